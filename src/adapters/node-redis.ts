@@ -1,0 +1,134 @@
+import { ConfigError } from '../errors.js'
+import type { PortEvents, RedisPort } from './port.js'
+
+/** What Holdfast uses of a node-redis client (4.7 or later). Declared by hand, so that no type needs it installed. */
+export interface NodeRedisLike {
+  readonly isOpen: boolean
+  readonly options?: object | undefined
+  sendCommand(args: string[]): Promise<unknown>
+  duplicate(overrides?: object): NodeRedisLike
+  connect(): Promise<unknown>
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  // biome-ignore lint/suspicious/noExplicitAny: each event of the real client has listeners of its own
+  on(event: string, listener: (...args: any[]) => void): unknown
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  off(event: string, listener: (...args: any[]) => void): unknown
+  /** node-redis 5 and later. */
+  destroy?(): unknown
+  /** node-redis 4. */
+  disconnect?(): unknown
+}
+
+export function isNodeRedis(client: unknown): client is NodeRedisLike {
+  const candidate = client as Partial<NodeRedisLike> | null
+  return (
+    typeof candidate?.sendCommand === 'function' && 'isOpen' in candidate && typeof candidate.subscribe === 'function'
+  )
+}
+
+/**
+ * Use a connected node-redis client that you own: Holdfast sends its commands on it, and never closes it. Wake-ups need a
+ * connection of their own, a duplicate of the client that is opened when somebody first waits.
+ *
+ * `connect({ client })` calls this by itself; it is for bundlers that cannot follow a dynamic import.
+ * @throws {ConfigError} the client is not connected, or has a `keyPrefix`
+ */
+export function nodeRedis(client: NodeRedisLike): RedisPort {
+  return new NodeRedisPort(client)
+}
+
+interface OptionsWeRead {
+  readonly keyPrefix?: unknown
+  readonly socket?: object
+}
+
+class NodeRedisPort implements RedisPort {
+  readonly #client: NodeRedisLike
+  readonly #channels = new Map<string, (message: string) => void>()
+  readonly #onReady = (): void => this.#events?.reconnected()
+  #subscriber: Promise<NodeRedisLike> | undefined
+  #opened: NodeRedisLike | undefined
+  #events: PortEvents | undefined
+
+  constructor(client: NodeRedisLike) {
+    if ((client.options as OptionsWeRead | undefined)?.keyPrefix) {
+      throw new ConfigError(
+        'client',
+        undefined,
+        'a node-redis client without keyPrefix: Redisson would use other keys. Put the prefix into the lock names',
+      )
+    }
+    if (!client.isOpen) {
+      throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
+    }
+    this.#client = client
+  }
+
+  async send(command: readonly string[]): Promise<unknown> {
+    return await this.#client.sendCommand(command as string[])
+  }
+
+  isErrorReply(error: unknown): boolean {
+    // By the form of the text: ErrorReply may come from any copy and version of the library, and be minified.
+    return error instanceof Error && /^[A-Z]{3,} /.test(error.message)
+  }
+
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    this.#channels.set(channel, onMessage)
+    this.#subscriber ??= this.#openSubscriber()
+    const subscriber = await this.#subscriber
+    // It may have been given up while we connected.
+    if (this.#channels.get(channel) === onMessage) await subscriber.subscribe(channel, onMessage)
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    this.#channels.delete(channel)
+    await this.#opened?.unsubscribe(channel).catch(() => {})
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#client.on('ready', this.#onReady)
+  }
+
+  async close(): Promise<void> {
+    this.#client.off('ready', this.#onReady)
+    const subscriber = this.#opened
+    if (!subscriber?.isOpen) return
+    if (subscriber.destroy) subscriber.destroy()
+    else await subscriber.disconnect?.()
+  }
+
+  async #openSubscriber(): Promise<NodeRedisLike> {
+    const { socket } = (this.#client.options ?? {}) as OptionsWeRead
+    const subscriber = this.#client.duplicate({
+      disableOfflineQueue: false,
+      // It must come back by itself whatever the user's own client does, and be left alone while its channels are silent.
+      socket: {
+        ...socket,
+        reconnectStrategy: (attempt: number) => Math.min(attempt * 50, 1_000),
+        socketTimeout: undefined,
+      },
+    })
+    this.#opened = subscriber
+    // Without a listener an error event would end the process.
+    subscriber.on('error', () => {})
+    let isFirst = true
+    subscriber.on('ready', () => {
+      const isReconnect = !isFirst
+      isFirst = false
+      if (isReconnect) void this.#resubscribe(subscriber)
+    })
+    await subscriber.connect()
+    return subscriber
+  }
+
+  /** node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection. */
+  async #resubscribe(subscriber: NodeRedisLike): Promise<void> {
+    await Promise.allSettled(
+      [...this.#channels].map(([channel, onMessage]) => subscriber.subscribe(channel, onMessage)),
+    )
+    this.#events?.resubscribed()
+  }
+}

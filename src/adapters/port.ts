@@ -1,0 +1,35 @@
+/**
+ * All that Holdfast asks of Redis. An adapter maps it onto one client library; nothing else knows that library.
+ *
+ * `send` may leave a promise unsettled for ever or send a command twice after a reconnect: both are allowed for by the
+ * callers (their own time-out, scripts that may run twice).
+ */
+export interface RedisPort {
+  /** Send one command to the server that owns `key`. Rejects with the client's own error. */
+  send(command: readonly string[], key: string): Promise<unknown>
+
+  /** Whether an error that `send` rejected with is Redis' own reply, so that the command surely did not run. */
+  isErrorReply(error: unknown): boolean
+
+  /**
+   * Listen on a channel; at most one listener a channel. Resolves when Redis confirmed. The adapter subscribes again by
+   * itself after a reconnect, then calls `events.resubscribed`.
+   */
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<void>
+
+  /** Stop listening. Never rejects for want of a connection. */
+  unsubscribe(channel: string): Promise<void>
+
+  /** Set once, by the client that uses this port. */
+  listen(events: PortEvents): void
+
+  /** End the connections that this port opened, and nothing else. */
+  close(): Promise<void>
+}
+
+export interface PortEvents {
+  /** The command connection was lost and is there again: what was held may be gone. */
+  reconnected(): void
+  /** The subscriber connection was lost and every channel is heard again: messages may have been missed. */
+  resubscribed(): void
+}

@@ -1,0 +1,90 @@
+import type { IoredisLike } from '../adapters/ioredis.js'
+import type { NodeRedisLike } from '../adapters/node-redis.js'
+import type { RedisPort } from '../adapters/port.js'
+import { CLIENT_OPTIONS, Client, type ClientOptions, checkClientOptions } from '../client.js'
+import { ConfigError } from '../errors.js'
+import { checkKnown } from '../validate.js'
+
+export interface ConnectOptions extends ClientOptions {
+  /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
+  url?: string | undefined
+  /** A live client that you own, instead of `url`: an ioredis or a node-redis client. It is never closed by Holdfast. */
+  client?: IoredisLike | NodeRedisLike | RedisPort | undefined
+}
+
+/**
+ * Open a client: `connect('redis://127.0.0.1:6379')`, or `connect({ client })` with an ioredis or node-redis client that
+ * you own.
+ * @returns the client, when Redis has answered (with `url`) or at once (with `client`)
+ * @throws {ConfigError} an option cannot work
+ * @throws the Redis client's error if Redis at `url` cannot be reached or refuses the password
+ * @see Redisson `Redisson.create`
+ */
+export async function connect(target: string | ConnectOptions): Promise<Client> {
+  const options = typeof target === 'string' ? { url: target } : target
+  if (typeof options !== 'object' || options === null)
+    throw new ConfigError('connect', target, 'a Redis URL or options')
+  checkKnown(options, [...CLIENT_OPTIONS, 'url', 'client'])
+  const { url, client, ...rest } = options
+  if ((url === undefined) === (client === undefined))
+    throw new ConfigError('connect', undefined, 'either url or client')
+  checkClientOptions(rest) // a mistake there must not cost a connection
+  return new Client(url === undefined ? await portOf(client) : await openUrl(url), rest)
+}
+
+async function portOf(client: ConnectOptions['client']): Promise<RedisPort> {
+  if (isPort(client)) return client
+  const ioredis = await import('../adapters/ioredis.js')
+  if (ioredis.isIoredis(client)) return ioredis.ioredis(client)
+  const nodeRedis = await import('../adapters/node-redis.js')
+  if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedis(client)
+  throw new ConfigError('client', client, 'an ioredis or node-redis client')
+}
+
+function isPort(client: unknown): client is RedisPort {
+  return typeof (client as Partial<RedisPort> | null)?.isErrorReply === 'function'
+}
+
+/** Opens an ioredis client of our own, which ends with the Holdfast client. */
+async function openUrl(url: string): Promise<RedisPort> {
+  const [{ Redis }, { ownedIoredis }] = await Promise.all([importIoredis(), import('../adapters/ioredis.js')])
+  let isConnected = false
+  const redis = new Redis(checkUrl(url), {
+    lazyConnect: true,
+    // Fail at once when Redis cannot be reached at the start; come back by ourselves ever after.
+    retryStrategy: (attempt) => (isConnected ? Math.min(attempt * 50, 1_000) : null),
+    // Commands end by our own time-out; this only bounds what piles up while Redis is away.
+    maxRetriesPerRequest: 2,
+  })
+  let cause: unknown
+  redis.on('error', (error) => {
+    if (!isConnected) cause ??= error
+  })
+  try {
+    await redis.connect()
+    isConnected = true
+  } catch (error) {
+    redis.disconnect()
+    // ioredis says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event.
+    throw cause ?? error
+  }
+  return ownedIoredis(redis)
+}
+
+async function importIoredis() {
+  try {
+    return await import('ioredis')
+  } catch (cause) {
+    throw new ConfigError('url', undefined, 'the package ioredis to be installed (npm install ioredis)', { cause })
+  }
+}
+
+/** @throws {ConfigError} without the URL, which may contain a password */
+function checkUrl(url: unknown): string {
+  const allowed = 'a Redis URL like redis://127.0.0.1:6379, or rediss:// for TLS'
+  const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
+  if (!parsed || !/^(redis|rediss|valkey|valkeys):$/.test(parsed.protocol) || parsed.hostname === '') {
+    throw new ConfigError('url', undefined, allowed)
+  }
+  return parsed.href.replace(/^valkey/, 'redis')
+}

@@ -1,0 +1,152 @@
+/**
+ * Every error class and code of Holdfast.
+ *
+ * Being refused is not an error (`tryLock` answers null), an abort throws the caller's own reason, and an error reply of
+ * Redis (WRONGTYPE, NOPERM, OOM …) passes through as the Redis client gave it.
+ */
+
+export type LockErrorCode =
+  | 'LOCK_NOT_HELD'
+  | 'LOCK_LEASE_LOST'
+  | 'LOCK_WAIT_TIMEOUT'
+  | 'LOCK_OUTCOME_UNKNOWN'
+  | 'LOCK_CLIENT_CLOSED'
+  | 'LOCK_CONFIG'
+
+/** The base of all errors that Holdfast itself throws. `code` is stable, the message is for people. */
+export abstract class LockError extends Error {
+  abstract readonly code: LockErrorCode
+  /** The lock this is about, where there is one. */
+  readonly lockName: string | undefined
+
+  constructor(message: string, lockName?: string, options?: ErrorOptions) {
+    super(message, options)
+    this.lockName = lockName
+  }
+
+  override get name(): string {
+    return this.constructor.name
+  }
+}
+
+/** Released, adopted or asked about by someone who is not the holder. */
+export class NotHeldError extends LockError {
+  readonly code = 'LOCK_NOT_HELD'
+}
+
+/**
+ * Why a hold ended before it was released.
+ * - `expired`: its lease ran out by this process's own clock (a blocked event loop, a silent Redis, a lease too short)
+ * - `gone`: Redis said that the holder's field is no longer there (forced, deleted, evicted, Redis restarted empty)
+ * - `forced`: this client force-unlocked it
+ * - `maxHold`: `maxHoldMs` was reached
+ * - `closed`: the client was closed while it was held
+ */
+export type LossReason = 'expired' | 'gone' | 'forced' | 'maxHold' | 'closed'
+
+const LOSS: Record<LossReason, string> = {
+  expired: 'its lease ended before it was renewed',
+  gone: 'Redis no longer knows the holder (forced, deleted, evicted or Redis lost its data)',
+  forced: 'this client force-unlocked it',
+  maxHold: 'it was held for longer than maxHoldMs',
+  closed: 'the client was closed',
+}
+
+/** The lock was held and no longer is. Also the reason of the hold's `signal`. */
+export class LeaseLostError extends LockError {
+  readonly code = 'LOCK_LEASE_LOST'
+  readonly holder: string
+  readonly reason: LossReason
+
+  constructor(lockName: string, holder: string, reason: LossReason) {
+    super(
+      `Lock ${quote(lockName)} is no longer held by ${holder}: ${LOSS[reason]}. Another owner may hold it: ` +
+        'stop the guarded work, or check a fencing token before writing',
+      lockName,
+    )
+    this.holder = holder
+    this.reason = reason
+  }
+}
+
+/** The wait time ended first. Only from calls that promise the lock (`lock`, `withLock`). */
+export class WaitTimeoutError extends LockError {
+  readonly code = 'LOCK_WAIT_TIMEOUT'
+  /** The wait time that ended, ms. */
+  readonly waitTimeMs: number
+
+  constructor(lockName: string, waitTimeMs: number) {
+    super(
+      `Lock ${quote(lockName)} did not come free within ${waitTimeMs} ms: someone else holds it. ` +
+        'Wait longer, or use tryLock() or tryWithLock() to be told without an error',
+      lockName,
+    )
+    this.waitTimeMs = waitTimeMs
+  }
+}
+
+/**
+ * A command was sent and not answered: it may have run. What may have been taken or not been released is settled in the
+ * background, and ends with its lease at the latest.
+ */
+export class OutcomeUnknownError extends LockError {
+  readonly code = 'LOCK_OUTCOME_UNKNOWN'
+  /** What was asked of Redis. */
+  readonly operation: string
+
+  constructor(lockName: string, operation: string, cause: unknown) {
+    super(
+      `Redis did not answer "${operation}" for lock ${quote(lockName)}: ${messageOf(cause)}. It may have been done or ` +
+        'not; what it left is cleaned up in the background, and ends with its lease at the latest',
+      lockName,
+      { cause },
+    )
+    this.operation = operation
+  }
+}
+
+/** The client is closing or closed: no new work, and waiters are sent away. */
+export class ClientClosedError extends LockError {
+  readonly code = 'LOCK_CLIENT_CLOSED'
+
+  constructor(lockName?: string) {
+    const about = lockName === undefined ? '' : ` while asking for lock ${quote(lockName)}`
+    super(`The Holdfast client is closed${about}: connect() a new one`, lockName)
+  }
+}
+
+/** An option or argument that cannot work, found before any command was sent. */
+export class ConfigError extends LockError {
+  readonly code = 'LOCK_CONFIG'
+  /** Which option or argument, e.g. `leaseTimeMs`. */
+  readonly path: string
+  /** The value found; undefined where it might be a secret. */
+  readonly value: unknown
+  /** What would have been accepted. */
+  readonly allowed: string
+
+  constructor(path: string, value: unknown, allowed: string, options?: ErrorOptions & { lockName?: string }) {
+    const found = value === undefined ? '' : `, not ${show(value)}`
+    const about = options?.lockName === undefined ? '' : ` (lock ${quote(options.lockName)})`
+    super(`${path}: expected ${allowed}${found}${about}`, options?.lockName, options)
+    this.path = path
+    this.value = value
+    this.allowed = allowed
+  }
+}
+
+/** A lock name for a message: quoted, escaped, and cut so that a 1 MB name does not flood a log. */
+function quote(name: string): string {
+  return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}… (${name.length} characters)` : name)
+}
+
+function show(value: unknown): string {
+  if (typeof value === 'string') return quote(value)
+  if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') return String(value)
+  if (value === null) return 'null'
+  return typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message || error.name : String(error)
+}

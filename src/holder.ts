@@ -1,0 +1,45 @@
+import { ConfigError } from './errors.js'
+
+/**
+ * How a holder is spelled on the wire: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>`
+ * (`RedissonBaseLock.getLockName`). The client id is a UUID made when the client is created; the owner id is a positive
+ * integer, Java's thread id.
+ */
+export function spellHolder(clientId: string, ownerId: number): string {
+  return `${clientId}:${ownerId}`
+}
+
+/**
+ * Who holds inside one client: what a thread is in Java. While a release or an attempt of it is unsettled, a late copy of
+ * that command could end what it takes next, so it must not take anything more: it is spent.
+ */
+export class Owner {
+  readonly id: number
+  isSpent = false
+
+  constructor(id: number) {
+    this.id = id
+  }
+}
+
+/** Mints owners with ids unique in one client. 2^53 of them outlast any process. */
+export class Owners {
+  #lastId = 0
+
+  next(): Owner {
+    return new Owner(++this.#lastId)
+  }
+}
+
+const HOLDER = /^[\w-]{1,64}:([1-9]\d{0,15})$/
+
+/**
+ * The owner id in a holder that another process passed on.
+ * @throws {ConfigError} it is not a holder as `Hold.holder` spells it
+ */
+export function ownerIdOf(holder: string): number {
+  const match = typeof holder === 'string' ? HOLDER.exec(holder) : null
+  if (match?.[1] === undefined)
+    throw new ConfigError('holder', holder, 'the holder of a hold, "<client id>:<owner id>"')
+  return Number(match[1])
+}

@@ -1,0 +1,13 @@
+--[[ lock/force-release: free the lock whoever holds it, and wake the waiters.
+     KEYS[1] lock         hash: holder -> hold count
+     ARGV[1] channel      where waiters listen
+     ARGV[2] message      what wakes them
+     Reply   integer      1 it was held, 0 it was free
+     Source  RedissonLock.forceUnlockAsync ]]
+if redis.call('type', KEYS[1]).ok ~= 'hash' then
+  -- a key of another type is somebody's data: let HLEN name it in a WRONGTYPE error, and leave it alone
+  return redis.call('hlen', KEYS[1])
+end
+redis.call('del', KEYS[1])
+redis.pcall('publish', ARGV[1], ARGV[2])
+return 1

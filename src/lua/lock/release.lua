@@ -1,0 +1,18 @@
+--[[ lock/release: end the possession of an owner and wake the waiters.
+     PUBLISH is called protected: without the right to publish the lock is free all the same, and the caller is told.
+     KEYS[1] lock         hash: holder -> hold count
+     ARGV[1] holder       "<client id>:<owner id>"
+     ARGV[2] channel      where waiters listen
+     ARGV[3] message      what wakes them
+     Reply   nil          this owner does not hold the lock
+             integer      released; how many connections heard it (-1: publishing was refused)
+     Source  RedissonLock.unlockInnerAsync, counter = 0 ]]
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return nil
+end
+redis.call('del', KEYS[1])
+local heard = redis.pcall('publish', ARGV[2], ARGV[3])
+if type(heard) == 'number' then
+  return heard
+end
+return -1

@@ -1,0 +1,46 @@
+import type { Clock } from '../clock.js'
+import type { LeaseLostError } from '../errors.js'
+import type { Owners } from '../holder.js'
+import type { Scripts } from '../lua/run.js'
+import type { Random } from '../random.js'
+import type { Settlements } from '../settlements.js'
+import type { Lines } from '../waiting/lines.js'
+import type { Watchdog } from '../watchdog.js'
+import type { Hold } from './hold.js'
+import type { Possession } from './possession.js'
+
+/** What a client lends to the primitives it hands out. */
+export interface Context {
+  readonly clientId: string
+  readonly owners: Owners
+  readonly clock: Clock
+  readonly random: Random
+  readonly scripts: Scripts
+  readonly lines: Lines
+  readonly watchdog: Watchdog
+  readonly settlements: Settlements
+  /** All that this client holds. */
+  readonly possessions: Set<Possession>
+  /** Lease of a hold without `leaseTimeMs`, ms. */
+  readonly watchdogTimeoutMs: number
+  /** How long one command may take, ms. */
+  readonly commandTimeoutMs: number
+  /** Defaults of the options of the same names. */
+  readonly maxHoldMs: number | undefined
+  readonly warnAfterMs: number | undefined
+  /** @throws {ClientClosedError} the client takes no new work */
+  assertOpen(lockName: string): void
+  emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): void
+}
+
+/** What a client tells about. */
+export interface ClientEvents {
+  /** A hold was lost before it was released. Its `signal` aborted with the same error. */
+  lost: [loss: { readonly hold: Hold; readonly error: LeaseLostError }]
+  /** Somebody has waited for a lock for `warnAfterMs`. */
+  longWait: [wait: { readonly lockName: string; readonly label: string | undefined; readonly waitedMs: number }]
+  /** A hold has lasted for `warnAfterMs`. */
+  longHold: [details: { readonly hold: Hold; readonly heldMs: number }]
+  /** Something works worse than it should, e.g. an ACL forbids the channels; told once for each cause. */
+  warning: [warning: Error]
+}

@@ -1,0 +1,37 @@
+import { OutcomeUnknownError } from '../errors.js'
+import { lockInspect } from '../lua/generated.js'
+import { type ScriptCall, Unanswered } from '../lua/run.js'
+import type { Context } from './context.js'
+
+/** One who holds a lock, as Redis has it. */
+export interface Holder {
+  /** `<client id>:<owner id>`; of a Java holder `<uuid>:<thread id>`. */
+  readonly holder: string
+  readonly holdCount: number
+}
+
+export interface Inspection {
+  /** What is left of the lease, ms; 0: free; Infinity: a key without expiry. */
+  readonly remainingLeaseMs: number
+  readonly holders: readonly Holder[]
+}
+
+export async function inspect(context: Context, lockName: string): Promise<Inspection> {
+  const reply = await ask(context, lockName, 'inspect', lockInspect(lockName))
+  const [pttl, ...fields] = (reply as readonly unknown[]).map(String)
+  const holders: Holder[] = []
+  for (let index = 0; index + 1 < fields.length; index += 2) {
+    holders.push({ holder: fields[index] as string, holdCount: Number(fields[index + 1]) })
+  }
+  const ttl = Number(pttl)
+  return { remainingLeaseMs: ttl === -1 ? Number.POSITIVE_INFINITY : Math.max(0, ttl), holders }
+}
+
+/** Run a script once for a caller; no answer becomes the error that users know. */
+export async function ask(context: Context, lockName: string, operation: string, call: ScriptCall): Promise<unknown> {
+  try {
+    return await context.scripts.run(call)
+  } catch (error) {
+    throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, operation, error) : error
+  }
+}

@@ -1,0 +1,334 @@
+import { LeaseLostError, type LossReason, NotHeldError, OutcomeUnknownError } from '../errors.js'
+import { type Owner, spellHolder } from '../holder.js'
+import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
+import { backoffMs } from '../waiting/backoff.js'
+import type { Renewal, Watched } from '../watchdog.js'
+import type { Context } from './context.js'
+import { Hold, type HoldTerms } from './hold.js'
+import { inspect } from './inspection.js'
+import type { LockKind } from './kind.js'
+
+/** When things are due for one hold, on the clock. */
+interface Times {
+  readonly terms: HoldTerms
+  readonly grantedAt: number
+  /** Surely held until then. */
+  deadline: number
+  /** When `maxHoldMs` ends it. */
+  readonly maxHoldAt: number
+  /** When `warnAfterMs` reports it. */
+  warnAt: number
+}
+
+/** Clocks of client and server may run at slightly different speeds: 1 % of the lease and 2 ms, as Redlock reckons. */
+function driftMs(leaseTimeMs: number): number {
+  return leaseTimeMs / 100 + 2
+}
+
+/**
+ * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
+ * written, never incremented, so every command may run twice; commands of one possession go one after the other.
+ */
+export class Possession implements Watched {
+  readonly lockName: string
+  readonly holder: string
+  readonly owner: Owner
+  readonly kind: LockKind
+  readonly context: Context
+  readonly #holds = new Map<Hold, Times>()
+  /** Leases asked for by re-entries that are under way: no renewal may set less meanwhile. */
+  readonly #requested = new Set<{ readonly sentAt: number; readonly leaseTimeMs: number }>()
+  /** When the last lease that was asked for ends at the latest, on the clock. */
+  #leaseEndsAt = 0
+  #busy: Promise<unknown> | undefined
+
+  /** @param holder  as another client spelled it; default this client and `owner` */
+  constructor(context: Context, kind: LockKind, lockName: string, owner: Owner, holder?: string) {
+    this.context = context
+    this.kind = kind
+    this.lockName = lockName
+    this.owner = owner
+    this.holder = holder ?? spellHolder(context.clientId, owner.id)
+  }
+
+  get count(): number {
+    return this.#holds.size
+  }
+
+  /** Whether any of its holds is surely valid now. */
+  get isLive(): boolean {
+    for (const hold of [...this.#holds.keys()]) this.notice(hold)
+    return this.#holds.size > 0
+  }
+
+  /** The hold that was taken last. */
+  get latest(): Hold | undefined {
+    return [...this.#holds.keys()].findLast((hold) => hold.isLive)
+  }
+
+  get renewal(): Renewal {
+    return this.kind.renewal
+  }
+
+  get needsRenewal(): boolean {
+    for (const times of this.#holds.values()) if (times.terms.leaseTimeMs === undefined) return true
+    return false
+  }
+
+  /**
+   * Take it: the command that was sent at `sentAt` won.
+   * @throws {LeaseLostError} its lease was over before the answer was here
+   * @throws {ClientClosedError} the client was closed meanwhile
+   */
+  begin(terms: HoldTerms, sentAt: number): Hold {
+    const times = this.#timesOf(terms, sentAt)
+    try {
+      this.context.assertOpen(this.lockName)
+      if (this.context.clock.now() >= times.deadline) throw new LeaseLostError(this.lockName, this.holder, 'expired')
+    } catch (error) {
+      this.settle()
+      throw error
+    }
+    this.context.possessions.add(this)
+    const hold = this.#add(terms, times)
+    this.context.watchdog.watch(this)
+    return hold
+  }
+
+  /** One attempt to take the lock once more for the same owner. */
+  async reenter(terms: HoldTerms): Promise<Hold> {
+    return await this.#inTurn(async () => {
+      if (!this.isLive) throw this.notHeld('the hold it was to re-enter has ended')
+      const sentAt = this.context.clock.now()
+      const leaseTimeMs = this.#leaseOf(terms)
+      const request = { sentAt, leaseTimeMs }
+      this.requesting(leaseTimeMs, sentAt)
+      this.#requested.add(request)
+      try {
+        const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
+        if (toInteger(await this.context.scripts.run(call)) !== 1) this.gone()
+      } finally {
+        this.#requested.delete(request)
+      }
+      // The hold that was re-entered may have been lost on the way.
+      if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone')
+      const hold = this.#add(terms, this.#timesOf(terms, sentAt))
+      this.context.watchdog.recheck(this)
+      if (hold.lostError) throw hold.lostError
+      return hold
+    })
+  }
+
+  /** End one hold; the last one frees the lock. */
+  async release(hold: Hold): Promise<void> {
+    await this.#inTurn(async () => {
+      if (!hold.isLive) {
+        // Lost. Redis may hold the key for a while longer (a renewal whose answer never came): free it for the others.
+        if (hold.lostError && hold.lostError.reason !== 'gone' && this.count === 0) this.settle()
+        if (hold.lostError) throw hold.lostError
+        return
+      }
+      if (this.count > 1) await this.#stepDown(hold)
+      else await this.#free(hold)
+    })
+  }
+
+  /** End all holds without telling Redis: another client goes on with them. */
+  handOver(): void {
+    for (const hold of [...this.#holds.keys()]) this.#end(hold, 'released')
+  }
+
+  /** Lose all holds. */
+  loseAll(reason: LossReason): void {
+    for (const hold of [...this.#holds.keys()]) this.#lose(hold, reason)
+  }
+
+  /** A command is about to ask for a lease: from now on the lock may be taken until this lease ends. */
+  requesting(leaseTimeMs: number, sentAt: number): void {
+    this.#leaseEndsAt = Math.max(this.#leaseEndsAt, sentAt + leaseTimeMs)
+  }
+
+  /** Free the lock in the background, as long as the last lease asked for may last. */
+  settle(): void {
+    this.owner.isSpent = true
+    this.context.settlements.start(this.kind.release(this.lockName, this.holder), this.#leaseEndsAt)
+  }
+
+  /** How often this owner holds the lock, by Redis. Noticing a loss is a by-product. */
+  async askHoldCount(): Promise<number> {
+    const { holders } = await inspect(this.context, this.lockName)
+    const mine = holders.find(({ holder }) => holder === this.holder)
+    if (!mine) this.gone()
+    return mine?.holdCount ?? 0
+  }
+
+  notHeld(why: string): NotHeldError {
+    return new NotHeldError(
+      `Lock ${JSON.stringify(this.lockName)} is not held by ${this.holder}: ${why}`,
+      this.lockName,
+    )
+  }
+
+  /** For how long a hold is surely valid unless renewed, ms. */
+  remainingMs(hold: Hold): number {
+    const deadline = this.#holds.get(hold)?.deadline ?? 0
+    return Math.max(0, Math.floor(deadline - this.context.clock.now()))
+  }
+
+  /** End a hold whose deadline has passed. */
+  notice(hold: Hold): void {
+    const times = this.#holds.get(hold)
+    if (times && this.context.clock.now() >= times.deadline) this.#lose(hold, reasonAt(times))
+  }
+
+  // What the watchdog calls.
+
+  leaseOwedMs(now: number): number {
+    let endsAt = now + 1
+    for (const { terms, grantedAt } of this.#holds.values()) {
+      endsAt = Math.max(
+        endsAt,
+        terms.leaseTimeMs === undefined ? now + this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs,
+      )
+    }
+    for (const { sentAt, leaseTimeMs } of this.#requested) endsAt = Math.max(endsAt, sentAt + leaseTimeMs)
+    return Math.ceil(endsAt - now)
+  }
+
+  renewed(sentAt: number): void {
+    if (this.needsRenewal) this.requesting(this.context.watchdogTimeoutMs, sentAt)
+    for (const times of this.#holds.values()) {
+      if (times.terms.leaseTimeMs !== undefined) continue
+      const deadline = sentAt + this.#leaseOf(times.terms) - driftMs(this.#leaseOf(times.terms))
+      times.deadline = Math.min(Math.max(times.deadline, deadline), times.maxHoldAt)
+    }
+  }
+
+  gone(): void {
+    this.loseAll('gone')
+  }
+
+  inspect(now: number): number {
+    let next = Number.POSITIVE_INFINITY
+    for (const [hold, times] of [...this.#holds]) {
+      if (now >= times.deadline) {
+        this.#lose(hold, reasonAt(times))
+        continue
+      }
+      if (now >= times.warnAt) {
+        times.warnAt = Number.POSITIVE_INFINITY
+        this.context.emit('longHold', { hold, heldMs: Math.round(now - times.grantedAt) })
+      }
+      next = Math.min(next, times.deadline, times.warnAt)
+    }
+    return next
+  }
+
+  #leaseOf(terms: HoldTerms): number {
+    return terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
+  }
+
+  #timesOf(terms: HoldTerms, sentAt: number): Times {
+    const leaseTimeMs = this.#leaseOf(terms)
+    const maxHoldAt = sentAt + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
+    return {
+      terms,
+      grantedAt: sentAt,
+      deadline: Math.min(sentAt + leaseTimeMs - driftMs(leaseTimeMs), maxHoldAt),
+      maxHoldAt,
+      warnAt: sentAt + (terms.warnAfterMs ?? Number.POSITIVE_INFINITY),
+    }
+  }
+
+  #add(terms: HoldTerms, times: Times): Hold {
+    const hold = new Hold(this, terms.label)
+    this.#holds.set(hold, times)
+    this.notice(hold)
+    return hold
+  }
+
+  async #stepDown(hold: Hold): Promise<void> {
+    this.#end(hold, 'released')
+    const { clock, scripts } = this.context
+    const sentAt = clock.now()
+    try {
+      const call = this.kind.stepDown(this.lockName, this.holder, this.leaseOwedMs(sentAt), this.count)
+      if (toInteger(await scripts.run(call)) === 1) return this.renewed(sentAt)
+    } catch {
+      // The owner goes on holding, with a count in Redis that is too high until its next command writes the right one.
+      // The last release deletes the field whatever the count, so nothing depends on this command.
+      return
+    }
+    this.gone()
+    throw new LeaseLostError(this.lockName, this.holder, 'gone')
+  }
+
+  async #free(hold: Hold): Promise<void> {
+    const { clock, random, scripts, commandTimeoutMs } = this.context
+    // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
+    this.#end(hold, 'released')
+    this.owner.isSpent = true
+    const call = this.kind.release(this.lockName, this.holder)
+    const giveUpAt = clock.now() + commandTimeoutMs
+    const reconnects = scripts.reconnects
+    for (let failures = 0; ; failures++) {
+      try {
+        const heard = toInteger(await scripts.run(call))
+        const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
+        if (heard === null && !mayHaveRunBefore) break
+        this.owner.isSpent = mayHaveRunBefore
+        if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
+        return
+      } catch (error) {
+        if (!isWorthRetrying(error)) throw error
+        const delayMs = backoffMs(failures, 50, 1_000, random)
+        if (clock.now() + delayMs >= giveUpAt) {
+          this.settle()
+          throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
+        }
+        await new Promise<void>((resolve) => void clock.after(delayMs, resolve))
+      }
+    }
+    this.#lose(hold, 'gone')
+    throw new LeaseLostError(this.lockName, this.holder, 'gone')
+  }
+
+  #lose(hold: Hold, reason: LossReason): void {
+    const error = this.#end(hold, reason)
+    if (error) this.context.emit('lost', { hold, error })
+  }
+
+  #end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
+    this.#holds.delete(hold)
+    if (this.#holds.size === 0) {
+      this.context.watchdog.forget(this)
+      this.context.possessions.delete(this)
+    }
+    return hold.end(how)
+  }
+
+  /** One command of this possession after the other, so that each one knows the count it starts from. */
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const turn = this.#busy === undefined ? action() : this.#busy.then(action)
+    const done = turn.then(
+      () => {},
+      () => {},
+    )
+    this.#busy = done
+    void done.then(() => {
+      if (this.#busy === done) this.#busy = undefined
+    })
+    return turn
+  }
+}
+
+function reasonAt(times: Times): LossReason {
+  return times.deadline >= times.maxHoldAt ? 'maxHold' : 'expired'
+}
+
+function publishRefused(lockName: string): Error {
+  return new Error(
+    `Redis released lock ${JSON.stringify(lockName)} but refused to wake its waiters, who now wait for the lease or a ` +
+      'poll: allow PUBLISH and the channels &redisson_lock__channel:* in the ACL of this user',
+  )
+}

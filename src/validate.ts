@@ -1,0 +1,55 @@
+import { ConfigError } from './errors.js'
+
+/** 100 years. Beyond it Redis' expiry arithmetic and JavaScript's integers are in sight, and no lock is meant. */
+export const MAX_DURATION_MS = 100 * 365 * 24 * 60 * 60 * 1000
+
+/** As much as any sane name; Redis itself would take 512 MB. */
+const MAX_NAME_BYTES = 1024 * 1024
+
+/**
+ * A lock name: any non-empty text of at most 1 MiB in UTF-8. Lone surrogates are refused, as UTF-8 would turn different
+ * names into one key.
+ */
+export function checkName(name: unknown): string {
+  if (typeof name !== 'string') throw new ConfigError('lock name', name, 'a string')
+  if (name === '') throw new ConfigError('lock name', name, 'at least one character')
+  if (!name.isWellFormed()) throw new ConfigError('lock name', name, 'well-formed text, without lone surrogates')
+  if (name.length > MAX_NAME_BYTES / 3 && Buffer.byteLength(name) > MAX_NAME_BYTES) {
+    throw new ConfigError('lock name', name, `at most ${MAX_NAME_BYTES} bytes in UTF-8`)
+  }
+  return name
+}
+
+/** A duration in whole ms, at least `least`. */
+export function checkDuration(path: string, value: unknown, least: 0 | 1, lockName?: string): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least || value > MAX_DURATION_MS) {
+    const about = lockName === undefined ? {} : { lockName }
+    throw new ConfigError(path, value, `a whole number of ms from ${least} to ${MAX_DURATION_MS} (100 years)`, about)
+  }
+  return value
+}
+
+/** Like `checkDuration`, but absent stays absent. */
+export function checkOptionalDuration(
+  path: string,
+  value: unknown,
+  least: 0 | 1,
+  lockName?: string,
+): number | undefined {
+  return value === undefined ? undefined : checkDuration(path, value, least, lockName)
+}
+
+/** Refuses options nobody reads: a misspelt `leaseTime` must not silently become a watchdog lock. */
+export function checkKnown(options: object, known: readonly string[], lockName?: string): void {
+  for (const key of Object.keys(options)) {
+    if (known.includes(key)) continue
+    const about = lockName === undefined ? {} : { lockName }
+    throw new ConfigError(key, undefined, `one of the options ${known.join(', ')}`, about)
+  }
+}
+
+export function checkSignal(signal: unknown, lockName?: string): AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return signal
+  const about = lockName === undefined ? {} : { lockName }
+  throw new ConfigError('signal', signal, 'an AbortSignal', about)
+}

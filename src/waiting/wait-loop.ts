@@ -1,0 +1,119 @@
+import type { Clock } from '../clock.js'
+import { isWorthRetrying } from '../lua/run.js'
+import type { Random } from '../random.js'
+import { backoffMs } from './backoff.js'
+import type { Lines } from './lines.js'
+import { Waiter } from './waiter.js'
+
+/** What one attempt answered: the thing waited for, or for how long it is surely taken. */
+export type Attempted<T> = { readonly granted: T; readonly leaseMs: number } | Refusal
+
+export interface Refusal {
+  /** What is left of the present lease, ms; below 0: it has no end. */
+  readonly heldForMs: number
+}
+
+export interface Wait<T> {
+  readonly lockName: string
+  /** Ask Redis once. Must be safe to repeat after an attempt without an answer. */
+  readonly attempt: () => Promise<Attempted<T>>
+  /** Clean up after an attempt whose outcome nobody waits for any more. */
+  readonly abandon: (pending: Promise<Attempted<T>>) => void
+  /** Where a release is announced. */
+  readonly channel: string
+  /** On the clock; Infinity: no limit. */
+  readonly deadlineAt: number
+  readonly signal: AbortSignal | undefined
+}
+
+export interface WaitTools {
+  readonly clock: Clock
+  readonly random: Random
+  readonly lines: Lines
+}
+
+/** Longest sleep between attempts: what a lost message costs. */
+const POLL_MS = 5_000
+/** The same while the channel is not heard: connecting, or refused by an ACL. */
+const DEAF_POLL_MS = 250
+/** How long an attempt is repeated while Redis does not answer or says "not now". */
+export const OUTAGE_PATIENCE_MS = 15_000
+
+/**
+ * The only wait loop: attempt → listen → attempt again → sleep until a wake-up, the end of the lease, the caller's
+ * deadline, the caller's signal, or a bounded poll → attempt.
+ *
+ * A wake-up is a hint, never a grant. An attempt in flight at the deadline is waited for: a late success is answered, not
+ * dropped. Errors that may pass are retried inside the deadline, for 15 s at most.
+ *
+ * @returns what was granted, or undefined when the wait time ended first
+ * @throws the reason of the signal, at once
+ * @throws what the last attempt failed with
+ */
+export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTools): Promise<T | undefined> {
+  wait.signal?.throwIfAborted()
+  const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal)
+  const { line, leave } = lines.join(wait.channel, waiter)
+  let takenUntil: number | undefined
+  try {
+    while (!line.isHead(waiter)) {
+      await waiter.pause(Number.POSITIVE_INFINITY)
+      waiter.throwIfDismissed()
+      if (waiter.isTimeOver) return undefined
+      waiter.clearWakeUp()
+    }
+    const takenForMs = line.takenUntil - clock.now()
+    if (takenForMs > 0) await sleep(takenForMs)
+
+    let failingSince: number | undefined
+    for (let failures = 0; ; ) {
+      waiter.throwIfDismissed()
+      waiter.clearWakeUp()
+      try {
+        const attempted = await waiter.unlessDismissed(wait.attempt(), wait.abandon)
+        if ('granted' in attempted) {
+          takenUntil = clock.now() + attempted.leaseMs
+          return attempted.granted
+        }
+        failingSince = undefined
+        failures = 0
+        if (waiter.isTimeOver) return undefined
+        line.subscribe()
+        await sleep(attempted.heldForMs)
+      } catch (error) {
+        waiter.throwIfDismissed()
+        failingSince ??= clock.now()
+        const isPatienceOver = clock.now() - failingSince >= OUTAGE_PATIENCE_MS
+        if (!isWorthRetrying(error) || isPatienceOver || waiter.isTimeOver) throw error
+        await waiter.pause(backoffMs(failures++, 50, 1_000, random))
+        if (waiter.isTimeOver) throw error
+      }
+    }
+  } finally {
+    leave(takenUntil)
+    waiter.end()
+  }
+
+  async function sleep(heldForMs: number): Promise<void> {
+    const pollMs = (line.isListening ? POLL_MS : DEAF_POLL_MS) * (0.9 + random.fraction() / 10)
+    // A lease has ended only after its last millisecond; and a key that says 0 again and again must not make us spin.
+    const untilFreeMs = heldForMs < 0 ? pollMs : Math.max(heldForMs + 1, 20)
+    await waiter.pause(Math.min(untilFreeMs, pollMs))
+  }
+}
+
+/**
+ * One attempt, outside the line: it never waits for anybody.
+ * @returns what was granted, or undefined when it was refused
+ * @throws as `waitFor`, without retries
+ */
+export async function tryOnce<T>(wait: Wait<T>, { clock }: WaitTools): Promise<T | undefined> {
+  wait.signal?.throwIfAborted()
+  const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal)
+  try {
+    const attempted = await waiter.unlessDismissed(wait.attempt(), wait.abandon)
+    return 'granted' in attempted ? attempted.granted : undefined
+  } finally {
+    waiter.end()
+  }
+}

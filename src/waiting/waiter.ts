@@ -1,0 +1,97 @@
+import type { Clock } from '../clock.js'
+
+/**
+ * One caller's wait: a place to pause that ends with a wake-up, after a time, at the caller's deadline, by the caller's
+ * signal, or when the client closes. A wake-up that comes while nobody pauses is kept for the next pause.
+ */
+export class Waiter {
+  /** What is waited for. */
+  readonly lockName: string
+  /** When the caller's wait time ends, on the clock; Infinity: no limit. */
+  readonly deadlineAt: number
+  readonly #clock: Clock
+  readonly #signal: AbortSignal | undefined
+  readonly #onAbort = (): void => this.dismiss(this.#signal?.reason)
+  #woken = false
+  #resume: (() => void) | undefined
+  #dismissal: { readonly reason: unknown } | undefined
+  #onDismissed: ((reason: unknown) => void) | undefined
+
+  constructor(clock: Clock, lockName: string, deadlineAt: number, signal: AbortSignal | undefined) {
+    this.lockName = lockName
+    this.deadlineAt = deadlineAt
+    this.#clock = clock
+    this.#signal = signal
+    signal?.addEventListener('abort', this.#onAbort, { once: true })
+  }
+
+  get isTimeOver(): boolean {
+    return this.#clock.now() >= this.deadlineAt
+  }
+
+  throwIfDismissed(): void {
+    if (this.#dismissal) throw this.#dismissal.reason
+  }
+
+  /** Send the caller away with an error: the caller's own reason for an abort, or that the client closes. */
+  dismiss(reason: unknown): void {
+    if (this.#dismissal) return
+    this.#dismissal = { reason }
+    this.#onDismissed?.(reason)
+    this.#resume?.()
+  }
+
+  wake(): void {
+    this.#woken = true
+    this.#resume?.()
+  }
+
+  /** Whether a wake-up came that no attempt has answered yet. */
+  get isWoken(): boolean {
+    return this.#woken
+  }
+
+  /** Forget wake-ups up to now: what they tell is covered by the attempt that follows. */
+  clearWakeUp(): void {
+    this.#woken = false
+  }
+
+  /** Pause for at most `maxMs`, and never beyond the deadline. */
+  pause(maxMs: number): Promise<void> {
+    const ms = Math.min(maxMs, this.deadlineAt - this.#clock.now())
+    if (this.#woken || this.#dismissal || ms <= 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      const cancel = ms === Number.POSITIVE_INFINITY ? undefined : this.#clock.after(ms, () => this.#resume?.())
+      this.#resume = () => {
+        this.#resume = undefined
+        cancel?.()
+        resolve()
+      }
+    })
+  }
+
+  /** The outcome of `pending`, unless the caller is sent away first: then `abandon` gets to clean up after it. */
+  unlessDismissed<T>(pending: Promise<T>, abandon: (pending: Promise<T>) => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#onDismissed = (reason) => {
+        this.#onDismissed = undefined
+        abandon(pending)
+        reject(reason)
+      }
+      const settled = (): boolean => {
+        const first = this.#onDismissed !== undefined
+        this.#onDismissed = undefined
+        return first
+      }
+      pending.then(
+        (value) => settled() && resolve(value),
+        (error: unknown) => settled() && reject(error),
+      )
+    })
+  }
+
+  /** The wait is over: let go of the signal. */
+  end(): void {
+    this.#signal?.removeEventListener('abort', this.#onAbort)
+  }
+}

@@ -1,0 +1,76 @@
+import type { RedisPort } from '../adapters/port.js'
+
+/** A channel that somebody listens on. */
+interface Channel {
+  readonly listeners: Set<() => void>
+  isHeard: boolean
+}
+
+/** One listener's place on a channel. */
+export interface Subscription {
+  /** Whether Redis confirmed that we hear the channel. The listener is called when that becomes true. */
+  readonly isLive: boolean
+  leave(): void
+}
+
+/**
+ * Wake-ups by pub/sub, counted: one SUBSCRIBE for a channel however many listen, one UNSUBSCRIBE when the last leaves.
+ * A listener is called for each message, once when the channel is first heard, and after each re-subscription, because
+ * messages may have been missed. All of them are hints to try again.
+ */
+export class Wakeups {
+  readonly #port: RedisPort
+  readonly #onRefused: (channel: string, error: unknown) => void
+  readonly #channels = new Map<string, Channel>()
+
+  /** @param onRefused  told when Redis refuses a subscription (an ACL): its waiters poll instead */
+  constructor(port: RedisPort, onRefused: (channel: string, error: unknown) => void) {
+    this.#port = port
+    this.#onRefused = onRefused
+  }
+
+  listen(name: string, listener: () => void): Subscription {
+    const channel = this.#channels.get(name) ?? this.#open(name)
+    channel.listeners.add(listener)
+    return {
+      get isLive() {
+        return channel.isHeard
+      },
+      leave: () => {
+        channel.listeners.delete(listener)
+        if (channel.listeners.size > 0 || this.#channels.get(name) !== channel) return
+        this.#channels.delete(name)
+        void this.#port.unsubscribe(name)
+      },
+    }
+  }
+
+  /** Every channel is heard again after a reconnect. */
+  resubscribed(): void {
+    for (const channel of this.#channels.values()) {
+      channel.isHeard = true
+      wakeAll(channel)
+    }
+  }
+
+  #open(name: string): Channel {
+    const channel: Channel = { listeners: new Set(), isHeard: false }
+    this.#channels.set(name, channel)
+    this.#port
+      .subscribe(name, () => wakeAll(channel))
+      .then(
+        () => {
+          channel.isHeard = true
+          wakeAll(channel)
+        },
+        (error: unknown) => {
+          if (this.#port.isErrorReply(error)) this.#onRefused(name, error)
+        },
+      )
+    return channel
+  }
+}
+
+function wakeAll(channel: Channel): void {
+  for (const listener of [...channel.listeners]) listener()
+}
