@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { LeaseLostError, type LossReason } from '../errors.js'
 import type { Possession } from './possession.js'
 
@@ -61,6 +62,7 @@ export class Hold {
   get signal(): AbortSignal {
     if (!this.#abort) {
       this.#abort = new AbortController()
+      setMaxListeners(0, this.#abort.signal) // a body may well pass it to more than ten calls
       if (this.#ending instanceof LeaseLostError) this.#abort.abort(this.#ending)
     }
     this.#notice()

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.js'
+import { onAbort } from './abort.js'
 
 /**
  * One caller's wait: a place to pause that ends with a wake-up, after a time, at the caller's deadline, by the caller's
@@ -10,8 +11,7 @@ export class Waiter {
   /** When the caller's wait time ends, on the clock; Infinity: no limit. */
   readonly deadlineAt: number
   readonly #clock: Clock
-  readonly #signal: AbortSignal | undefined
-  readonly #onAbort = (): void => this.dismiss(this.#signal?.reason)
+  readonly #letGo: (() => void) | undefined
   #woken = false
   #resume: (() => void) | undefined
   #dismissal: { readonly reason: unknown } | undefined
@@ -21,8 +21,7 @@ export class Waiter {
     this.lockName = lockName
     this.deadlineAt = deadlineAt
     this.#clock = clock
-    this.#signal = signal
-    signal?.addEventListener('abort', this.#onAbort, { once: true })
+    this.#letGo = signal && onAbort(signal, () => this.dismiss(signal.reason))
   }
 
   get isTimeOver(): boolean {
@@ -92,6 +91,6 @@ export class Waiter {
 
   /** The wait is over: let go of the signal. */
   end(): void {
-    this.#signal?.removeEventListener('abort', this.#onAbort)
+    this.#letGo?.()
   }
 }

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setUpLab } from '../support/lab.js'
+import { type Listening, startTwin, type Twin } from '../support/twin.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const WATCHDOG_MS = 30_000
+
+/** Names and the channel that Redisson's naming rule gives them. */
+const NAMES: readonly (readonly [name: string, channel: string])[] = [
+  ['order', 'redisson_lock__channel:{order}'],
+  ['lock:order:1001', 'redisson_lock__channel:{lock:order:1001}'],
+  ['{shop}:order', 'redisson_lock__channel:{shop}:order'],
+  ['a{t}b', 'redisson_lock__channel:a{t}b'],
+  ['a{b', 'redisson_lock__channel:a{b'],
+  ['a}b', 'redisson_lock__channel:{a}b}'],
+  ['{}', 'redisson_lock__channel:{}'],
+  ['Schloß 锁 🔒', 'redisson_lock__channel:{Schloß 锁 🔒}'],
+]
+
+describe('the wire of a plain lock', () => {
+  const lab = setUpLab()
+
+  async function twin(): Promise<Twin> {
+    const opened = await startTwin(lab.server.url)
+    lab.onEnd(() => opened.close())
+    return opened
+  }
+
+  async function listen(peer: Twin, name: string): Promise<Listening> {
+    const listening = await peer.listen(name)
+    lab.onEnd(() => listening.stop())
+    return listening
+  }
+
+  async function expectKey(
+    name: string,
+    fields: Record<string, string>,
+    ttl: readonly [number, number],
+  ): Promise<void> {
+    const { admin } = lab.server
+    assert.equal(await admin.type(name), 'hash')
+    assert.deepEqual(await admin.hgetall(name), fields)
+    const pttl = await admin.pttl(name)
+    assert(pttl > ttl[0] && pttl <= ttl[1], `PTTL ${pttl} should be within ${ttl.join('…')}`)
+    assert.deepEqual(await admin.keys('*'), [name], 'no key beside the lock')
+  }
+
+  for (const [name, channel] of NAMES) {
+    it(`of ${JSON.stringify(name)} is the hash of that name and the channel ${channel}`, async () => {
+      const client = await lab.connect()
+      const peer = await twin()
+      const heard = await listen(peer, name)
+      assert.equal(peer.keyNames(name).channel, channel)
+
+      const hold = await client.getLock(name).lock()
+      assert.match(hold.holder, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}:[1-9]\d*$/)
+      assert.equal(hold.holder, `${client.id}:${hold.ownerId}`)
+      await expectKey(name, { [hold.holder]: '1' }, [WATCHDOG_MS - 1_000, WATCHDOG_MS])
+
+      const again = await client.getLock(name).lock({ within: hold })
+      await expectKey(name, { [hold.holder]: '2' }, [WATCHDOG_MS - 1_000, WATCHDOG_MS])
+      assert.equal(again.holder, hold.holder)
+
+      await again.unlock()
+      await expectKey(name, { [hold.holder]: '1' }, [WATCHDOG_MS - 1_000, WATCHDOG_MS])
+      assert.equal(heard.messages.length, 0, 'a partial release publishes nothing')
+
+      await hold.unlock()
+      assert.deepEqual(await lab.server.admin.keys('*'), [])
+      const message = await heard.next()
+      assert.deepEqual([message.channel, message.payload], [channel, '0'])
+      await sleep(20)
+      assert.equal(heard.messages.length, 1)
+    })
+  }
+
+  it('carries a lease of its own as the TTL', async () => {
+    const client = await lab.connect()
+    const hold = await client.getLock('leased').lock({ leaseTimeMs: 5_000 })
+    await expectKey('leased', { [hold.holder]: '1' }, [4_000, 5_000])
+    await hold.unlock()
+  })
+
+  it('sets the longest lease of nested holds, and after a partial release the lease of what remains', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('nested')
+    const outer = await lock.lock({ leaseTimeMs: 20_000 })
+    const shorter = await lock.lock({ within: outer, leaseTimeMs: 1_000 })
+    await expectKey('nested', { [outer.holder]: '2' }, [19_000, 20_000])
+    await shorter.unlock()
+    await expectKey('nested', { [outer.holder]: '1' }, [19_000, 20_000])
+    const longer = await lock.lock({ within: outer, leaseTimeMs: 60_000 })
+    await expectKey('nested', { [outer.holder]: '2' }, [59_000, 60_000])
+    await longer.unlock()
+    await expectKey('nested', { [outer.holder]: '1' }, [19_000, 20_000])
+    await outer.unlock()
+  })
+
+  it('of a forced release is DEL and the message 0; of a forced release of a free lock nothing', async () => {
+    const client = await lab.connect()
+    const heard = await listen(await twin(), 'forced')
+    assert.equal(await client.getLock('forced').forceUnlock(), false)
+    const hold = await client.getLock('forced').lock()
+    assert.equal(await client.getLock('forced').forceUnlock(), true)
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
+    assert.equal((await heard.next()).payload, '0')
+    assert.equal(heard.messages.length, 1)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+  })
+
+  it('of an uncontended lock and unlock is two commands', async () => {
+    const { countCommands } = await import('../support/command-stats.js')
+    const client = await lab.connect()
+    const lock = client.getLock('cheap')
+    await (await lock.lock()).unlock() // Redis knows the scripts from here on
+    const count = await countCommands(lab.server, async () => {
+      for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+    })
+    assert.equal(count.scripts, 20)
+    assert.deepEqual(Object.keys(count.calls).sort(), [
+      'del',
+      'evalsha',
+      'exists',
+      'hexists',
+      'hset',
+      'pexpire',
+      'publish',
+    ])
+  })
+
+  it('keeps a twin of Redisson out, and wakes it within 100 ms', async () => {
+    const client = await lab.connect()
+    const peer = await twin()
+    const hold = await client.getLock('shared').lock()
+    const left = await peer.acquire('shared', 7, WATCHDOG_MS)
+    assert(left !== null && left > WATCHDOG_MS - 1_000 && left <= WATCHDOG_MS)
+    assert.equal(await peer.release('shared', 7), null, 'who does not hold it cannot release it')
+
+    const waiting = peer.lock('shared', 7, WATCHDOG_MS, 10_000)
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    const releasedAt = performance.now()
+    await hold.unlock()
+    assert.equal(await waiting, true)
+    assert(performance.now() - releasedAt < 100, 'woken, not polling')
+    assert.deepEqual(await lab.server.admin.hgetall('shared'), { [`${peer.clientId}:7`]: '1' })
+    await peer.release('shared', 7)
+  })
+
+  it('is kept out by a twin of Redisson, and woken by it within 100 ms', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('shared')
+    const peer = await twin()
+    assert.equal(await peer.acquire('shared', 7, WATCHDOG_MS), null)
+    assert.equal(await peer.acquire('shared', 7, WATCHDOG_MS), null)
+    assert.deepEqual(await lock.getHolders(), [{ holder: `${peer.clientId}:7`, holdCount: 2 }])
+    assert.equal(await lock.tryLock(), null)
+
+    const waiting = lock.lock()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    assert.equal(await peer.release('shared', 7), 0)
+    await sleep(20)
+    const releasedAt = performance.now()
+    assert.equal(await peer.release('shared', 7), 1)
+    const hold = await waiting
+    assert(performance.now() - releasedAt < 100, 'woken, not polling')
+    assert.equal(await peer.renew('shared', 7, WATCHDOG_MS), 0)
+    await hold.unlock()
+  })
+
+  it('shows the watchdog of the other side: a twin that renews keeps us out, a twin that stops lets us in', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('crashed')
+    const peer = await twin()
+    await peer.acquire('crashed', 7, 400)
+    await sleep(200)
+    assert.equal(await peer.renew('crashed', 7, 600), 1)
+    const startedAt = performance.now()
+    const hold = await lock.lock()
+    const waitedMs = performance.now() - startedAt
+    assert(waitedMs > 500 && waitedMs < 1_600, `taken when the lease had ended, after ${waitedMs} ms`)
+    await hold.unlock()
+  })
+
+  it('lets a twin force us out, which our next renewal notices', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const peer = await twin()
+    const hold = await client.getLock('forced').lock()
+    const lost = new Promise((resolve) => client.once('lost', resolve))
+    assert.equal(await peer.force('forced'), 1)
+    await lost
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    assert.equal(hold.signal.aborted, true)
+  })
+})
