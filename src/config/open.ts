@@ -66,9 +66,15 @@ async function openUrl(url: string): Promise<RedisPort> {
   } catch (error) {
     redis.disconnect()
     // ioredis says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event.
-    throw cause ?? error
+    throw withoutSecrets(cause ?? error)
   }
   return ownedIoredis(redis)
+}
+
+/** An error reply of ioredis carries the command it answers: of HELLO and AUTH that is the password. */
+function withoutSecrets(error: unknown): unknown {
+  if (typeof error === 'object' && error !== null && 'command' in error) delete error.command
+  return error
 }
 
 async function importIoredis() {

@@ -115,7 +115,8 @@ export class Lock {
    */
   async tryLock(options: LockOptions = {}): Promise<Hold | null> {
     checkKnown(options, LOCK_OPTIONS, this.name)
-    const hold = await this.#acquire(options, options.waitTimeMs ?? 0)
+    const { waitTimeMs = 0 } = options
+    const hold = await this.#acquire(options, waitTimeMs)
     return hold === undefined ? null : this.#inScope(hold)
   }
 
@@ -145,7 +146,8 @@ export class Lock {
     second?: Guarded<T>,
   ): Promise<{ ran: true; value: T } | { ran: false }> {
     const [options, fn] = this.#optionsAndBody(first, second)
-    const hold = await this.#acquire(options, options.waitTimeMs ?? 0)
+    const { waitTimeMs = 0 } = options
+    const hold = await this.#acquire(options, waitTimeMs)
     return hold === undefined ? { ran: false } : { ran: true, value: await this.#guard(hold, options, fn) }
   }
 
@@ -337,11 +339,11 @@ export class Lock {
   }
 
   #terms(options: HoldOptions): HoldTerms {
-    const { maxHoldMs, warnAfterMs } = this.#context
+    const { maxHoldMs = this.#context.maxHoldMs, warnAfterMs = this.#context.warnAfterMs } = options
     return {
       leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, 1, this.name),
-      maxHoldMs: checkOptionalDuration('maxHoldMs', options.maxHoldMs ?? maxHoldMs, 1, this.name),
-      warnAfterMs: checkOptionalDuration('warnAfterMs', options.warnAfterMs ?? warnAfterMs, 1, this.name),
+      maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1, this.name),
+      warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, this.name),
       label: options.label,
     }
   }

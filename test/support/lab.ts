@@ -63,7 +63,7 @@ export function setUpLab(driver: Driver = drivers[0] as Driver, serverArgs: stri
   let server: RedisServer | undefined
   let watch: ProcessWatch
   let timers = 0
-  let ends: (() => unknown)[] = []
+  const ends: (() => unknown)[] = []
 
   const lab: Lab = {
     get server() {
@@ -97,8 +97,7 @@ export function setUpLab(driver: Driver = drivers[0] as Driver, serverArgs: stri
   })
   afterEach(async () => {
     try {
-      for (const end of ends.reverse()) await end()
-      ends = []
+      for (const end of ends.splice(0).reverse()) await end()
       await expectNothingLeft(lab.server)
       await waitUntil(() => timersLeft(timers) <= 0, { timeoutMs: 2_000, message: 'no timer is left' })
       await watch.assertQuiet()

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { connect } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import { setUpLab } from '../support/lab.js'
+
+const BAD_DURATIONS: readonly unknown[] = [
+  Number.NaN,
+  1.5,
+  -1,
+  Number.POSITIVE_INFINITY,
+  2 ** 53,
+  2 ** 53 + 2,
+  9e19,
+  '1000',
+  '1e3',
+  '',
+  null,
+  {},
+  [1000],
+  10n,
+  true,
+]
+
+describe('an argument that cannot work', () => {
+  const lab = setUpLab()
+
+  it('is refused by name and value before any command is sent', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('a')
+    const count = await countCommands(lab.server, async () => {
+      for (const value of [...BAD_DURATIONS, 0]) {
+        const leaseTimeMs = value as number
+        for (const call of [() => lock.lock({ leaseTimeMs }), () => lock.tryLock({ leaseTimeMs })]) {
+          await assert.rejects(call, { code: 'LOCK_CONFIG', path: 'leaseTimeMs', lockName: 'a' })
+        }
+        await assert.rejects(lock.lock({ maxHoldMs: leaseTimeMs }), { code: 'LOCK_CONFIG', path: 'maxHoldMs' })
+      }
+      for (const value of BAD_DURATIONS) {
+        const waitTimeMs = value as number
+        await assert.rejects(lock.lock({ waitTimeMs }), { code: 'LOCK_CONFIG', path: 'waitTimeMs' })
+        await assert.rejects(lock.tryLock({ waitTimeMs }), { code: 'LOCK_CONFIG', path: 'waitTimeMs' })
+      }
+      await assert.rejects(lock.lock({ leaseTime: 5 } as object), { code: 'LOCK_CONFIG', path: 'leaseTime' })
+      await assert.rejects(lock.lock({ signal: {} as AbortSignal }), { code: 'LOCK_CONFIG', path: 'signal' })
+      await assert.rejects(lock.withLock({} as () => void), { code: 'LOCK_CONFIG', path: 'fn' })
+      await assert.rejects(client.close({ drainMs: -1 }), { code: 'LOCK_CONFIG', path: 'drainMs' })
+    })
+    assert.equal(count.total, 0)
+    assert.equal(await lock.isLocked(), false)
+  })
+
+  it('is not looked for in the prototype of the options', async () => {
+    const client = await lab.connect()
+    const polluted = Object.create({ within: 'x', label: 'x' })
+    const hold = await client.getLock('a').lock({ ...polluted })
+    assert.equal(hold.label, undefined)
+    await hold.unlock()
+  })
+
+  it('is refused by connect before a connection is opened', async () => {
+    for (const target of [
+      '',
+      'not a url',
+      'http://127.0.0.1:6379',
+      {},
+      { url: lab.server.url, client: {} },
+      { client: {} },
+      { url: lab.server.url, lockWatchdogTimeoutMs: 0 },
+      { url: lab.server.url, commandTimeoutMs: Number.NaN },
+      { url: lab.server.url, lockWatchdogTimeout: 30_000 },
+    ]) {
+      await assert.rejects(connect(target as string), { code: 'LOCK_CONFIG' })
+    }
+  })
+
+  it('shows no password in the error of connect', async () => {
+    for (const url of ['redis//:hunter2@127.0.0.1', 'http://:hunter2@127.0.0.1:6379', 'redis://:hunter2@127.0.0.1:1']) {
+      await assert.rejects(connect(url), (error: Error) => {
+        assert(!JSON.stringify([error.message, String(error.cause), { ...error }]).includes('hunter2'))
+        return true
+      })
+    }
+  })
+
+  it('is a client whose keyPrefix would rewrite keys but not channels', async () => {
+    const redis = new Redis(lab.server.url, { keyPrefix: 'app:', lazyConnect: true })
+    await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })
+    redis.disconnect()
+  })
+
+  it('is a client that is not connected, or was closed', async () => {
+    await assert.rejects(connect({ client: createClient({ url: lab.server.url }) }), { code: 'LOCK_CONFIG' })
+    const redis = new Redis(lab.server.url)
+    redis.disconnect()
+    await new Promise((resolve) => redis.once('end', resolve))
+    await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG' })
+  })
+})
+
+describe('a hostile name', () => {
+  const lab = setUpLab()
+
+  const HOSTILE = [
+    '__proto__',
+    'constructor',
+    'toString',
+    '{',
+    '}',
+    '{}',
+    'a}b{c',
+    'a{}b',
+    'two words',
+    'line\r\nbreak\r\n$3\r\nDEL\r\n',
+    '\u0000',
+    "'); redis.call('flushall'); --",
+    '*',
+    '🔒'.repeat(100),
+    'x'.repeat(1024 * 1024),
+  ]
+
+  it('is a key like any other: held, renewed, waited for and released', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const other = await lab.connect()
+    const holds = []
+    for (const name of HOSTILE) {
+      const hold = await client.getLock(name).lock()
+      assert.deepEqual(await other.getLock(name).getHolders(), [{ holder: hold.holder, holdCount: 1 }])
+      holds.push(hold)
+    }
+    assert.equal((await lab.server.admin.keys('*')).length, HOSTILE.length)
+    const waiting = HOSTILE.map((name) => other.getLock(name).lock())
+    await new Promise((resolve) => setTimeout(resolve, 400))
+    for (const hold of holds) {
+      hold.assertHeld()
+      await hold.unlock()
+    }
+    for (const hold of await Promise.all(waiting)) await hold.unlock()
+  })
+
+  it('is refused where two names would become one key, or none', async () => {
+    const client = await lab.connect()
+    for (const name of ['', 'a\ud800', 'a\udc00b', 'x'.repeat(1024 * 1024 + 1), '🔒'.repeat(300_000)]) {
+      assert.throws(() => client.getLock(name), { code: 'LOCK_CONFIG', path: 'lock name' })
+    }
+    for (const name of [undefined, null, 7, {}, ['a'], Symbol('a')]) {
+      assert.throws(() => client.getLock(name as string), { code: 'LOCK_CONFIG', path: 'lock name' })
+    }
+  })
+})

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { connect } from '../../src/index.js'
+import { spawnChild } from '../support/child.js'
+import { drivers, setUpLab } from '../support/lab.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+
+const HOLDER = new URL('../support/holder-process.js', import.meta.url)
+
+for (const driver of drivers) {
+  describe(`close(), through ${driver.name}`, () => {
+    const lab = setUpLab(driver)
+
+    it('aborts and releases what is held, rejects waiters, and refuses new work', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const holds = await Promise.all(Array.from({ length: 1_000 }, (_, n) => client.getLock(`lock:${n}`).lock()))
+      const foreign = await other.getLock('foreign').lock()
+      const waiting = Array.from({ length: 500 }, () => settlesWithin(client.getLock('foreign').lock(), 5_000))
+      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+
+      const startedAt = performance.now()
+      await Promise.all([client.close(), client.close()])
+      assert(performance.now() - startedAt < 2_000)
+      assert.deepEqual(await lab.server.admin.keys('*'), ['foreign'])
+      for (const outcome of await Promise.all(waiting)) {
+        assert(outcome.status === 'rejected')
+        assert.deepEqual([outcome.reason.code, outcome.reason.lockName], ['LOCK_CLIENT_CLOSED', 'foreign'])
+      }
+      for (const hold of holds) {
+        assert.equal((hold.signal.reason as { reason: string }).reason, 'closed')
+        assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'closed' })
+      }
+      await assert.rejects(client.getLock('a').lock(), { code: 'LOCK_CLIENT_CLOSED' })
+      await assert.rejects(client.getLock('a').tryLock(), { code: 'LOCK_CLIENT_CLOSED' })
+      await foreign.unlock()
+    })
+
+    it('lets holds end by themselves for drainMs, re-entries included', async () => {
+      const client = await lab.connect()
+      const steps: string[] = []
+      const body = client.getLock('a').withLock(async (hold) => {
+        await sleep(100)
+        await client.getLock('a').withLock(() => steps.push('inner'))
+        await assert.rejects(client.getLock('b').lock(), { code: 'LOCK_CLIENT_CLOSED' })
+        hold.assertHeld()
+        steps.push('outer')
+      })
+      await waitUntil(() => client.getLock('a').isLocked())
+      const startedAt = performance.now()
+      await client.close({ drainMs: 5_000 })
+      const drainedMs = performance.now() - startedAt
+      await body
+      assert.deepEqual(steps, ['inner', 'outer'])
+      assert(drainedMs < 2_000, `did not wait longer than needed: ${drainedMs} ms`)
+    })
+
+    it('ends the drain when its time is over, or a later call says so', async () => {
+      const client = await lab.connect()
+      const hold = await client.getLock('a').lock()
+      const closed = client.close({ drainMs: 60_000 })
+      await sleep(50)
+      hold.assertHeld()
+      await client.close({ drainMs: 50 })
+      await closed
+      assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'closed' })
+      assert.equal(await lab.server.admin.exists('a'), 0)
+    })
+
+    it('gives back a grant that arrives while it closes', async () => {
+      const client = await lab.connect()
+      const taking = Array.from({ length: 20 }, (_, n) => settlesWithin(client.getLock(`lock:${n}`).tryLock(), 5_000))
+      await client.close()
+      for (const outcome of await Promise.all(taking)) {
+        if (outcome.status === 'fulfilled') {
+          const hold = outcome.value
+          assert.throws(() => hold?.assertHeld(), { code: 'LOCK_LEASE_LOST' })
+        } else assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
+      }
+      assert.deepEqual(await lab.server.admin.keys('*'), [])
+    })
+
+    it('is what the end of an await using block does', async () => {
+      const outer = await lab.connect()
+      {
+        await using client = outer
+        await client.getLock('a').lock()
+      }
+      assert.equal(await lab.server.admin.exists('a'), 0)
+    })
+  })
+}
+
+describe('close()', () => {
+  const lab = setUpLab()
+
+  it('ends what Holdfast opened, and nothing else', async () => {
+    const own = new Redis(lab.server.url)
+    const ownNodeRedis = createClient({ url: lab.server.url })
+    await ownNodeRedis.connect()
+    await own.ping()
+    lab.onEnd(() => {
+      own.disconnect()
+      ownNodeRedis.destroy()
+    })
+    for (const redis of [own, ownNodeRedis]) {
+      const listeners = redis.listenerCount('ready')
+      const client = await connect({ client: redis })
+      const hold = await client.getLock('a').lock()
+      await client.getLock('a').tryLock({ waitTimeMs: 50 })
+      await hold.unlock()
+      await client.close()
+      assert.equal(redis.listenerCount('ready'), listeners)
+    }
+    assert.equal(await own.ping(), 'PONG')
+    assert.equal(await ownNodeRedis.ping(), 'PONG')
+  })
+
+  it('lets the process exit by itself', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'close'])
+    await child.nextMessage(({ at }) => at === 'closed')
+    assert.deepEqual(await Promise.race([child.exit, sleep(1_000)]), { code: 0, signal: null })
+  })
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    it(`happens on ${signal}: holds drain, what remains is released, and the signal ends the process`, async () => {
+      const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
+      await child.nextMessage(({ at }) => at === 'held')
+      process.kill(child.pid ?? 0, signal)
+      await child.nextMessage(({ at }) => at === 'aborted')
+      assert.deepEqual(await child.exit, { code: null, signal })
+      assert.deepEqual(await lab.server.admin.keys('*'), [])
+    })
+  }
+
+  it('is left to the lease by a process that is killed', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
+    await child.nextMessage(({ at }) => at === 'held')
+    const client = await lab.connect()
+    const waiting = client.getLock('a').lock()
+    const leftMs = await client.getLock('a').remainingLeaseMs()
+    const killedAt = performance.now()
+    process.kill(child.pid ?? 0, 'SIGKILL')
+    const hold = await waiting
+    const waitedMs = performance.now() - killedAt
+    assert(waitedMs < leftMs + 1_000, `taken ${waitedMs} ms after the kill, with ${leftMs} ms of the lease left`)
+    await hold.unlock()
+    await waitUntil(async () => (await lab.server.admin.keys('*')).length === 0)
+  })
+})

@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Client, connect } from '../../src/index.js'
+import { drivers, setUpLab } from '../support/lab.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+for (const driver of drivers) {
+  describe(`an error of Redis, through ${driver.name}`, () => {
+    const lab = setUpLab(driver)
+
+    /** A client that logs in as a user with these rights. */
+    async function connectAs(rights: string[]): Promise<Client> {
+      await lab.server.admin.acl('SETUSER', 'app', 'reset', 'on', '>hunter2', '+hello', '+info', '+client', ...rights)
+      return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
+    }
+
+    it('WRONGTYPE passes through, and leaves the data of the user alone', async () => {
+      const client = await lab.connect()
+      await lab.server.admin.set('a', 'my data')
+      const lock = client.getLock('a')
+      for (const call of [
+        () => lock.lock(),
+        () => lock.tryLock({ waitTimeMs: 100 }),
+        () => lock.forceUnlock(),
+        () => lock.getHolders(),
+        () => client.adopt('a', `${client.id}:1`),
+      ]) {
+        await assert.rejects(call, { message: /WRONGTYPE/ })
+      }
+      assert.equal(await lab.server.admin.get('a'), 'my data')
+      await lab.server.admin.del('a')
+    })
+
+    it('WRONGTYPE at the key of a held lock costs that hold, and no other of the same renewal', async () => {
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+      const holds = await Promise.all(['a', 'b', 'c'].map((name) => client.getLock(name).lock()))
+      await lab.server.admin.set('b', 'overwritten')
+      await waitUntil(() => holds[1]?.signal.aborted)
+      await sleep(400)
+      holds[0]?.assertHeld()
+      holds[2]?.assertHeld()
+      await assert.rejects(holds[1]?.unlock() ?? Promise.resolve(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+      await Promise.all([holds[0]?.unlock(), holds[2]?.unlock()])
+      await lab.server.admin.del('b')
+    })
+
+    it('NOPERM for the key or for scripts passes through at once, and nothing is taken', async () => {
+      const noKey = await connectAs(['+@all', '~other:*', '&*'])
+      await assert.rejects(noKey.getLock('a').lock(), { message: /NOPERM|permission/i })
+      const noScripts = await connectAs(['+@all', '-eval', '-evalsha', '~*', '&*'])
+      await assert.rejects(noScripts.getLock('a').lock(), { message: /NOPERM|permission/i })
+      assert.equal(await lab.server.admin.exists('a'), 0)
+    })
+
+    it('without the right to publish the lock is free all the same, and a warning names the right', async () => {
+      const client = await connectAs(['+@all', '~*', 'resetchannels'])
+      const warnings: string[] = []
+      client.on('warning', (warning) => warnings.push(warning.message))
+      const lock = client.getLock('a')
+      for (let round = 0; round < 3; round++) await lock.withLock(() => {})
+      assert.equal(await lock.isLocked(), false)
+      assert.equal(warnings.length, 1, 'once is enough')
+      assert.match(warnings[0] ?? '', /&redisson_lock__channel:\*/)
+    })
+
+    it('without the right to subscribe a waiter polls, and a warning names the right', async () => {
+      const owner = await lab.connect()
+      const client = await connectAs(['+@all', '~*', 'resetchannels'])
+      const warnings: string[] = []
+      client.on('warning', (warning) => warnings.push(warning.message))
+      const hold = await owner.getLock('a').lock()
+      const waiting = client.getLock('a').lock()
+      await waitUntil(() => warnings.length === 1)
+      assert.match(warnings[0] ?? '', /listen/)
+      await hold.unlock()
+      const releasedAt = performance.now()
+      const next = await waiting
+      assert(performance.now() - releasedAt < 1_000)
+      await next.unlock()
+    })
+
+    it('OOM passes through from an acquire; what is held is renewed and released all the same', async () => {
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+      const hold = await client.getLock('a').lock()
+      const inner = await client.getLock('a').lock({ within: hold })
+      try {
+        await lab.server.admin.config('SET', 'maxmemory', '1')
+        await assert.rejects(client.getLock('b').lock(), { message: /OOM/ })
+        assert.equal(await client.getLock('a').tryLock(), null)
+        await sleep(400)
+        await inner.unlock()
+        assert.equal(await hold.isHeld(), true)
+        await hold.unlock()
+        assert.deepEqual(await lab.server.admin.keys('*'), [])
+      } finally {
+        await lab.server.admin.config('SET', 'maxmemory', '0')
+      }
+    })
+
+    it('READONLY is waited out: a demoted server grants nothing, and the wait goes on when it is master again', async () => {
+      const client = await lab.connect()
+      await lab.server.admin.config('SET', 'replica-read-only', 'yes')
+      await lab.server.admin.replicaof('127.0.0.1', 1)
+      await assert.rejects(client.getLock('a').tryLock(), { message: /READONLY/ })
+      const waiting = client.getLock('a').lock()
+      await sleep(300)
+      await lab.server.admin.replicaof('NO', 'ONE')
+      await (await waiting).unlock()
+    })
+
+    it('BUSY is waited out, and a renewal survives it', async () => {
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+      const hold = await client.getLock('a').lock()
+      await lab.server.admin.config('SET', 'busy-reply-threshold', '50')
+      const endless = lab.server.admin.duplicate()
+      endless.eval('while true do end', 0).catch(() => {})
+      await sleep(700)
+      const waiting = client.getLock('b').lock()
+      await lab.server.admin.script('KILL')
+      endless.disconnect()
+      await (await waiting).unlock()
+      await sleep(1_000)
+      hold.assertHeld()
+      await hold.unlock()
+    })
+  })
+}
+
+describe('a server that refuses us', () => {
+  const lab = setUpLab()
+
+  it('WRONGPASS and NOAUTH end connect at once, with no password in the error', async () => {
+    await lab.server.admin.config('SET', 'requirepass', 'hunter2')
+    lab.onEnd(() => lab.server.admin.config('SET', 'requirepass', ''))
+    for (const [url, expected] of [
+      [lab.server.url.replace('redis://', 'redis://:wrong-one@'), /WRONGPASS/],
+      [lab.server.url, /NOAUTH/],
+    ] as const) {
+      await assert.rejects(connect(url), (error: Error) => {
+        assert.match(error.message, expected)
+        assert(!JSON.stringify([error.message, error.stack, { ...error }]).includes('wrong-one'))
+        return true
+      })
+    }
+  })
+})
+
+describe('a server that loads its data', () => {
+  const lab = setUpLab(undefined, ['--appendonly', 'yes'])
+
+  it('LOADING is waited out, and the lock is still held afterwards', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 10_000 })
+    const hold = await client.getLock('a').lock()
+    for (let n = 0; n < 200; n++) await lab.server.admin.set(`ballast:${n}`, 'x')
+    const { admin } = lab.server
+    await lab.server.restart(['--appendonly', 'yes', '--key-load-delay', '5000'])
+    const waiting = client.getLock('b').lock()
+    await (await waiting).unlock()
+    assert.equal(await hold.isHeld(), true)
+    await hold.unlock()
+    await admin.flushall()
+  })
+})

@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Hold, LeaseLostError } from '../../src/index.js'
+import { countCommands, recordMonitor } from '../support/command-stats.js'
+import { setUpLab } from '../support/lab.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+describe('the watchdog', () => {
+  const lab = setUpLab()
+
+  it('renews a hold every third of its lease, to the full lease', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
+    const hold = await client.getLock('a').lock()
+    let least = Number.POSITIVE_INFINITY
+    let rises = 0
+    let last = 0
+    const endsAt = performance.now() + 2_000
+    while (performance.now() < endsAt) {
+      const pttl = await lab.server.admin.pttl('a')
+      least = Math.min(least, pttl)
+      if (pttl > last + 50) rises++
+      last = pttl
+      await sleep(10)
+    }
+    assert(least > 200, `the lease never came near its end: ${least} ms left at least`)
+    assert(rises >= 8 && rises <= 12, `${rises} renewals in 2 s, lease 600 ms`)
+    hold.assertHeld()
+    await hold.unlock()
+  })
+
+  it('renews 250 locks with 3 scripts a period, and none is lost', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const holds = await Promise.all(Array.from({ length: 250 }, (_, n) => client.getLock(`lock:${n}`).lock()))
+    const count = await countCommands(lab.server, () => sleep(2_500))
+    assert(count.scripts >= 12 && count.scripts <= 18, `${count.scripts} scripts in 5 periods`)
+    for (const hold of holds) hold.assertHeld()
+    await Promise.all(holds.map((hold) => hold.unlock()))
+  })
+
+  it('leaves a hold with a lease of its own alone', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const hold = await client.getLock('a').lock({ leaseTimeMs: 800 })
+    const count = await countCommands(lab.server, () => sleep(500))
+    assert.equal(count.scripts, 0)
+    hold.assertHeld()
+    await waitUntil(() => hold.signal.aborted)
+  })
+
+  it('renews each owner of a client for itself, and the longest lease of nested holds', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const hold = await client.getLock('a').lock()
+    const long = await client.getLock('a').lock({ within: hold, leaseTimeMs: 5_000 })
+    await sleep(400)
+    const pttl = await lab.server.admin.pttl('a')
+    assert(pttl > 4_000, `a renewal did not cut the longer lease: ${pttl} ms`)
+    long.assertHeld()
+    await long.unlock()
+    await sleep(400)
+    hold.assertHeld()
+    assert((await lab.server.admin.pttl('a')) <= 300)
+    await hold.unlock()
+  })
+
+  it('never renews after the release was sent, whenever that is', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 60 })
+    const lost: LeaseLostError[] = []
+    client.on('lost', ({ error }) => lost.push(error))
+    const monitor = await recordMonitor(lab.server)
+    const released = new Set<string>()
+    for (let round = 0; round < 60; round++) {
+      const hold = await client.getLock('a').lock()
+      await sleep(round % 25)
+      await hold.unlock()
+      released.add(hold.holder)
+    }
+    await sleep(100)
+    const lines = await monitor.stop()
+    const releasedAt = new Map<string, number>()
+    for (const { args, source } of lines) {
+      if (source === 'lua') continue
+      for (const holder of args.filter((word) => released.has(word))) {
+        const isRelease = args.includes('redisson_lock__channel:{a}')
+        assert(!releasedAt.has(holder), `${args.slice(0, 2).join(' ')} of ${holder} after its release`)
+        if (isRelease) releasedAt.set(holder, 1)
+      }
+    }
+    assert.equal(releasedAt.size, 60)
+    assert.deepEqual(lost, [])
+    assert.equal(await client.getLock('a').isLocked(), false)
+  })
+
+  it('tells the holder within one renewal that an operator deleted, renamed or flushed the lock', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const { admin } = lab.server
+    for (const fault of [() => admin.del('a'), () => admin.rename('a', 'b'), () => admin.flushall()]) {
+      const lost: { hold: Hold; error: LeaseLostError }[] = []
+      const onLost = (loss: { hold: Hold; error: LeaseLostError }): void => void lost.push(loss)
+      client.on('lost', onLost)
+      const hold = await client.getLock('a').lock({ label: 'nightly job' })
+      let aborts = 0
+      hold.signal.addEventListener('abort', () => aborts++)
+      await fault()
+      await waitUntil(() => hold.signal.aborted, { timeoutMs: 300 })
+      await sleep(250)
+      assert.deepEqual([lost.length, aborts], [1, 1], 'told once')
+      assert.equal(lost[0]?.hold.label, 'nightly job')
+      assert.equal(lost[0]?.error.reason, 'gone')
+      client.off('lost', onLost)
+      await admin.flushall()
+    }
+  })
+
+  it('gives a lock that lost its expiry its lease back', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const hold = await client.getLock('a').lock()
+    await lab.server.admin.persist('a')
+    assert.equal(await client.getLock('a').remainingLeaseMs(), Number.POSITIVE_INFINITY)
+    await waitUntil(async () => (await lab.server.admin.pttl('a')) > 0)
+    await hold.unlock()
+  })
+
+  it('never revives a hold that was lost, also if somebody else took and freed the lock meanwhile', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const hold = await client.getLock('a').lock()
+    await lab.server.admin.del('a')
+    await sleep(350)
+    assert.equal(await lab.server.admin.exists('a'), 0)
+    assert.equal(await hold.isHeld(), false)
+  })
+
+  it('ends renewal at maxHoldMs: the signal aborts, and the lock comes free with its lease', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
+    const other = await lab.connect()
+    const hold = await client.getLock('a').lock({ maxHoldMs: 900 })
+    const startedAt = performance.now()
+    await waitUntil(() => hold.signal.aborted)
+    const heldMs = performance.now() - startedAt
+    assert(heldMs > 850 && heldMs < 1_200, `aborted after ${heldMs} ms`)
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
+    const next = await other.getLock('a').lock({ waitTimeMs: 1_600 })
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
+    assert.equal(await next.isHeld(), true)
+    await next.unlock()
+  })
+
+  it('frees the lock at once when the task reacts to maxHoldMs', async () => {
+    const client = await lab.connect({ maxHoldMs: 100 })
+    await assert.rejects(
+      client.getLock('a').withLock(async (hold) => await waitUntil(() => hold.signal.aborted)),
+      { code: 'LOCK_LEASE_LOST', reason: 'maxHold' },
+    )
+    await waitUntil(async () => !(await client.getLock('a').isLocked()), { timeoutMs: 500 })
+  })
+
+  it('reports long holds and long waits once each', async () => {
+    const client = await lab.connect({ warnAfterMs: 100 })
+    const reports: string[] = []
+    client.on('longHold', ({ hold, heldMs }) => reports.push(`hold ${hold.label} ${heldMs >= 100}`))
+    client.on('longWait', ({ lockName, label, waitedMs }) => reports.push(`wait ${lockName} ${label} ${waitedMs}`))
+    const hold = await client.getLock('a').lock({ label: 'first' })
+    const waiting = client.getLock('a').lock({ label: 'second', warnAfterMs: 150 })
+    await sleep(400)
+    assert.deepEqual(reports, ['hold first true', 'wait a second 150'])
+    await hold.unlock()
+    await (await waiting).unlock()
+  })
+
+  it('is not stopped by a listener that throws', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const warnings: string[] = []
+    const onWarning = (warning: Error): void => void warnings.push(warning.message)
+    process.on('warning', onWarning)
+    client.on('lost', () => {
+      throw new Error('a bug of the listener')
+    })
+    const [lost, kept] = await Promise.all([client.getLock('a').lock(), client.getLock('b').lock()])
+    await lab.server.admin.del('a')
+    await waitUntil(() => lost.signal.aborted)
+    await sleep(500)
+    kept.assertHeld()
+    await kept.unlock()
+    process.off('warning', onWarning)
+    assert.deepEqual(warnings, ['a bug of the listener'])
+  })
+})

@@ -1,0 +1,77 @@
+import { randomUUID } from 'node:crypto'
+import type { RedisServer } from './redis-server.js'
+import { waitUntil } from './wait-until.js'
+
+const NOT_COUNTED = /^(config|info|ping|client|hello|command|monitor|echo|select|auth|quit)\b/
+const SCRIPT_CALLS = /^(eval|evalsha|eval_ro|evalsha_ro|script)\b/
+
+/** How often each command ran. */
+export interface CommandCount {
+  /** By command, as Redis names it (`evalsha`, `script|load`), those that a script called included. */
+  readonly calls: Record<string, number>
+  /** The sum of `calls`. */
+  readonly total: number
+  /** EVAL, EVALSHA and SCRIPT alone: what was sent, not what ran inside. */
+  readonly scripts: number
+}
+
+/** Counts the commands that the server executes while `fn` runs, without those of connecting and of looking. */
+export async function countCommands(server: RedisServer, fn: () => unknown): Promise<CommandCount> {
+  await server.admin.config('RESETSTAT')
+  await fn()
+  const calls: Record<string, number> = {}
+  for (const [, command = '', count] of (await server.admin.info('commandstats')).matchAll(
+    /^cmdstat_(\S+?):calls=(\d+)/gm,
+  )) {
+    if (!NOT_COUNTED.test(command)) calls[command] = Number(count)
+  }
+  const sum = (commands: string[]) => commands.reduce((total, command) => total + (calls[command] ?? 0), 0)
+  const commands = Object.keys(calls)
+  return { calls, total: sum(commands), scripts: sum(commands.filter((command) => SCRIPT_CALLS.test(command))) }
+}
+
+/** One executed command, as MONITOR shows it. */
+export interface MonitorLine {
+  /** The server's clock, epoch ms. */
+  readonly at: number
+  /** `lua` for a command called by a script, else the address of the client that sent it. */
+  readonly source: string
+  readonly args: readonly string[]
+}
+
+export interface MonitorRecord {
+  /** What ran so far, the admin's own commands left out. It grows until `stop`. */
+  readonly lines: readonly MonitorLine[]
+  /** Ends the recording; answers all lines of commands that ran before this call. */
+  stop(): Promise<readonly MonitorLine[]>
+}
+
+/** Records every command that the server executes, with its source. */
+export async function recordMonitor(server: RedisServer): Promise<MonitorRecord> {
+  const { admin } = server
+  const lines: MonitorLine[] = []
+  const marks = new Map<string, string>()
+  const monitor = await admin.monitor()
+  let adminAddress: string | undefined
+  monitor.on('error', () => {})
+  monitor.on('monitor', (time: string, args: string[], source: string) => {
+    if (args[0]?.toLowerCase() === 'echo' && args[1]) marks.set(args[1], source)
+    if (source !== adminAddress) lines.push({ at: Number(time) * 1_000, source, args })
+  })
+  /** A command of the admin that is seen in the stream: all that ran before it has been seen then. */
+  const mark = async () => {
+    const text = randomUUID()
+    await admin.echo(text)
+    return waitUntil(() => marks.get(text), { message: 'MONITOR should show what the admin sends' })
+  }
+  adminAddress = await mark()
+  lines.length = 0
+  return {
+    lines,
+    async stop() {
+      await mark()
+      monitor.disconnect()
+      return lines
+    },
+  }
+}

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import type { RedisServer } from './redis-server.js'
+import { waitUntil } from './wait-until.js'
+
+/**
+ * Waits up to 2 s until the server holds nothing of the test any more: no key, no subscription, no connection except
+ * the admin's. Fails with a list of what is left.
+ * @param options.keys keys that may stay, such as `/^redisson_lock_token:/`
+ */
+export async function expectNothingLeft(server: RedisServer, options: { keys?: RegExp } = {}): Promise<void> {
+  let left: string[] = []
+  await waitUntil(
+    async () => {
+      left = await whatIsLeft(server, options.keys)
+      return left.length === 0
+    },
+    { timeoutMs: 2_000, message: () => `nothing should be left on the server, but there is\n  ${left.join('\n  ')}` },
+  )
+}
+
+async function whatIsLeft({ admin }: RedisServer, allowed: RegExp | undefined): Promise<string[]> {
+  const [keys, channels, shardChannels, ownId, clients] = await Promise.all([
+    admin.keys('*'),
+    admin.pubsub('CHANNELS'),
+    admin.pubsub('SHARDCHANNELS'),
+    admin.client('ID'),
+    admin.client('LIST'),
+  ])
+  const unexpected = keys.filter((key) => !allowed?.test(key))
+  const lines = String(clients).trim().split('\n')
+  return [
+    ...(await Promise.all(unexpected.map(async (key) => `key ${key}, PTTL ${await admin.pttl(key)}`))),
+    ...channels.map((channel) => `channel ${String(channel)}`),
+    ...shardChannels.map((channel) => `shard channel ${String(channel)}`),
+    ...lines.filter((line) => !line.startsWith(`id=${ownId} `)).map((line) => `connection ${line}`),
+  ]
+}
+
+const ALARMING = new Set([
+  'MaxListenersExceededWarning',
+  'TimeoutOverflowWarning',
+  'TimeoutNegativeWarning',
+  'TimeoutNaNWarning',
+])
+
+/** What the process complained about since `watchProcess`. */
+export interface ProcessWatch {
+  readonly complaints: readonly string[]
+  /** Fails if there was an unhandled rejection, an uncaught exception, or a warning about listeners or timers. */
+  assertQuiet(): Promise<void>
+  /** Removes the handlers. */
+  stop(): void
+}
+
+/** Collects unhandled rejections, uncaught exceptions, and warnings about listeners or timers, until stopped. */
+export function watchProcess(): ProcessWatch {
+  const complaints: string[] = []
+  const onRejection = (reason: unknown) => complaints.push(`unhandled rejection: ${describe(reason)}`)
+  const onException = (error: unknown) => complaints.push(`uncaught exception: ${describe(error)}`)
+  const onWarning = (warning: Error) => {
+    if (ALARMING.has(warning.name)) complaints.push(`warning: ${describe(warning)}`)
+  }
+  process.on('unhandledRejection', onRejection).on('uncaughtException', onException).on('warning', onWarning)
+  return {
+    complaints,
+    async assertQuiet() {
+      // Node reports a rejection after the microtasks and a warning in the next tick of the turn they happen in.
+      await new Promise((resolve) => setImmediate(resolve))
+      assert.deepEqual(complaints, [], 'the process should have had nothing to complain about')
+    },
+    stop() {
+      process.off('unhandledRejection', onRejection).off('uncaughtException', onException).off('warning', onWarning)
+    },
+  }
+}
+
+function describe(problem: unknown): string {
+  return problem instanceof Error ? (problem.stack ?? problem.message) : String(problem)
+}
+
+/**
+ * How many timers are running beyond `baseline` (an earlier answer of this function). Node counts only those that keep
+ * the process alive: an unref'd timer is not among them.
+ */
+export function timersLeft(baseline = 0): number {
+  return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length - baseline
+}

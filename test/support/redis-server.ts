@@ -1,0 +1,190 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { freePort } from './free-port.js'
+import { atProcessExit, tieToThisProcess } from './process-exit.js'
+import { sleep } from './wait-until.js'
+
+const START_MS = 15_000
+const LOG_FILE = 'redis.log'
+
+/**
+ * A redis-server of our own on a free port, without persistence unless `args` ask for it. It ends with this process.
+ * @param options.args further command line arguments, such as `['--appendonly', 'yes']`
+ */
+export async function startRedis(options: { args?: string[] } = {}): Promise<RedisServer> {
+  const dir = mkdtempSync(join(tmpdir(), 'holdfast-redis-'))
+  const args = options.args ?? []
+  try {
+    for (let tries = 1; ; tries++) {
+      const port = await freePort()
+      try {
+        return new RedisServer(dir, port, args, await launch(dir, port, args))
+      } catch (error) {
+        if (!(error instanceof PortTakenError) || tries === 5) throw error
+      }
+    }
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true })
+    throw error
+  }
+}
+
+/** One real redis-server: stop it, kill it, freeze it, start it again; port and directory stay. */
+export class RedisServer implements AsyncDisposable {
+  readonly port: number
+  readonly url: string
+  /** A connection of the tests, to look at raw keys. It reconnects, and what is asked meanwhile waits. */
+  readonly admin: Redis
+  readonly #dir: string
+  readonly #keepDirOnExit: () => void
+  #args: string[]
+  #process: ChildProcess
+
+  constructor(dir: string, port: number, args: string[], process: ChildProcess) {
+    this.#dir = dir
+    this.#args = args
+    this.#process = process
+    this.#keepDirOnExit = atProcessExit(() => rmSync(dir, { recursive: true, force: true }))
+    this.port = port
+    this.url = `redis://127.0.0.1:${port}`
+    this.admin = new Redis({
+      host: '127.0.0.1',
+      port,
+      lazyConnect: true,
+      connectionName: 'admin',
+      maxRetriesPerRequest: null,
+      retryStrategy: () => 20,
+    })
+    this.admin.on('error', () => {})
+  }
+
+  /** Process id of the present run. */
+  get pid(): number {
+    return pidOf(this.#process)
+  }
+
+  /** Stops the process where it stands (SIGSTOP): connections stay open, nothing is answered. */
+  freeze(): void {
+    this.#process.kill('SIGSTOP')
+  }
+
+  /** Lets a frozen server go on (SIGCONT); it then executes what it was sent meanwhile. */
+  thaw(): void {
+    this.#process.kill('SIGCONT')
+  }
+
+  /** Ends the process with SIGKILL; resolved when it is gone. Killing twice is harmless. */
+  async kill(): Promise<void> {
+    await end(this.#process)
+  }
+
+  /**
+   * Starts the server again on the same port and directory, killing it first if it still runs; resolved when it answers
+   * PING with PONG, so not while it is still loading.
+   * @param args replace those given to `startRedis`; absent: the same again
+   */
+  async restart(args: string[] = this.#args): Promise<void> {
+    await this.kill()
+    this.#args = args
+    this.#process = await launch(this.#dir, this.port, args)
+  }
+
+  /** Ends the server and the admin connection, and removes the directory. Stopping twice is harmless. */
+  async stop(): Promise<void> {
+    this.admin.disconnect()
+    await this.kill()
+    this.#keepDirOnExit()
+    rmSync(this.#dir, { recursive: true, force: true })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop()
+  }
+}
+
+class PortTakenError extends Error {}
+
+async function launch(dir: string, port: number, args: string[]): Promise<ChildProcess> {
+  const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--logfile', LOG_FILE]
+  options.push('--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes', ...args)
+  const child = spawn('redis-server', options, { cwd: dir, stdio: 'ignore' })
+  const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+    child.once('spawn', () => resolve(undefined)).once('error', resolve)
+  })
+  if (failure) {
+    const advice =
+      failure.code === 'ENOENT'
+        ? 'redis-server is not installed: `node scripts/setup-redis.mjs` installs it'
+        : 'redis-server did not start'
+    throw new Error(advice, { cause: failure })
+  }
+  tieToThisProcess(child, dir)
+  try {
+    await answersItself(child, dir, port)
+    return child
+  } catch (error) {
+    await end(child)
+    throw error
+  }
+}
+
+/** Waits until the server on `port` answers PING and is `child`, not a stranger that had the port before. */
+async function answersItself(child: ChildProcess, dir: string, port: number): Promise<void> {
+  const endsAt = performance.now() + START_MS
+  while (performance.now() < endsAt) {
+    if (hasEnded(child)) {
+      const log = readLog(dir)
+      if (/bind: |Address already in use/.test(log)) throw new PortTakenError(`port ${port} is taken`)
+      throw new Error(`redis-server ended with code ${child.exitCode}:\n${log}`)
+    }
+    const answer = await ask(port, 'PING\r\nINFO server\r\n')
+    const answeredBy = /process_id:(\d+)/.exec(answer)?.[1]
+    if (answeredBy && Number(answeredBy) !== child.pid) throw new PortTakenError(`port ${port} is taken`)
+    if (answeredBy && answer.startsWith('+PONG')) return
+    await sleep(5)
+  }
+  throw new Error(`redis-server did not answer PING within ${START_MS} ms:\n${readLog(dir)}`)
+}
+
+/** What the server answers to `commands` (inline), as raw text; empty if nobody is there. */
+async function ask(port: number, commands: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1').setEncoding('utf8').setTimeout(250)
+  socket.on('timeout', () => socket.destroy())
+  // After QUIT the server closes the connection: all has been answered by then.
+  socket.end(`${commands}QUIT\r\n`)
+  let answer = ''
+  try {
+    for await (const text of socket) answer += text
+  } catch {
+    // Refused or cut: not there yet.
+  }
+  return answer
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null
+}
+
+function pidOf(child: ChildProcess): number {
+  if (child.pid === undefined) throw new Error('the process was never started')
+  return child.pid
+}
+
+function readLog(dir: string): string {
+  try {
+    return readFileSync(join(dir, LOG_FILE), 'utf8').split('\n').slice(-15).join('\n')
+  } catch {
+    return '(no log)'
+  }
+}

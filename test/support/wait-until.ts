@@ -1,0 +1,53 @@
+import { AssertionError } from 'node:assert'
+import { setTimeout as wait } from 'node:timers/promises'
+
+const POLL_MS = 5
+
+type Truthy<T> = Exclude<T, false | 0 | 0n | '' | null | undefined>
+
+/** A pause, for faults that take time. To wait for something to happen, use `waitUntil`. */
+export async function sleep(ms: number): Promise<void> {
+  await wait(ms)
+}
+
+/**
+ * Polls `condition` until it answers something truthy, and answers that.
+ * @param options.timeoutMs longest wait, ms, from the call; default 5000. A condition that hangs counts as false.
+ * @param options.message   what was expected, for the error; a function is asked when the wait has failed
+ */
+export async function waitUntil<T>(
+  condition: () => T | Promise<T>,
+  options: { timeoutMs?: number; message?: string | (() => string) } = {},
+): Promise<Truthy<T>> {
+  const { timeoutMs = 5_000, message = 'the condition' } = options
+  const endsAt = performance.now() + timeoutMs
+  while (true) {
+    const asked = await within(Promise.resolve(condition()), Math.max(endsAt - performance.now(), POLL_MS))
+    if (asked?.value) return asked.value as Truthy<T>
+    if (performance.now() >= endsAt) {
+      throw new AssertionError({
+        message: `not within ${timeoutMs} ms: ${typeof message === 'string' ? message : message()}`,
+        stackStartFn: waitUntil,
+      })
+    }
+    await wait(POLL_MS)
+  }
+}
+
+/** How `promise` settled, resolved or rejected; an assertion error if it is still pending after `ms`. */
+export async function settlesWithin<T>(promise: PromiseLike<T>, ms: number): Promise<PromiseSettledResult<Awaited<T>>> {
+  const settled = Promise.allSettled([promise]).then(([outcome]) => outcome)
+  const outcome = (await within(settled, ms))?.value
+  if (outcome) return outcome
+  throw new AssertionError({ message: `still pending after ${ms} ms`, stackStartFn: settlesWithin })
+}
+
+/** The promise's value in a box, or undefined if it takes longer. */
+async function within<T>(promise: Promise<T>, ms: number): Promise<{ value: T } | undefined> {
+  const tooLate = new AbortController()
+  try {
+    return await Promise.race([promise.then((value) => ({ value })), wait(ms, undefined, { signal: tooLate.signal })])
+  } finally {
+    tooLate.abort()
+  }
+}
