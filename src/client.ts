@@ -188,7 +188,7 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   async #close(): Promise<void> {
-    const { lines, possessions, scripts, settlements, watchdog } = this.#context
+    const { clock, lines, possessions, scripts, settlements, watchdog } = this.#context
     lines.dismissAll((lockName) => new ClientClosedError(lockName))
     await this.#drained()
     for (const possession of [...possessions]) {
@@ -196,11 +196,12 @@ export class Client extends EventEmitter<ClientEvents> {
       possession.settle()
     }
     watchdog.close()
-    // What is in flight may still bring a grant to give back: until all is quiet.
+    // What is in flight may still bring a grant to give back: until all is quiet for one turn of the event loop.
     do {
       await settlements.close()
       await scripts.idle()
-    } while (settlements.size > 0)
+      await new Promise<void>((resolve) => void clock.after(0, resolve))
+    } while (settlements.size > 0 || !scripts.isIdle)
     await this.#port.close()
   }
 

@@ -59,9 +59,13 @@ export class Scripts {
     }
   }
 
+  get isIdle(): boolean {
+    return this.#inFlight === 0
+  }
+
   /** Resolves when every command was answered or given up. */
   async idle(): Promise<void> {
-    if (this.#inFlight > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
+    if (!this.isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
   }
 
   #send(command: readonly string[], key: string, timeoutMs: number): Promise<unknown> {

@@ -1,4 +1,4 @@
-import { ConfigError, NotHeldError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { ConfigError, LeaseLostError, NotHeldError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import { Owner, ownerIdOf } from '../holder.js'
 import { lockChannel, UNLOCK_MESSAGE } from '../keys.js'
 import {
@@ -10,7 +10,7 @@ import {
   lockRenew,
   lockStepDown,
 } from '../lua/generated.js'
-import { toInteger, Unanswered } from '../lua/run.js'
+import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
 import { checkKnown, checkName, checkOptionalDuration, checkSignal } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Context } from './context.js'
@@ -70,6 +70,11 @@ const PLAIN: LockKind = {
     ),
 }
 
+/** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
+function isPassing(error: unknown): boolean {
+  return isWorthRetrying(error) || (error instanceof LeaseLostError && error.reason === 'expired')
+}
+
 /**
  * A re-entrant lock on one name, shared by everybody who uses that name on this Redis: this process, other Node
  * processes, and Java processes that use Redisson's `RLock`. Not fair: who asks first after a release gets it.
@@ -96,7 +101,7 @@ export class Lock {
    * @returns the hold; release it with `hold.unlock()` or `await using`
    * @throws {WaitTimeoutError} `waitTimeMs` ended first
    * @throws {OutcomeUnknownError} Redis did not answer; what it may have granted is released in the background
-   * @throws {LeaseLostError} the lease was over before the grant arrived here, or the hold to re-enter was lost
+   * @throws {LeaseLostError} the hold to re-enter was lost, or the lease is too short for its grant to arrive in time
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
@@ -232,7 +237,12 @@ export class Lock {
     const reply = await ask(this.#context, this.name, 'adopt', lockAdopt(this.name, leaseTimeMs, holder))
     if (toInteger(reply) !== 1) throw possession.notHeld('Redis does not know that holder; its lease may have ended')
     possession.requesting(leaseTimeMs, sentAt)
-    return possession.begin(terms, sentAt)
+    try {
+      return possession.begin(terms, sentAt)
+    } catch (error) {
+      possession.settle()
+      throw error
+    }
   }
 
   async #promised(options: LockOptions): Promise<Hold> {
@@ -255,50 +265,50 @@ export class Lock {
     const possession =
       reentered ?? new Possession(context, this.#kind, this.name, scoped?.owner ?? context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    let isUnanswered = false
+    /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
+    let mayBeHeld = false
+    /** The caller has its outcome; what an attempt in flight still brings is not for anybody. */
+    let isOver = false
 
     const attempt = async (): Promise<Attempted<Hold>> => {
       // A sibling in the same scope may have taken it while this one waited in line: then it is a re-entry by now.
       const enclosing = reentered ?? (scoped && enclosingPossession(context, this.name))
-      if (enclosing) return { granted: await enclosing.reenter(terms), leaseMs: leaseTimeMs }
+      if (enclosing) {
+        return { granted: await enclosing.reenter(terms), leaseMs: leaseTimeMs }
+      }
       const sentAt = clock.now()
+      const mightBeHeld = mayBeHeld
+      mayBeHeld = true
       possession.requesting(leaseTimeMs, sentAt)
       let reply: unknown
       try {
         reply = await context.scripts.run(this.#kind.acquire(this.name, possession.holder, leaseTimeMs))
       } catch (error) {
-        isUnanswered ||= error instanceof Unanswered
+        if (!(error instanceof Unanswered)) mayBeHeld = mightBeHeld
         throw error
       }
       const heldForMs = toInteger(reply)
-      if (heldForMs !== null) return { heldForMs }
-      isUnanswered = false
-      return { granted: possession.begin(terms, sentAt), leaseMs: leaseTimeMs }
+      if (heldForMs !== null) mayBeHeld = mightBeHeld
+      if (heldForMs !== null || isOver) return { heldForMs: heldForMs ?? 0 }
+      const granted = possession.begin(terms, sentAt)
+      mayBeHeld = false
+      return { granted, leaseMs: leaseTimeMs }
     }
-    // The caller is gone: give back what the attempt in flight may still bring.
-    const abandon = (pending: Promise<Attempted<Hold>>): void => {
-      pending.then(
-        (attempted) => {
-          if ('granted' in attempted) void attempted.granted.unlock().catch(() => {})
-        },
-        (error: unknown) => {
-          if (error instanceof Unanswered && !reentered) possession.settle()
-        },
-      )
-    }
+    const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
     const stopWarning = this.#warnOfLongWait(terms)
     try {
       const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
       // A re-entry must not stand in line behind those who wait for its own outer hold.
       const channel = reentered ? possession.holder : this.#kind.channel(this.name)
-      const wait = { lockName: this.name, attempt, abandon, channel, deadlineAt, signal }
+      const wait = { lockName: this.name, attempt, isWorthRetrying: isPassing, giveBack, channel, deadlineAt, signal }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     } catch (error) {
       throw error instanceof Unanswered ? new OutcomeUnknownError(this.name, 'lock', error) : error
     } finally {
+      isOver = true
       stopWarning?.()
       scoped?.done()
-      if (isUnanswered) possession.settle()
+      if (mayBeHeld) possession.settle()
     }
   }
 

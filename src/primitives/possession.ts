@@ -76,19 +76,14 @@ export class Possession implements Watched {
   }
 
   /**
-   * Take it: the command that was sent at `sentAt` won.
+   * Take it: the command that was sent at `sentAt` won. If this throws, the caller has to give it back.
    * @throws {LeaseLostError} its lease was over before the answer was here
    * @throws {ClientClosedError} the client was closed meanwhile
    */
   begin(terms: HoldTerms, sentAt: number): Hold {
     const times = this.#timesOf(terms, sentAt)
-    try {
-      this.context.assertOpen(this.lockName)
-      if (this.context.clock.now() >= times.deadline) throw new LeaseLostError(this.lockName, this.holder, 'expired')
-    } catch (error) {
-      this.settle()
-      throw error
-    }
+    this.context.assertOpen(this.lockName)
+    if (this.context.clock.now() >= times.deadline) throw new LeaseLostError(this.lockName, this.holder, 'expired')
     this.context.possessions.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this)

@@ -1,5 +1,4 @@
 import type { Clock } from '../clock.js'
-import { isWorthRetrying } from '../lua/run.js'
 import type { Random } from '../random.js'
 import { backoffMs } from './backoff.js'
 import type { Lines } from './lines.js'
@@ -17,8 +16,10 @@ export interface Wait<T> {
   readonly lockName: string
   /** Ask Redis once. Must be safe to repeat after an attempt without an answer. */
   readonly attempt: () => Promise<Attempted<T>>
-  /** Clean up after an attempt whose outcome nobody waits for any more. */
-  readonly abandon: (pending: Promise<Attempted<T>>) => void
+  /** Whether another attempt may do better than the one that failed with this. */
+  readonly isWorthRetrying: (error: unknown) => boolean
+  /** Undo a grant that arrives when the caller is gone. */
+  readonly giveBack: (granted: T) => void
   /** Where a release is announced. */
   readonly channel: string
   /** On the clock; Infinity: no limit. */
@@ -36,7 +37,7 @@ export interface WaitTools {
 const POLL_MS = 5_000
 /** The same while the channel is not heard: connecting, or refused by an ACL. */
 const DEAF_POLL_MS = 250
-/** How long an attempt is repeated while Redis does not answer or says "not now". */
+/** How long an attempt that fails is repeated while Redis does not answer or says "not now". */
 export const OUTAGE_PATIENCE_MS = 15_000
 
 /**
@@ -70,7 +71,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
       waiter.throwIfDismissed()
       waiter.clearWakeUp()
       try {
-        const attempted = await waiter.unlessDismissed(wait.attempt(), wait.abandon)
+        const attempted = await attemptFor(waiter, wait)
         if ('granted' in attempted) {
           takenUntil = clock.now() + attempted.leaseMs
           return attempted.granted
@@ -84,7 +85,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
         waiter.throwIfDismissed()
         failingSince ??= clock.now()
         const isPatienceOver = clock.now() - failingSince >= OUTAGE_PATIENCE_MS
-        if (!isWorthRetrying(error) || isPatienceOver || waiter.isTimeOver) throw error
+        if (!wait.isWorthRetrying(error) || isPatienceOver || waiter.isTimeOver) throw error
         await waiter.pause(backoffMs(failures++, 50, 1_000, random))
         if (waiter.isTimeOver) throw error
       }
@@ -111,9 +112,15 @@ export async function tryOnce<T>(wait: Wait<T>, { clock }: WaitTools): Promise<T
   wait.signal?.throwIfAborted()
   const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal)
   try {
-    const attempted = await waiter.unlessDismissed(wait.attempt(), wait.abandon)
+    const attempted = await attemptFor(waiter, wait)
     return 'granted' in attempted ? attempted.granted : undefined
   } finally {
     waiter.end()
   }
+}
+
+function attemptFor<T>(waiter: Waiter, wait: Wait<T>): Promise<Attempted<T>> {
+  return waiter.unlessDismissed(wait.attempt(), (late) => {
+    if ('granted' in late) wait.giveBack(late.granted)
+  })
 }

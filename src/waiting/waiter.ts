@@ -69,22 +69,24 @@ export class Waiter {
     })
   }
 
-  /** The outcome of `pending`, unless the caller is sent away first: then `abandon` gets to clean up after it. */
-  unlessDismissed<T>(pending: Promise<T>, abandon: (pending: Promise<T>) => void): Promise<T> {
+  /** The outcome of `pending`, unless the caller is sent away first: then `giveBack` gets what it still brings. */
+  unlessDismissed<T>(pending: Promise<T>, giveBack: (value: T) => void): Promise<T> {
     return new Promise((resolve, reject) => {
+      let isTooLate = false
       this.#onDismissed = (reason) => {
-        this.#onDismissed = undefined
-        abandon(pending)
+        isTooLate = true
         reject(reason)
       }
-      const settled = (): boolean => {
-        const first = this.#onDismissed !== undefined
-        this.#onDismissed = undefined
-        return first
-      }
       pending.then(
-        (value) => settled() && resolve(value),
-        (error: unknown) => settled() && reject(error),
+        (value) => {
+          this.#onDismissed = undefined
+          if (isTooLate) giveBack(value)
+          else resolve(value)
+        },
+        (error: unknown) => {
+          this.#onDismissed = undefined
+          reject(error)
+        },
       )
     })
   }

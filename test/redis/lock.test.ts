@@ -187,7 +187,8 @@ for (const driver of drivers) {
         const waiting = lock.tryLock({ signal: controller.signal, waitTimeMs: round % 2 ? 0 : 50 })
         if (round % 3 === 0) await new Promise((resolve) => setImmediate(resolve))
         else await Promise.resolve()
-        controller.abort(new Error('too late'))
+        if (round % 5 === 0) void Promise.resolve().then(() => controller.abort(new Error('too late')))
+        else controller.abort(new Error('too late'))
         const hold: Hold | null | undefined = await waiting.catch(() => undefined)
         if (hold) {
           assert.equal(await hold.isHeld(), true)
