@@ -1,0 +1,47 @@
+// Is what we would publish whole, and nothing else? Needs dist (npm run build).
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { capture, fail, root } from './run.mjs'
+
+const pkg = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+const problems = []
+
+if (!existsSync(join(root, 'dist'))) fail('There is no dist: npm run build')
+
+const targets = (value) => (typeof value === 'string' ? [value] : Object.values(value).flatMap(targets))
+for (const target of [...targets(pkg.exports), ...targets(pkg.bin)])
+  if (!existsSync(join(root, target))) problems.push(`package.json names ${target}, which does not exist`)
+
+for (const program of targets(pkg.bin))
+  if (existsSync(join(root, program)) && !readFileSync(join(root, program), 'utf8').startsWith('#!/usr/bin/env node'))
+    problems.push(`${program} does not start with #!/usr/bin/env node`)
+
+for (const file of readdirSync(join(root, 'src', 'adapters'))) {
+  const client = file.replace(/\.ts$/, '')
+  if (client !== 'port' && !pkg.exports[`./${client}`])
+    problems.push(`package.json does not export adapter ./${client}`)
+}
+
+for (const kind of ['dependencies', 'optionalDependencies', 'bundleDependencies'])
+  if (Object.keys(pkg[kind] ?? {}).length > 0) problems.push(`package.json has ${kind}: Holdfast brings none along`)
+for (const script of ['preinstall', 'install', 'postinstall'])
+  if (pkg.scripts[script]) problems.push(`package.json has a script "${script}" that would run on the user's machine`)
+
+const pack = capture('npm', ['pack', '--dry-run', '--json'])
+if (!pack.ok) fail(pack.output)
+const packed = Object.values(JSON.parse(pack.stdout))[0].files.map((file) => file.path)
+for (const file of packed.filter((path) => !/^(dist\/.+|README\.md|LICENSE|CHANGELOG\.md|package\.json)$/.test(path)))
+  problems.push(`the package would contain ${file}`)
+for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md'])
+  if (!packed.includes(file)) problems.push(`the package would lack ${file}`)
+
+for (const [tool, ...args] of [
+  ['publint', '--strict'],
+  ['attw', '--pack', '.', '--profile', 'esm-only', '--format', 'ascii', '--no-emoji'],
+]) {
+  const { ok, output } = capture(tool, args)
+  if (!ok) problems.push(`${tool}:\n${output}`)
+}
+
+if (problems.length > 0) fail(problems.join('\n'))
+console.log(`${packed.length} files, ${Object.keys(pkg.exports).length} exports: nothing missing, nothing else`)

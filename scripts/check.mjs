@@ -1,0 +1,22 @@
+// npm run check: all that can be said of the code without running it.
+import { capture, since } from './run.mjs'
+
+const node = process.execPath
+const checks = [
+  ['lint and format', 'biome', 'check', '--error-on-warnings'],
+  ['generated Lua is fresh', node, 'scripts/embed-lua.mjs', '--check'],
+  ['types of src, and build', node, 'scripts/build.mjs', '--check'],
+  ['types of tests and examples', 'tsc', '-p', 'tsconfig.test.json', '--noEmit'],
+  ['package', node, 'scripts/check-package.mjs'],
+]
+
+let failed = 0
+for (const [title, command, ...args] of checks) {
+  const start = performance.now()
+  const { ok, output } = capture(command, args)
+  console.log(`${ok ? 'OK  ' : 'FAIL'} ${title} (${since(start)})`)
+  if (!ok) console.log(`${output}\n`)
+  if (!ok) failed += 1
+}
+console.log(`${checks.length - failed} passed, ${failed} failed`)
+process.exitCode = failed > 0 ? 1 : 0

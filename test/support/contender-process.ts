@@ -1,0 +1,31 @@
+import { Redis } from 'ioredis'
+import { connect } from '../../src/index.js'
+import { onCommand, report } from './child.js'
+
+/** A process whose tasks update a counter under the lock `a`. Arguments: the URL of Redis, tasks, sections for each. */
+const [url = '', tasks, sections] = process.argv.slice(2)
+const client = await connect(url)
+const redis = new Redis(url)
+let done = 0
+
+async function task(): Promise<void> {
+  for (let section = 0; section < Number(sections); section++) {
+    await client.getLock('a').withLock(async (hold) => {
+      if ((await redis.incr('inside')) !== 1) await redis.incr('overlaps')
+      const counter = Number(await redis.get('counter'))
+      await redis.set('counter', counter + 1)
+      await redis.decr('inside')
+      hold.assertHeld()
+    })
+    done++
+  }
+}
+
+const stop = onCommand(async () => {
+  await Promise.all(Array.from({ length: Number(tasks) }, task))
+  await client.close()
+  redis.disconnect()
+  report({ at: 'done', sections: done })
+  stop()
+})
+report({ at: 'ready' })

@@ -1,0 +1,159 @@
+/** Reads the source itself: who imports whom, and whether every error has its code and its page. */
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+import { test } from 'node:test'
+
+/**
+ * The house, from the top floor down: a file of `src/` may import from its own floor and from below, never from above. A
+ * room is a folder of `src/` or a file at its top.
+ */
+const FLOORS = [
+  ['cli', 'nestjs'],
+  ['index'],
+  ['config'],
+  ['client'],
+  ['primitives'],
+  ['settlements', 'watchdog', 'waiting'],
+  ['lua'],
+  ['keys', 'holder'],
+  ['adapters'],
+  ['clock', 'random', 'validate'],
+  ['errors'],
+]
+
+const CLIENT_PACKAGES = ['ioredis', 'redis']
+
+/** From the compiled test in build/test/unit. */
+const ROOT = new URL('../../../', import.meta.url)
+
+interface Import {
+  from: string
+  /** A file of src, or the name of a package. */
+  to: string
+  /** `dynamic` is done when it is needed, `type` leaves nothing in the JavaScript. */
+  kind: 'static' | 'dynamic' | 'type'
+}
+
+const files = readdirSync(new URL('src/', ROOT), { recursive: true, encoding: 'utf8' })
+  .map((file) => file.replaceAll('\\', '/'))
+  .filter((file) => file.endsWith('.ts'))
+const imports = files.flatMap(importsOf)
+const isAdapter = (file: string): boolean => file.startsWith('adapters/') && file !== 'adapters/port.ts'
+
+test('every source file has its room in the house', () => {
+  const homeless = files.filter((file) => floorOf(file) === -1)
+  assert.ok(homeless.length === 0, `give ${homeless.join(', ')} a floor, in FLOORS of this test`)
+})
+
+test('imports go down or stay on their floor', () => {
+  expectNone(({ from, to }) => files.includes(to) && floorOf(to) < floorOf(from))
+})
+
+// Two types may name each other (a hold and its possession); that leaves nothing in the JavaScript.
+test('no file imports itself by way of others', () => {
+  const done = new Set<string>()
+  const cycles: string[] = []
+  const visit = (file: string, path: string[]): void => {
+    if (path.includes(file)) cycles.push([...path.slice(path.indexOf(file)), file].join(' → '))
+    if (done.has(file) || path.includes(file)) return
+    for (const { from, to, kind } of imports) if (from === file && kind !== 'type') visit(to, [...path, file])
+    done.add(file)
+  }
+  for (const file of files) visit(file, [])
+  assert.ok(cycles.length === 0, cycles.join('\n'))
+})
+
+test('errors.ts imports nothing', () => {
+  expectNone(({ from }) => from === 'errors.ts')
+})
+
+test('index.ts only re-exports, by name', () => {
+  const other = code('index.ts').replace(/^export (type )?\{[^}]*\} from '[^']+'$/gm, '')
+  assert.equal(other.trim(), '')
+})
+
+test('only config/open.ts imports an adapter, and only when it is needed; index.ts passes on its types', () => {
+  expectNone(({ from, to, kind }) => {
+    const allowed =
+      isAdapter(from) || (from === 'config/open.ts' && kind !== 'static') || (from === 'index.ts' && kind === 'type')
+    return isAdapter(to) && !allowed
+  })
+})
+
+test('a Redis client is imported by its adapter and the command line; config asks for it when it is needed', () => {
+  expectNone(({ from, to, kind }) => {
+    const allowed = isAdapter(from) || from.startsWith('cli/') || (from.startsWith('config/') && kind !== 'static')
+    return CLIENT_PACKAGES.includes(to) && !allowed
+  })
+})
+
+test('nothing else is imported but Node itself', () => {
+  expectNone(({ to }) => !to.startsWith('node:') && ![...files, ...CLIENT_PACKAGES].includes(to))
+})
+
+const errorClasses = [...code('errors.ts').matchAll(/^export class (\w+) extends \w+ \{([\s\S]*?)^\}/gm)].map(
+  ([, name = '', body = '']) => ({ name, code: /readonly code = '(LOCK_\w+)'/.exec(body)?.[1] ?? 'no code' }),
+)
+
+test('every error class has a code of its own', () => {
+  const codes = errorClasses.map((error) => error.code)
+  assert.ok(codes.length > 0 && !codes.includes('no code'), codes.join())
+  assert.equal(new Set(codes).size, codes.length, codes.join())
+})
+
+test('every error class is exported from index.ts', () => {
+  expectNamed(wordsOf(code('index.ts')), ['LockError', ...errorClasses.map((error) => error.name)])
+})
+
+test('every error class and code is explained in docs/errors.md', () => {
+  const page = new URL('docs/errors.md', ROOT)
+  assert.ok(existsSync(page), 'docs/errors.md is missing')
+  expectNamed(
+    wordsOf(readFileSync(page, 'utf8')),
+    errorClasses.flatMap((error) => [error.name, error.code]),
+  )
+})
+
+function expectNamed(words: Set<string>, names: string[]): void {
+  const missing = names.filter((name) => !words.has(name))
+  assert.ok(missing.length === 0, `not named there: ${missing.join(', ')}`)
+}
+
+function floorOf(file: string): number {
+  const room = file.split('/')[0]?.replace(/\.ts$/, '') ?? ''
+  return FLOORS.findIndex((rooms) => rooms.includes(room))
+}
+
+function expectNone(isWrong: (found: Import) => boolean): void {
+  const wrong = imports.filter(isWrong).map(({ from, to, kind }) => `${from} imports ${to} (${kind})`)
+  assert.ok(wrong.length === 0, wrong.join('\n'))
+}
+
+function importsOf(from: string): Import[] {
+  const text = code(from)
+  const found = (to: string, kind: Import['kind']): Import => ({ from, to: resolve(from, to), kind })
+  return [
+    ...[...text.matchAll(/^(?:import|export) (type )?(?:[\w\s*{},$]+ from )?'([^']+)'/gm)].map(([, type, to = '']) =>
+      found(to, type ? 'type' : 'static'),
+    ),
+    ...[...text.matchAll(/(typeof )?\bimport\(\s*'([^']+)'/g)].map(([, type, to = '']) =>
+      found(to, type ? 'type' : 'dynamic'),
+    ),
+  ]
+}
+
+function resolve(from: string, to: string): string {
+  return to.startsWith('.') ? posix.join(posix.dirname(from), to).replace(/\.js$/, '.ts') : to
+}
+
+function wordsOf(text: string): Set<string> {
+  return new Set(text.match(/\w+/g))
+}
+
+/** A source file without its comments, which may show imports as examples. */
+function code(file: string): string {
+  const path = new URL(`src/${file}`, ROOT)
+  if (!existsSync(path)) return ''
+  return readFileSync(path, 'utf8').replace(/^\s*(\/\*[\s\S]*?\*\/|\/\/.*)$/gm, '')
+}
