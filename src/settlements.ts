@@ -13,6 +13,7 @@ export class Settlements {
   readonly #random: Random
   readonly #scripts: Scripts
   readonly #pending = new Set<Promise<void>>()
+  readonly #sleepers = new Set<() => void>()
   #isClosing = false
 
   constructor(clock: Clock, random: Random, scripts: Scripts) {
@@ -31,25 +32,37 @@ export class Settlements {
     return this.#pending.size
   }
 
-  /** No more repeating; resolves when the last tries are over. */
+  /** One last try for what is pending; resolves when that is over. */
   async close(): Promise<void> {
     this.#isClosing = true
+    for (const wake of this.#sleepers) wake()
     await Promise.all(this.#pending)
   }
 
   async #settle(release: ScriptCall, untilAt: number): Promise<void> {
     for (let tries = 0; ; tries++) {
+      const isLastTry = this.#isClosing
       try {
         if ((await this.#scripts.run(release)) !== null) return
       } catch (error) {
         // Anything else is Redis' word that it will not be done: the lease ends it.
         if (!isWorthRetrying(error)) return
       }
-      if (this.#isClosing) return
       const delayMs = backoffMs(tries, 100, 2_000, this.#random)
-      if (this.#clock.now() + delayMs >= untilAt) return
-      await new Promise<void>((resolve) => void this.#clock.after(delayMs, resolve, false))
-      if (this.#isClosing) return
+      if (isLastTry || this.#clock.now() + delayMs >= untilAt) return
+      if (!this.#isClosing) await this.#sleep(delayMs)
     }
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const cancel = this.#clock.after(ms, () => wake(), false)
+      const wake = (): void => {
+        cancel()
+        this.#sleepers.delete(wake)
+        resolve()
+      }
+      this.#sleepers.add(wake)
+    })
   }
 }

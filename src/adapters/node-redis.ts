@@ -47,8 +47,11 @@ class NodeRedisPort implements RedisPort {
   readonly #client: NodeRedisLike
   readonly #channels = new Map<string, (message: string) => void>()
   readonly #onReady = (): void => this.#events?.reconnected()
+  readonly #leaving = new Map<string, Promise<unknown>>()
   #subscriber: Promise<NodeRedisLike> | undefined
   #opened: NodeRedisLike | undefined
+  #hasSocket = false
+  #isClosed = false
   #events: PortEvents | undefined
 
   constructor(client: NodeRedisLike) {
@@ -78,13 +81,18 @@ class NodeRedisPort implements RedisPort {
     this.#channels.set(channel, onMessage)
     this.#subscriber ??= this.#openSubscriber()
     const subscriber = await this.#subscriber
-    // It may have been given up while we connected.
+    // node-redis sends no SUBSCRIBE for a channel that it is just leaving, and forgets the new listener with the old ones.
+    await this.#leaving.get(channel)
+    // It may have been given up meanwhile.
     if (this.#channels.get(channel) === onMessage) await subscriber.subscribe(channel, onMessage)
   }
 
   async unsubscribe(channel: string): Promise<void> {
     this.#channels.delete(channel)
-    await this.#opened?.unsubscribe(channel).catch(() => {})
+    const left = this.#opened?.unsubscribe(channel).catch(() => {})
+    this.#leaving.set(channel, left ?? Promise.resolve())
+    await left
+    if (this.#leaving.get(channel) === left) this.#leaving.delete(channel)
   }
 
   listen(events: PortEvents): void {
@@ -93,11 +101,9 @@ class NodeRedisPort implements RedisPort {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     this.#client.off('ready', this.#onReady)
-    const subscriber = this.#opened
-    if (!subscriber?.isOpen) return
-    if (subscriber.destroy) subscriber.destroy()
-    else await subscriber.disconnect?.()
+    if (this.#opened && this.#hasSocket) await end(this.#opened)
   }
 
   async #openSubscriber(): Promise<NodeRedisLike> {
@@ -107,7 +113,7 @@ class NodeRedisPort implements RedisPort {
       // It must come back by itself whatever the user's own client does, and be left alone while its channels are silent.
       socket: {
         ...socket,
-        reconnectStrategy: (attempt: number) => Math.min(attempt * 50, 1_000),
+        reconnectStrategy: (attempt: number) => !this.#isClosed && Math.min(attempt * 50, 1_000),
         socketTimeout: undefined,
       },
     })
@@ -120,7 +126,21 @@ class NodeRedisPort implements RedisPort {
       isFirst = false
       if (isReconnect) void this.#resubscribe(subscriber)
     })
-    await subscriber.connect()
+    // While its socket is being made, a node-redis client that is ended connects all the same, and cannot be ended any
+    // more: so it is ended as soon as there is a socket.
+    subscriber.on('connect', () => {
+      this.#hasSocket = true
+      if (this.#isClosed) void end(subscriber)
+    })
+    subscriber.on('reconnecting', () => {
+      this.#hasSocket = false
+    })
+    try {
+      await subscriber.connect()
+    } catch (error) {
+      this.#subscriber = undefined // the next one to wait tries again
+      throw error
+    }
     return subscriber
   }
 
@@ -131,4 +151,10 @@ class NodeRedisPort implements RedisPort {
     )
     this.#events?.resubscribed()
   }
+}
+
+async function end(client: NodeRedisLike): Promise<void> {
+  if (!client.isOpen) return
+  if (client.destroy) client.destroy()
+  else await client.disconnect?.()
 }

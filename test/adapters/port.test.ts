@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict'
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { ioredis } from '../../src/adapters/ioredis.js'
+import { nodeRedis } from '../../src/adapters/node-redis.js'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { expectNothingLeft, type ProcessWatch, watchProcess } from '../support/leak-check.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { settlesWithin, waitUntil } from '../support/wait-until.js'
+
+interface Adapter {
+  readonly name: string
+  open(url: string): Promise<{ port: RedisPort; end: () => void }>
+}
+
+const adapters: readonly Adapter[] = [
+  {
+    name: 'ioredis',
+    async open(url) {
+      const redis = new Redis(url)
+      redis.on('error', () => {})
+      return { port: ioredis(redis), end: () => redis.disconnect() }
+    },
+  },
+  {
+    name: 'ioredis that never reconnects and speaks RESP2, with string numbers',
+    async open(url) {
+      const redis = new Redis(url, { retryStrategy: () => null, protocol: 2, stringNumbers: true })
+      redis.on('error', () => {})
+      return { port: ioredis(redis), end: () => redis.disconnect() }
+    },
+  },
+  {
+    name: 'node-redis',
+    async open(url) {
+      const redis = createClient({ url })
+      redis.on('error', () => {})
+      await redis.connect()
+      return { port: nodeRedis(redis), end: () => redis.isOpen && redis.destroy() }
+    },
+  },
+  {
+    name: 'node-redis that never reconnects and speaks RESP2, without an offline queue',
+    async open(url) {
+      const redis = createClient({ url, RESP: 2, disableOfflineQueue: true, socket: { reconnectStrategy: false } })
+      redis.on('error', () => {})
+      await redis.connect()
+      return { port: nodeRedis(redis), end: () => redis.isOpen && redis.destroy() }
+    },
+  },
+]
+
+for (const adapter of adapters) {
+  describe(`the port of ${adapter.name}`, () => {
+    let server: RedisServer
+    let watch: ProcessWatch
+    let port: RedisPort
+    let end: () => void
+    let resubscribed = 0
+
+    before(async () => {
+      server = await startRedis()
+    })
+    beforeEach(async () => {
+      watch = watchProcess()
+      resubscribed = 0
+      ;({ port, end } = await adapter.open(server.url))
+      port.listen({ reconnected: () => {}, resubscribed: () => resubscribed++ })
+    })
+    afterEach(async () => {
+      await port.close()
+      end()
+      await expectNothingLeft(server)
+      await watch.assertQuiet()
+      watch.stop()
+    })
+    after(() => server.stop())
+
+    it('sends a command and answers what Redis replied', async () => {
+      assert.equal(Number(await port.send(['EVAL', 'return 41 + 1', '1', 'a'], 'a')), 42)
+      assert.equal(await port.send(['EVAL', 'return nil', '1', 'a'], 'a'), null)
+      const list = (await port.send(['EVAL', "return {1, 'two', 3}", '1', 'a'], 'a')) as unknown[]
+      assert.deepEqual(list.map(String), ['1', 'two', '3'])
+      assert.equal(await port.send(['EVAL', 'return KEYS[1] .. ARGV[1]', '1', 'ä', '锁'], 'ä'), 'ä锁')
+    })
+
+    it('tells an error reply from a lost connection', async () => {
+      for (const script of [
+        "return redis.error_reply('WRONGTYPE of something')",
+        "return redis.error_reply('BUSY now')",
+        'nonsense',
+        "return redis.call('hget', KEYS[1])",
+      ]) {
+        const outcome = await settlesWithin(port.send(['EVAL', script, '1', 'a'], 'a'), 1_000)
+        assert(outcome.status === 'rejected')
+        assert.equal(port.isErrorReply(outcome.reason), true, String(outcome.reason))
+      }
+      const missing = await settlesWithin(port.send(['EVALSHA', 'f'.repeat(40), '1', 'a'], 'a'), 1_000)
+      assert(missing.status === 'rejected' && port.isErrorReply(missing.reason))
+      for (const message of [
+        'Connection is closed.',
+        'Socket closed unexpectedly',
+        'read ECONNRESET',
+        'The client is offline',
+      ]) {
+        assert.equal(port.isErrorReply(new Error(message)), false)
+      }
+    })
+
+    it('hears a channel from the moment subscribe() resolves until unsubscribe()', async () => {
+      const heard: string[] = []
+      await port.subscribe('c', (message) => heard.push(message))
+      assert.equal(await server.admin.publish('c', '0'), 1)
+      await waitUntil(() => heard.length === 1)
+      await server.admin.publish('other', '0')
+      await port.unsubscribe('c')
+      assert.equal(await server.admin.publish('c', '0'), 0)
+      assert.deepEqual(heard, ['0'])
+    })
+
+    it('hears a channel that was left and joined again in the same turn', async () => {
+      let heard = 0
+      for (let round = 0; round < 30; round++) {
+        const before = heard
+        await port.subscribe('c', () => heard++)
+        void port.unsubscribe('c')
+        await port.subscribe('c', () => heard++)
+        await server.admin.publish('c', '0')
+        await waitUntil(() => heard > before, { timeoutMs: 500, message: `round ${round} is heard` })
+        void port.unsubscribe('c')
+      }
+    })
+
+    it('hears all channels again after the connection was lost, and says so then', async () => {
+      const heard = new Set<string>()
+      const channels = Array.from({ length: 50 }, (_, n) => `c:${n}`)
+      await Promise.all(channels.map((channel) => port.subscribe(channel, () => heard.add(channel))))
+      for (let round = 1; round <= 3; round++) {
+        heard.clear()
+        await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+        await waitUntil(() => resubscribed === round)
+        for (const channel of channels) assert.equal(await server.admin.publish(channel, '0'), 1)
+        await waitUntil(() => heard.size === 50)
+      }
+      await Promise.all(channels.map((channel) => port.unsubscribe(channel)))
+    })
+
+    it('closes what it opened, also in the middle of subscribing, and the client of the user works on', async () => {
+      const subscribing = port.subscribe('c', () => {}).catch(() => {})
+      await port.close()
+      await settlesWithin(subscribing, 1_000).catch(() => {})
+      assert.equal(await port.send(['EVAL', "return 'still'", '1', 'a'], 'a'), 'still')
+    })
+  })
+}
