@@ -11,7 +11,7 @@ import { runInNewScope } from './primitives/ownership.js'
 import type { Possession } from './primitives/possession.js'
 import { type Random, systemRandom } from './random.js'
 import { Settlements } from './settlements.js'
-import { checkDuration, checkKnown, checkOptionalDuration } from './validate.js'
+import { checkDuration, checkOptionalDuration, ownOptions } from './validate.js'
 import { Lines } from './waiting/lines.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { Watchdog } from './watchdog.js'
@@ -45,13 +45,19 @@ type CheckedOptions = Pick<Context, 'watchdogTimeoutMs' | 'commandTimeoutMs' | '
 
 export const CLIENT_OPTIONS = ['lockWatchdogTimeoutMs', 'commandTimeoutMs', 'maxHoldMs', 'warnAfterMs']
 
+function checkDrain(options: CloseOptions, defaultMs: number): number {
+  const { drainMs = defaultMs } = ownOptions(options, ['drainMs'])
+  return checkDuration('drainMs', drainMs, 0)
+}
+
 /** @throws {ConfigError} a value that cannot work */
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
+  const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, maxHoldMs, warnAfterMs } = options
   return {
-    watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', options.lockWatchdogTimeoutMs ?? 30_000, 1),
-    commandTimeoutMs: checkDuration('commandTimeoutMs', options.commandTimeoutMs ?? 3_000, 1),
-    maxHoldMs: checkOptionalDuration('maxHoldMs', options.maxHoldMs, 1),
-    warnAfterMs: checkOptionalDuration('warnAfterMs', options.warnAfterMs, 1),
+    watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, 1),
+    commandTimeoutMs: checkDuration('commandTimeoutMs', commandTimeoutMs, 1),
+    maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1),
+    warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1),
   }
 }
 
@@ -129,11 +135,12 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   /**
-   * Go on with a hold that another client let go with `hold.handOver()`: a job passed on, a step of a saga. It is one hold
-   * whatever the hold count was, with a lease from now.
+   * Go on with a hold that another client let go with `hold.handOver()`: a job passed on, a step of a saga. The lock is
+   * not free for a moment. Only one can adopt a hold; it gets one hold, whatever the hold count was, with a lease from
+   * now. Whoever still uses the old one is told that it is lost.
    * @param holder  what `handOver()` answered
-   * @throws {NotHeldError} Redis does not know that holder, e.g. because its lease has ended
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
+   * @throws {OutcomeUnknownError} Redis did not answer; what it may have done is released in the background
    */
   async adopt(lockName: string, holder: string, options: HoldOptions = {}): Promise<Hold> {
     return await this.getLock(lockName).adopt(holder, options)
@@ -146,8 +153,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.shutdown`, which leaves its locks to their leases
    */
   async close(options: CloseOptions = {}): Promise<void> {
-    checkKnown(options, ['drainMs'])
-    const drainMs = checkDuration('drainMs', options.drainMs ?? 0, 0)
+    const drainMs = checkDrain(options, 0)
     this.#closing ??= this.#close()
     const cancel = this.#context.clock.after(drainMs, () => this.#cutDrain?.())
     await this.#closing.finally(cancel)
@@ -164,8 +170,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @returns how to take the handlers away again
    */
   closeOnSignals(options: CloseOptions = {}): () => void {
-    checkKnown(options, ['drainMs'])
-    const drainMs = checkDuration('drainMs', options.drainMs ?? 10_000, 0)
+    const drainMs = checkDrain(options, 10_000)
     const signals = ['SIGTERM', 'SIGINT'] as const
     const stop = (): void => {
       for (const signal of signals) process.off(signal, onSignal)

@@ -31,15 +31,13 @@ export class Owners {
   }
 }
 
-const HOLDER = /^[\w-]{1,64}:([1-9]\d{0,15})$/
+const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,15}$/
 
 /**
- * The owner id in a holder that another process passed on.
+ * A holder that another process passed on.
  * @throws {ConfigError} it is not a holder as `Hold.holder` spells it
  */
-export function ownerIdOf(holder: string): number {
-  const match = typeof holder === 'string' ? HOLDER.exec(holder) : null
-  if (match?.[1] === undefined)
-    throw new ConfigError('holder', holder, 'the holder of a hold, "<client id>:<owner id>"')
-  return Number(match[1])
+export function checkHolder(holder: unknown): string {
+  if (typeof holder === 'string' && HOLDER.test(holder)) return holder
+  throw new ConfigError('holder', holder, 'the holder of a hold, "<client id>:<owner id>"')
 }

@@ -39,13 +39,17 @@ export function checkOptionalDuration(
   return value === undefined ? undefined : checkDuration(path, value, least, lockName)
 }
 
-/** Refuses options nobody reads: a misspelt `leaseTime` must not silently become a watchdog lock. */
-export function checkKnown(options: object, known: readonly string[], lockName?: string): void {
+/**
+ * The caller's own options, and none of a prototype's. Refuses what nobody reads: a misspelt `leaseTime` must not silently
+ * become a lock that is renewed for ever.
+ */
+export function ownOptions<T extends object>(options: T, known: readonly string[], lockName?: string): T {
+  const about = lockName === undefined ? {} : { lockName }
+  if (typeof options !== 'object' || options === null) throw new ConfigError('options', options, 'an object', about)
   for (const key of Object.keys(options)) {
-    if (known.includes(key)) continue
-    const about = lockName === undefined ? {} : { lockName }
-    throw new ConfigError(key, undefined, `one of the options ${known.join(', ')}`, about)
+    if (!known.includes(key)) throw new ConfigError(key, undefined, `one of the options ${known.join(', ')}`, about)
   }
+  return Object.assign(Object.create(null), options) as T
 }
 
 export function checkSignal(signal: unknown, lockName?: string): AbortSignal | undefined {

@@ -3,7 +3,7 @@ import type { NodeRedisLike } from '../adapters/node-redis.js'
 import type { RedisPort } from '../adapters/port.js'
 import { CLIENT_OPTIONS, Client, type ClientOptions, checkClientOptions } from '../client.js'
 import { ConfigError } from '../errors.js'
-import { checkKnown } from '../validate.js'
+import { ownOptions } from '../validate.js'
 
 export interface ConnectOptions extends ClientOptions {
   /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
@@ -22,10 +22,7 @@ export interface ConnectOptions extends ClientOptions {
  */
 export async function connect(target: string | ConnectOptions): Promise<Client> {
   const options = typeof target === 'string' ? { url: target } : target
-  if (typeof options !== 'object' || options === null)
-    throw new ConfigError('connect', target, 'a Redis URL or options')
-  checkKnown(options, [...CLIENT_OPTIONS, 'url', 'client'])
-  const { url, client, ...rest } = options
+  const { url, client, ...rest } = ownOptions<ConnectOptions>(options, [...CLIENT_OPTIONS, 'url', 'client'])
   if ((url === undefined) === (client === undefined))
     throw new ConfigError('connect', undefined, 'either url or client')
   checkClientOptions(rest) // a mistake there must not cost a connection

@@ -114,7 +114,7 @@ export class Hold {
 
   /**
    * Stop holding without releasing, so that another process can go on: `client.adopt(lockName, holder)` there. The lock
-   * stays taken until its lease ends, so adopt it before. All holds of this owner on this lock end with it.
+   * stays taken until its lease ends, so adopt it before that. All holds of this owner on this lock end with it.
    * @returns the holder to give to `adopt`
    * @throws {LeaseLostError} the hold had been lost before
    * @throws {NotHeldError} it was released before

@@ -1,5 +1,5 @@
 import { ConfigError, LeaseLostError, NotHeldError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
-import { Owner, ownerIdOf } from '../holder.js'
+import { checkHolder } from '../holder.js'
 import { lockChannel, UNLOCK_MESSAGE } from '../keys.js'
 import {
   lockAcquire,
@@ -11,7 +11,7 @@ import {
   lockStepDown,
 } from '../lua/generated.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
-import { checkKnown, checkName, checkOptionalDuration, checkSignal } from '../validate.js'
+import { checkName, checkOptionalDuration, checkSignal, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Context } from './context.js'
 import { Hold, type HoldTerms } from './hold.js'
@@ -108,8 +108,7 @@ export class Lock {
    * @see Redisson `RLock.lock`, `RLock.lockInterruptibly`: same key, field and channel
    */
   async lock(options: LockOptions = {}): Promise<Hold> {
-    checkKnown(options, LOCK_OPTIONS, this.name)
-    return this.#inScope(await this.#promised(options))
+    return this.#inScope(await this.#promised(ownOptions(options, LOCK_OPTIONS, this.name)))
   }
 
   /**
@@ -119,9 +118,9 @@ export class Lock {
    * @see Redisson `RLock.tryLock(waitTime, leaseTime, unit)`: same key, field and channel
    */
   async tryLock(options: LockOptions = {}): Promise<Hold | null> {
-    checkKnown(options, LOCK_OPTIONS, this.name)
-    const { waitTimeMs = 0 } = options
-    const hold = await this.#acquire(options, waitTimeMs)
+    const own = ownOptions(options, LOCK_OPTIONS, this.name)
+    const { waitTimeMs = 0 } = own
+    const hold = await this.#acquire(own, waitTimeMs)
     return hold === undefined ? null : this.#inScope(hold)
   }
 
@@ -227,22 +226,25 @@ export class Lock {
   }
 
   /** @internal `client.adopt` */
-  async adopt(holder: string, options: HoldOptions): Promise<Hold> {
-    this.#context.assertOpen(this.name)
-    checkKnown(options, HOLD_OPTIONS, this.name)
-    const terms = this.#terms(options)
-    const possession = new Possession(this.#context, this.#kind, this.name, new Owner(ownerIdOf(holder)), holder)
-    const leaseTimeMs = terms.leaseTimeMs ?? this.#context.watchdogTimeoutMs
-    const sentAt = this.#context.clock.now()
-    const reply = await ask(this.#context, this.name, 'adopt', lockAdopt(this.name, leaseTimeMs, holder))
-    if (toInteger(reply) !== 1) throw possession.notHeld('Redis does not know that holder; its lease may have ended')
+  async adopt(from: string, options: HoldOptions): Promise<Hold> {
+    const context = this.#context
+    context.assertOpen(this.name)
+    const terms = this.#terms(ownOptions(options, HOLD_OPTIONS, this.name))
+    const possession = new Possession(context, this.#kind, this.name, context.owners.next())
+    const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
+    const sentAt = context.clock.now()
     possession.requesting(leaseTimeMs, sentAt)
+    const call = lockAdopt(this.name, leaseTimeMs, checkHolder(from), possession.holder)
     try {
-      return possession.begin(terms, sentAt)
+      if (toInteger(await ask(context, this.name, 'adopt', call)) === 1) return possession.begin(terms, sentAt)
     } catch (error) {
-      possession.settle()
+      possession.settle() // it may have been taken over, and nobody else knows the new holder
       throw error
     }
+    throw new NotHeldError(
+      `Lock ${JSON.stringify(this.name)} is not held by ${from}: its lease has ended, or somebody else adopted it`,
+      this.name,
+    )
   }
 
   async #promised(options: LockOptions): Promise<Hold> {
@@ -362,8 +364,7 @@ export class Lock {
     const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
     if (typeof fn !== 'function')
       throw new ConfigError('fn', fn, 'a function to run with the lock', { lockName: this.name })
-    checkKnown(options, WITH_LOCK_OPTIONS, this.name)
-    return [options, fn]
+    return [ownOptions(options, WITH_LOCK_OPTIONS, this.name), fn]
   }
 
   #warnOfLongWait({ warnAfterMs, label }: HoldTerms): (() => void) | undefined {

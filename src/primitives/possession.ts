@@ -42,13 +42,12 @@ export class Possession implements Watched {
   #leaseEndsAt = 0
   #busy: Promise<unknown> | undefined
 
-  /** @param holder  as another client spelled it; default this client and `owner` */
-  constructor(context: Context, kind: LockKind, lockName: string, owner: Owner, holder?: string) {
+  constructor(context: Context, kind: LockKind, lockName: string, owner: Owner) {
     this.context = context
     this.kind = kind
     this.lockName = lockName
     this.owner = owner
-    this.holder = holder ?? spellHolder(context.clientId, owner.id)
+    this.holder = spellHolder(context.clientId, owner.id)
   }
 
   get count(): number {
@@ -59,11 +58,6 @@ export class Possession implements Watched {
   get isLive(): boolean {
     for (const hold of [...this.#holds.keys()]) this.notice(hold)
     return this.#holds.size > 0
-  }
-
-  /** The hold that was taken last. */
-  get latest(): Hold | undefined {
-    return [...this.#holds.keys()].findLast((hold) => hold.isLive)
   }
 
   get renewal(): Renewal {
@@ -118,10 +112,12 @@ export class Possession implements Watched {
   async release(hold: Hold): Promise<void> {
     await this.#inTurn(async () => {
       if (!hold.isLive) {
-        // Lost. Redis may hold the key for a while longer (a renewal whose answer never came): free it for the others.
-        if (hold.lostError && hold.lostError.reason !== 'gone' && this.count === 0) this.settle()
-        if (hold.lostError) throw hold.lostError
-        return
+        const { lostError } = hold
+        if (!lostError) return
+        // Redis may have the key for a while longer (a renewal whose answer never came): free it for the others.
+        const mayBeThere = lostError.reason === 'expired' || lostError.reason === 'maxHold'
+        if (mayBeThere && this.count === 0) this.settle()
+        throw lostError
       }
       if (this.count > 1) await this.#stepDown(hold)
       else await this.#free(hold)
@@ -130,6 +126,7 @@ export class Possession implements Watched {
 
   /** End all holds without telling Redis: another client goes on with them. */
   handOver(): void {
+    this.owner.isSpent = true // or it would take the lock beside its successor
     for (const hold of [...this.#holds.keys()]) this.#end(hold, 'released')
   }
 

@@ -54,10 +54,13 @@ describe('an argument that cannot work', () => {
 
   it('is not looked for in the prototype of the options', async () => {
     const client = await lab.connect()
-    const polluted = Object.create({ within: 'x', label: 'x' })
-    const hold = await client.getLock('a').lock({ ...polluted })
+    const options = Object.create({ leaseTimeMs: 1, label: 'of the prototype', nonsense: 1 }) as { waitTimeMs?: number }
+    options.waitTimeMs = 100
+    const hold = await client.getLock('a').lock(options)
     assert.equal(hold.label, undefined)
+    assert(hold.remainingMs() > 20_000)
     await hold.unlock()
+    await assert.rejects(client.getLock('a').lock(null as unknown as object), { code: 'LOCK_CONFIG' })
   })
 
   it('is refused by connect before a connection is opened', async () => {

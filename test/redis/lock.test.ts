@@ -286,8 +286,9 @@ for (const driver of drivers) {
       assert.throws(() => hold.assertHeld(), { code: 'LOCK_NOT_HELD' })
       assert.throws(() => hold.handOver(), { code: 'LOCK_NOT_HELD' })
       const adopted = await two.adopt('a', holder)
-      assert.deepEqual([adopted.holder, adopted.count], [holder, 1])
-      assert.deepEqual(await one.getLock('a').getHolders(), [{ holder, holdCount: 1 }])
+      assert.deepEqual([adopted.holder, adopted.count], [`${two.id}:${adopted.ownerId}`, 1])
+      assert.deepEqual(await one.getLock('a').getHolders(), [{ holder: adopted.holder, holdCount: 1 }])
+      await assert.rejects(two.adopt('a', holder), { code: 'LOCK_NOT_HELD' }, 'only one can adopt it')
       assert.equal(await one.getLock('a').tryLock(), null)
       await one.close()
       assert.equal(await adopted.isHeld(), true, 'who handed it over has no more say in it')
@@ -295,6 +296,16 @@ for (const driver of drivers) {
       assert.equal(await two.getLock('a').isLocked(), false)
       await assert.rejects(two.adopt('a', holder), { code: 'LOCK_NOT_HELD' })
       await assert.rejects(two.adopt('a', 'nonsense'), { code: 'LOCK_CONFIG', path: 'holder' })
+    })
+
+    it('tells a holder that did not let go that its hold was adopted', async () => {
+      const [one, two] = [await lab.connect({ lockWatchdogTimeoutMs: 300 }), await lab.connect()]
+      const hold = await one.getLock('a').lock()
+      const adopted = await two.adopt('a', hold.holder)
+      await waitUntil(() => hold.signal.aborted)
+      assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+      assert.equal(await adopted.isHeld(), true)
+      await adopted.unlock()
     })
 
     it('recovers when Redis forgets the scripts at any time', async () => {

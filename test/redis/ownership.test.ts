@@ -313,6 +313,16 @@ describe('ownership', () => {
       })
     })
 
+    it('does not take a lock again beside the one to whom it was handed over', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      await client.runInScope(async () => {
+        const hold = await client.getLock('a').lock()
+        const holder = hold.handOver()
+        assert.equal(await client.getLock('a').tryLock(), null)
+        await (await other.adopt('a', holder)).unlock()
+      })
+    })
+
     it('outside any scope or hold the calls of the current owner throw, and say what to do', async () => {
       const client = await lab.connect()
       const lock = client.getLock('a')
