@@ -61,7 +61,7 @@ export class LeaseLostError extends LockError {
   constructor(lockName: string, holder: string, reason: LossReason) {
     super(
       `Lock ${quote(lockName)} is no longer held by ${holder}: ${LOSS[reason]}. Another owner may hold it: ` +
-        'stop the guarded work, or check a fencing token before writing',
+        'stop the guarded work',
       lockName,
     )
     this.holder = holder

@@ -3,6 +3,9 @@ import { isWorthRetrying, type ScriptCall, type Scripts } from './lua/run.js'
 import type { Random } from './random.js'
 import { backoffMs } from './waiting/backoff.js'
 
+/** A process that ends does not wait for long on a Redis that is away: the lease does the rest. */
+const LAST_TRY_MS = 1_000
+
 /**
  * Settles in the background what Redis did not answer: a release is repeated until it is confirmed, or until the lease it
  * would end is over anyway. A release that finds nothing is repeated too: a command that timed out here may still be
@@ -43,7 +46,7 @@ export class Settlements {
     for (let tries = 0; ; tries++) {
       const isLastTry = this.#isClosing
       try {
-        if ((await this.#scripts.run(release)) !== null) return
+        if ((await this.#scripts.run(release, isLastTry ? LAST_TRY_MS : undefined)) !== null) return
       } catch (error) {
         // Anything else is Redis' word that it will not be done: the lease ends it.
         if (!isWorthRetrying(error)) return

@@ -12,12 +12,16 @@ export interface ConnectOptions extends ClientOptions {
   client?: IoredisLike | NodeRedisLike | RedisPort | undefined
 }
 
+/** Redisson's `connectTimeout`. */
+const CONNECT_TIMEOUT_MS = 10_000
+
 /**
  * Open a client: `connect('redis://127.0.0.1:6379')`, or `connect({ client })` with an ioredis or node-redis client that
  * you own.
  * @returns the client, when Redis has answered (with `url`) or at once (with `client`)
  * @throws {ConfigError} an option cannot work
- * @throws the Redis client's error if Redis at `url` cannot be reached or refuses the password
+ * @throws the Redis client's error if Redis at `url` cannot be reached, does not answer within 10 s, refuses the
+ *   password or does not have the database
  * @see Redisson `Redisson.create`
  */
 export async function connect(target: string | ConnectOptions): Promise<Client> {
@@ -57,13 +61,22 @@ async function openUrl(url: string): Promise<RedisPort> {
   redis.on('error', (error) => {
     if (!isConnected) cause ??= error
   })
+  // A server that accepts connections and says nothing keeps ioredis waiting for ever.
+  const timer = setTimeout(() => {
+    cause ??= new Error(`no answer within ${CONNECT_TIMEOUT_MS} ms`)
+    redis.disconnect()
+  }, CONNECT_TIMEOUT_MS)
   try {
     await redis.connect()
+    // It says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event. And it
+    // goes on after a database that does not exist, with another one.
+    if (cause) throw cause
     isConnected = true
   } catch (error) {
     redis.disconnect()
-    // ioredis says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event.
     throw withoutSecrets(cause ?? error)
+  } finally {
+    clearTimeout(timer)
   }
   return ownedIoredis(redis)
 }
@@ -88,6 +101,11 @@ function checkUrl(url: unknown): string {
   const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
   if (!parsed || !/^(redis|rediss|valkey|valkeys):$/.test(parsed.protocol) || parsed.hostname === '') {
     throw new ConfigError('url', undefined, allowed)
+  }
+  try {
+    decodeURIComponent(parsed.username + parsed.password)
+  } catch {
+    throw new ConfigError('url', undefined, `${allowed}, with % in user name and password written as %25`)
   }
   return parsed.href.replace(/^valkey/, 'redis')
 }

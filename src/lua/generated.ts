@@ -3,13 +3,18 @@ import type { Argument, Script, ScriptCall } from './run.js'
 
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
-  sha1: '0cc657407eca8e60664171f0360cc0f680f7dfa3',
+  sha1: 'd4f9d573f416d319d15352205c391387abe47d21',
   text: `-- holdfast lock/acquire
 if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
   return redis.call('pttl', KEYS[1])
 end
 redis.call('hset', KEYS[1], ARGV[2], 1)
-redis.call('pexpire', KEYS[1], ARGV[1])
+local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
+if type(expires) == 'table' then
+  -- refused (an ACL): nothing may stay that never ends
+  redis.call('del', KEYS[1])
+  return expires
+end
 return nil
 `,
 }

@@ -17,7 +17,7 @@ import type { Context } from './context.js'
 import { Hold, type HoldTerms } from './hold.js'
 import { ask, type Holder, inspect } from './inspection.js'
 import type { LockKind } from './kind.js'
-import { currentScope, enclosingHold, enclosingPossession, hasCurrentOwner, runWithHold } from './ownership.js'
+import { currentScope, enclosingPossession, hasCurrentOwner, runWithHold } from './ownership.js'
 import { Possession } from './possession.js'
 
 /** The terms of a hold, for every call that takes one. */
@@ -193,15 +193,15 @@ export class Lock {
   }
 
   /**
-   * Release the current owner's latest hold on this lock, for code ported from Java: inside `client.runInScope` what
-   * `lock()` took there, inside `withLock` its hold.
+   * Release the hold on this lock that the current owner took last, for code ported from Java: inside
+   * `client.runInScope` or `withLock`.
    * @throws {NotHeldError} the current owner does not hold it, or there is no current owner
    * @throws as `Hold.unlock`
    * @see Redisson `RLock.unlock`
    */
   async unlock(): Promise<void> {
     this.#assertCurrentOwner('unlock')
-    const hold = enclosingHold(this.#context, this.name)
+    const hold = enclosingPossession(this.#context, this.name)?.latest
     if (!hold) throw new NotHeldError(`Lock ${JSON.stringify(this.name)} is not held by the current owner`, this.name)
     await hold.unlock()
   }
@@ -273,11 +273,7 @@ export class Lock {
     let isOver = false
 
     const attempt = async (): Promise<Attempted<Hold>> => {
-      // A sibling in the same scope may have taken it while this one waited in line: then it is a re-entry by now.
-      const enclosing = reentered ?? (scoped && enclosingPossession(context, this.name))
-      if (enclosing) {
-        return { granted: await enclosing.reenter(terms), leaseMs: leaseTimeMs }
-      }
+      if (reentered) return { granted: await reentered.reenter(terms), leaseMs: leaseTimeMs }
       const sentAt = clock.now()
       const mightBeHeld = mayBeHeld
       mayBeHeld = true

@@ -69,11 +69,11 @@ export function currentScope(context: Context): Scope | undefined {
   return undefined
 }
 
-/** The innermost live hold of this client on a lock around the caller. A frame whose hold has ended counts for nothing. */
-export function enclosingHold(context: Context, lockName: string): Hold | undefined {
+/** What a call from here re-enters: the innermost live hold on the lock. A frame whose hold has ended counts for nothing. */
+export function enclosingPossession(context: Context, lockName: string): Possession | undefined {
   for (let frame = frames.getStore(); frame; frame = frame.outer) {
     const hold = frame.scope?.context === context ? frame.scope.latest(lockName) : frame.hold
-    if (hold?.lockName === lockName && hold.possession.context === context && hold.isLive) return hold
+    if (hold?.lockName === lockName && hold.possession.context === context && hold.isLive) return hold.possession
   }
   return undefined
 }
@@ -84,9 +84,4 @@ export function hasCurrentOwner(context: Context): boolean {
     if (frame.scope?.context === context || frame.hold?.possession.context === context) return true
   }
   return false
-}
-
-/** The possession that a call from here re-enters. */
-export function enclosingPossession(context: Context, lockName: string): Possession | undefined {
-  return enclosingHold(context, lockName)?.possession
 }

@@ -60,6 +60,11 @@ export class Possession implements Watched {
     return this.#holds.size > 0
   }
 
+  /** The hold that was taken last. */
+  get latest(): Hold | undefined {
+    return this.isLive ? [...this.#holds.keys()].at(-1) : undefined
+  }
+
   get renewal(): Renewal {
     return this.kind.renewal
   }

@@ -88,6 +88,28 @@ describe('an argument that cannot work', () => {
     }
   })
 
+  it('is a database that Redis does not have: nothing is locked in another one', async () => {
+    await assert.rejects(connect(`${lab.server.url}/99`), { message: /out of range/ })
+    const client = await connect(`${lab.server.url}/3`)
+    const hold = await client.getLock('a').lock()
+    assert.match(await lab.server.admin.info('keyspace'), /db3:keys=1/)
+    await hold.unlock()
+    await client.close()
+  })
+
+  it('is a password that is no part of a URL', async () => {
+    await assert.rejects(connect('redis://:100%@127.0.0.1:6379'), { code: 'LOCK_CONFIG', path: 'url', message: /%25/ })
+  })
+
+  it('is a server that accepts connections and says nothing: connect gives up after 10 s', async () => {
+    lab.server.freeze()
+    try {
+      await assert.rejects(connect(lab.server.url), { message: /no answer within 10000 ms/ })
+    } finally {
+      lab.server.thaw()
+    }
+  })
+
   it('is a client whose keyPrefix would rewrite keys but not channels', async () => {
     const redis = new Redis(lab.server.url, { keyPrefix: 'app:', lazyConnect: true })
     await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })

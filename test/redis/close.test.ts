@@ -117,6 +117,17 @@ describe('close()', () => {
     assert.equal(await ownNodeRedis.ping(), 'PONG')
   })
 
+  it('does not wait for long on a Redis that is away', async () => {
+    const client = await lab.connect()
+    const hold = await client.getLock('a').lock()
+    await lab.server.kill()
+    const startedAt = performance.now()
+    await client.close()
+    assert(performance.now() - startedAt < 2_500)
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'closed' })
+    await lab.server.restart()
+  })
+
   it('lets the process exit by itself', async () => {
     const child = spawnChild(HOLDER, [lab.server.url, 'close'])
     await child.nextMessage(({ at }) => at === 'closed')

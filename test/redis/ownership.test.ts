@@ -79,6 +79,19 @@ describe('ownership', () => {
     assert.equal(await client.getLock('a').isLocked(), false)
   })
 
+  it('lets unlock() inside withLock() release what was taken last, not the hold around it', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('a')
+    await lock.withLock(async (outer) => {
+      const inner = await lock.lock()
+      await lock.unlock()
+      assert.throws(() => inner.assertHeld(), { code: 'LOCK_NOT_HELD' })
+      outer.assertHeld()
+      assert.equal(await lock.getHoldCount(), 1)
+    })
+    assert.equal(await lock.isLocked(), false)
+  })
+
   it('re-enters while others wait in line for the outer hold', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
@@ -295,6 +308,25 @@ describe('ownership', () => {
         const holds = taken.filter((hold) => hold !== null)
         assert.equal(holds.length, 1)
         await holds[0]?.unlock()
+      })
+    })
+
+    it('lets tasks that wait at the same time for a lock of somebody else have it one after the other', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const foreign = await other.getLock('a').lock()
+      let inside = 0
+      await client.runInScope(async () => {
+        const task = async (): Promise<void> => {
+          const hold = await client.getLock('a').lock({ waitTimeMs: 3_000 })
+          assert.equal(++inside, 1)
+          await sleep(5)
+          inside--
+          await hold.unlock()
+        }
+        const tasks = [task(), task(), task()]
+        await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+        await foreign.unlock()
+        await Promise.all(tasks)
       })
     })
 

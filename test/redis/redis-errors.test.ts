@@ -52,6 +52,12 @@ for (const driver of drivers) {
       assert.equal(await lab.server.admin.exists('a'), 0)
     })
 
+    it('NOPERM for the expiry leaves no key that never ends', async () => {
+      const client = await connectAs(['+@all', '-pexpire', '~*', '&*'])
+      await assert.rejects(client.getLock('a').lock(), { message: /NOPERM|permission|can't run/i })
+      assert.equal(await lab.server.admin.exists('a'), 0)
+    })
+
     it('without the right to publish the lock is free all the same, and a warning names the right', async () => {
       const client = await connectAs(['+@all', '~*', 'resetchannels'])
       const warnings: string[] = []

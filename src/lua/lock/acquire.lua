@@ -10,5 +10,10 @@ if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]
   return redis.call('pttl', KEYS[1])
 end
 redis.call('hset', KEYS[1], ARGV[2], 1)
-redis.call('pexpire', KEYS[1], ARGV[1])
+local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
+if type(expires) == 'table' then
+  -- refused (an ACL): nothing may stay that never ends
+  redis.call('del', KEYS[1])
+  return expires
+end
 return nil

@@ -1,0 +1,28 @@
+/** Three workers are told to run the nightly report. One does, the others go home. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { connect } from 'holdfast'
+
+const { REDIS_URL = 'redis://127.0.0.1:6379' } = process.env
+
+const clients = [await connect(REDIS_URL), await connect(REDIS_URL), await connect(REDIS_URL)]
+
+const outcomes = await Promise.all(
+  clients.map(async (client) => {
+    const lock = client.getLock('lock:example:nightly-report')
+    const { ran } = await lock.tryWithLock({ maxHoldMs: 60_000 }, async (hold) => await report(hold.signal))
+    return ran ? 'ran the report' : 'left it to another worker'
+  }),
+)
+for (const outcome of outcomes.sort()) console.log(outcome)
+
+for (const client of clients) await client.close()
+
+/** Stops when the lock is lost, or after a minute: then another worker may be at it. */
+async function report(signal: AbortSignal): Promise<void> {
+  await pause(200, undefined, { signal })
+}
+
+// Output:
+// left it to another worker
+// left it to another worker
+// ran the report

@@ -1,0 +1,34 @@
+import { constants } from 'node:os'
+
+/** What we exit with when it is not the command's own exit code. 64 to 75 are those of sysexits.h. */
+export const EXIT = {
+  usage: 64,
+  unavailable: 69,
+  software: 70,
+  conflict: 75,
+  lost: 76,
+  notExecutable: 126,
+  notFound: 127,
+} as const
+
+/** As shells tell that a signal ended a process. */
+export function exitCodeOf(signal: NodeJS.Signals): number {
+  return 128 + constants.signals[signal]
+}
+
+/** Ends the program: `message` is for the user, `exitCode` for the caller. */
+export class Failure extends Error {
+  readonly exitCode: number
+
+  constructor(exitCode: number, message: string) {
+    super(message)
+    this.exitCode = exitCode
+  }
+}
+
+/** The command line cannot work. */
+export class UsageError extends Failure {
+  constructor(message: string) {
+    super(EXIT.usage, message)
+  }
+}

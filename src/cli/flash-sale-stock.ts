@@ -1,0 +1,47 @@
+import type { Redis } from 'ioredis'
+
+/** If the demo is killed and cannot delete its keys, Redis does, after this time. */
+const EXPIRE_S = 3_600
+
+/** The books of the shop, in Redis: how many units are left, and how many orders there are. */
+export class Stock {
+  readonly lockName: string
+  readonly #redis: Redis
+  readonly #leftKey: string
+  readonly #ordersKey: string
+
+  /** @param keyPrefix  nobody else's keys begin like this */
+  constructor(redis: Redis, keyPrefix: string) {
+    this.#redis = redis
+    this.#leftKey = `${keyPrefix}:stock`
+    this.#ordersKey = `${keyPrefix}:orders`
+    this.lockName = `${keyPrefix}:lock`
+  }
+
+  async fill(units: number): Promise<void> {
+    await this.write(units)
+    await this.#redis.set(this.#ordersKey, 0, 'EX', EXPIRE_S)
+  }
+
+  async read(): Promise<number> {
+    return Number(await this.#redis.get(this.#leftKey))
+  }
+
+  async write(units: number): Promise<void> {
+    await this.#redis.set(this.#leftKey, units, 'EX', EXPIRE_S)
+  }
+
+  /** Atomic: no order is lost, with a lock or without. */
+  async recordOrder(): Promise<void> {
+    await this.#redis.incr(this.#ordersKey)
+  }
+
+  async countOrders(): Promise<number> {
+    return Number(await this.#redis.get(this.#ordersKey))
+  }
+
+  /** Leaves nothing in Redis. */
+  async clear(): Promise<void> {
+    await this.#redis.del(this.#leftKey, this.#ordersKey, this.lockName)
+  }
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs'
+import { EXIT, Failure, UsageError } from './exit-codes.js'
+import { run } from './run.js'
+import { messageOf, say } from './say.js'
+import { USAGE } from './usage.js'
+
+async function main([name, ...args]: string[]): Promise<number> {
+  switch (name) {
+    case 'run':
+      return await run(args)
+    case 'demo': {
+      const { demo } = await import('./demo.js')
+      return await demo(args)
+    }
+    case 'help':
+      return args[0] === undefined ? print(USAGE) : await main([args[0], '--help'])
+    case '--help':
+    case '-h':
+      return print(USAGE)
+    case '--version':
+      return print(version())
+    case undefined:
+      console.error(USAGE)
+      return EXIT.usage
+    default:
+      throw new UsageError(`unknown ${name.startsWith('-') ? 'option' : 'command'} ${JSON.stringify(name)}`)
+  }
+}
+
+function print(text: string): number {
+  console.log(text)
+  return 0
+}
+
+function version(): string {
+  const file = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(file) as { version: string }).version
+}
+
+function report(error: unknown): number {
+  if (error instanceof UsageError) {
+    const command = ['run', 'demo'].find((name) => name === process.argv[2])
+    say(`${error.message}\nTry: holdfast ${command ? `${command} ` : ''}--help`)
+    return error.exitCode
+  }
+  const isBug = !(error instanceof Failure)
+  say(isBug && process.env['DEBUG'] && error instanceof Error ? (error.stack ?? error.message) : messageOf(error))
+  return isBug ? EXIT.software : error.exitCode
+}
+
+// Nothing that a connection or a command leaves open may keep us here.
+process.exit(await main(process.argv.slice(2)).catch(report))

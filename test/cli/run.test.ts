@@ -1,0 +1,442 @@
+/** `holdfast run` as a shell user sees it: the real program, its exit codes, its stderr, and what it leaves in Redis. */
+import assert from 'node:assert/strict'
+import { spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { type Child, spawnChild } from '../support/child.js'
+import { freePort } from '../support/free-port.js'
+import { expectNothingLeft } from '../support/leak-check.js'
+import { tieToThisProcess } from '../support/process-exit.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { waitUntil } from '../support/wait-until.js'
+
+/** From the compiled test in build/test/cli. */
+const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
+
+/** A program that says `up`, and then each signal it gets; it ends with exit code 9 on the signals in `endsOn`. */
+function listener(...endsOn: NodeJS.Signals[]): string[] {
+  const program = `
+    for (const name of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2']) process.on(name, () => {
+      console.log(name)
+      if (${JSON.stringify(endsOn)}.includes(name)) process.exit(9)
+    })
+    setTimeout(() => {}, 60_000)
+    console.log('up')`
+  return [process.execPath, '-e', program]
+}
+
+/** A shell that says `up` and ends when its stdin does, with exit code 4. */
+const UNTIL_STDIN_ENDS = ['sh', '-c', 'echo up; read _; exit 4']
+
+describe('holdfast run', () => {
+  let server: RedisServer
+  const started: Child[] = []
+
+  before(async () => {
+    server = await startRedis()
+  })
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((child) => child.stop()))
+    await server.admin.del('taken')
+    await expectNothingLeft(server)
+  })
+  after(() => server.stop())
+
+  function holdfast(args: string[], env: Record<string, string> = {}): Child {
+    const child = spawnChild(MAIN, args, { env: { REDIS_URL: server.url, ...env } })
+    started.push(child)
+    return child
+  }
+
+  /** Runs it to its end. */
+  async function ended(args: string[], env?: Record<string, string>) {
+    const startedAt = performance.now()
+    const child = holdfast(args, env)
+    child.endCommands()
+    const { code } = await child.exit
+    return { code, stdout: child.stdout, stderr: child.stderr, tookMs: performance.now() - startedAt }
+  }
+
+  async function says(child: Child, text: string | RegExp): Promise<void> {
+    const isSaid = () => (child.stdout + child.stderr).search(text) >= 0
+    await waitUntil(isSaid, { timeoutMs: 10_000, message: () => `${text} in:\n${child.stdout}${child.stderr}` })
+  }
+
+  function kill(child: Child, signal: NodeJS.Signals): void {
+    assert(child.pid !== undefined)
+    process.kill(child.pid, signal)
+  }
+
+  async function exitCode(child: Child): Promise<number | null> {
+    return (await child.exit).code
+  }
+
+  /** Somebody else, perhaps in Java, holds the lock `taken`. */
+  async function take(): Promise<void> {
+    await server.admin.multi().hset('taken', 'somebody-else:1', 1).pexpire('taken', 60_000).exec()
+  }
+
+  describe('the command', () => {
+    it('decides the exit code', async () => {
+      for (const code of [0, 1, 75, 255]) {
+        const run = await ended(['run', 'a', '--', 'sh', '-c', `exit ${code}`])
+        assert.deepEqual([run.code, run.stdout, run.stderr], [code, '', ''])
+      }
+    })
+
+    it('that a signal ended gives 128 + its number', async () => {
+      assert.equal((await ended(['run', 'a', '--', 'sh', '-c', 'kill -TERM $$'])).code, 143)
+      assert.equal((await ended(['run', 'a', '--', 'sh', '-c', 'kill -KILL $$'])).code, 137)
+    })
+
+    it('that is not there gives 127, one that cannot be executed 126', async () => {
+      const missing = await ended(['run', 'a', '--', 'no-such-program'])
+      assert.deepEqual([missing.code, missing.stderr], [127, 'holdfast: no-such-program: command not found\n'])
+      for (const program of ['/', '/etc/passwd', '/etc/passwd/no-folder']) {
+        const run = await ended(['run', 'a', '--', program])
+        assert.equal(run.code, 126)
+        assert.match(run.stderr, /^holdfast: \/\S*: cannot be executed: .+\n$/)
+      }
+    })
+
+    it('has our stdin, stdout and stderr', async () => {
+      const child = holdfast(['run', 'a', '--', 'sh', '-c', 'cat; echo out; echo err >&2'])
+      child.send({ from: 'stdin' })
+      child.endCommands()
+      assert.deepEqual(await child.nextMessage(), { from: 'stdin' })
+      assert.equal(await exitCode(child), 0)
+      assert.deepEqual([child.stdout, child.stderr], ['out\n', 'err\n'])
+    })
+
+    it('gets its own arguments untouched, with -- and without', async () => {
+      const args = ['--wait', '-x', '--', '--help', '']
+      const show = ['sh', '-c', 'for arg; do echo "<$arg>"; done', 'sh']
+      const shown = args.map((arg) => `<${arg}>\n`).join('')
+      for (const ours of [
+        ['run', 'a', '--wait', '5s', '--'],
+        ['run', '--wait=5s', 'a'],
+        ['run', 'a', '--wait', '5s'],
+      ]) {
+        const run = await ended([...ours, ...show, ...args])
+        assert.deepEqual([run.code, run.stdout, run.stderr], [0, shown, ''])
+      }
+    })
+  })
+
+  describe('the lock', () => {
+    it('is held while the command runs, by the holder in its environment, and gone afterwards', async () => {
+      const child = holdfast(['run', 'a', '--', 'sh', '-c', 'echo "$HOLDFAST_LOCK $HOLDFAST_HOLDER"; read _; exit 4'])
+      await says(child, /\n/)
+      const [holder = ''] = Object.keys(await server.admin.hgetall('a'))
+      assert.match(holder, /^[0-9a-f-]{36}:\d+$/)
+      assert.equal(child.stdout, `a ${holder}\n`)
+      const ttl = await server.admin.pttl('a')
+      assert(ttl > 20_000 && ttl <= 30_000, `the watchdog's lease, not ${ttl}`)
+      child.endCommands()
+      assert.equal(await exitCode(child), 4)
+      assert.equal(await server.admin.exists('a'), 0)
+    })
+
+    it('is taken for as long as --lease says', async () => {
+      const child = holdfast(['run', 'a', '--lease', '2m', '--', ...UNTIL_STDIN_ENDS])
+      await says(child, 'up')
+      const ttl = await server.admin.pttl('a')
+      assert(ttl > 110_000 && ttl <= 120_000, `not ${ttl}`)
+      child.endCommands()
+      assert.equal(await exitCode(child), 4)
+    })
+
+    it('comes free when the command ends, whatever that leaves running', async () => {
+      const run = await ended(['run', 'a', '--', 'sh', '-c', 'sleep 60 >/dev/null 2>&1 </dev/null & echo $!'])
+      process.kill(Number(run.stdout))
+      assert.equal(run.code, 0)
+      assert(run.tookMs < 5_000, `took ${run.tookMs} ms`)
+      assert.equal(await server.admin.exists('a'), 0)
+    })
+
+    it('that is taken gives the conflict exit code when the wait ends, and the command is not run', async () => {
+      await take()
+      const echo = ['--', 'echo', 'ran']
+      const atOnce = await ended(['run', 'taken', '--wait', '0', ...echo])
+      assert.deepEqual([atOnce.code, atOnce.stdout, atOnce.stderr], [75, '', ''])
+      const waited = await ended(['run', 'taken', '--wait', '600ms', '--conflict-exit-code', '0', ...echo])
+      assert.deepEqual([waited.code, waited.stdout, waited.stderr], [0, '', ''])
+      assert(waited.tookMs > 600, `took ${waited.tookMs} ms`)
+    })
+
+    it('is waited for, and --verbose says for whom', async () => {
+      await take()
+      const child = holdfast(['run', 'taken', '--verbose', '--', 'sh', '-c', 'exit 3'])
+      await says(child, 'waiting for lock "taken", held by somebody-else:1\n')
+      await server.admin.multi().del('taken').publish('redisson_lock__channel:{taken}', '0').exec()
+      assert.equal(await exitCode(child), 3)
+      assert.match(
+        child.stderr,
+        /holding lock "taken" as \S+ after \d+ ms\nholdfast: the command ended with exit code 3\nholdfast: released lock/,
+      )
+    })
+
+    it('keeps commands of many terminals apart', async () => {
+      const dir = mkdtempSync(join(tmpdir(), 'holdfast-run-'))
+      try {
+        const script = 'echo start >> log; sleep 0.05; echo end >> log'
+        const command = ['run', 'a', '--', 'sh', '-c', `cd "${dir}"; ${script}`]
+        const runs = await Promise.all(Array.from({ length: 6 }, () => ended(command)))
+        assert.deepEqual(
+          runs.map(({ code }) => code),
+          [0, 0, 0, 0, 0, 0],
+        )
+        assert.equal(readFileSync(join(dir, 'log'), 'utf8'), 'start\nend\n'.repeat(6))
+      } finally {
+        rmSync(dir, { recursive: true })
+      }
+    })
+  })
+
+  describe('a loss', () => {
+    it('sends the command SIGTERM and gives exit code 76', async () => {
+      const child = holdfast(['run', 'a', '--lease', '1s', '--', ...listener('SIGTERM')])
+      assert.equal(await exitCode(child), 76)
+      assert.equal(child.stdout, 'up\nSIGTERM\n')
+      assert.match(child.stderr, /^holdfast: Lock "a" is no longer held by \S+: its lease ended .*\n/)
+      assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
+    })
+
+    it('sends a command that stays SIGKILL after the grace period', async () => {
+      const child = holdfast(['run', 'a', '--lease', '1s', '--grace', '300ms', '--', ...listener()])
+      await says(child, 'SIGTERM')
+      const startedAt = performance.now()
+      assert.equal(await exitCode(child), 76)
+      const tookMs = performance.now() - startedAt
+      assert(tookMs > 150 && tookMs < 5_000, `took ${tookMs} ms`)
+      assert.match(child.stderr, /has not ended on SIGTERM: sending SIGKILL/)
+    })
+
+    it('is told by Redis, too: a lock that somebody deleted is lost at the next renewal', async () => {
+      const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
+      await says(child, 'up')
+      await server.admin.del('a')
+      await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal') // after a reconnect it asks at once
+      assert.equal(await exitCode(child), 76)
+      assert.equal(child.stdout, 'up\nSIGTERM\n')
+      assert.match(child.stderr, /Redis no longer knows the holder/)
+    })
+
+    it('kills at once with --on-lost kill', async () => {
+      const child = holdfast(['run', 'a', '--lease', '1s', '--on-lost', 'kill', '--', ...listener()])
+      assert.equal(await exitCode(child), 76)
+      assert.equal(child.stdout, 'up\n')
+      assert.match(child.stderr, /sending SIGKILL to process \d+\n$/)
+    })
+
+    it('lets the command go on with --on-lost warn, and still gives exit code 76', async () => {
+      const child = holdfast(['run', 'a', '--lease', '300ms', '--on-lost', 'warn', '--', ...UNTIL_STDIN_ENDS])
+      await says(child, 'the command goes on')
+      child.endCommands()
+      assert.equal(await exitCode(child), 76)
+    })
+
+    it('that is noticed only at the release gives exit code 76', async () => {
+      const child = holdfast(['run', 'a', '--', ...UNTIL_STDIN_ENDS])
+      await says(child, 'up')
+      await server.admin.del('a')
+      child.endCommands()
+      assert.equal(await exitCode(child), 76)
+      assert.match(child.stderr, /^holdfast: warning: Lock "a" is no longer held .*\n$/)
+    })
+  })
+
+  describe('a signal', () => {
+    it('ends the wait at once with 128 + its number, and leaves nothing behind', async () => {
+      await take()
+      for (const [signal, code] of [
+        ['SIGTERM', 143],
+        ['SIGINT', 130],
+        ['SIGHUP', 129],
+      ] as const) {
+        const child = holdfast(['run', 'taken', '--verbose', '--', 'echo', 'ran'])
+        await says(child, 'waiting for lock')
+        const startedAt = performance.now()
+        kill(child, signal)
+        assert.equal(await exitCode(child), code)
+        assert(performance.now() - startedAt < 2_000)
+        assert.equal(child.stdout, '')
+        assert.match(child.stderr, new RegExp(`stopped by ${signal} before the command was run\n$`))
+        assert.deepEqual(await server.admin.hgetall('taken'), { 'somebody-else:1': '1' })
+        assert.deepEqual(await server.admin.pubsub('CHANNELS'), [])
+      }
+    })
+
+    it('is passed on to the command, whose exit code counts', async () => {
+      const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
+      await says(child, 'up')
+      for (const signal of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGTERM'] as const) {
+        assert.equal(await server.admin.exists('a'), 1)
+        kill(child, signal)
+        await says(child, signal)
+      }
+      assert.equal(await exitCode(child), 9)
+      assert.deepEqual(child.stderr, '')
+    })
+
+    it('that the command does not handle ends it, and us with 128 + its number', async () => {
+      const child = holdfast(['run', 'a', '--', 'sh', '-c', 'echo up; exec sleep 60'])
+      await says(child, 'up')
+      kill(child, 'SIGTERM')
+      assert.equal(await exitCode(child), 143)
+    })
+
+    const hasScript = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux') ?? false
+
+    it('of the terminal arrives once', { skip: !hasScript && 'needs script of util-linux' }, async () => {
+      const words = [process.execPath, fileURLToPath(MAIN), 'run', 'a', '--', ...listener('SIGQUIT')]
+      const line = words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
+      const terminal = spawn('script', ['-qec', line, '/dev/null'], { env: { ...process.env, REDIS_URL: server.url } })
+      tieToThisProcess(terminal)
+      let screen = ''
+      terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+        screen += text
+      })
+      const ended = new Promise<number | null>((resolve) => terminal.once('close', resolve))
+      const shows = (text: string) =>
+        waitUntil(() => screen.includes(text), { timeoutMs: 10_000, message: () => screen })
+      await shows('up')
+      terminal.stdin.write('\x03')
+      await shows('SIGINT')
+      terminal.stdin.write('\x1c')
+      assert.equal(await ended, 9, screen)
+      assert.deepEqual(screen.match(/SIG\w+/g), ['SIGINT', 'SIGQUIT'])
+    })
+  })
+
+  describe('Redis', () => {
+    it('that is not there gives 69, soon, and its address', async () => {
+      const port = await freePort()
+      const run = await ended(['run', 'a', '--', 'echo', 'ran'], { REDIS_URL: `redis://:geheim@127.0.0.1:${port}` })
+      assert.deepEqual([run.code, run.stdout], [69, ''])
+      assert.match(run.stderr, new RegExp(`^holdfast: cannot reach Redis at 127.0.0.1:${port}: .*ECONNREFUSED.*\n$`))
+      assert.doesNotMatch(run.stderr, /geheim/)
+      assert(run.tookMs < 5_000, `took ${run.tookMs} ms`)
+    })
+
+    it('that refuses the password gives 69, and nobody tells the password', async () => {
+      await using guarded = await startRedis()
+      await guarded.admin.config('SET', 'requirepass', 'richtig')
+      const url = (password: string) => guarded.url.replace('//', `//:${password}@`)
+      const wrong = await ended(['run', 'a', '--redis', url('geheim'), '--', 'true'], { DEBUG: '1' })
+      assert.equal(wrong.code, 69)
+      assert.match(wrong.stderr, new RegExp(`^holdfast: refused by Redis at 127.0.0.1:${guarded.port}: WRONGPASS`))
+      assert.doesNotMatch(wrong.stderr, /geheim/)
+      const without = await ended(['run', 'a', '--', 'true'], { REDIS_URL: guarded.url })
+      assert.equal(without.code, 69)
+      assert.match(without.stderr, /NOAUTH/)
+      const right = await ended(['run', 'a', '--', 'true'], { REDIS_URL: url('richtig') })
+      assert.deepEqual([right.code, right.stderr], [0, ''])
+    })
+
+    it('that repeats the password in its refusal does not make us tell it', async () => {
+      await using odd = await startRedis({ args: ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', ''] })
+      const run = await ended(['run', 'a', '--redis', odd.url.replace('//', '//:geheim@'), '--', 'true'])
+      assert.equal(run.code, 69)
+      assert.doesNotMatch(run.stderr, /geheim/)
+    })
+
+    it('that refuses the lock gives 69', async () => {
+      await server.admin.set('taken', 'a string, not a lock')
+      const run = await ended(['run', 'taken', '--', 'echo', 'ran'])
+      assert.deepEqual([run.code, run.stdout], [69, ''])
+      assert.match(run.stderr, /^holdfast: lock "taken": WRONGTYPE/)
+    })
+
+    it('that does not answer can be left by a signal', async () => {
+      await using frozen = await startRedis()
+      frozen.freeze()
+      const child = holdfast(['run', 'a', '--', 'echo', 'ran'], { REDIS_URL: frozen.url })
+      // Its connection is accepted by the kernel; nothing else tells that it is under way.
+      await new Promise((resolve) => setTimeout(resolve, 1_000))
+      kill(child, 'SIGTERM')
+      assert.equal(await exitCode(child), 143)
+      frozen.thaw()
+    })
+
+    it('going away makes the lock lost when its lease ends', async () => {
+      await using mortal = await startRedis()
+      const args = ['run', 'a', '--lease', '2s', '--', ...listener('SIGTERM')]
+      const child = holdfast(args, { REDIS_URL: mortal.url })
+      await says(child, 'up')
+      await mortal.kill()
+      await says(child, 'SIGTERM')
+      assert.equal(await exitCode(child), 76)
+      assert.match(child.stderr, /its lease ended before it was renewed/)
+    })
+
+    it('being away at the end costs a warning, not the exit code', async () => {
+      await using mortal = await startRedis()
+      const child = holdfast(['run', 'a', '--', ...UNTIL_STDIN_ENDS], { REDIS_URL: mortal.url })
+      await says(child, 'up')
+      await mortal.kill()
+      child.endCommands()
+      assert.equal(await exitCode(child), 4)
+      assert.match(child.stderr, /^holdfast: warning: Redis did not answer "unlock" for lock "a"/)
+    })
+  })
+
+  describe('the command line', () => {
+    const nowhere = { REDIS_URL: 'redis://127.0.0.1:1' }
+
+    it('that cannot work gives 64 and says why, before Redis is asked', async () => {
+      for (const [line, message] of [
+        ['run', 'no lock name'],
+        ['run -- true', 'no lock name'],
+        ['run a', 'no command to run'],
+        ['run a --', 'no command to run'],
+        ['run a --wait 30 -- true', '--wait: 30 has no unit; say 30s for seconds or 30ms for milliseconds'],
+        ['run a --wait soon -- true', '--wait: expected a duration like 500ms, 30s, 5m or 2h, not "soon"'],
+        ['run a --wait=-5s -- true', '--wait: expected a duration'],
+        ['run a --wait -- true', "Option '--wait' needs a value"],
+        ['run a --wait 999999999h -- true', '--wait: expected at most 100 years'],
+        ['run a --lease 0 -- true', '--lease: expected at least 1ms, not 0'],
+        ['run a --on-lost panic -- true', '--on-lost: expected term, kill, warn, not "panic"'],
+        ['run a --conflict-exit-code 256 -- true', '--conflict-exit-code: expected a number from 0 to 255'],
+        ['run a --redis geheim://host -- true', 'Redis url: expected a Redis URL'],
+        ['run a --loud -- true', "Unknown option '--loud'"],
+        ['steal a', 'unknown command "steal"'],
+        ['--loud', 'unknown option "--loud"'],
+      ] as const) {
+        const run = await ended(line.split(' '), nowhere)
+        assert.deepEqual([run.code, run.stdout], [64, ''], line)
+        assert(run.stderr.startsWith(`holdfast: ${message}`), `${line}: ${run.stderr}`)
+        assert.match(run.stderr, /\nTry: holdfast (run )?--help\n$/)
+        assert.doesNotMatch(run.stderr, /geheim/)
+      }
+    })
+
+    it('without a word prints the usage on stderr and gives 64', async () => {
+      const run = await ended([])
+      assert.deepEqual([run.code, run.stdout], [64, ''])
+      assert.match(run.stderr, /^Usage: holdfast <command>/)
+    })
+
+    it('that asks for help gets it on stdout', async () => {
+      for (const line of ['--help', '-h', 'help']) {
+        const run = await ended([line], nowhere)
+        assert.deepEqual([run.code, run.stderr], [0, ''])
+        assert.match(run.stdout, /^Usage: holdfast <command>/)
+      }
+      for (const line of ['help run', 'run --help', 'run -h', 'run a --help -- true']) {
+        const run = await ended(line.split(' '), nowhere)
+        assert.deepEqual([run.code, run.stderr], [0, ''])
+        assert.match(run.stdout, /^Usage: holdfast run <lock>/)
+      }
+    })
+
+    it('that asks for the version gets that of the package', async () => {
+      const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'))
+      const run = await ended(['--version'], nowhere)
+      assert.deepEqual([run.code, run.stdout], [0, `${version}\n`])
+    })
+  })
+})

@@ -1,0 +1,142 @@
+/** Runs what the pages show: every TypeScript block of README.md and docs/, and every program of examples/. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { spawnChild } from '../support/child.js'
+import { expectNothingLeft } from '../support/leak-check.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type CodeBlock, codeBlocksOf, PAGES, ROOT } from './code-blocks.js'
+
+/** The address that the pages show; the server of this test stands in for it. */
+const SHOWN_URL = 'redis://127.0.0.1:6379'
+
+const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'ts')
+const EXAMPLES = readdirSync(new URL('examples/', ROOT)).filter((file) => file.endsWith('.ts'))
+const OUT = fileURLToPath(new URL('build/docs/', ROOT))
+
+let server: RedisServer
+
+before(async () => {
+  server = await startRedis()
+})
+
+after(async () => {
+  await server.stop()
+})
+
+describe('a code block', () => {
+  const compileErrors = new Map<string, string[]>()
+  const outcomes = new Map<string, string | null>()
+
+  before(async () => {
+    rmSync(OUT, { recursive: true, force: true })
+    mkdirSync(OUT, { recursive: true })
+    writeFileSync(join(OUT, 'prelude.ts'), readFileSync(new URL('test/docs/prelude.ts', ROOT)))
+    for (const block of BLOCKS) writeFileSync(join(OUT, `${nameOf(block)}.ts`), programOf(block, server.url))
+    for (const [name, error] of compile()) compileErrors.set(name, [...(compileErrors.get(name) ?? []), error])
+
+    const paths = BLOCKS.filter((block) => !compileErrors.has(nameOf(block))).map((block) => pathOf(block))
+    await using child = spawnChild(new URL('run-blocks.js', import.meta.url), paths, {
+      env: { REDIS_URL: server.url },
+    })
+    for (const path of paths) {
+      const { failure } = await child.nextMessage<{ path: string; failure: string | null }>(
+        (message) => message.path === path,
+        15_000,
+      )
+      outcomes.set(path, failure)
+    }
+  })
+
+  for (const block of BLOCKS) {
+    it(`at ${block.page}:${block.line} compiles and runs`, () => {
+      const errors = compileErrors.get(nameOf(block)) ?? []
+      assert.ok(errors.length === 0, errors.join('\n'))
+      assert.equal(outcomes.get(pathOf(block)), null)
+    })
+  }
+
+  it('of another dialect of JavaScript does not exist: it would not be run', () => {
+    const others = PAGES.flatMap(codeBlocksOf).filter(({ language }) =>
+      /^(js|javascript|mjs|typescript)$/.test(language),
+    )
+    assert.deepEqual(
+      others.map(({ page, line }) => `${page}:${line}`),
+      [],
+    )
+  })
+})
+
+describe('an example', () => {
+  for (const file of EXAMPLES) {
+    it(`${file} prints what it says, ends by itself, and leaves nothing behind`, async () => {
+      const expected = outputOf(readFileSync(new URL(`examples/${file}`, ROOT), 'utf8'))
+      const program = new URL(`build/examples/${file.replace(/ts$/, 'js')}`, ROOT)
+      await server.admin.flushall()
+      await using child = spawnChild(program, [], { env: { REDIS_URL: server.url } })
+      const { code } = await child.exit
+      assert.equal(child.stderr, '')
+      assert.equal(child.stdout, expected)
+      assert.equal(code, 0)
+      await expectNothingLeft(server)
+    })
+  }
+})
+
+function nameOf({ page, line }: CodeBlock): string {
+  return `${page.replace(/\W/g, '-')}-L${line}`
+}
+
+function pathOf(block: CodeBlock): string {
+  return join(OUT, `${nameOf(block)}.js`)
+}
+
+/** A module of the block alone, with its lines where they were: one line before the first. */
+function programOf({ lines, borrows }: CodeBlock, url: string): string {
+  const isImport = (line: string) => /^import .* from '.*'$/.test(line)
+  const imports = lines.filter(isImport).join('; ')
+  // In a block of its own it may give a borrowed name another meaning.
+  const body = lines.map((line) => (isImport(line) ? '' : line)).join('\n')
+  const borrowed = borrows.length === 0 ? '' : `const { ${borrows.join(', ')} } = await prelude();`
+  return `import { prelude } from './prelude.js'; ${imports}; ${borrowed} {\n${body}\n}\nexport {}\n`.replaceAll(
+    SHOWN_URL,
+    url,
+  )
+}
+
+/** Compiles all of OUT as a user would, with nothing stricter than `strict`; answers each error with its block. */
+function compile(): [name: string, error: string][] {
+  const compilerOptions = {
+    target: 'ES2022',
+    lib: ['ES2023', 'ESNext.Disposable'],
+    types: ['node'],
+    module: 'NodeNext',
+    strict: true,
+    skipLibCheck: true,
+    rootDir: '.',
+  }
+  writeFileSync(join(OUT, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
+  const tsc = join(dirname(createRequire(ROOT).resolve('typescript/package.json')), 'bin', 'tsc')
+  const { stdout, stderr, status } = spawnSync(process.execPath, [tsc, '-p', OUT, '--pretty', 'false'], {
+    cwd: OUT,
+    encoding: 'utf8',
+  })
+  const errors = [...stdout.matchAll(/^([\w-]+)\.ts\((\d+),\d+\): (.*(?:\n {2}.*)*)/gm)]
+  if (status !== 0 && errors.length === 0) throw new Error(`tsc failed:\n${stdout}${stderr}`)
+  return errors.map(([, name = '', line = '', message = '']) => {
+    const block = BLOCKS.find((candidate) => nameOf(candidate) === name)
+    if (!block) throw new Error(`${name}.ts:${line}: ${message}`)
+    return [name, `${block.page}:${block.line + Number(line) - 2}: ${message}`]
+  })
+}
+
+/** What a program of examples/ says at its end that it prints, after `// Output:`. */
+function outputOf(source: string): string {
+  const comment = /^\/\/ Output:\n((?:\/\/.*\n)+)$/m.exec(source)?.[1]
+  assert.ok(comment, 'the file does not end with `// Output:` and what it prints')
+  return comment.replace(/^\/\/ ?/gm, '')
+}

@@ -1,0 +1,120 @@
+/** Checks what can be checked of the pages without running them: links, and that the references are complete. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+import { describe, it } from 'node:test'
+import { PAGES, ROOT, readPage } from './code-blocks.js'
+
+const ALL_PAGES = [...PAGES, 'CHANGELOG.md']
+
+describe('the pages', () => {
+  for (const page of ALL_PAGES) {
+    it(`${page} links only to files and headings that exist`, () => {
+      const broken = linksOf(page).filter(({ path, anchor }) => {
+        if (!existsSync(new URL(path, ROOT))) return true
+        return anchor !== '' && !anchorsOf(path).includes(anchor)
+      })
+      assert.deepEqual(broken, [])
+    })
+  }
+
+  it('are all reached from README.md', () => {
+    const reached = new Set(['README.md'])
+    for (const page of reached) {
+      for (const { path } of linksOf(page)) if (ALL_PAGES.includes(path)) reached.add(path)
+    }
+    assert.deepEqual(
+      ALL_PAGES.filter((page) => !reached.has(page)),
+      [],
+    )
+  })
+
+  it('explain every option of the calls and of the client in docs/getting-started.md', () => {
+    expectNamed('docs/getting-started.md', [
+      ...optionsOf('src/primitives/lock.ts', 'HoldOptions'),
+      ...optionsOf('src/primitives/lock.ts', 'LockOptions'),
+      ...optionsOf('src/primitives/lock.ts', 'WithLockOptions'),
+      ...optionsOf('src/client.ts', 'ClientOptions'),
+      ...optionsOf('src/client.ts', 'CloseOptions'),
+    ])
+  })
+
+  it('explain every error code and every reason of a loss in docs/errors.md', () => {
+    const errors = source('src/errors.ts')
+    const codes = [...errors.matchAll(/readonly code = '(\w+)'/g)].map(([, code = '']) => code)
+    const reasons = /type LossReason = (.*)/.exec(errors)?.[1]?.match(/\w+/g) ?? []
+    assert.ok(codes.length > 0 && reasons.length > 0)
+    expectNamed('docs/errors.md', [...codes, ...reasons])
+  })
+
+  it('name every event of the client in docs/getting-started.md', () => {
+    expectNamed('docs/getting-started.md', optionsOf('src/primitives/context.ts', 'ClientEvents'))
+  })
+
+  it('name every option and exit code of the command line in docs/cli.md', () => {
+    const usage = source('src/cli/usage.ts') + source('src/cli/demo-options.ts')
+    const options = new Set(usage.match(/--[a-z][a-z-]+/g))
+    const exitCodes = new Set([...usage.matchAll(/^ +(\d{2,3}) {2}/gm)].map(([, code = '']) => code))
+    assert.ok(options.size > 5 && exitCodes.size > 5)
+    expectNamed('docs/cli.md', [...options, ...exitCodes])
+  })
+
+  it('name every Redis command of the scripts in docs/architecture.md', () => {
+    const scripts = source('src/lua/generated.ts')
+    const commands = new Set([...scripts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, command = '']) => `+${command}`))
+    assert.ok(commands.size > 0)
+    expectNamed('docs/architecture.md', [...commands])
+  })
+})
+
+interface Link {
+  /** From the root. */
+  path: string
+  anchor: string
+}
+
+/** The links of a page that stay in the project, as Markdown or as HTML. */
+function linksOf(page: string): Link[] {
+  const text = readPage(page).replace(/^```[\s\S]*?^```$/gm, '')
+  const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"/g)].map(
+    ([, inline, attribute]) => inline ?? attribute ?? '',
+  )
+  return targets
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .map((target) => {
+      const [path = '', anchor = ''] = target.split('#')
+      return { path: path === '' ? page : posix.join(posix.dirname(page), path), anchor }
+    })
+}
+
+/** The anchors that GitHub gives to the headings of a page. */
+function anchorsOf(page: string): string[] {
+  return [...readPage(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  )
+}
+
+/** The members of an interface in a source file. */
+function optionsOf(file: string, name: string): string[] {
+  const body = new RegExp(`^export interface ${name} [^{]*\\{\\n([\\s\\S]*?)^\\}`, 'm').exec(source(file))?.[1]
+  const members = [...(body ?? '').matchAll(/^ {2}(\w+)\??:/gm)].map(([, member = '']) => member)
+  assert.ok(members.length > 0, `${file} has no members of ${name}`)
+  return members
+}
+
+function source(file: string): string {
+  return readFileSync(new URL(file, ROOT), 'utf8')
+}
+
+/** Each name stands in the page as a word of its own. */
+function expectNamed(page: string, names: string[]): void {
+  const words = new Set(readPage(page).match(/[+-]{0,2}\w[\w-]*/g))
+  assert.deepEqual(
+    names.filter((name) => !words.has(name)),
+    [],
+    `not in ${page}`,
+  )
+}

@@ -1,0 +1,39 @@
+/**
+ * What a code block of the pages may borrow without showing how it was made: the names in the comment
+ * `<!-- example: client, lock -->` on the line before the block. Copied beside the blocks and compiled with them.
+ */
+import { connect } from 'holdfast'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+
+const { REDIS_URL: url = '' } = process.env
+
+/** The world of one block, made anew for each. */
+export async function prelude() {
+  const client = await connect(url)
+  const lockName = 'lock:order:1001'
+  const pause = (ms: number, signal?: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(resolve, ms)
+      signal?.addEventListener('abort', () => {
+        clearTimeout(timer)
+        reject(signal.reason)
+      })
+    })
+  return {
+    client,
+    lock: client.getLock(lockName),
+    /** Another client, as in another process. */
+    otherClient: await connect(url),
+    redis: new Redis(url),
+    nodeRedis: await createClient({ url }).connect(),
+    pause,
+    orderId: '1001',
+    /** Stand-ins for what a user's program does. */
+    charge: async (_order: string, options?: { signal?: AbortSignal }) => await pause(5, options?.signal),
+    rebuildIndex: async (_options?: { signal?: AbortSignal }) => await pause(5),
+    sendReceipt: async (_order: string) => await pause(5),
+    crunch: () => {},
+    log: (..._words: unknown[]) => {},
+  }
+}

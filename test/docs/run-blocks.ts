@@ -1,0 +1,23 @@
+/** Runs compiled code blocks one after the other: the paths are the arguments, Redis is at REDIS_URL. */
+import { pathToFileURL } from 'node:url'
+import { Redis } from 'ioredis'
+import { report } from '../support/child.js'
+import { sleep } from '../support/wait-until.js'
+
+const LIMIT_MS = 10_000
+
+const { REDIS_URL = '' } = process.env
+const redis = new Redis(REDIS_URL)
+for (const path of process.argv.slice(2)) {
+  await redis.flushall()
+  const failure = await Promise.race([
+    import(pathToFileURL(path).href).then(
+      () => undefined,
+      (error: unknown) => (error instanceof Error ? (error.stack ?? error.message) : String(error)),
+    ),
+    sleep(LIMIT_MS).then(() => `has not ended after ${LIMIT_MS} ms`),
+  ])
+  report({ path, failure: failure ?? null })
+}
+// Blocks leave their clients open: how to close one is not what they are about.
+process.exit()

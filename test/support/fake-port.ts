@@ -1,0 +1,337 @@
+import assert from 'node:assert/strict'
+import type { PortEvents, RedisPort } from '../../src/adapters/port.js'
+import {
+  lockAcquire,
+  lockAdopt,
+  lockForceRelease,
+  lockInspect,
+  lockReenter,
+  lockRelease,
+  lockRenew,
+  lockStepDown,
+} from '../../src/lua/generated.js'
+import type { Script } from '../../src/lua/run.js'
+import type { FakeClock } from './fake-clock.js'
+
+/** An error reply of Redis. */
+export class FakeReplyError extends Error {}
+
+type Effect = (redis: FakeRedis, keys: readonly string[], args: readonly string[]) => unknown
+
+/** What each script does, in a few words of TypeScript. */
+const EFFECTS: readonly [Script, Effect][] = [
+  [
+    lockAcquire('', 0, '').script,
+    (redis, [key = ''], [leaseTimeMs, holder = '']) => {
+      if (redis.isTaken(key) && !redis.isHeldBy(key, holder)) return redis.pttl(key)
+      redis.set(key, holder, 1, Number(leaseTimeMs))
+      return null
+    },
+  ],
+  [
+    lockAdopt('', 0, '', '').script,
+    (redis, [key = ''], [leaseTimeMs, from = '', holder = '']) => {
+      if (!redis.isHeldBy(key, holder)) {
+        if (!redis.isHeldBy(key, from)) return 0
+        redis.delete(key)
+        redis.set(key, holder, 1, Number(leaseTimeMs))
+      }
+      redis.expire(key, Number(leaseTimeMs))
+      return 1
+    },
+  ],
+  [
+    lockForceRelease('', '', '').script,
+    (redis, [key = ''], [channel = '', message = '']) => {
+      if (!redis.isTaken(key)) return 0
+      redis.delete(key)
+      redis.publish(channel, message)
+      return 1
+    },
+  ],
+  [
+    lockInspect('').script,
+    (redis, [key = '']) => [
+      redis.pttl(key),
+      ...redis.holders(key).flatMap(({ holder, count }) => [holder, `${count}`]),
+    ],
+  ],
+  [
+    lockReenter('', 0, '', 0).script,
+    (redis, [key = ''], [leaseTimeMs, holder = '', count]) => {
+      if (!redis.isHeldBy(key, holder)) return 0
+      redis.set(key, holder, Number(count), Math.max(redis.pttl(key), Number(leaseTimeMs)))
+      return 1
+    },
+  ],
+  [
+    lockRelease('', '', '', '').script,
+    (redis, [key = ''], [holder = '', channel = '', message = '']) => {
+      if (!redis.isHeldBy(key, holder)) return null
+      redis.delete(key)
+      return redis.publish(channel, message)
+    },
+  ],
+  [
+    lockRenew([], []).script,
+    (redis, keys, args) =>
+      keys.map((key, index) => {
+        if (!redis.isHeldBy(key, args[2 * index] ?? '')) return 0
+        redis.expire(key, Number(args[2 * index + 1]))
+        return 1
+      }),
+  ],
+  [
+    lockStepDown('', 0, '', 0).script,
+    (redis, [key = ''], [leaseTimeMs, holder = '', count]) => {
+      if (!redis.isHeldBy(key, holder)) return 0
+      redis.set(key, holder, Number(count), Number(leaseTimeMs))
+      return 1
+    },
+  ],
+]
+
+/** A model of one Redis server: the lock hashes with their leases, and pub/sub. Its clock is the test's. */
+export class FakeRedis {
+  readonly #clock: FakeClock
+  readonly #hashes = new Map<string, { fields: Map<string, number>; expiresAt: number }>()
+  readonly #connections = new Set<(channel: string, message: string) => boolean>()
+  readonly #scripts = new Set(EFFECTS.map(([script]) => script.sha1))
+
+  constructor(clock: FakeClock) {
+    this.#clock = clock
+  }
+
+  /** Keys that exist now. */
+  get keys(): string[] {
+    return [...this.#hashes.keys()].filter((key) => this.isTaken(key))
+  }
+
+  isTaken(key: string): boolean {
+    const hash = this.#hashes.get(key)
+    if (hash && hash.expiresAt <= this.#clock.now()) this.#hashes.delete(key)
+    return this.#hashes.has(key)
+  }
+
+  isHeldBy(key: string, holder: string): boolean {
+    return this.isTaken(key) && this.#hashes.get(key)?.fields.has(holder) === true
+  }
+
+  holders(key: string): { holder: string; count: number }[] {
+    const fields = this.isTaken(key) ? (this.#hashes.get(key)?.fields ?? new Map<string, number>()) : []
+    return [...fields].map(([holder, count]) => ({ holder, count }))
+  }
+
+  pttl(key: string): number {
+    const expiresAt = this.isTaken(key) ? this.#hashes.get(key)?.expiresAt : undefined
+    if (expiresAt === undefined) return -2
+    return expiresAt === Number.POSITIVE_INFINITY ? -1 : expiresAt - this.#clock.now()
+  }
+
+  set(key: string, holder: string, count: number, leaseTimeMs: number): void {
+    const fields = (this.isTaken(key) && this.#hashes.get(key)?.fields) || new Map<string, number>()
+    fields.set(holder, count)
+    this.#hashes.set(key, { fields, expiresAt: 0 })
+    this.expire(key, leaseTimeMs)
+  }
+
+  expire(key: string, leaseTimeMs: number): void {
+    // As PEXPIRE: anything else is an error, after the HSET that stands before it.
+    if (!Number.isSafeInteger(leaseTimeMs)) throw new FakeReplyError('ERR value is not an integer or out of range')
+    const hash = this.#hashes.get(key)
+    if (hash) hash.expiresAt = this.#clock.now() + leaseTimeMs
+  }
+
+  delete(key: string): void {
+    this.#hashes.delete(key)
+  }
+
+  /** FLUSHALL. */
+  flush(): void {
+    this.#hashes.clear()
+  }
+
+  /** SCRIPT FLUSH. */
+  forgetScripts(): void {
+    this.#scripts.clear()
+  }
+
+  publish(channel: string, message: string): number {
+    return [...this.#connections].filter((deliver) => deliver(channel, message)).length
+  }
+
+  connect(deliver: (channel: string, message: string) => boolean): void {
+    this.#connections.add(deliver)
+  }
+
+  /** EVAL, or EVALSHA without a text. */
+  evaluate(script: Script, isText: boolean, keys: readonly string[], args: readonly string[]): unknown {
+    if (isText) this.#scripts.add(script.sha1)
+    if (!this.#scripts.has(script.sha1)) throw new FakeReplyError('NOSCRIPT No matching script. Please use EVAL.')
+    return EFFECTS.find(([{ sha1 }]) => sha1 === script.sha1)?.[1](this, keys, args)
+  }
+}
+
+/** What goes wrong with one command, or one message. */
+export interface Fault {
+  /** How long it takes to Redis, and the reply back, ms. */
+  readonly requestMs?: number
+  readonly replyMs?: number
+  /** What never arrives. Then the promise stays open for ever, unless `failsWith`. */
+  readonly lost?: 'request' | 'reply' | undefined
+  /** The error of the Redis client when something was lost. */
+  readonly failsWith?: string | undefined
+  /** Redis answers this error, and does nothing. */
+  readonly errorReply?: string | undefined
+  /** The connection breaks after it ran; the Redis client connects again and sends it a second time. */
+  readonly isResent?: boolean
+}
+
+/** What went over the wire: `name` is that of the script, or SUBSCRIBE, UNSUBSCRIBE, or `message`. */
+export interface Sent {
+  readonly name: string
+  readonly keys: readonly string[]
+  readonly args: readonly string[]
+  readonly at: number
+}
+
+/** A connection to the model, with faults. Several of them may share one model. */
+export class FakePort implements RedisPort {
+  readonly redis: FakeRedis
+  /** Every command, in order. */
+  readonly sent: Sent[] = []
+  /** Asked about every command, and about every message that comes in. */
+  fault: (sent: Sent) => Fault | undefined = () => undefined
+  /** Messages get lost, as while the subscriber connection is broken; `resubscribe()` ends it. */
+  isDeaf = false
+  isClosed = false
+  readonly #clock: FakeClock
+  readonly #once = new Map<string, Fault[]>()
+  readonly #listeners = new Map<string, (message: string) => void>()
+  readonly #heard = new Set<string>()
+  #events: PortEvents | undefined
+
+  constructor(clock: FakeClock, redis = new FakeRedis(clock)) {
+    this.#clock = clock
+    this.redis = redis
+    redis.connect((channel, message) => this.#receive(channel, message))
+  }
+
+  /** Channels that somebody listens on. */
+  get channels(): string[] {
+    return [...this.#listeners.keys()]
+  }
+
+  /** How many commands of this name were sent; of any name without one. */
+  count(name?: string): number {
+    return this.sent.filter((sent) => name === undefined || sent.name === name).length
+  }
+
+  /** What happens to the next command of this name that is not spoken for. */
+  once(name: string, fault: Fault): void {
+    this.#once.set(name, [...(this.#once.get(name) ?? []), fault])
+  }
+
+  /** The command connection was lost and is there again. */
+  reconnect(): void {
+    this.#events?.reconnected()
+  }
+
+  /** The subscriber connection was lost and is there again. */
+  resubscribe(): void {
+    this.isDeaf = false
+    for (const channel of this.#listeners.keys()) this.#heard.add(channel)
+    this.#events?.resubscribed()
+  }
+
+  send(command: readonly string[], key: string): Promise<unknown> {
+    const [verb, source, count, ...rest] = command
+    const script = EFFECTS.map(([known]) => known).find(({ sha1, text }) => source === (verb === 'EVAL' ? text : sha1))
+    assert(script, `a command that the model does not know: ${command.join(' ').slice(0, 100)}`)
+    const keys = rest.slice(0, Number(count))
+    const args = rest.slice(Number(count))
+    assert.equal(key, keys[0])
+    return this.#transmit(script.name, keys, args, () => this.redis.evaluate(script, verb === 'EVAL', keys, args))
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return error instanceof FakeReplyError
+  }
+
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    assert(!this.#listeners.has(channel), `somebody listens on ${channel} already`)
+    this.#listeners.set(channel, onMessage)
+    await this.#transmit('SUBSCRIBE', [channel], [], () => {
+      if (this.#listeners.get(channel) === onMessage) this.#heard.add(channel)
+    })
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    this.#listeners.delete(channel)
+    this.#heard.delete(channel)
+    this.#record('UNSUBSCRIBE', [channel], [])
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true
+  }
+
+  async #transmit(
+    name: string,
+    keys: readonly string[],
+    args: readonly string[],
+    run: () => unknown,
+  ): Promise<unknown> {
+    const fault = this.#faultOf(this.#record(name, keys, args))
+    await this.#travel(fault.requestMs)
+    if (fault.lost === 'request') return await never(fault)
+    let reply: unknown
+    if (fault.errorReply === undefined) {
+      reply = run()
+      if (fault.isResent) {
+        this.reconnect()
+        reply = run()
+      }
+    }
+    await this.#travel(fault.replyMs)
+    if (fault.lost === 'reply') return await never(fault)
+    if (fault.errorReply !== undefined) throw new FakeReplyError(fault.errorReply)
+    return reply
+  }
+
+  #receive(channel: string, message: string): boolean {
+    if (!this.#heard.has(channel) || this.isDeaf) return false
+    const fault = this.#faultOf({ name: 'message', keys: [channel], args: [message], at: this.#clock.now() })
+    if (fault.lost === undefined) {
+      const arrive = async (): Promise<void> => {
+        await this.#travel(fault.requestMs)
+        if (this.#heard.has(channel)) this.#listeners.get(channel)?.(message)
+      }
+      void arrive()
+    }
+    return true
+  }
+
+  #record(name: string, keys: readonly string[], args: readonly string[]): Sent {
+    const sent = { name, keys, args, at: this.#clock.now() }
+    this.sent.push(sent)
+    return sent
+  }
+
+  #faultOf(sent: Sent): Fault {
+    return this.#once.get(sent.name)?.shift() ?? this.fault(sent) ?? {}
+  }
+
+  async #travel(ms: number | undefined): Promise<void> {
+    if (ms !== undefined) await new Promise<void>((resolve) => void this.#clock.after(ms, resolve))
+  }
+}
+
+async function never({ failsWith }: Fault): Promise<never> {
+  if (failsWith !== undefined) throw new Error(failsWith)
+  return await new Promise(() => {})
+}

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import { describe, it, type TestContext } from 'node:test'
+import { SystemClock, type TimeSources } from '../../src/clock.js'
+import { timersLeft } from '../support/leak-check.js'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+/** What setTimeout takes; anything longer fires after 1 ms. */
+const LONGEST_MS = 2 ** 31 - 1
+
+/** A machine whose clocks go as the test says. */
+class Machine implements TimeSources {
+  #monotonic = 5_000
+  #wall = 1_700_000_000_000
+  #sinceBoot = 90_000
+
+  monotonic = (): number => this.#monotonic
+  wall = (): number => this.#wall
+  sinceBoot = (): number => this.#sinceBoot
+
+  run(ms: number): void {
+    this.#monotonic += ms
+    this.suspend(ms)
+  }
+
+  suspend(ms: number): void {
+    this.#wall += ms
+    this.#sinceBoot += ms
+  }
+
+  setWall(byMs: number): void {
+    this.#wall += byMs
+  }
+}
+
+describe('now()', () => {
+  it('goes on as the monotonic clock does', () => {
+    const machine = new Machine()
+    const clock = new SystemClock(machine)
+    const start = clock.now()
+    machine.run(1_234)
+    assert.equal(clock.now() - start, 1_234)
+  })
+
+  for (const [title, byMs] of [
+    ['an hour ahead', HOUR_MS],
+    ['an hour back', -HOUR_MS],
+  ] as const) {
+    it(`does not notice that the wall clock is set ${title}`, () => {
+      const machine = new Machine()
+      const clock = new SystemClock(machine)
+      const start = clock.now()
+      machine.setWall(byMs)
+      assert.equal(clock.now() - start, 0)
+      machine.run(10)
+      assert.equal(clock.now() - start, 10)
+    })
+  }
+
+  it('counts the time that a suspended machine slept, once', () => {
+    const machine = new Machine()
+    const clock = new SystemClock(machine)
+    const start = clock.now()
+    machine.run(1_000)
+    machine.suspend(HOUR_MS)
+    assert.equal(clock.now() - start, HOUR_MS + 1_000)
+    machine.run(1_000)
+    assert.equal(clock.now() - start, HOUR_MS + 2_000)
+    machine.suspend(MINUTE_MS)
+    assert.equal(clock.now() - start, HOUR_MS + MINUTE_MS + 2_000)
+  })
+
+  it('counts a sleep from which the machine woke with its wall clock set', () => {
+    const machine = new Machine()
+    const clock = new SystemClock(machine)
+    const start = clock.now()
+    machine.suspend(MINUTE_MS)
+    machine.setWall(-HOUR_MS)
+    assert.equal(clock.now() - start, MINUTE_MS)
+    machine.setWall(HOUR_MS)
+    assert.equal(clock.now() - start, MINUTE_MS)
+  })
+
+  it('counts many short sleeps that nobody looked at one by one', () => {
+    const machine = new Machine()
+    const clock = new SystemClock(machine)
+    const start = clock.now()
+    for (let nap = 0; nap < 100; nap++) {
+      machine.suspend(100)
+      clock.now()
+    }
+    const slept = clock.now() - start
+    assert(slept > 9_000 && slept <= 10_000, `${slept} ms of 10,000`)
+  })
+
+  it('never goes back, whatever the wall clock and the time since boot do', () => {
+    const machine = new Machine()
+    const clock = new SystemClock(machine)
+    let last = clock.now()
+    for (let step = 0; step < 10_000; step++) {
+      // Numbers that look random, and are the same in every run.
+      const noise = (step * 7_919) % 2_003
+      machine.run(noise % 3)
+      if (noise % 5 === 0) machine.setWall((noise - 1_000) * 997)
+      if (noise % 7 === 0) machine.suspend(noise)
+      const now = clock.now()
+      assert(now >= last, `${last} was followed by ${now}`)
+      last = now
+    }
+  })
+
+  it('reads the real clocks of the machine', () => {
+    const clock = new SystemClock()
+    const [before, now, after] = [performance.now(), clock.now(), performance.now()]
+    assert(before <= now && now <= after)
+  })
+})
+
+interface Timeout {
+  readonly ms: number
+  readonly action: () => void
+  hasRef: boolean
+  isCleared: boolean
+}
+
+/** Replaces setTimeout by one that fires when told. Like Node's, it takes a delay that is too long for 1 ms. */
+function takeTimers(t: TestContext): { readonly timers: Timeout[]; fireNext(): number } {
+  const timers: Timeout[] = []
+  t.mock.method(globalThis, 'setTimeout', (action: () => void, ms: number) => {
+    const timer = { ms: ms > LONGEST_MS ? 1 : ms, action, hasRef: true, isCleared: false }
+    timers.push(timer)
+    return Object.assign(timer, { unref: () => (timer.hasRef = false) })
+  })
+  t.mock.method(globalThis, 'clearTimeout', (timer: Timeout) => {
+    timer.isCleared = true
+  })
+  let fired = 0
+  return {
+    timers,
+    /** How long it took, ms. */
+    fireNext() {
+      const timer = timers[fired++]
+      assert(timer && !timer.isCleared, 'there should be a timer')
+      timer.action()
+      return timer.ms
+    },
+  }
+}
+
+describe('after()', () => {
+  it('fires once, after the delay', (t) => {
+    const { timers, fireNext } = takeTimers(t)
+    let fired = 0
+    new SystemClock().after(250, () => fired++)
+    assert.equal(fired, 0)
+    assert.equal(fireNext(), 250)
+    assert.equal(fired, 1)
+    assert.equal(timers.length, 1)
+  })
+
+  it('rounds up, so that it never fires early, and takes a time that has passed for now', (t) => {
+    const { timers } = takeTimers(t)
+    const clock = new SystemClock()
+    for (const delayMs of [0.2, 10.01, 0, -5]) clock.after(delayMs, () => {})
+    assert.deepEqual(
+      timers.map(({ ms }) => ms),
+      [1, 11, 0, 0],
+    )
+  })
+
+  it('fires no earlier than asked for when that is more than setTimeout takes', (t) => {
+    const delayMs = 100 * 24 * HOUR_MS
+    const { fireNext } = takeTimers(t)
+    let fired = false
+    new SystemClock().after(delayMs, () => (fired = true))
+    let passedMs = 0
+    while (!fired) {
+      passedMs += fireNext()
+      assert.equal(fired, passedMs >= delayMs, `after ${passedMs} ms of ${delayMs}`)
+    }
+    assert.equal(passedMs, delayMs)
+  })
+
+  it('never fires for a delay without end', (t) => {
+    const { fireNext } = takeTimers(t)
+    new SystemClock().after(Number.POSITIVE_INFINITY, () => assert.fail('fired'))
+    for (let times = 0; times < 100; times++) assert.equal(fireNext(), LONGEST_MS)
+  })
+
+  it('can be cancelled, before and after the first of several timers has fired', (t) => {
+    const { timers, fireNext } = takeTimers(t)
+    const clock = new SystemClock()
+    const action = (): void => assert.fail('it was cancelled')
+    const cancel = clock.after(3 * LONGEST_MS, action)
+    fireNext()
+    cancel()
+    cancel()
+    clock.after(10, action)()
+    assert.deepEqual(
+      timers.map(({ isCleared }) => isCleared),
+      [false, true, true],
+      'the first of them had fired',
+    )
+  })
+
+  it('keeps the process alive unless told not to, also by the second of several timers', (t) => {
+    const { timers, fireNext } = takeTimers(t)
+    const clock = new SystemClock()
+    clock.after(2 * LONGEST_MS, () => {}, false)
+    fireNext()
+    clock.after(2 * LONGEST_MS, () => {})
+    assert.deepEqual(
+      timers.map(({ hasRef }) => hasRef),
+      [false, false, true],
+    )
+  })
+
+  it('works with the timers of Node', () => {
+    const clock = new SystemClock()
+    const before = timersLeft()
+    const cancel = clock.after(HOUR_MS, () => {})
+    const cancelOther = clock.after(HOUR_MS, () => {}, false)
+    assert.equal(timersLeft(before), 1)
+    cancel()
+    cancelOther()
+    assert.equal(timersLeft(before), 0)
+  })
+})

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { inspect } from 'node:util'
+import {
+  ClientClosedError,
+  ConfigError,
+  LeaseLostError,
+  LockError,
+  type LossReason,
+  NotHeldError,
+  OutcomeUnknownError,
+  WaitTimeoutError,
+} from '../../src/index.js'
+
+const HOLDER = '9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1:42'
+const HUGE_NAME = 'x'.repeat(1024 * 1024)
+
+/** One of each that says a lock name. */
+function errorsAbout(lockName: string): LockError[] {
+  return [
+    new LeaseLostError(lockName, HOLDER, 'expired'),
+    new WaitTimeoutError(lockName, 1_000),
+    new OutcomeUnknownError(lockName, 'lock', new Error('no reply within 3000 ms')),
+    new ClientClosedError(lockName),
+    new ConfigError('leaseTimeMs', 0, 'a whole number of ms', { lockName }),
+  ]
+}
+
+describe('an error', () => {
+  it('has a stable code, its class name, and the lock it is about', () => {
+    const found = [...errorsAbout('a'), new NotHeldError('not held', 'a')].map((error) => {
+      assert(error instanceof LockError && error instanceof Error)
+      return [error.name, error.code, error.lockName]
+    })
+    assert.deepEqual(found, [
+      ['LeaseLostError', 'LOCK_LEASE_LOST', 'a'],
+      ['WaitTimeoutError', 'LOCK_WAIT_TIMEOUT', 'a'],
+      ['OutcomeUnknownError', 'LOCK_OUTCOME_UNKNOWN', 'a'],
+      ['ClientClosedError', 'LOCK_CLIENT_CLOSED', 'a'],
+      ['ConfigError', 'LOCK_CONFIG', 'a'],
+      ['NotHeldError', 'LOCK_NOT_HELD', 'a'],
+    ])
+  })
+
+  it('is about no lock where there is none', () => {
+    assert.equal(new ClientClosedError().lockName, undefined)
+    assert.equal(new ConfigError('url', undefined, 'a Redis URL').lockName, undefined)
+    assert.equal(new ClientClosedError().message, 'The Holdfast client is closed: connect() a new one')
+  })
+
+  it('says the lock name in quotes', () => {
+    for (const error of errorsAbout('lock:order 1001')) assert.match(error.message, /lock "lock:order 1001"/i)
+  })
+
+  it('escapes what could forge a line of a log', () => {
+    for (const { message } of errorsAbout('a"\r\nERROR all is lost\u001b[2J\0')) {
+      assert(message.includes(String.raw`"a\"\r\nERROR all is lost\u001b[2J\u0000"`), message)
+    }
+  })
+
+  it('stays short for a lock name of 1 MB, and keeps the whole name beside the message', () => {
+    for (const error of errorsAbout(HUGE_NAME)) {
+      assert(error.message.length < 600, `${error.name}: ${error.message.length} characters`)
+      assert.match(error.message, /… \(1048576 characters\)"/)
+      assert.equal(error.lockName, HUGE_NAME)
+    }
+  })
+
+  it('can be turned into JSON and inspected', () => {
+    for (const error of errorsAbout('a')) {
+      assert.deepEqual(JSON.parse(JSON.stringify(error)).code, error.code)
+      const shown = inspect(error)
+      assert.match(shown, new RegExp(`^${error.name}: `))
+      assert(shown.length < 5_000, `${error.name}: ${shown.length} characters`)
+    }
+  })
+
+  it('has the stack of the one who made it', () => {
+    for (const error of errorsAbout('a')) assert.match(error.stack ?? '', /errorsAbout.*errors\.test/)
+  })
+})
+
+describe('LeaseLostError', () => {
+  const reasons: Record<LossReason, RegExp> = {
+    expired: /its lease ended before it was renewed/,
+    gone: /Redis no longer knows the holder/,
+    forced: /force-unlocked/,
+    maxHold: /maxHoldMs/,
+    closed: /the client was closed/,
+  }
+  for (const [reason, said] of Object.entries(reasons) as [LossReason, RegExp][]) {
+    it(`says who lost it, and why: ${reason}`, () => {
+      const error = new LeaseLostError('a', HOLDER, reason)
+      assert.equal(error.reason, reason)
+      assert.equal(error.holder, HOLDER)
+      assert.match(error.message, said)
+      assert(error.message.includes(HOLDER))
+    })
+  }
+})
+
+describe('WaitTimeoutError', () => {
+  it('says how long was waited', () => {
+    const error = new WaitTimeoutError('a', 1_500)
+    assert.equal(error.waitTimeMs, 1_500)
+    assert.match(error.message, /within 1500 ms/)
+  })
+})
+
+describe('OutcomeUnknownError', () => {
+  it('keeps its cause, and says what was asked and what happened', () => {
+    const cause = new Error('no reply within 3000 ms')
+    const error = new OutcomeUnknownError('a', 'unlock', cause)
+    assert.equal(error.cause, cause)
+    assert.equal(error.operation, 'unlock')
+    assert.match(error.message, /"unlock" for lock "a": no reply within 3000 ms/)
+  })
+
+  it('finds words for a cause without a message, or that is no error', () => {
+    assert.match(new OutcomeUnknownError('a', 'lock', new RangeError()).message, /: RangeError\. /)
+    for (const cause of [undefined, null, 'ECONNRESET', 42, {}]) {
+      assert.match(new OutcomeUnknownError('a', 'lock', cause).message, /^Redis did not answer "lock"/)
+    }
+  })
+})
+
+describe('ConfigError', () => {
+  it('says which option, what was found, and what is allowed', () => {
+    const error = new ConfigError('leaseTimeMs', -5, 'a whole number of ms')
+    assert.equal(error.message, 'leaseTimeMs: expected a whole number of ms, not -5')
+    assert.deepEqual([error.path, error.value, error.allowed], ['leaseTimeMs', -5, 'a whole number of ms'])
+  })
+
+  it('shows any value in a few characters', () => {
+    const cyclic: { self?: unknown } = {}
+    cyclic.self = cyclic
+    const shown: [unknown, string][] = [
+      ['1000', '"1000"'],
+      [Number.NaN, 'NaN'],
+      [10n, '10'],
+      [true, 'true'],
+      [null, 'null'],
+      [cyclic, '[object Object]'],
+      [[1, 2], '[object Array]'],
+      [Object.create(null), '[object Object]'],
+      [() => {}, 'function'],
+      [Symbol('secret'), 'symbol'],
+      [HUGE_NAME, `"${'x'.repeat(120)}… (1048576 characters)"`],
+    ]
+    for (const [value, text] of shown) {
+      assert.equal(
+        new ConfigError('option', value, 'something else').message,
+        `option: expected something else, not ${text}`,
+      )
+    }
+  })
+
+  it('shows nothing where the value might be a secret', () => {
+    const error = new ConfigError('url', undefined, 'a Redis URL')
+    assert.equal(error.message, 'url: expected a Redis URL')
+    assert.equal(error.value, undefined)
+  })
+
+  it('keeps its cause', () => {
+    const cause = new Error('Cannot find package')
+    assert.equal(new ConfigError('url', undefined, 'the package ioredis', { cause }).cause, cause)
+  })
+})

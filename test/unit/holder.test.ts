@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it, type TestContext } from 'node:test'
+import { Client } from '../../src/client.js'
+import { checkHolder, Owners, spellHolder } from '../../src/holder.js'
+import { systemRandom } from '../../src/random.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakePort } from '../support/fake-port.js'
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+describe('a holder', () => {
+  it('is spelled <client id>:<owner id>', () => {
+    assert.equal(spellHolder('9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1', 42), '9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1:42')
+  })
+
+  it('of a hold names the client, and an owner of its own', async () => {
+    const clock = new FakeClock()
+    const client = new Client(new FakePort(clock), {}, { clock })
+    const [first, second] = [await client.getLock('a').lock(), await client.getLock('b').lock()]
+    assert.equal(first.holder, `${client.id}:${first.ownerId}`)
+    assert.equal(second.holder, `${client.id}:${second.ownerId}`)
+    assert.notEqual(first.ownerId, second.ownerId)
+    await clock.until(client.close())
+  })
+
+  it('that another process passed on is taken as it was spelled', () => {
+    for (const holder of [spellHolder(systemRandom.uuid(), 1), spellHolder('some_client', 2 ** 53 - 1)]) {
+      assert.equal(checkHolder(holder), holder)
+    }
+  })
+
+  it('that nobody can have spelled is refused', () => {
+    const wrong = ['', 'a', 'a:', ':1', 'a:0', 'a:-1', 'a:1.5', 'a:1e3', 'a:01', 'a:1:2', 'a b:1', 'a:1\n', 'a:1 ']
+    for (const holder of [...wrong, `${'a'.repeat(65)}:1`, 'a:12345678901234567', 1, null, undefined, ['a:1'], {}]) {
+      assert.throws(
+        () => checkHolder(holder),
+        { code: 'LOCK_CONFIG', path: 'holder', value: holder },
+        JSON.stringify(holder),
+      )
+    }
+  })
+})
+
+describe('an owner id', () => {
+  it('is a positive integer that no other owner of the client has', () => {
+    const owners = new Owners()
+    const ids = Array.from({ length: 1_000 }, () => owners.next().id)
+    assert(ids.every((id) => Number.isSafeInteger(id) && id > 0))
+    assert.equal(new Set(ids).size, ids.length)
+  })
+})
+
+describe('a client id', () => {
+  it('is a random UUID of its own', () => {
+    const ids = Array.from({ length: 1_000 }, () => systemRandom.uuid())
+    assert.deepEqual(
+      ids.filter((id) => !UUID.test(id)),
+      [],
+    )
+    assert.equal(new Set(ids).size, ids.length)
+    assert.match(new Client(new FakePort(new FakeClock())).id, UUID)
+  })
+
+  it('differs between two processes started from one snapshot', (t) => {
+    const start = snapshotOf(t, 'systemRandom.uuid()')
+    const [first, second] = [start(), start()]
+    assert.match(first, UUID)
+    assert.match(second, UUID)
+    assert.notEqual(first, second)
+  })
+})
+
+/**
+ * Builds a start-up snapshot of a program that has made an id already and prints `expression` each time it is started;
+ * answers how to start it. A snapshot takes one CommonJS file, so this makes one from random.ts as it was compiled.
+ */
+function snapshotOf(t: TestContext, expression: string): () => string {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-snapshot-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const random = readFileSync(new URL('../../src/random.js', import.meta.url), 'utf8')
+    .replace(/^import (\{[^}]+\}) from ('[^']+')/gm, 'const $1 = require($2)')
+    .replace(/^export /gm, '')
+  const main = `require('node:v8').startupSnapshot.setDeserializeMainFunction(() => console.log(${expression}))`
+  writeFileSync(join(folder, 'main.cjs'), `${random}\n${expression}\n${main}`)
+
+  const node = (...args: string[]): string => {
+    const env = { ...process.env, NODE_OPTIONS: '' }
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: folder, env, encoding: 'utf8' })
+    assert.equal(status, 0, stderr)
+    return stdout.trim()
+  }
+  node('--snapshot-blob', 'snapshot.blob', '--build-snapshot', 'main.cjs')
+  return () => node('--snapshot-blob', 'snapshot.blob', 'main.cjs')
+}
