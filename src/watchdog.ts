@@ -18,6 +18,8 @@ export interface Watched {
   readonly lockName: string
   readonly holder: string
   readonly renewal: Renewal
+  /** When the lease that it has was asked for, on the clock. */
+  readonly leasedAt: number
   /** Whether it holds anything that lives by the watchdog, rather than by a lease of its own. */
   readonly needsRenewal: boolean
   /** What to set as its lease now, ms: what its holds are entitled to. */
@@ -63,7 +65,10 @@ export class Watchdog {
 
   /** Look at a possession again: it gained a hold, which may be due earlier than the others. */
   recheck(possession: Watched): void {
-    this.#wakeBy(Math.min(this.#nextRenewalAt, possession.inspect(this.#clock.now())))
+    const now = this.#clock.now()
+    this.#wakeBy(Math.min(this.#nextRenewalAt, possession.inspect(now)))
+    // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
+    if (possession.needsRenewal && now - possession.leasedAt > this.#periodMs / 2) this.#renew([possession])
   }
 
   /** From here on nothing renews it: to be called before its release is sent. */

@@ -73,7 +73,8 @@ async function openUrl(url: string): Promise<RedisPort> {
     if (cause) throw cause
     isConnected = true
   } catch (error) {
-    redis.disconnect()
+    // Ended twice, ioredis would leave a timer that keeps the process for 2 s.
+    if (redis.status !== 'close' && redis.status !== 'end') redis.disconnect()
     throw withoutSecrets(cause ?? error)
   } finally {
     clearTimeout(timer)

@@ -38,6 +38,7 @@ export class Possession implements Watched {
   readonly #holds = new Map<Hold, Times>()
   /** Leases asked for by re-entries that are under way: no renewal may set less meanwhile. */
   readonly #requested = new Set<{ readonly sentAt: number; readonly leaseTimeMs: number }>()
+  leasedAt = 0
   /** When the last lease that was asked for ends at the latest, on the clock. */
   #leaseEndsAt = 0
   #busy: Promise<unknown> | undefined
@@ -83,6 +84,7 @@ export class Possession implements Watched {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.lockName)
     if (this.context.clock.now() >= times.deadline) throw new LeaseLostError(this.lockName, this.holder, 'expired')
+    this.leasedAt = sentAt
     this.context.possessions.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this)
@@ -104,6 +106,7 @@ export class Possession implements Watched {
       } finally {
         this.#requested.delete(request)
       }
+      this.leasedAt = sentAt
       // The hold that was re-entered may have been lost on the way.
       if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone')
       const hold = this.#add(terms, this.#timesOf(terms, sentAt))
@@ -193,6 +196,7 @@ export class Possession implements Watched {
   }
 
   renewed(sentAt: number): void {
+    this.leasedAt = sentAt
     if (this.needsRenewal) this.requesting(this.context.watchdogTimeoutMs, sentAt)
     for (const times of this.#holds.values()) {
       if (times.terms.leaseTimeMs !== undefined) continue

@@ -271,6 +271,20 @@ for (const driver of drivers) {
       await hold.unlock()
     })
 
+    it('the round trip takes most of a renewal period: a hold is renewed in time all the same', async () => {
+      const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_200, commandTimeoutMs: 1_000 })
+      await client.getLock('a').withLock(() => {})
+      proxy.delay(550)
+      const lost: LeaseLostError[] = []
+      client.on('lost', ({ error }) => lost.push(error))
+      const hold = await client.getLock('a').lock()
+      await sleep(3_000)
+      hold.assertHeld()
+      assert.deepEqual(lost, [])
+      proxy.pass()
+      await hold.unlock()
+    })
+
     it('Redis is down for 10 s and comes back empty: the holder is told, then locks work and renew again', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
       const hold = await client.getLock('a').lock()

@@ -183,8 +183,8 @@ export interface Fault {
   readonly failsWith?: string | undefined
   /** Redis answers this error, and does nothing. */
   readonly errorReply?: string | undefined
-  /** The connection breaks after it ran; the Redis client connects again and sends it a second time. */
-  readonly isResent?: boolean
+  /** The connection breaks after it ran; so much later the Redis client is back and sends it a second time, ms. */
+  readonly resentMs?: number | undefined
 }
 
 /** What went over the wire: `name` is that of the script, or SUBSCRIBE, UNSUBSCRIBE, or `message`. */
@@ -292,7 +292,8 @@ export class FakePort implements RedisPort {
     let reply: unknown
     if (fault.errorReply === undefined) {
       reply = run()
-      if (fault.isResent) {
+      if (fault.resentMs !== undefined) {
+        await this.#travel(fault.resentMs)
         this.reconnect()
         reply = run()
       }

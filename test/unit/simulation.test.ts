@@ -1,0 +1,344 @@
+/**
+ * The client on a model of Redis, under faults, in time that is only counted: many short lives from one number each, the
+ * seed. The same seed is the same life. To see one again: SIMULATION_SEED=17 node --test build/test/unit/simulation.test.js
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
+import { Client } from '../../src/client.js'
+import { type Hold, type Lock, LockError, type LockOptions } from '../../src/index.js'
+import type { Random } from '../../src/random.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakePort, FakeRedis, FakeReplyError, type Fault, type Sent } from '../support/fake-port.js'
+
+const SEEDS = 500
+const CLIENTS = 3
+const TASKS_PER_CLIENT = 3
+const LOCKS = ['a', 'b']
+const LEASE_MS = 3_000
+const LONGEST_LEASE_MS = 5_000
+const COMMAND_TIMEOUT_MS = 1_000
+/** How long things go wrong. */
+const STORM_MS = 15_000
+
+const ERROR_REPLIES = [
+  'BUSY Redis is busy running a script',
+  'LOADING Redis is loading the dataset in memory',
+  "READONLY You can't write against a read only replica.",
+  'ERR injected',
+]
+
+/** Numbers that follow from a seed (mulberry32). */
+class Dice implements Random {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed
+  }
+
+  fraction(): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+
+  uuid(): string {
+    return `client-${this.between(0, 2 ** 32)}`
+  }
+
+  /** A whole number, both ends included. */
+  between(least: number, most: number): number {
+    return least + Math.floor(this.fraction() * (most - least + 1))
+  }
+
+  chance(probability: number): boolean {
+    return this.fraction() < probability
+  }
+
+  pick<T>(choices: readonly T[]): T {
+    return choices[this.between(0, choices.length - 1)] as T
+  }
+}
+
+/** A way to Redis on which commands keep their order, and nearly anything else goes wrong. */
+class Link {
+  readonly port: FakePort
+  readonly #world: World
+  #lastArrivalAt = 0
+
+  constructor(world: World) {
+    this.#world = world
+    this.port = new FakePort(world.clock, world.redis)
+    this.port.fault = (sent) => this.#faultOf(sent)
+  }
+
+  /** A new connection: what is still on its way on the old one may arrive after what is sent on the new one. */
+  reconnect(): void {
+    this.#lastArrivalAt = 0
+    this.port.reconnect()
+  }
+
+  #faultOf({ name }: Sent): Fault {
+    const { clock, dice, isStormy } = this.#world
+    const travelMs = (): number => {
+      if (!isStormy || dice.chance(0.85)) return dice.between(1, 5)
+      return dice.between(1, dice.chance(0.8) ? 200 : 2 * COMMAND_TIMEOUT_MS)
+    }
+    const requestMs = Math.max(travelMs(), this.#lastArrivalAt - clock.now())
+    if (name === 'message') return { requestMs: travelMs(), lost: isStormy && dice.chance(0.1) ? 'reply' : undefined }
+    this.#lastArrivalAt = clock.now() + requestMs
+    const fault = { requestMs, replyMs: travelMs() }
+    if (!isStormy || dice.chance(0.8)) return fault
+    const failsWith = dice.chance(0.5) ? 'Connection is closed' : undefined
+    if (name === 'SUBSCRIBE') return { ...fault, lost: 'reply', failsWith }
+    return dice.pick<() => Fault>([
+      () => ({ ...fault, lost: 'request', failsWith }),
+      () => ({ ...fault, lost: 'reply', failsWith }),
+      () => ({ ...fault, errorReply: dice.pick(ERROR_REPLIES) }),
+      () => {
+        const resentMs = dice.between(0, 500)
+        this.#lastArrivalAt += resentMs
+        return { ...fault, resentMs }
+      },
+    ])()
+  }
+}
+
+class World {
+  readonly clock = new FakeClock()
+  readonly redis = new FakeRedis(this.clock)
+  readonly dice: Dice
+  readonly links: readonly Link[]
+  readonly clients: readonly Client[]
+  readonly holds = new Set<Hold>()
+  readonly #stormEndsAt = this.clock.now() + STORM_MS
+  grants = 0
+  losses = 0
+
+  constructor(seed: number) {
+    this.dice = new Dice(seed)
+    this.links = Array.from({ length: CLIENTS }, () => new Link(this))
+    this.clients = this.links.map(({ port }) => {
+      const options = { lockWatchdogTimeoutMs: LEASE_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS }
+      const client = new Client(port, options, { clock: this.clock, random: this.dice })
+      client.on('lost', () => this.losses++)
+      return client
+    })
+  }
+
+  get isStormy(): boolean {
+    return this.clock.now() < this.#stormEndsAt
+  }
+
+  async pause(mostMs: number): Promise<void> {
+    const ms = this.dice.between(0, mostMs)
+    await new Promise<void>((resolve) => void this.clock.after(ms, resolve))
+  }
+
+  /** A hold was granted. */
+  add(hold: Hold): void {
+    this.grants++
+    this.holds.add(hold)
+  }
+
+  /** What must be true at any time. */
+  check(): void {
+    for (const hold of this.holds) {
+      if (!hold.isLive) this.holds.delete(hold)
+      else assert(this.redis.isHeldBy(hold.lockName, hold.holder), `${hold.holder} believes to hold ${hold.lockName}`)
+    }
+    for (const lockName of LOCKS) {
+      const owners = new Set([...this.holds].filter((hold) => hold.lockName === lockName).map(({ holder }) => holder))
+      assert(owners.size <= 1, `${[...owners].join(' and ')} hold ${lockName}`)
+    }
+  }
+
+  /** Let time pass until all is over. */
+  async run(tasks: readonly Promise<void>[], limitMs: number): Promise<void> {
+    let isOver = false
+    const over = Promise.all(tasks).finally(() => {
+      isOver = true
+    })
+    over.catch(() => {})
+    const limit = this.clock.now() + limitMs
+    await this.clock.advance(0)
+    while (!isOver) {
+      assert(this.clock.now() <= limit && (await this.clock.step()), `something never settles`)
+      this.check()
+    }
+    await over
+  }
+
+  /** Trouble that is not that of one command. */
+  async makeTrouble(): Promise<void> {
+    const { clock, dice } = this
+    while (this.isStormy) {
+      await this.pause(1_500)
+      const link = dice.pick(this.links)
+      const trouble = dice.pick<() => void>([
+        () => link.reconnect(),
+        () => this.redis.forgetScripts(),
+        () => clock.block(dice.between(1, dice.chance(0.8) ? 500 : 2 * LEASE_MS)),
+        () => {
+          link.port.isDeaf = true
+        },
+        () => link.port.resubscribe(),
+      ])
+      trouble()
+    }
+    for (const { port } of this.links) port.resubscribe()
+  }
+
+  /** Somebody who uses locks again and again, in any way there is. */
+  async useLocks(client: Client): Promise<void> {
+    while (this.isStormy) {
+      await this.pause(500)
+      try {
+        await this.#useLock(client, client.getLock(this.dice.pick(LOCKS)))
+      } catch (error) {
+        if (!(error instanceof LockError || error instanceof FakeReplyError || error === 'aborted')) throw error
+      }
+    }
+  }
+
+  async #useLock(client: Client, lock: Lock): Promise<void> {
+    const { dice } = this
+    const options = this.#options()
+    const work = async (hold: Hold): Promise<void> => {
+      this.add(hold)
+      await this.pause(dice.chance(0.9) ? 500 : 2 * LEASE_MS)
+      if (dice.chance(0.3)) await this.#useLock(client, lock)
+      if (dice.chance(0.1)) await hold.isHeld()
+      if (dice.chance(0.1)) throw new FakeReplyError('the body fails')
+    }
+    const use = dice.pick<() => Promise<unknown>>([
+      () => lock.withLock(options, work),
+      () => lock.tryWithLock(options, work),
+      async () => {
+        const hold = dice.chance(0.5) ? await lock.lock(options) : await lock.tryLock(options)
+        if (hold) await this.#workByHand(lock, hold)
+      },
+      () => client.runInScope(() => this.#workInScope(lock, options)),
+    ])
+    await use()
+  }
+
+  /** Holds that are passed by hand, re-entered by hand, and handed over. */
+  async #workByHand(lock: Lock, hold: Hold): Promise<void> {
+    const { dice } = this
+    this.add(hold)
+    await this.pause(300)
+    if (dice.chance(0.3)) {
+      const inner = await lock.tryLock({ ...this.#options(), within: hold }).catch(() => null)
+      if (inner) this.add(inner)
+      await this.pause(300)
+      if (dice.chance(0.5)) await inner?.unlock().catch(() => {})
+      else void inner?.unlock().catch(() => {})
+    }
+    if (dice.chance(0.2)) {
+      const holder = hold.handOver()
+      await this.pause(300)
+      const adopted = await dice.pick(this.clients).adopt(lock.name, holder)
+      this.add(adopted)
+      await this.pause(300)
+      await adopted.unlock()
+    }
+    await Promise.all([hold.unlock(), dice.chance(0.1) ? hold.unlock() : undefined])
+  }
+
+  /** As code ported from Java, again and again as the same owner. */
+  async #workInScope(lock: Lock, options: LockOptions): Promise<void> {
+    for (let round = this.dice.between(1, 3); round > 0; round--) {
+      this.add(await lock.lock(options))
+      try {
+        await this.pause(200)
+        if (this.dice.chance(0.3)) {
+          this.add(await lock.lock(this.#options()))
+          await this.pause(200)
+          await lock.unlock()
+        }
+      } finally {
+        await lock.unlock()
+      }
+    }
+  }
+
+  #options(): LockOptions {
+    const { dice } = this
+    const options: LockOptions = {}
+    if (dice.chance(0.4)) options.leaseTimeMs = dice.between(100, LONGEST_LEASE_MS)
+    if (dice.chance(0.5)) options.waitTimeMs = dice.between(0, 3_000)
+    if (dice.chance(0.1)) options.maxHoldMs = dice.between(50, 1_000)
+    if (dice.chance(0.2)) {
+      const controller = new AbortController()
+      options.signal = controller.signal
+      this.clock.after(dice.between(0, 1_000), () => controller.abort('aborted'))
+    }
+    return options
+  }
+}
+
+async function live(seed: number): Promise<World> {
+  const world = new World(seed)
+  const { clients, clock, links, redis } = world
+  const tasks = clients.flatMap((client) => Array.from({ length: TASKS_PER_CLIENT }, () => world.useLocks(client)))
+  await world.run([...tasks, world.makeTrouble()], STORM_MS + 60_000)
+
+  // What nobody knows of ends with its lease; what was sent and never answered, with the command time-out.
+  await clock.advance(LONGEST_LEASE_MS + 2 * COMMAND_TIMEOUT_MS)
+  assert.deepEqual(redis.keys, [], 'nothing is held for ever')
+  assert.equal(clock.pending, 0, 'no timer is left')
+  await world.run(
+    clients.map(async (client) => {
+      for (const name of LOCKS) await (await client.getLock(name).lock({ waitTimeMs: 1_000 })).unlock()
+    }),
+    10_000,
+  )
+  await world.run(
+    clients.map((client) => client.close()),
+    10_000,
+  )
+  assert.equal(clock.pending, 0, 'no timer is left after close()')
+  for (const { port } of links) assert.deepEqual(port.channels, [], 'no subscription is left')
+  return world
+}
+
+interface Report {
+  readonly grants: number
+  readonly losses: number
+  /** What went wrong in which life. */
+  readonly failure?: string
+}
+
+async function liveAll(seeds: readonly number[]): Promise<Report> {
+  let grants = 0
+  let losses = 0
+  for (const seed of seeds) {
+    try {
+      const world = await live(seed)
+      grants += world.grants
+      losses += world.losses
+    } catch (error) {
+      return { grants, losses, failure: `seed ${seed}: ${error instanceof Error ? error.stack : String(error)}` }
+    }
+  }
+  return { grants, losses }
+}
+
+if (isMainThread) {
+  const only = process.env['SIMULATION_SEED']
+  const seeds = only ? [Number(only)] : Array.from({ length: SEEDS }, (_, n) => n + 1)
+  test(`nobody holds a lock beside somebody else, and everything settles, in ${seeds.length} lives`, async (t) => {
+    // In a thread of its own, where the test runner does not follow each promise: that more than halves the time.
+    const worker = new Worker(new URL(import.meta.url), { workerData: seeds })
+    const [report] = (await once(worker, 'message')) as [Report]
+    t.diagnostic(`${report.grants} holds, ${report.losses} of them lost`)
+    assert.equal(report.failure, undefined)
+    const isStorm = report.losses > 0 && report.grants > 10 * report.losses
+    assert(isStorm || only, 'the storm is neither too weak nor too strong')
+  })
+} else {
+  parentPort?.postMessage(await liveAll(workerData as number[]))
+}
