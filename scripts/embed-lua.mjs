@@ -28,7 +28,8 @@ if (process.argv.includes('--check')) {
 
 function embed(file) {
   const name = file.slice(0, -'.lua'.length)
-  const [, header, body] = /^--\[\[ (.*?) \]\]\n(.*)$/s.exec(readFileSync(ROOT + file, 'utf8')) ?? refuse('has no header')
+  const [, header, body] =
+    /^--\[\[ (.*?) \]\]\n(.*)$/s.exec(readFileSync(ROOT + file, 'utf8')) ?? refuse('has no header')
   function refuse(why) {
     throw new Error(`src/lua/${file} ${why}`)
   }
@@ -44,7 +45,10 @@ function embed(file) {
   if (variadic) {
     if (!body.includes('KEYS') || !body.includes('ARGV')) refuse('names slots that its body does not read')
   } else {
-    for (const [table, named] of [['KEYS', keys], ['ARGV', args]]) {
+    for (const [table, named] of [
+      ['KEYS', keys],
+      ['ARGV', args],
+    ]) {
       const read = new Set([...body.matchAll(new RegExp(`${table}\\[(\\d+)\\]`, 'g'))].map((match) => match[1]))
       named.forEach(([, slot], index) => {
         if (slot !== String(index + 1)) refuse(`names ${table}[${slot}] out of order`)

@@ -126,7 +126,7 @@ export class Client extends EventEmitter<ClientEvents> {
   /**
    * Run `fn` so that its call chain is one owner, as a Java thread is one: inside it `lock.unlock()`,
    * `lock.isHeldByCurrentOwner()` and `lock.getHoldCount()` work as in Redisson, and `lock()` re-enters what the scope
-   * holds. Tasks that run at the same time inside one scope share its owner: give each a scope of its own.
+   * holds, whichever of its tasks took it: give tasks that must exclude each other a scope each.
    * What is still held when `fn` ends stays held.
    * @returns what `fn` returned
    */
