@@ -269,8 +269,8 @@ describe('tcp-proxy', () => {
     proxy.mute()
     const counted = client.incr('muted')
     await waitUntil(() => server.admin.get('muted'))
-    proxy.pass()
     assert.deepEqual(await settled(counted), ['lost'])
+    proxy.pass()
     await waitUntil(() => client.status === 'end')
   })
 
