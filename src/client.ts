@@ -1,17 +1,17 @@
 import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
 import { type Clock, SystemClock } from './clock.js'
-import { ClientClosedError } from './errors.js'
+import { ClientClosedError, impediment } from './errors.js'
 import { Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
 import type { ClientEvents, Context } from './primitives/context.js'
 import type { Hold } from './primitives/hold.js'
 import { type HoldOptions, Lock } from './primitives/lock.js'
-import { runInNewScope } from './primitives/ownership.js'
+import { runInNewScope, runOutside } from './primitives/ownership.js'
 import type { Possession } from './primitives/possession.js'
 import { type Random, systemRandom } from './random.js'
 import { Settlements } from './settlements.js'
-import { checkDuration, checkOptionalDuration, ownOptions } from './validate.js'
+import { checkDuration, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from './validate.js'
 import { Lines } from './waiting/lines.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { Watchdog } from './watchdog.js'
@@ -54,7 +54,7 @@ function checkDrain(options: CloseOptions, defaultMs: number): number {
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
   const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, maxHoldMs, warnAfterMs } = options
   return {
-    watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, 1),
+    watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
     commandTimeoutMs: checkDuration('commandTimeoutMs', commandTimeoutMs, 1),
     maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1),
     warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1),
@@ -75,6 +75,7 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly #onReleased = new Set<() => void>()
   #closing: Promise<void> | undefined
   #cutDrain: (() => void) | undefined
+  #isDrained = false
 
   /** @internal Clients come from `connect`. */
   constructor(port: RedisPort, options: ClientOptions = {}, seams?: Partial<Seams>) {
@@ -93,7 +94,7 @@ export class Client extends EventEmitter<ClientEvents> {
       random,
       scripts,
       lines: new Lines(this.#wakeups),
-      watchdog: new Watchdog(clock, random, scripts, checked.watchdogTimeoutMs),
+      watchdog: new Watchdog(clock, random, scripts, checked.watchdogTimeoutMs, (error) => this.#renewalRefused(error)),
       settlements: new Settlements(clock, random, scripts),
       possessions: new Possessions(() => {
         for (const released of this.#onReleased) released()
@@ -102,6 +103,9 @@ export class Client extends EventEmitter<ClientEvents> {
       assertOpen: (lockName) => {
         if (this.#closing !== undefined) throw new ClientClosedError(lockName)
       },
+      assertUsable: (lockName) => {
+        if (this.#isDrained) throw new ClientClosedError(lockName)
+      },
       emit: (event, ...details) => this.#tell(event, details),
     }
     port.listen({
@@ -109,7 +113,7 @@ export class Client extends EventEmitter<ClientEvents> {
         scripts.reconnects++
         this.#context.watchdog.audit()
       },
-      resubscribed: () => this.#wakeups.resubscribed(),
+      resubscribed: (refused) => this.#wakeups.resubscribed(refused),
     })
   }
 
@@ -196,6 +200,7 @@ export class Client extends EventEmitter<ClientEvents> {
     const { clock, lines, possessions, scripts, settlements, watchdog } = this.#context
     lines.dismissAll((lockName) => new ClientClosedError(lockName))
     await this.#drained()
+    this.#isDrained = true
     for (const possession of [...possessions]) {
       possession.loseAll('closed')
       possession.settle()
@@ -229,19 +234,25 @@ export class Client extends EventEmitter<ClientEvents> {
     const message =
       `Redis refused to let this user listen on ${JSON.stringify(channel)} (${why}): waiters poll instead. ` +
       'Allow SUBSCRIBE and the channels &redisson_lock__channel:* in its ACL'
-    this.#tell('warning', [new Error(message, { cause })])
+    this.#tell('warning', [impediment('SUBSCRIBE_REFUSED', message, { cause })])
+  }
+
+  #renewalRefused(cause: unknown): void {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const message = `Redis refuses to renew what this client holds (${why}): it will be lost when its lease ends`
+    this.#tell('warning', [impediment('RENEWAL_REFUSED', message, { cause })])
   }
 
   /** A listener that throws is the user's bug: it must not stop a renewal, so it is reported as a process warning. */
   #tell<E extends keyof ClientEvents>(event: E, details: ClientEvents[E]): void {
-    if (event === 'warning') {
-      const { message } = details[0] as Error
-      if (this.#warned.has(message)) return
-      if (this.#warned.size < 100) this.#warned.add(message)
+    const { code } = details[0] as { code?: string }
+    if (event === 'warning' && code?.endsWith('_REFUSED')) {
+      if (this.#warned.has(code)) return
+      this.#warned.add(code)
     }
     try {
       const emit = this.emit as (event: keyof ClientEvents, ...details: unknown[]) => boolean
-      emit.call(this, event, ...details)
+      runOutside(() => emit.call(this, event, ...details))
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error))
     }

@@ -135,6 +135,15 @@ export class ConfigError extends LockError {
   }
 }
 
+/** What makes everything work worse than it should. `code` is what the client tells of it once by. */
+export function impediment(
+  code: 'PUBLISH_REFUSED' | 'SUBSCRIBE_REFUSED' | 'RENEWAL_REFUSED',
+  message: string,
+  options?: ErrorOptions,
+): Error {
+  return Object.assign(new Error(message, options), { code })
+}
+
 /** A lock name for a message: quoted, escaped, and cut so that a 1 MB name does not flood a log. */
 function quote(name: string): string {
   return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}… (${name.length} characters)` : name)

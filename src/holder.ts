@@ -10,15 +10,30 @@ export function spellHolder(clientId: string, ownerId: number): string {
 }
 
 /**
- * Who holds inside one client: what a thread is in Java. While a release or an attempt of it is unsettled, a late copy of
- * that command could end what it takes next, so it must not take anything more: it is spent.
+ * Who holds inside one client: what a thread is in Java.
+ *
+ * It has at most one possession of a lock at a time: two would share one field in Redis, and the release of one would end
+ * the other. And once a command of it is unsettled, or a hold was lost or handed over, it takes nothing more: a late copy
+ * of its release could end what it takes next. It is spent, for good.
  */
 export class Owner {
   readonly id: number
   isSpent = false
+  readonly #claimed = new Set<string>()
 
   constructor(id: number) {
     this.id = id
+  }
+
+  /** Whether it may take this lock now; if so nobody else may by this owner until `free`. */
+  claim(lockName: string): boolean {
+    if (this.isSpent || this.#claimed.has(lockName)) return false
+    this.#claimed.add(lockName)
+    return true
+  }
+
+  free(lockName: string): void {
+    this.#claimed.delete(lockName)
   }
 }
 

@@ -3,12 +3,15 @@ import { isWorthRetrying, type ScriptCall, type Scripts } from './lua/run.js'
 import type { Random } from './random.js'
 import { backoffMs } from './waiting/backoff.js'
 
+/** After this, what has not shown up will not; and if it does, its lease ends it. */
+const LONGEST_MS = 60_000
+
 /** A process that ends does not wait for long on a Redis that is away: the lease does the rest. */
 const LAST_TRY_MS = 1_000
 
 /**
  * Settles in the background what Redis did not answer: a release is repeated until it is confirmed, or until the lease it
- * would end is over anyway. A release that finds nothing is repeated too: a command that timed out here may still be
+ * would end is over anyway, for a minute at most. A release that finds nothing is repeated too: a command that timed out here may still be
  * applied later (a server that was frozen works off what its sockets hold).
  */
 export class Settlements {
@@ -27,8 +30,14 @@ export class Settlements {
 
   /** @param untilAt  when the lease in question is over, on the clock */
   start(release: ScriptCall, untilAt: number): void {
-    const settled = this.#settle(release, untilAt).finally(() => this.#pending.delete(settled))
+    const settled = this.#settle(release, Math.min(untilAt, this.#clock.now() + LONGEST_MS)).finally(() =>
+      this.#pending.delete(settled),
+    )
     this.#pending.add(settled)
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosing
   }
 
   get size(): number {
@@ -51,15 +60,16 @@ export class Settlements {
         // Anything else is Redis' word that it will not be done: the lease ends it.
         if (!isWorthRetrying(error)) return
       }
-      const delayMs = backoffMs(tries, 100, 2_000, this.#random)
+      const delayMs = backoffMs(tries, 100, 5_000, this.#random)
       if (isLastTry || this.#clock.now() + delayMs >= untilAt) return
-      if (!this.#isClosing) await this.#sleep(delayMs)
+      if (!this.#isClosing) await this.pause(delayMs, false)
     }
   }
 
-  async #sleep(ms: number): Promise<void> {
+  /** Sleep before the next try of a release; cut short when the client closes. */
+  async pause(ms: number, keepAlive = true): Promise<void> {
     await new Promise<void>((resolve) => {
-      const cancel = this.#clock.after(ms, () => wake(), false)
+      const cancel = this.#clock.after(ms, () => wake(), keepAlive)
       const wake = (): void => {
         cancel()
         this.#sleepers.delete(wake)

@@ -3,6 +3,9 @@ import { ConfigError } from './errors.js'
 /** 100 years. Beyond it Redis' expiry arithmetic and JavaScript's integers are in sight, and no lock is meant. */
 export const MAX_DURATION_MS = 100 * 365 * 24 * 60 * 60 * 1000
 
+/** Below it the margin for clocks and one round trip leave nothing to hold. */
+export const LEAST_LEASE_MS = 10
+
 /** As much as any sane name; Redis itself would take 512 MB. */
 const MAX_NAME_BYTES = 1024 * 1024
 
@@ -21,7 +24,7 @@ export function checkName(name: unknown): string {
 }
 
 /** A duration in whole ms, at least `least`. */
-export function checkDuration(path: string, value: unknown, least: 0 | 1, lockName?: string): number {
+export function checkDuration(path: string, value: unknown, least: number, lockName?: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least || value > MAX_DURATION_MS) {
     const about = lockName === undefined ? {} : { lockName }
     throw new ConfigError(path, value, `a whole number of ms from ${least} to ${MAX_DURATION_MS} (100 years)`, about)
@@ -33,7 +36,7 @@ export function checkDuration(path: string, value: unknown, least: 0 | 1, lockNa
 export function checkOptionalDuration(
   path: string,
   value: unknown,
-  least: 0 | 1,
+  least: number,
   lockName?: string,
 ): number | undefined {
   return value === undefined ? undefined : checkDuration(path, value, least, lockName)
@@ -56,4 +59,13 @@ export function checkSignal(signal: unknown, lockName?: string): AbortSignal | u
   if (signal === undefined || signal instanceof AbortSignal) return signal
   const about = lockName === undefined ? {} : { lockName }
   throw new ConfigError('signal', signal, 'an AbortSignal', about)
+}
+
+export function checkFunction(path: string, value: unknown, lockName: string): void {
+  if (value !== undefined && typeof value !== 'function') throw new ConfigError(path, value, 'a function', { lockName })
+}
+
+export function checkLabel(label: unknown, lockName: string): string | undefined {
+  if (label === undefined || typeof label === 'string') return label
+  throw new ConfigError('label', label, 'a string', { lockName })
 }

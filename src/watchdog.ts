@@ -1,6 +1,5 @@
 import type { Clock } from './clock.js'
-import type { ScriptCall, Scripts } from './lua/run.js'
-import { toInteger } from './lua/run.js'
+import { isWorthRetrying, type ScriptCall, type Scripts, toInteger } from './lua/run.js'
 import type { Random } from './random.js'
 import { backoffMs } from './waiting/backoff.js'
 
@@ -49,7 +48,17 @@ export class Watchdog {
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
 
-  constructor(clock: Clock, random: Random, scripts: Scripts, leaseTimeMs: number) {
+  readonly #onRefused: (error: unknown) => void
+
+  /** @param onRefused  told of each renewal that Redis answers with an error that will not pass */
+  constructor(
+    clock: Clock,
+    random: Random,
+    scripts: Scripts,
+    leaseTimeMs: number,
+    onRefused: (error: unknown) => void = () => {},
+  ) {
+    this.#onRefused = onRefused
     this.#clock = clock
     this.#random = random
     this.#scripts = scripts
@@ -146,7 +155,8 @@ export class Watchdog {
           else possession.gone()
         })
         return
-      } catch {
+      } catch (error) {
+        if (!isWorthRetrying(error)) this.#onRefused(error)
         // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
         const delayMs = backoffMs(failures, 50, this.#periodMs / 2, this.#random)
         if (this.#clock.now() + delayMs >= giveUpAt) return

@@ -4,6 +4,7 @@ import type { PortEvents, RedisPort } from './port.js'
 /** What Holdfast uses of an ioredis client (5.4 or later). Declared by hand, so that no type needs ioredis installed. */
 export interface IoredisLike {
   readonly status: string
+  readonly isCluster?: boolean
   readonly options: { readonly keyPrefix?: string | undefined }
   call(command: string, ...args: string[]): Promise<unknown>
   duplicate(override?: object): IoredisLike
@@ -68,6 +69,9 @@ class IoredisPort implements RedisPort {
           'woken, and Redisson would use other keys. Put the prefix into the lock names',
       )
     }
+    if (client.isCluster) {
+      throw new ConfigError('client', undefined, 'an ioredis client of one server; Cluster is not supported yet')
+    }
     if (client.status === 'end')
       throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
     this.#client = client
@@ -116,11 +120,18 @@ class IoredisPort implements RedisPort {
       const isReconnect = !isFirst
       isFirst = false
       if (!isReconnect || channels.length === 0) return
-      subscriber.subscribe(...channels).then(
-        () => this.#events?.resubscribed(),
-        () => {},
-      )
+      void this.#resubscribe(subscriber, channels)
     })
     return subscriber
+  }
+
+  /** One by one: Redis refuses a SUBSCRIBE as a whole, and one forbidden channel must not make the others deaf. */
+  async #resubscribe(subscriber: IoredisLike, channels: readonly string[]): Promise<void> {
+    const refused = new Map<string, unknown>()
+    const refuse = (channel: string) => (error: unknown) => {
+      if (this.isErrorReply(error)) refused.set(channel, error)
+    }
+    await Promise.all(channels.map((channel) => subscriber.subscribe(channel).catch(refuse(channel))))
+    this.#events?.resubscribed(refused)
   }
 }

@@ -40,6 +40,7 @@ export function nodeRedis(client: NodeRedisLike): RedisPort {
 
 interface OptionsWeRead {
   readonly keyPrefix?: unknown
+  readonly legacyMode?: unknown
   readonly socket?: object
 }
 
@@ -55,7 +56,18 @@ class NodeRedisPort implements RedisPort {
   #events: PortEvents | undefined
 
   constructor(client: NodeRedisLike) {
-    if ((client.options as OptionsWeRead | undefined)?.keyPrefix) {
+    const { keyPrefix, legacyMode } = (client.options ?? {}) as OptionsWeRead
+    if (legacyMode) {
+      throw new ConfigError('client', undefined, 'a node-redis client without legacyMode, which answers no promise')
+    }
+    if (['masters', 'slots', 'getMasterNode'].some((member) => member in client)) {
+      throw new ConfigError(
+        'client',
+        undefined,
+        'a node-redis client of one server; Cluster and Sentinel are not supported yet',
+      )
+    }
+    if (keyPrefix) {
       throw new ConfigError(
         'client',
         undefined,
@@ -146,10 +158,16 @@ class NodeRedisPort implements RedisPort {
 
   /** node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection. */
   async #resubscribe(subscriber: NodeRedisLike): Promise<void> {
-    await Promise.allSettled(
-      [...this.#channels].map(([channel, onMessage]) => subscriber.subscribe(channel, onMessage)),
+    const refused = new Map<string, unknown>()
+    const refuse = (channel: string) => (error: unknown) => {
+      if (this.isErrorReply(error)) refused.set(channel, error)
+    }
+    await Promise.all(
+      [...this.#channels].map(([channel, onMessage]) =>
+        subscriber.subscribe(channel, onMessage).catch(refuse(channel)),
+      ),
     )
-    this.#events?.resubscribed()
+    this.#events?.resubscribed(refused)
   }
 }
 

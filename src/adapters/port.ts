@@ -30,6 +30,9 @@ export interface RedisPort {
 export interface PortEvents {
   /** The command connection was lost and is there again: what was held may be gone. */
   reconnected(): void
-  /** The subscriber connection was lost and every channel is heard again: messages may have been missed. */
-  resubscribed(): void
+  /**
+   * The subscriber connection was lost and is there again: messages may have been missed.
+   * @param refused  the channels that are not heard any more, with what Redis answered
+   */
+  resubscribed(refused: ReadonlyMap<string, unknown>): void
 }

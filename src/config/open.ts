@@ -72,6 +72,7 @@ async function openUrl(url: string): Promise<RedisPort> {
     // goes on after a database that does not exist, with another one.
     if (cause) throw cause
     isConnected = true
+    return ownedIoredis(redis)
   } catch (error) {
     // Ended twice, ioredis would leave a timer that keeps the process for 2 s.
     if (redis.status !== 'close' && redis.status !== 'end') redis.disconnect()
@@ -79,7 +80,6 @@ async function openUrl(url: string): Promise<RedisPort> {
   } finally {
     clearTimeout(timer)
   }
-  return ownedIoredis(redis)
 }
 
 /** An error reply of ioredis carries the command it answers: of HELLO and AUTH that is the password. */
@@ -103,8 +103,15 @@ function checkUrl(url: unknown): string {
   if (!parsed || !/^(redis|rediss|valkey|valkeys):$/.test(parsed.protocol) || parsed.hostname === '') {
     throw new ConfigError('url', undefined, allowed)
   }
+  if (!/^(\/\d*)?$/.test(parsed.pathname))
+    throw new ConfigError('url', undefined, `${allowed}, with a number as database`)
+  if (parsed.search !== '' || parsed.hash !== '') {
+    // ioredis would take them for options, keyPrefix included.
+    throw new ConfigError('url', undefined, `${allowed}, without parameters: for options pass a client of your own`)
+  }
   try {
-    decodeURIComponent(parsed.username + parsed.password)
+    decodeURIComponent(parsed.username)
+    decodeURIComponent(parsed.password)
   } catch {
     throw new ConfigError('url', undefined, `${allowed}, with % in user name and password written as %25`)
   }

@@ -3,10 +3,17 @@ import type { Argument, Script, ScriptCall } from './run.js'
 
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
-  sha1: 'd4f9d573f416d319d15352205c391387abe47d21',
+  sha1: '9f4e3ff37ac060fbda396e46a4d2223633544c2b',
   text: `-- holdfast lock/acquire
-if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-  return redis.call('pttl', KEYS[1])
+if redis.call('exists', KEYS[1]) == 1 then
+  local left = redis.call('pttl', KEYS[1])
+  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+    return left
+  end
+  if left < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+  end
+  return nil
 end
 redis.call('hset', KEYS[1], ARGV[2], 1)
 local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
@@ -21,7 +28,7 @@ return nil
 
 /**
  * lock/acquire: take the lock for an owner that does not hold it, or say how long the present lease has left.
- * Runs twice without harm: the count is written, not incremented.
+ * Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
@@ -170,14 +177,17 @@ export function lockRelease(lock: string, holder: Argument, channel: Argument, m
 
 const LOCK_RENEW: Script = {
   name: 'lock/renew',
-  sha1: 'cc91f22cc27ad86f53f29711eb351f24bfb7ceda',
+  sha1: '3d6c9939dcab67c7e5b9d5b07becccd282085bd6',
   text: `-- holdfast lock/renew
 local renewed = {}
 for n, lock in ipairs(KEYS) do
   -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
   local mine = redis.pcall('hexists', lock, ARGV[2 * n - 1])
   if mine == 1 then
-    renewed[n] = redis.call('pexpire', lock, ARGV[2 * n])
+    if redis.call('pttl', lock) < tonumber(ARGV[2 * n]) then
+      redis.call('pexpire', lock, ARGV[2 * n])
+    end
+    renewed[n] = 1
   elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
     renewed[n] = 0
   else
@@ -189,7 +199,7 @@ return renewed
 }
 
 /**
- * lock/renew: renew many locks, each only if its owner still holds it.
+ * lock/renew: renew many locks, each only if its owner still holds it. Never shortens a lease.
  * KEYS[n] lock         hash: holder -> hold count
  * ARGV[2n-1] holder       "<client id>:<owner id>"
  * ARGV[2n]   leaseTimeMs  ms, > 0
@@ -202,19 +212,22 @@ export function lockRenew(keys: readonly string[], args: readonly Argument[]): S
 
 const LOCK_STEP_DOWN: Script = {
   name: 'lock/step-down',
-  sha1: 'bd95a3faed4c63e2ce92bec635f29c263f73ee38',
+  sha1: '452ae7ec07e014d073f9d3d356be7f995054689f',
   text: `-- holdfast lock/step-down
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
   return 0
 end
 redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
-redis.call('pexpire', KEYS[1], ARGV[1])
+if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+end
 return 1
 `,
 }
 
 /**
- * lock/step-down: lower the hold count of an owner that goes on holding, and set the lease its other holds need.
+ * lock/step-down: lower the hold count of an owner that goes on holding, and see to it that its other holds have the
+ * lease they need. Never shortens: a copy of this that comes late must not cut a lease that was asked for since.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0: what the remaining holds are entitled to
  * ARGV[2] holder       "<client id>:<owner id>"

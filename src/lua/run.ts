@@ -98,7 +98,15 @@ export class Scripts {
   }
 }
 
-/** An integer reply, whatever the client library makes of it; null stays null. */
+/**
+ * An integer reply, in whatever form the client library gives it; null stays null.
+ * @throws {Unanswered} anything else, such as `QUEUED` in a transaction: then it is not known what became of the script
+ */
 export function toInteger(reply: unknown): number | null {
-  return reply === null || reply === undefined ? null : Number(reply)
+  if (reply === null) return null
+  const integer = typeof reply === 'object' ? Number(String(reply)) : reply === undefined ? Number.NaN : Number(reply)
+  if (!Number.isInteger(integer)) {
+    throw new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
+  }
+  return integer
 }

@@ -30,6 +30,8 @@ export interface Context {
   readonly warnAfterMs: number | undefined
   /** @throws {ClientClosedError} the client takes no new work */
   assertOpen(lockName: string): void
+  /** @throws {ClientClosedError} the client is closed, and has drained what it held */
+  assertUsable(lockName: string): void
   emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): void
 }
 
@@ -41,6 +43,6 @@ export interface ClientEvents {
   longWait: [wait: { readonly lockName: string; readonly label: string | undefined; readonly waitedMs: number }]
   /** A hold has lasted for `warnAfterMs`. */
   longHold: [details: { readonly hold: Hold; readonly heldMs: number }]
-  /** Something works worse than it should, e.g. an ACL forbids the channels; told once for each cause. */
+  /** Something works worse than it should: an ACL forbids the channels (told once), a release was not answered. */
   warning: [warning: Error]
 }

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { LeaseLostError, type LossReason } from '../errors.js'
+import { runOutside } from './ownership.js'
 import type { Possession } from './possession.js'
 
 /** The terms on which a hold was taken. */
@@ -154,7 +155,8 @@ export class Hold {
       return undefined
     }
     this.#ending = new LeaseLostError(this.lockName, this.holder, how)
-    this.#abort?.abort(this.#ending)
+    const abort = this.#abort
+    if (abort) runOutside(() => abort.abort(this.#ending))
     return this.#ending
   }
 

@@ -18,7 +18,8 @@ export interface Inspection {
 
 export async function inspect(context: Context, lockName: string): Promise<Inspection> {
   const reply = await ask(context, lockName, 'inspect', lockInspect(lockName))
-  const [pttl, ...fields] = (reply as readonly unknown[]).map(String)
+  if (!Array.isArray(reply)) throw new OutcomeUnknownError(lockName, 'inspect', new Error('no reply of the script'))
+  const [pttl, ...fields] = reply.map(String)
   const holders: Holder[] = []
   for (let index = 0; index + 1 < fields.length; index += 2) {
     holders.push({ holder: fields[index] as string, holdCount: Number(fields[index + 1]) })
@@ -29,6 +30,7 @@ export async function inspect(context: Context, lockName: string): Promise<Inspe
 
 /** Run a script once for a caller; no answer becomes the error that users know. */
 export async function ask(context: Context, lockName: string, operation: string, call: ScriptCall): Promise<unknown> {
+  context.assertUsable(lockName)
   try {
     return await context.scripts.run(call)
   } catch (error) {

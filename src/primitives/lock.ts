@@ -1,5 +1,5 @@
 import { ConfigError, LeaseLostError, NotHeldError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
-import { checkHolder } from '../holder.js'
+import { checkHolder, type Owner } from '../holder.js'
 import { lockChannel, UNLOCK_MESSAGE } from '../keys.js'
 import {
   lockAcquire,
@@ -11,7 +11,15 @@ import {
   lockStepDown,
 } from '../lua/generated.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
-import { checkName, checkOptionalDuration, checkSignal, ownOptions } from '../validate.js'
+import {
+  checkFunction,
+  checkLabel,
+  checkName,
+  checkOptionalDuration,
+  checkSignal,
+  LEAST_LEASE_MS,
+  ownOptions,
+} from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Context } from './context.js'
 import { Hold, type HoldTerms } from './hold.js'
@@ -22,7 +30,7 @@ import { Possession } from './possession.js'
 
 /** The terms of a hold, for every call that takes one. */
 export interface HoldOptions {
-  /** Lease, ms, from the grant; at least 1. Absent: the watchdog renews the hold until it is released. */
+  /** Lease, ms, from the grant; at least 10. Absent: the watchdog renews the hold until it is released. */
   leaseTimeMs?: number | undefined
   /**
    * End of renewal, ms from the grant: then the hold is lost, its `signal` aborts, and the lock comes free with its lease.
@@ -164,11 +172,11 @@ export class Lock {
    */
   async forceUnlock(): Promise<boolean> {
     const call = lockForceRelease(this.name, this.#kind.channel(this.name), UNLOCK_MESSAGE)
-    const wasHeld = toInteger(await ask(this.#context, this.name, 'forceUnlock', call)) === 1
-    for (const possession of [...this.#context.possessions]) {
-      if (possession.lockName === this.name) possession.loseAll('forced')
-    }
-    return wasHeld
+    // Those of now: what is granted while this is on its way may have come after it.
+    const condemned = [...this.#context.possessions].filter(({ lockName }) => lockName === this.name)
+    const reply = await ask(this.#context, this.name, 'forceUnlock', call)
+    for (const possession of condemned) possession.loseAll('forced')
+    return toInteger(reply) === 1
   }
 
   /**
@@ -263,31 +271,39 @@ export class Lock {
     const reentered = this.#reentered(options.within)
     if (!reentered) context.assertOpen(this.name)
 
-    const scoped = reentered ? undefined : currentScope(context)?.ownerToAcquire(this.name)
-    const possession =
-      reentered ?? new Possession(context, this.#kind, this.name, scoped?.owner ?? context.owners.next())
+    const possession = reentered ?? new Possession(context, this.#kind, this.name, this.#owner())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
     let mayBeHeld = false
     /** The caller has its outcome; what an attempt in flight still brings is not for anybody. */
     let isOver = false
+    let isInFlight = false
 
     const attempt = async (): Promise<Attempted<Hold>> => {
       if (reentered) return { granted: await reentered.reenter(terms), leaseMs: leaseTimeMs }
       const sentAt = clock.now()
-      const mightBeHeld = mayBeHeld
-      mayBeHeld = true
       possession.requesting(leaseTimeMs, sentAt)
-      let reply: unknown
+      isInFlight = true
+      let heldForMs: number | null
       try {
-        reply = await context.scripts.run(this.#kind.acquire(this.name, possession.holder, leaseTimeMs))
+        heldForMs = toInteger(await context.scripts.run(this.#kind.acquire(this.name, possession.holder, leaseTimeMs)))
       } catch (error) {
-        if (!(error instanceof Unanswered)) mayBeHeld = mightBeHeld
+        mayBeHeld ||= error instanceof Unanswered
+        if (isOver && mayBeHeld) possession.settle()
         throw error
+      } finally {
+        isInFlight = false
       }
-      const heldForMs = toInteger(reply)
-      if (heldForMs !== null) mayBeHeld = mightBeHeld
-      if (heldForMs !== null || isOver) return { heldForMs: heldForMs ?? 0 }
+      if (heldForMs !== null) {
+        if (isOver && mayBeHeld) possession.settle()
+        return { heldForMs }
+      }
+      possession.mayHaveStrays ||= mayBeHeld
+      mayBeHeld = true
+      if (isOver) {
+        possession.settle()
+        return { heldForMs: 0 }
+      }
       const granted = possession.begin(terms, sentAt)
       mayBeHeld = false
       return { granted, leaseMs: leaseTimeMs }
@@ -297,16 +313,27 @@ export class Lock {
     try {
       const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
       // A re-entry must not stand in line behind those who wait for its own outer hold.
-      const channel = reentered ? possession.holder : this.#kind.channel(this.name)
-      const wait = { lockName: this.name, attempt, isWorthRetrying: isPassing, giveBack, channel, deadlineAt, signal }
+      const line = reentered ?? this.name
+      const channel = this.#kind.channel(this.name)
+      const wait = {
+        lockName: this.name,
+        attempt,
+        isWorthRetrying: isPassing,
+        giveBack,
+        line,
+        channel,
+        deadlineAt,
+        signal,
+      }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     } catch (error) {
       throw error instanceof Unanswered ? new OutcomeUnknownError(this.name, 'lock', error) : error
     } finally {
       isOver = true
       stopWarning?.()
-      scoped?.done()
-      if (mayBeHeld) possession.settle()
+      if (!isInFlight && mayBeHeld) possession.settle()
+      // Else it is claimed by what it holds, or by an attempt in flight that decides it.
+      else if (!isInFlight && !reentered && possession.count === 0) possession.owner.free(this.name)
     }
   }
 
@@ -337,6 +364,10 @@ export class Lock {
     return hold
   }
 
+  #owner(): Owner {
+    return currentScope(this.#context)?.ownerFor(this.name) ?? this.#context.owners.next()
+  }
+
   #reentered(within: Hold | undefined): Possession | undefined {
     if (within === undefined) return enclosingPossession(this.#context, this.name)
     if (!(within instanceof Hold) || within.lockName !== this.name || within.possession.context !== this.#context) {
@@ -349,10 +380,10 @@ export class Lock {
   #terms(options: HoldOptions): HoldTerms {
     const { maxHoldMs = this.#context.maxHoldMs, warnAfterMs = this.#context.warnAfterMs } = options
     return {
-      leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, 1, this.name),
+      leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, LEAST_LEASE_MS, this.name),
       maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1, this.name),
       warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, this.name),
-      label: options.label,
+      label: checkLabel(options.label, this.name),
     }
   }
 
@@ -360,7 +391,10 @@ export class Lock {
     const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
     if (typeof fn !== 'function')
       throw new ConfigError('fn', fn, 'a function to run with the lock', { lockName: this.name })
-    return [ownOptions(options, WITH_LOCK_OPTIONS, this.name), fn]
+    const own = ownOptions(options, WITH_LOCK_OPTIONS, this.name)
+    checkFunction('onAcquire', own.onAcquire, this.name)
+    checkFunction('onRelease', own.onRelease, this.name)
+    return [own, fn]
   }
 
   #warnOfLongWait({ warnAfterMs, label }: HoldTerms): (() => void) | undefined {

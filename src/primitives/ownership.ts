@@ -22,7 +22,6 @@ const frames = new AsyncLocalStorage<Frame>()
 export class Scope {
   readonly context: Context
   readonly #holds: Hold[] = []
-  readonly #acquiring = new Set<string>()
   #owner: Owner
 
   constructor(context: Context) {
@@ -31,14 +30,13 @@ export class Scope {
   }
 
   /**
-   * The owner for taking one more lock; `done` when that is decided. Two at once for the same lock are siblings, not
-   * nested, so the second is an owner of its own.
+   * The owner for taking one more lock. Who asks while another task of the scope takes or holds the lock, and is not
+   * inside that hold, is a sibling: an owner of its own.
    */
-  ownerToAcquire(lockName: string): { owner: Owner; done: () => void } {
+  ownerFor(lockName: string): Owner {
     if (this.#owner.isSpent) this.#owner = this.context.owners.next()
-    if (this.#acquiring.has(lockName)) return { owner: this.context.owners.next(), done: () => {} }
-    this.#acquiring.add(lockName)
-    return { owner: this.#owner, done: () => this.#acquiring.delete(lockName) }
+    if (this.#owner.claim(lockName)) return this.#owner
+    return this.context.owners.next()
   }
 
   /** A hold that was taken by an explicit `lock()` in this scope, for `unlock()` to find. */
@@ -51,6 +49,14 @@ export class Scope {
   latest(lockName: string): Hold | undefined {
     return this.#holds.findLast((hold) => hold.lockName === lockName && hold.isLive)
   }
+}
+
+/**
+ * Run something that belongs to nobody's call chain: what listeners do must not re-enter the hold of a task that happens to
+ * have armed a timer or noticed a loss.
+ */
+export function runOutside<T>(fn: () => T): T {
+  return frames.exit(fn)
 }
 
 export function runWithHold<T>(hold: Hold, fn: () => T): T {

@@ -1,4 +1,4 @@
-import { LeaseLostError, type LossReason, NotHeldError, OutcomeUnknownError } from '../errors.js'
+import { impediment, LeaseLostError, type LossReason, NotHeldError, OutcomeUnknownError } from '../errors.js'
 import { type Owner, spellHolder } from '../holder.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
 import { backoffMs } from '../waiting/backoff.js'
@@ -39,6 +39,8 @@ export class Possession implements Watched {
   /** Leases asked for by re-entries that are under way: no renewal may set less meanwhile. */
   readonly #requested = new Set<{ readonly sentAt: number; readonly leaseTimeMs: number }>()
   leasedAt = 0
+  /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
+  mayHaveStrays = false
   /** When the last lease that was asked for ends at the latest, on the clock. */
   #leaseEndsAt = 0
   #busy: Promise<unknown> | undefined
@@ -265,10 +267,9 @@ export class Possession implements Watched {
   }
 
   async #free(hold: Hold): Promise<void> {
-    const { clock, random, scripts, commandTimeoutMs } = this.context
+    const { clock, random, scripts, settlements, commandTimeoutMs } = this.context
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
     this.#end(hold, 'released')
-    this.owner.isSpent = true
     const call = this.kind.release(this.lockName, this.holder)
     const giveUpAt = clock.now() + commandTimeoutMs
     const reconnects = scripts.reconnects
@@ -277,17 +278,19 @@ export class Possession implements Watched {
         const heard = toInteger(await scripts.run(call))
         const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
         if (heard === null && !mayHaveRunBefore) break
-        this.owner.isSpent = mayHaveRunBefore
+        if (mayHaveRunBefore) this.owner.isSpent = true
+        else if (this.mayHaveStrays) this.settle()
+        else this.owner.free(this.lockName)
         if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
         return
       } catch (error) {
         if (!isWorthRetrying(error)) throw error
         const delayMs = backoffMs(failures, 50, 1_000, random)
-        if (clock.now() + delayMs >= giveUpAt) {
+        if (clock.now() + delayMs >= giveUpAt || settlements.isClosing) {
           this.settle()
           throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
         }
-        await new Promise<void>((resolve) => void clock.after(delayMs, resolve))
+        await settlements.pause(delayMs)
       }
     }
     this.#lose(hold, 'gone')
@@ -295,6 +298,7 @@ export class Possession implements Watched {
   }
 
   #lose(hold: Hold, reason: LossReason): void {
+    this.owner.isSpent = true
     const error = this.#end(hold, reason)
     if (error) this.context.emit('lost', { hold, error })
   }
@@ -328,7 +332,8 @@ function reasonAt(times: Times): LossReason {
 }
 
 function publishRefused(lockName: string): Error {
-  return new Error(
+  return impediment(
+    'PUBLISH_REFUSED',
     `Redis released lock ${JSON.stringify(lockName)} but refused to wake its waiters, who now wait for the lease or a ` +
       'poll: allow PUBLISH and the channels &redisson_lock__channel:* in the ACL of this user',
   )

@@ -2,7 +2,7 @@ import type { Waiter } from './waiter.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
 /**
- * The callers of one client who wait on one channel, first come first served. Only the head talks to Redis, so a
+ * The callers of one client who wait for one lock, first come first served. Only the head talks to Redis, so a
  * thousand waiters cost what one costs. The line owns the subscription: it is taken when the head is first refused, kept
  * while anybody waits, and wakes the head.
  */
@@ -64,19 +64,26 @@ export class Line {
   }
 }
 
-/** The lines of one client, by channel. */
+/** The lines of one client. Not by channel: the locks `a` and `{a}` have the same one. */
 export class Lines {
   readonly #wakeups: Wakeups
-  readonly #lines = new Map<string, Line>()
+  readonly #lines = new Map<unknown, Line>()
   readonly #waiters = new Set<Waiter>()
 
   constructor(wakeups: Wakeups) {
     this.#wakeups = wakeups
   }
 
-  /** Join the end of the line for a channel. The answer leaves it again; `takenUntil` as in `Line.leave`. */
-  join(channel: string, waiter: Waiter): { line: Line; leave: (takenUntil: number | undefined) => void } {
-    const line = this.#lines.get(channel) ?? this.#open(channel)
+  /**
+   * Join the end of a line. The answer leaves it again; `takenUntil` as in `Line.leave`.
+   * @param channel  where what the line waits for is announced
+   */
+  join(
+    name: unknown,
+    channel: string,
+    waiter: Waiter,
+  ): { line: Line; leave: (takenUntil: number | undefined) => void } {
+    const line = this.#lines.get(name) ?? this.#open(name, channel)
     line.join(waiter)
     this.#waiters.add(waiter)
     return {
@@ -98,12 +105,12 @@ export class Lines {
     for (const waiter of [...this.#waiters]) waiter.dismiss(reason(waiter.lockName))
   }
 
-  #open(channel: string): Line {
+  #open(name: unknown, channel: string): Line {
     const line = new Line(
       (listener) => this.#wakeups.listen(channel, listener),
-      () => this.#lines.delete(channel),
+      () => this.#lines.delete(name),
     )
-    this.#lines.set(channel, line)
+    this.#lines.set(name, line)
     return line
   }
 }

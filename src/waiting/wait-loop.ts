@@ -20,6 +20,8 @@ export interface Wait<T> {
   readonly isWorthRetrying: (error: unknown) => boolean
   /** Undo a grant that arrives when the caller is gone. */
   readonly giveBack: (granted: T) => void
+  /** With whom of this client to stand in line: those who give the same. */
+  readonly line: unknown
   /** Where a release is announced. */
   readonly channel: string
   /** On the clock; Infinity: no limit. */
@@ -54,7 +56,7 @@ export const OUTAGE_PATIENCE_MS = 15_000
 export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTools): Promise<T | undefined> {
   wait.signal?.throwIfAborted()
   const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal)
-  const { line, leave } = lines.join(wait.channel, waiter)
+  const { line, leave } = lines.join(wait.line, wait.channel, waiter)
   let takenUntil: number | undefined
   try {
     while (!line.isHead(waiter)) {

@@ -45,10 +45,11 @@ export class Wakeups {
     }
   }
 
-  /** Every channel is heard again after a reconnect. */
-  resubscribed(): void {
-    for (const channel of this.#channels.values()) {
-      channel.isHeard = true
+  /** The channels are heard again after a reconnect, but for those that were refused. */
+  resubscribed(refused: ReadonlyMap<string, unknown>): void {
+    for (const [name, channel] of this.#channels) {
+      channel.isHeard = !refused.has(name)
+      if (!channel.isHeard) this.#onRefused(name, refused.get(name))
       wakeAll(channel)
     }
   }

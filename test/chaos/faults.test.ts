@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { LeaseLostError } from '../../src/index.js'
 import { spawnChild } from '../support/child.js'
+import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -228,6 +229,23 @@ for (const driver of drivers) {
       assert.equal(warnings.length, 1)
       proxy.pass()
       await waitUntil(async () => (await lab.server.admin.exists('a')) === 0, { timeoutMs: 5_000 })
+    })
+
+    it('an aborted attempt that was refused sends nothing more', async () => {
+      const [owner, client] = [await lab.connect(), await lab.connect()]
+      const hold = await owner.getLock('a').lock()
+      await client.getLock('b').withLock(() => {})
+      const count = await countCommands(lab.server, async () => {
+        for (let n = 0; n < 50; n++) {
+          const controller = new AbortController()
+          const trying = client.getLock('a').tryLock({ signal: controller.signal })
+          controller.abort()
+          await assert.rejects(trying)
+        }
+        await sleep(500)
+      })
+      assert.equal(count.scripts, 50)
+      await hold.unlock()
     })
 
     it('an abort during a silent attempt rejects at once, and a late grant is given back', async () => {

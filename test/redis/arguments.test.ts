@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Redis } from 'ioredis'
-import { createClient } from 'redis'
+import { Cluster, Redis } from 'ioredis'
+import { createClient, createCluster } from 'redis'
 import { connect } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
@@ -45,6 +45,12 @@ describe('an argument that cannot work', () => {
       }
       await assert.rejects(lock.lock({ leaseTime: 5 } as object), { code: 'LOCK_CONFIG', path: 'leaseTime' })
       await assert.rejects(lock.lock({ signal: {} as AbortSignal }), { code: 'LOCK_CONFIG', path: 'signal' })
+      for (const option of ['onAcquire', 'onRelease'] as const) {
+        const wrong = lock.withLock({ [option]: 'x' }, () => assert.fail('must not run'))
+        await assert.rejects(wrong, { code: 'LOCK_CONFIG', path: option })
+      }
+      await assert.rejects(lock.lock({ label: 7 as unknown as string }), { code: 'LOCK_CONFIG', path: 'label' })
+      await assert.rejects(lock.lock({ leaseTimeMs: 9 }), { code: 'LOCK_CONFIG', path: 'leaseTimeMs' })
       await assert.rejects(lock.withLock({} as () => void), { code: 'LOCK_CONFIG', path: 'fn' })
       await assert.rejects(client.close({ drainMs: -1 }), { code: 'LOCK_CONFIG', path: 'drainMs' })
     })
@@ -101,6 +107,13 @@ describe('an argument that cannot work', () => {
     await assert.rejects(connect('redis://:100%@127.0.0.1:6379'), { code: 'LOCK_CONFIG', path: 'url', message: /%25/ })
   })
 
+  it('is a URL with parameters, which the Redis client would take for options, or without a number as database', async () => {
+    for (const tail of ['?keyPrefix=app:', '/0?db=1', '#x', '/abc', '/1/2']) {
+      await assert.rejects(connect(lab.server.url + tail), { code: 'LOCK_CONFIG', path: 'url' })
+    }
+    await assert.rejects(connect('redis://a%2:0b@127.0.0.1:6379'), { code: 'LOCK_CONFIG', path: 'url' })
+  })
+
   it('is a server that accepts connections and says nothing: connect gives up after 10 s', async () => {
     lab.server.freeze()
     try {
@@ -116,11 +129,15 @@ describe('an argument that cannot work', () => {
     redis.disconnect()
   })
 
-  it('is a client that is not connected, or was closed', async () => {
+  it('is a client that is not connected, was closed, or is one of a cluster', async () => {
     await assert.rejects(connect({ client: createClient({ url: lab.server.url }) }), { code: 'LOCK_CONFIG' })
     const redis = new Redis(lab.server.url)
     redis.disconnect()
     await new Promise((resolve) => redis.once('end', resolve))
+    const cluster = new Cluster([{ host: '127.0.0.1', port: lab.server.port }], { lazyConnect: true })
+    await assert.rejects(connect({ client: cluster }), { code: 'LOCK_CONFIG', message: /Cluster/ })
+    const nodeRedisCluster = createCluster({ rootNodes: [{ url: lab.server.url }] })
+    await assert.rejects(connect({ client: nodeRedisCluster as unknown as object as never }), { code: 'LOCK_CONFIG' })
     await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG' })
   })
 })

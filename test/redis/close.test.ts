@@ -68,6 +68,40 @@ for (const driver of drivers) {
       assert.equal(await lab.server.admin.exists('a'), 0)
     })
 
+    it('refuses every call after it, and is not held up by callers who go on asking', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const foreign = await other.getLock('a').lock()
+      const lock = client.getLock('a')
+      const asking = Array.from({ length: 10 }, async () => {
+        while (true) await lock.isLocked()
+      })
+      const asked = Promise.allSettled(asking)
+      await sleep(20)
+      const closed = await settlesWithin(client.close(), 2_000)
+      assert.equal(closed.status, 'fulfilled')
+      for (const outcome of await asked) {
+        assert(outcome.status === 'rejected')
+        assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
+      }
+      for (const call of [() => lock.forceUnlock(), () => lock.getHolders(), () => lock.remainingLeaseMs()]) {
+        await assert.rejects(call, { code: 'LOCK_CLIENT_CLOSED' })
+      }
+      assert.equal(await foreign.isHeld(), true)
+      await foreign.unlock()
+    })
+
+    it('waits for a release that Redis could not do at once', async () => {
+      const client = await lab.connect()
+      const hold = await client.getLock('a').lock()
+      await lab.server.admin.replicaof('127.0.0.1', 1)
+      const unlocked = settlesWithin(hold.unlock(), 5_000)
+      await sleep(20)
+      await lab.server.admin.replicaof('NO', 'ONE')
+      await client.close()
+      await unlocked
+      assert.equal(await lab.server.admin.exists('a'), 0)
+    })
+
     it('gives back a grant that arrives while it closes', async () => {
       const client = await lab.connect()
       const taking = Array.from({ length: 20 }, (_, n) => settlesWithin(client.getLock(`lock:${n}`).tryLock(), 5_000))

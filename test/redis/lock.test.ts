@@ -308,6 +308,18 @@ for (const driver of drivers) {
       await adopted.unlock()
     })
 
+    it('is not condemned by a forceUnlock() that was sent before it was taken', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      await client.getLock('a').withLock(() => {})
+      await client.getLock('a').forceUnlock() // Redis knows the scripts from here on
+      for (let round = 0; round < 10; round++) {
+        await other.getLock('a').lock()
+        const [wasHeld, hold] = await Promise.all([client.getLock('a').forceUnlock(), client.getLock('a').tryLock()])
+        assert.deepEqual([wasHeld, hold?.signal.aborted], [true, false])
+        await hold?.unlock()
+      }
+    })
+
     it('recovers when Redis forgets the scripts at any time', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
       const lock = client.getLock('a')

@@ -246,6 +246,24 @@ describe('ownership', () => {
     })
   })
 
+  it('lets listeners re-enter nothing, whoever noticed the loss', async () => {
+    const client = await lab.connect()
+    const taken: (Hold | null)[] = []
+    const tryIt = (): void =>
+      void client
+        .getLock('a')
+        .tryLock()
+        .then((hold) => taken.push(hold))
+    client.on('lost', tryIt)
+    const other = await client.getLock('b').lock({ leaseTimeMs: 200 })
+    other.signal.addEventListener('abort', tryIt)
+    await client.getLock('a').withLock(async () => {
+      await (await client.getLock('c').lock({ leaseTimeMs: 100 })).unlock() // arms the timer inside this frame
+      await waitUntil(() => taken.length === 2)
+    })
+    assert.deepEqual(taken, [null, null])
+  })
+
   describe('a scope', () => {
     it('makes its call chain one owner, so that Java code ports line by line', async () => {
       const client = await lab.connect()
@@ -342,6 +360,67 @@ describe('ownership', () => {
         await sleep(300)
         assert.equal(await second.isHeld(), true)
         await lock.unlock()
+      })
+    })
+
+    it('keeps a task out while another one is inside withLock(), and leaves that hold alone', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const lock = client.getLock('a')
+      await client.runInScope(async () => {
+        const body = lock.withLock(async (hold) => {
+          await sleep(150)
+          hold.assertHeld()
+          assert.equal(await hold.isHeld(), true)
+        })
+        await waitUntil(() => lock.isLocked())
+        assert.equal(await lock.tryLock(), null)
+        assert.deepEqual(await lock.tryWithLock(() => assert.fail('must not run')), { ran: false })
+        assert.equal(await other.getLock('a').tryLock(), null)
+        await body
+      })
+    })
+
+    it('leaves a newer hold alone when an older one that was lost is unlocked', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const lock = client.getLock('a')
+      await client.runInScope(async () => {
+        const old = await lock.lock({ leaseTimeMs: 60 })
+        await sleep(80)
+        const fresh = await lock.lock()
+        await assert.rejects(old.unlock(), { code: 'LOCK_LEASE_LOST' })
+        await sleep(100)
+        assert.equal(await other.getLock('a').tryLock(), null)
+        assert.equal(await fresh.isHeld(), true)
+        await fresh.unlock()
+      })
+    })
+
+    it('leaves a hold alone after an aborted attempt and the release of another lock', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const foreign = await other.getLock('a').lock()
+      await client.runInScope(async () => {
+        const b = await client.getLock('b').lock()
+        const controller = new AbortController()
+        const aborted = client.getLock('a').tryLock({ signal: controller.signal })
+        controller.abort()
+        await assert.rejects(aborted)
+        await b.unlock()
+        await foreign.unlock()
+        const a = await client.getLock('a').lock()
+        await sleep(300)
+        assert.equal(await a.isHeld(), true)
+        await a.unlock()
+      })
+    })
+
+    it('does not take a handed over lock again after the release of another one', async () => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      await client.runInScope(async () => {
+        const b = await client.getLock('b').lock()
+        const holder = (await client.getLock('a').lock()).handOver()
+        await b.unlock()
+        assert.equal(await client.getLock('a').tryLock(), null)
+        await (await other.adopt('a', holder)).unlock()
       })
     })
 

@@ -85,6 +85,22 @@ for (const driver of drivers) {
       await next.unlock()
     })
 
+    it('a channel that is forbidden makes no other one deaf after a reconnect', async () => {
+      const owner = await lab.connect()
+      const client = await connectAs(['+@all', '~*', '&redisson_lock__channel:{ok}'])
+      const holds = [await owner.getLock('forbidden').lock(), await owner.getLock('ok').lock()]
+      const waiting = [client.getLock('forbidden').lock(), client.getLock('ok').lock()]
+      const heard = async (): Promise<boolean> => (await lab.server.admin.pubsub('CHANNELS')).length === 1
+      await waitUntil(heard)
+      await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      await waitUntil(async () => !(await heard())).catch(() => {})
+      await waitUntil(heard)
+      for (const hold of holds) await hold.unlock()
+      const releasedAt = performance.now()
+      for (const hold of await Promise.all(waiting)) await hold.unlock()
+      assert(performance.now() - releasedAt < 1_000)
+    })
+
     it('OOM passes through from an acquire; what is held is renewed and released all the same', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
       const hold = await client.getLock('a').lock()

@@ -57,7 +57,6 @@ describe('the watchdog', () => {
     await long.unlock()
     await sleep(400)
     hold.assertHeld()
-    assert((await lab.server.admin.pttl('a')) <= 300)
     await hold.unlock()
   })
 
@@ -163,6 +162,21 @@ describe('the watchdog', () => {
     assert.deepEqual(reports, ['hold first true', 'wait a second 150'])
     await hold.unlock()
     await (await waiting).unlock()
+  })
+
+  it('warns once when Redis refuses its renewals', async () => {
+    const { url, admin } = lab.server
+    await admin.acl('SETUSER', 'app', 'on', '>hunter2', '+@all', '~*', '&*')
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 600 }, url.replace('redis://', 'redis://app:hunter2@'))
+    const warnings: Error[] = []
+    client.on('warning', (warning) => warnings.push(warning))
+    const hold = await client.getLock('a').lock()
+    await admin.acl('SETUSER', 'app', '-pexpire')
+    await waitUntil(() => hold.signal.aborted)
+    assert.equal(warnings.length, 1)
+    assert.match(warnings[0]?.message ?? '', /refuses to renew/)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+    await admin.acl('DELUSER', 'app')
   })
 
   it('is not stopped by a listener that throws', async () => {

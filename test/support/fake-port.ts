@@ -23,8 +23,9 @@ const EFFECTS: readonly [Script, Effect][] = [
   [
     lockAcquire('', 0, '').script,
     (redis, [key = ''], [leaseTimeMs, holder = '']) => {
-      if (redis.isTaken(key) && !redis.isHeldBy(key, holder)) return redis.pttl(key)
-      redis.set(key, holder, 1, Number(leaseTimeMs))
+      if (redis.isHeldBy(key, holder)) redis.prolong(key, Number(leaseTimeMs))
+      else if (redis.isTaken(key)) return redis.pttl(key)
+      else redis.set(key, holder, 1, Number(leaseTimeMs))
       return null
     },
   ],
@@ -77,7 +78,7 @@ const EFFECTS: readonly [Script, Effect][] = [
     (redis, keys, args) =>
       keys.map((key, index) => {
         if (!redis.isHeldBy(key, args[2 * index] ?? '')) return 0
-        redis.expire(key, Number(args[2 * index + 1]))
+        redis.prolong(key, Number(args[2 * index + 1]))
         return 1
       }),
   ],
@@ -85,7 +86,7 @@ const EFFECTS: readonly [Script, Effect][] = [
     lockStepDown('', 0, '', 0).script,
     (redis, [key = ''], [leaseTimeMs, holder = '', count]) => {
       if (!redis.isHeldBy(key, holder)) return 0
-      redis.set(key, holder, Number(count), Number(leaseTimeMs))
+      redis.set(key, holder, Number(count), Math.max(redis.pttl(key), Number(leaseTimeMs)))
       return 1
     },
   ],
@@ -142,6 +143,11 @@ export class FakeRedis {
     if (hash) hash.expiresAt = this.#clock.now() + leaseTimeMs
   }
 
+  /** Like `expire`, but never sooner. */
+  prolong(key: string, leaseTimeMs: number): void {
+    if (this.pttl(key) < leaseTimeMs) this.expire(key, leaseTimeMs)
+  }
+
   delete(key: string): void {
     this.#hashes.delete(key)
   }
@@ -177,9 +183,9 @@ export interface Fault {
   /** How long it takes to Redis, and the reply back, ms. */
   readonly requestMs?: number
   readonly replyMs?: number
-  /** What never arrives. Then the promise stays open for ever, unless `failsWith`. */
+  /** What never arrives: the promise stays open for ever. */
   readonly lost?: 'request' | 'reply' | undefined
-  /** The error of the Redis client when something was lost. */
+  /** The Redis client gives up with this error after `replyMs`; unless it is lost, the request arrives all the same. */
   readonly failsWith?: string | undefined
   /** Redis answers this error, and does nothing. */
   readonly errorReply?: string | undefined
@@ -237,11 +243,12 @@ export class FakePort implements RedisPort {
     this.#events?.reconnected()
   }
 
-  /** The subscriber connection was lost and is there again. */
-  resubscribe(): void {
+  /** The subscriber connection was lost and is there again; Redis may refuse some of the channels. */
+  resubscribe(...refused: readonly string[]): void {
     this.isDeaf = false
     for (const channel of this.#listeners.keys()) this.#heard.add(channel)
-    this.#events?.resubscribed()
+    for (const channel of refused) this.#heard.delete(channel)
+    this.#events?.resubscribed(new Map(refused.map((channel) => [channel, new FakeReplyError('NOPERM')])))
   }
 
   send(command: readonly string[], key: string): Promise<unknown> {
@@ -287,20 +294,28 @@ export class FakePort implements RedisPort {
     run: () => unknown,
   ): Promise<unknown> {
     const fault = this.#faultOf(this.#record(name, keys, args))
+    const reply = this.#replyTo(fault, run)
+    if (fault.failsWith === undefined) return await reply
+    reply.catch(() => {})
+    await this.#travel(fault.replyMs)
+    throw new Error(fault.failsWith)
+  }
+
+  async #replyTo(fault: Fault, run: () => unknown): Promise<unknown> {
     await this.#travel(fault.requestMs)
-    if (fault.lost === 'request') return await never(fault)
-    let reply: unknown
-    if (fault.errorReply === undefined) {
+    if (fault.lost === 'request') return await new Promise(() => {})
+    if (fault.errorReply !== undefined) {
+      await this.#travel(fault.replyMs)
+      throw new FakeReplyError(fault.errorReply)
+    }
+    let reply = run()
+    if (fault.resentMs !== undefined) {
+      await this.#travel(fault.resentMs)
+      this.reconnect()
       reply = run()
-      if (fault.resentMs !== undefined) {
-        await this.#travel(fault.resentMs)
-        this.reconnect()
-        reply = run()
-      }
     }
     await this.#travel(fault.replyMs)
-    if (fault.lost === 'reply') return await never(fault)
-    if (fault.errorReply !== undefined) throw new FakeReplyError(fault.errorReply)
+    if (fault.lost === 'reply') return await new Promise(() => {})
     return reply
   }
 
@@ -330,9 +345,4 @@ export class FakePort implements RedisPort {
   async #travel(ms: number | undefined): Promise<void> {
     if (ms !== undefined) await new Promise<void>((resolve) => void this.#clock.after(ms, resolve))
   }
-}
-
-async function never({ failsWith }: Fault): Promise<never> {
-  if (failsWith !== undefined) throw new Error(failsWith)
-  return await new Promise(() => {})
 }

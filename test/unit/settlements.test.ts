@@ -49,21 +49,21 @@ describe('a release that Redis did not answer', () => {
     settlements.start(RELEASE, untilAt)
     await clock.advance(20_000)
     const pauses = port.sent.slice(1).map(({ at }, index) => at - (port.sent[index]?.at ?? 0))
-    assert(pauses.length > 8 && pauses.length < 20, `${pauses.length} times in 20 s`)
+    assert(pauses.length > 5 && pauses.length < 20, `${pauses.length} times in 20 s`)
     for (const [index, pause] of pauses.entries()) {
-      assert(pause >= (pauses[index - 1] ?? 50) && pause <= 2_000, `pauses of ${pauses.join(', ')} ms`)
+      assert(pause >= (pauses[index - 1] ?? 50) && pause <= 15_000, `pauses of ${pauses.join(', ')} ms`)
     }
     outage = false
-    await clock.advance(2_000)
+    await clock.advance(15_000)
     assert.equal(settlements.size, 0)
     assert.deepEqual(port.redis.keys, [])
   })
 
   it('is repeated when it found nothing: what it is to release may still be on its way', async () => {
-    settlements.start(RELEASE, clock.now() + 10_000)
+    settlements.start(RELEASE, clock.now() + 30_000)
     await clock.advance(5_000)
     take(30_000)
-    await clock.advance(2_000)
+    await clock.advance(10_000)
     assert.equal(settlements.size, 0)
     assert.deepEqual(port.redis.keys, [])
   })

@@ -38,7 +38,7 @@ beforeEach(() => {
   signals = []
   fraction = 0.5
   const wakeups = new Wakeups(port, (channel) => refused.push(channel))
-  port.listen({ reconnected: () => {}, resubscribed: () => wakeups.resubscribed() })
+  port.listen({ reconnected: () => {}, resubscribed: (channels) => wakeups.resubscribed(channels) })
   const random: Random = { uuid: () => 'id', fraction: () => fraction }
   tools = { clock, random, lines: new Lines(wakeups) }
   takenUntil = 0
@@ -61,6 +61,7 @@ function waitOf(who: string, options: { waitTimeMs?: number; signal?: AbortSigna
   if (signal) signals.push(signal)
   return {
     lockName: 'a',
+    line: 'a',
     channel: CHANNEL,
     deadlineAt: clock.now() + waitTimeMs,
     signal,
@@ -207,6 +208,18 @@ describe('a wait', () => {
     port.resubscribe()
     await turn()
     assert.equal(waiting.value, 'me')
+  })
+
+  it('polls after a re-subscription that was refused', async () => {
+    takenUntil = Number.POSITIVE_INFINITY
+    const waiting = start('me')
+    await turn()
+    port.resubscribe(CHANNEL)
+    assert.deepEqual(refused, [CHANNEL])
+    const before = attempts.length
+    await clock.advance(10_000)
+    assert(attempts.length - before >= 40)
+    await end(waiting)
   })
 
   it('sleeps until the lease of the holder has ended', async () => {

@@ -1,13 +1,20 @@
 --[[ lock/acquire: take the lock for an owner that does not hold it, or say how long the present lease has left.
-     Runs twice without harm: the count is written, not incremented.
+     Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
      KEYS[1] lock         hash: holder -> hold count
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
      Reply   nil          acquired
              integer      lease left to the present holder, ms (-1: no expiry)
      Source  RedissonLock.tryLockInnerAsync: same key, field and reply ]]
-if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-  return redis.call('pttl', KEYS[1])
+if redis.call('exists', KEYS[1]) == 1 then
+  local left = redis.call('pttl', KEYS[1])
+  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+    return left
+  end
+  if left < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+  end
+  return nil
 end
 redis.call('hset', KEYS[1], ARGV[2], 1)
 local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])

@@ -1,4 +1,4 @@
---[[ lock/renew: renew many locks, each only if its owner still holds it.
+--[[ lock/renew: renew many locks, each only if its owner still holds it. Never shortens a lease.
      KEYS[n] lock         hash: holder -> hold count
      ARGV[2n-1] holder       "<client id>:<owner id>"
      ARGV[2n]   leaseTimeMs  ms, > 0
@@ -9,7 +9,10 @@ for n, lock in ipairs(KEYS) do
   -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
   local mine = redis.pcall('hexists', lock, ARGV[2 * n - 1])
   if mine == 1 then
-    renewed[n] = redis.call('pexpire', lock, ARGV[2 * n])
+    if redis.call('pttl', lock) < tonumber(ARGV[2 * n]) then
+      redis.call('pexpire', lock, ARGV[2 * n])
+    end
+    renewed[n] = 1
   elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
     renewed[n] = 0
   else

@@ -1,0 +1,196 @@
+/** What the types promise. Compiled with the tests, and never run. */
+import type { Redis } from 'ioredis'
+import type { createClient } from 'redis'
+import { ioredis } from '../../src/adapters/ioredis.js'
+import { nodeRedis } from '../../src/adapters/node-redis.js'
+import {
+  type Client,
+  type ClientEvents,
+  connect,
+  type Guarded,
+  type Hold,
+  type Holder,
+  LeaseLostError,
+  type Lock,
+  LockError,
+  type LockErrorCode,
+  type LossReason,
+  OutcomeUnknownError,
+  type RedisPort,
+} from '../../src/index.js'
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
+
+/** Compiles only if both types are the same. */
+function expectSame<A, B>(_same: Same<A, B>): void {}
+
+declare const client: Client
+declare const lock: Lock
+declare const hold: Hold
+
+export async function connecting(redis: Redis, nodeRedisClient: ReturnType<typeof createClient>, port: RedisPort) {
+  expectSame<Awaited<ReturnType<typeof connect>>, Client>(true)
+  await connect('redis://127.0.0.1:6379')
+  await connect({ url: 'rediss://127.0.0.1', lockWatchdogTimeoutMs: 30_000, commandTimeoutMs: 3_000 })
+  await connect({ client: redis, maxHoldMs: 60_000, warnAfterMs: undefined })
+  await connect({ client: nodeRedisClient })
+  await connect({ client: port })
+  expectSame<ReturnType<typeof ioredis>, RedisPort>(true)
+  await connect({ client: ioredis(redis) })
+  await connect({ client: nodeRedis(nodeRedisClient) })
+
+  // @ts-expect-error: a target is required
+  await connect()
+  // @ts-expect-error: a misspelt option
+  await connect({ url: 'redis://127.0.0.1', lockWatchdogTimeout: 30_000 })
+  // @ts-expect-error: a duration is a number of ms
+  await connect({ url: 'redis://127.0.0.1', commandTimeoutMs: '3s' })
+  // @ts-expect-error: some other object
+  await connect({ client: new Map() })
+  // @ts-expect-error: the adapter of another library
+  ioredis(nodeRedisClient)
+  // @ts-expect-error: the adapter of another library
+  nodeRedis(redis)
+}
+
+export async function locking() {
+  expectSame<ReturnType<Client['getLock']>, Lock>(true)
+  expectSame<ReturnType<Lock['lock']>, Promise<Hold>>(true)
+  expectSame<ReturnType<Lock['tryLock']>, Promise<Hold | null>>(true)
+  await lock.lock({ leaseTimeMs: 1, waitTimeMs: 0, maxHoldMs: 1, warnAfterMs: 1, label: 'a', within: hold })
+  await lock.tryLock({ signal: AbortSignal.timeout(1_000), leaseTimeMs: undefined })
+
+  const maybe = await lock.tryLock()
+  // @ts-expect-error: it may be null
+  await maybe.unlock()
+  await maybe?.unlock()
+
+  // @ts-expect-error: Redisson's way to say it
+  await lock.tryLock(100, 10_000)
+  // @ts-expect-error: a misspelt option
+  await lock.lock({ leaseTime: 10_000 })
+  // @ts-expect-error: a duration is a number of ms
+  await lock.lock({ leaseTimeMs: 10n })
+  // @ts-expect-error: not a signal
+  await lock.lock({ signal: new AbortController() })
+  // @ts-expect-error: a holder is no hold
+  await lock.lock({ within: hold.holder })
+  // @ts-expect-error: only withLock releases by itself, so only it can tell
+  await lock.lock({ onRelease: () => {} })
+  // @ts-expect-error: a lock has a name
+  client.getLock()
+  // @ts-expect-error: a name is text
+  client.getLock(1001)
+}
+
+export async function guarding() {
+  const body = (guard: Hold) => guard.count
+  expectSame<Guarded<number>, (hold: Hold) => number | PromiseLike<number>>(true)
+  const number = lock.withLock(body)
+  const text = lock.withLock({ waitTimeMs: 1_000 }, async () => 'done')
+  const nothing = lock.withLock(() => {})
+  const either = lock.withLock(async (guard) => (guard.count > 1 ? guard.holder : undefined))
+  expectSame<typeof number, Promise<number>>(true)
+  expectSame<typeof text, Promise<string>>(true)
+  expectSame<typeof nothing, Promise<void>>(true)
+  expectSame<typeof either, Promise<string | undefined>>(true)
+  await lock.withLock({ onAcquire: (guard) => guard.assertHeld(), onRelease: async () => {} }, body)
+
+  const outcome = await lock.tryWithLock({ leaseTimeMs: 1_000 }, async () => 42)
+  expectSame<typeof outcome, { ran: true; value: number } | { ran: false }>(true)
+  // @ts-expect-error: there is a value only if it ran
+  outcome.value
+  if (outcome.ran) expectSame<typeof outcome.value, number>(true)
+  else expectSame<typeof outcome, { ran: false }>(true)
+
+  // @ts-expect-error: without a body
+  await lock.withLock({ waitTimeMs: 1_000 })
+  // @ts-expect-error: the options come first
+  await lock.withLock(body, { waitTimeMs: 1_000 })
+  // @ts-expect-error: a misspelt option
+  await lock.tryWithLock({ waitTime: 1_000 }, body)
+}
+
+export async function holding() {
+  await using released = await lock.lock()
+  await using maybe = await lock.tryLock()
+  await using opened = await connect('redis://127.0.0.1:6379')
+  released.assertHeld()
+  maybe?.assertHeld()
+  opened.getLock('a')
+
+  // @ts-expect-error: a release takes time, so it has to be awaited
+  using _hold = hold
+
+  expectSame<typeof hold.lockName, string>(true)
+  expectSame<typeof hold.holder, string>(true)
+  expectSame<typeof hold.ownerId, number>(true)
+  expectSame<typeof hold.count, number>(true)
+  expectSame<typeof hold.acquiredAt, number>(true)
+  expectSame<typeof hold.label, string | undefined>(true)
+  expectSame<typeof hold.signal, AbortSignal>(true)
+  expectSame<ReturnType<Hold['remainingMs']>, number>(true)
+  expectSame<ReturnType<Hold['assertHeld']>, void>(true)
+  expectSame<ReturnType<Hold['isHeld']>, Promise<boolean>>(true)
+  expectSame<ReturnType<Hold['unlock']>, Promise<void>>(true)
+  expectSame<ReturnType<Hold['handOver']>, string>(true)
+  // @ts-expect-error: what a hold says is not for writing
+  hold.lockName = 'b'
+  await fetch('https://shop.example', { signal: hold.signal })
+}
+
+export async function asking() {
+  expectSame<ReturnType<Lock['isLocked']>, Promise<boolean>>(true)
+  expectSame<ReturnType<Lock['forceUnlock']>, Promise<boolean>>(true)
+  expectSame<ReturnType<Lock['getHolders']>, Promise<readonly Holder[]>>(true)
+  expectSame<ReturnType<Lock['remainingLeaseMs']>, Promise<number>>(true)
+  expectSame<ReturnType<Lock['getHoldCount']>, Promise<number>>(true)
+  expectSame<ReturnType<Lock['isHeldByCurrentOwner']>, Promise<boolean>>(true)
+  expectSame<ReturnType<Lock['unlock']>, Promise<void>>(true)
+  expectSame<ReturnType<Client['adopt']>, Promise<Hold>>(true)
+  await client.adopt('a', hold.handOver(), { leaseTimeMs: 1_000 })
+  // @ts-expect-error: an adoption does not wait
+  await client.adopt('a', hold.holder, { waitTimeMs: 1_000 })
+
+  const inScope = client.runInScope(async () => 'done')
+  expectSame<typeof inScope, Promise<string>>(true)
+  expectSame<ReturnType<Client['closeOnSignals']>, () => void>(true)
+  await client.close({ drainMs: 1_000 })
+  // @ts-expect-error: a misspelt option
+  await client.close({ drain: 1_000 })
+}
+
+export function listening() {
+  client.on('lost', ({ hold, error }) => {
+    expectSame<typeof hold, Hold>(true)
+    expectSame<typeof error, LeaseLostError>(true)
+    expectSame<typeof error.reason, LossReason>(true)
+  })
+  client.on('longWait', (wait) => {
+    expectSame<typeof wait.lockName, string>(true)
+    expectSame<typeof wait.label, string | undefined>(true)
+    expectSame<typeof wait.waitedMs, number>(true)
+  })
+  client.once('longHold', ({ hold, heldMs }) => {
+    expectSame<typeof hold, Hold>(true)
+    expectSame<typeof heldMs, number>(true)
+  })
+  client.on('warning', (warning) => expectSame<typeof warning, Error>(true))
+  expectSame<keyof ClientEvents, 'lost' | 'longWait' | 'longHold' | 'warning'>(true)
+  // @ts-expect-error: what a loss tells is not for writing
+  client.on('lost', (loss) => (loss.hold = hold))
+  // @ts-expect-error: the payload of another event
+  client.on('longWait', ({ hold }) => hold)
+}
+
+export function failing(error: unknown) {
+  if (!(error instanceof LockError)) return
+  expectSame<typeof error.code, LockErrorCode>(true)
+  expectSame<typeof error.lockName, string | undefined>(true)
+  if (error instanceof OutcomeUnknownError) expectSame<typeof error.code, 'LOCK_OUTCOME_UNKNOWN'>(true)
+  if (error instanceof LeaseLostError) expectSame<typeof error.code, 'LOCK_LEASE_LOST'>(true)
+  // @ts-expect-error: a code that no error has
+  if (error.code === 'LOCK_BROKEN') return
+  // @ts-expect-error: it is abstract
+  new LockError('a')
+}
