@@ -17,9 +17,7 @@ export interface Inspection {
 }
 
 export async function inspect(context: Context, lockName: string): Promise<Inspection> {
-  const reply = await ask(context, lockName, 'inspect', lockInspect(lockName))
-  if (!Array.isArray(reply)) throw new OutcomeUnknownError(lockName, 'inspect', new Error('no reply of the script'))
-  const [pttl, ...fields] = reply.map(String)
+  const [pttl, ...fields] = await ask(context, lockName, 'inspect', lockInspect(lockName), toWords)
   const holders: Holder[] = []
   for (let index = 0; index + 1 < fields.length; index += 2) {
     holders.push({ holder: fields[index] as string, holdCount: Number(fields[index + 1]) })
@@ -29,11 +27,22 @@ export async function inspect(context: Context, lockName: string): Promise<Inspe
 }
 
 /** Run a script once for a caller; no answer becomes the error that users know. */
-export async function ask(context: Context, lockName: string, operation: string, call: ScriptCall): Promise<unknown> {
+export async function ask<T>(
+  context: Context,
+  lockName: string,
+  operation: string,
+  call: ScriptCall,
+  decode: (reply: unknown) => T,
+): Promise<T> {
   context.assertUsable(lockName)
   try {
-    return await context.scripts.run(call)
+    return decode(await context.scripts.run(call))
   } catch (error) {
     throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, operation, error) : error
   }
+}
+
+function toWords(reply: unknown): string[] {
+  if (Array.isArray(reply)) return reply.map(String)
+  throw new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
 }

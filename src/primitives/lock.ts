@@ -174,9 +174,9 @@ export class Lock {
     const call = lockForceRelease(this.name, this.#kind.channel(this.name), UNLOCK_MESSAGE)
     // Those of now: what is granted while this is on its way may have come after it.
     const condemned = [...this.#context.possessions].filter(({ lockName }) => lockName === this.name)
-    const reply = await ask(this.#context, this.name, 'forceUnlock', call)
+    const wasHeld = await ask(this.#context, this.name, 'forceUnlock', call, toInteger)
     for (const possession of condemned) possession.loseAll('forced')
-    return toInteger(reply) === 1
+    return wasHeld === 1
   }
 
   /**
@@ -244,7 +244,7 @@ export class Lock {
     possession.requesting(leaseTimeMs, sentAt)
     const call = lockAdopt(this.name, leaseTimeMs, checkHolder(from), possession.holder)
     try {
-      if (toInteger(await ask(context, this.name, 'adopt', call)) === 1) return possession.begin(terms, sentAt)
+      if ((await ask(context, this.name, 'adopt', call, toInteger)) === 1) return possession.begin(terms, sentAt)
     } catch (error) {
       possession.settle() // it may have been taken over, and nobody else knows the new holder
       throw error

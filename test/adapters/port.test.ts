@@ -5,6 +5,7 @@ import { createClient } from 'redis'
 import { ioredis } from '../../src/adapters/ioredis.js'
 import { nodeRedis } from '../../src/adapters/node-redis.js'
 import type { RedisPort } from '../../src/adapters/port.js'
+import { connect } from '../../src/index.js'
 import { expectNothingLeft, type ProcessWatch, watchProcess } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
@@ -50,6 +51,28 @@ const adapters: readonly Adapter[] = [
     },
   },
 ]
+
+describe('connect()', () => {
+  it('refuses a client that does not answer what Redis said', async () => {
+    const server = await startRedis()
+    const redis = new Redis(server.url)
+    const client = await connect({ client: redis, commandTimeoutMs: 200 })
+    try {
+      const legacy = { isOpen: true, options: { legacyMode: true }, sendCommand: () => {}, subscribe: () => {} }
+      await assert.rejects(connect({ client: legacy as never }), { code: 'LOCK_CONFIG', message: /legacyMode/ })
+      // In a transaction each command is answered with QUEUED.
+      await redis.call('MULTI')
+      await assert.rejects(client.getLock('a').tryLock(), { code: 'LOCK_OUTCOME_UNKNOWN', message: /QUEUED/ })
+      await assert.rejects(client.getLock('a').forceUnlock(), { code: 'LOCK_OUTCOME_UNKNOWN' })
+      await assert.rejects(client.getLock('a').getHolders(), { code: 'LOCK_OUTCOME_UNKNOWN' })
+      await redis.call('DISCARD')
+    } finally {
+      await client.close()
+      redis.disconnect()
+      await server.stop()
+    }
+  })
+})
 
 for (const adapter of adapters) {
   describe(`the port of ${adapter.name}`, () => {
