@@ -158,7 +158,7 @@ export class Watchdog {
       } catch (error) {
         if (!isWorthRetrying(error)) this.#onRefused(error)
         // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
-        const delayMs = backoffMs(failures, 50, this.#periodMs / 2, this.#random)
+        const delayMs = backoffMs(failures, 50, Math.min(1_000, this.#periodMs / 2), this.#random)
         if (this.#clock.now() + delayMs >= giveUpAt) return
         await new Promise<void>((resolve) => void this.#clock.after(delayMs, resolve, false))
       }

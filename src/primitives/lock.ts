@@ -345,7 +345,11 @@ export class Lock {
     } catch (error) {
       // The body's error wins: a loss was told by the signal, and a release that failed goes on in the background.
       await hold.unlock().catch(() => {})
-      await options.onRelease?.(hold)
+      try {
+        await options.onRelease?.(hold)
+      } catch (failure) {
+        this.#context.emit('warning', failure instanceof Error ? failure : new Error(String(failure)))
+      }
       throw error
     }
     try {

@@ -36,8 +36,6 @@ export class Possession implements Watched {
   readonly kind: LockKind
   readonly context: Context
   readonly #holds = new Map<Hold, Times>()
-  /** Leases asked for by re-entries that are under way: no renewal may set less meanwhile. */
-  readonly #requested = new Set<{ readonly sentAt: number; readonly leaseTimeMs: number }>()
   leasedAt = 0
   /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
   mayHaveStrays = false
@@ -99,15 +97,9 @@ export class Possession implements Watched {
       if (!this.isLive) throw this.notHeld('the hold it was to re-enter has ended')
       const sentAt = this.context.clock.now()
       const leaseTimeMs = this.#leaseOf(terms)
-      const request = { sentAt, leaseTimeMs }
       this.requesting(leaseTimeMs, sentAt)
-      this.#requested.add(request)
-      try {
-        const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
-        if (toInteger(await this.context.scripts.run(call)) !== 1) this.gone()
-      } finally {
-        this.#requested.delete(request)
-      }
+      const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
+      if (toInteger(await this.context.scripts.run(call)) !== 1) this.gone()
       this.leasedAt = sentAt
       // The hold that was re-entered may have been lost on the way.
       if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone')
@@ -193,7 +185,6 @@ export class Possession implements Watched {
         terms.leaseTimeMs === undefined ? now + this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs,
       )
     }
-    for (const { sentAt, leaseTimeMs } of this.#requested) endsAt = Math.max(endsAt, sentAt + leaseTimeMs)
     return Math.ceil(endsAt - now)
   }
 

@@ -238,6 +238,18 @@ for (const driver of drivers) {
         failure,
         'also when the lock was lost meanwhile',
       )
+      const warned = new Promise<Error>((resolve) => client.once('warning', resolve))
+      const onRelease = (): never => {
+        throw new Error('onRelease failed, too')
+      }
+      await assert.rejects(
+        lock.withLock({ onRelease }, () => {
+          throw failure
+        }),
+        failure,
+        'also when onRelease fails',
+      )
+      assert.equal((await warned).message, 'onRelease failed, too')
     })
 
     it('tells the caller of withLock when the lock was lost while the body ran', async () => {
