@@ -269,8 +269,8 @@ export class Possession implements Watched {
         const heard = toInteger(await scripts.run(call))
         const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
         if (heard === null && !mayHaveRunBefore) break
-        if (mayHaveRunBefore) this.owner.isSpent = true
-        else if (this.mayHaveStrays) this.settle()
+        if (this.mayHaveStrays) this.settle()
+        else if (mayHaveRunBefore) this.owner.isSpent = true
         else this.owner.free(this.lockName)
         if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
         return
