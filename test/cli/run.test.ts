@@ -289,9 +289,12 @@ describe('holdfast run', () => {
       assert.equal(await exitCode(child), 143)
     })
 
-    const hasScript = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux') ?? false
-
-    it('of the terminal arrives once', { skip: !hasScript && 'needs script of util-linux' }, async () => {
+    it('of the terminal arrives once', async () => {
+      const script = spawnSync('script', ['--version'], { encoding: 'utf8' })
+      assert(
+        script.stdout?.includes('util-linux'),
+        'this test needs the program script of util-linux (Debian: bsdutils)',
+      )
       const words = [process.execPath, fileURLToPath(MAIN), 'run', 'a', '--', ...listener('SIGQUIT')]
       const line = words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
       const terminal = spawn('script', ['-qec', line, '/dev/null'], { env: { ...process.env, REDIS_URL: server.url } })
