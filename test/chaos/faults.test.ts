@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { LeaseLostError } from '../../src/index.js'
+import { Redis } from 'ioredis'
+import { connect, type LeaseLostError } from '../../src/index.js'
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
+import { startProxy } from '../support/tcp-proxy.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** A script call that names the lock, whatever the client does beside it. */
@@ -341,6 +343,36 @@ for (const driver of drivers) {
     })
   })
 }
+
+describe('an ioredis client that leaves what it had sent unanswered for ever', () => {
+  const lab = setUpLab()
+
+  it('leaves no call of ours unanswered, and nothing taken', async () => {
+    const proxy = await startProxy(lab.server.port)
+    lab.onEnd(() => proxy.stop())
+    const redis = new Redis(proxy.url, { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: null })
+    redis.on('error', () => {})
+    const client = await connect({ client: redis, commandTimeoutMs: 500 })
+    lab.onEnd(async () => {
+      await client.close()
+      redis.disconnect()
+    })
+    await client.getLock('a').withLock(() => {})
+
+    proxy.dropNextReply(acquire)
+    const tried = await settlesWithin(client.getLock('a').tryLock(), 1_500)
+    assert(tried.status === 'rejected')
+    assert.equal(tried.reason.code, 'LOCK_OUTCOME_UNKNOWN')
+    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+
+    proxy.dropNextReply(acquire)
+    const hold = await client.getLock('a').lock({ waitTimeMs: 5_000 })
+    assert.deepEqual(Object.values(await lab.server.admin.hgetall('a')), ['1'])
+    proxy.dropNextReply(release)
+    await settlesWithin(hold.unlock(), 1_500)
+    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+  })
+})
 
 describe('a holder process', () => {
   const lab = setUpLab()
