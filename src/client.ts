@@ -72,7 +72,7 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly #context: Context
   readonly #wakeups: Wakeups
   readonly #warned = new Set<string>()
-  readonly #onReleased = new Set<() => void>()
+  #onReleased: (() => void) | undefined
   #closing: Promise<void> | undefined
   #cutDrain: (() => void) | undefined
   #isDrained = false
@@ -96,9 +96,7 @@ export class Client extends EventEmitter<ClientEvents> {
       lines: new Lines(this.#wakeups),
       watchdog: new Watchdog(clock, random, scripts, checked.watchdogTimeoutMs, (error) => this.#renewalRefused(error)),
       settlements: new Settlements(clock, random, scripts),
-      possessions: new Possessions(() => {
-        for (const released of this.#onReleased) released()
-      }),
+      possessions: new Possessions(() => this.#onReleased?.()),
       ...checked,
       assertOpen: (lockName) => {
         if (this.#closing !== undefined) throw new ClientClosedError(lockName)
@@ -216,16 +214,15 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   async #drained(): Promise<void> {
-    // Wait for a turn of `close`, which sets the time.
+    const { possessions } = this.#context
     await new Promise<void>((resolve) => {
-      this.#cutDrain = resolve
-      const check = (): void => {
-        if (this.#context.possessions.size === 0) resolve()
+      this.#cutDrain = resolve // `close` sets the time
+      this.#onReleased = () => {
+        if (possessions.size === 0) resolve()
       }
-      this.#onReleased.add(check)
-      check()
+      this.#onReleased()
     })
-    this.#onReleased.clear()
+    this.#onReleased = undefined
     this.#cutDrain = undefined
   }
 

@@ -11,8 +11,8 @@ const LAST_TRY_MS = 1_000
 
 /**
  * Settles in the background what Redis did not answer: a release is repeated until it is confirmed, or until the lease it
- * would end is over anyway, for a minute at most. A release that finds nothing is repeated too: a command that timed out here may still be
- * applied later (a server that was frozen works off what its sockets hold).
+ * would end is over anyway, for a minute at most. A release that finds nothing is repeated too: a command that timed out
+ * here may still be applied later (a server that was frozen works off what its sockets hold).
  */
 export class Settlements {
   readonly #clock: Clock

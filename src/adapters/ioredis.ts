@@ -1,5 +1,5 @@
 import { ConfigError } from '../errors.js'
-import type { PortEvents, RedisPort } from './port.js'
+import { type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
 /** What Holdfast uses of an ioredis client (5.4 or later). Declared by hand, so that no type needs ioredis installed. */
 export interface IoredisLike {
@@ -39,6 +39,12 @@ export function ownedIoredis(client: IoredisLike): RedisPort {
 }
 
 /**
+ * How long ioredis waits for a connection that we end, ms. It waits for one that is down already, too, and keeps the process
+ * for as long; its default is 2 s.
+ */
+export const DISCONNECT_TIMEOUT_MS = 500
+
+/**
  * For the duplicate that listens: it must come back by itself whatever the user's own client does about reconnects, and
  * be left alone while nothing is said on its channels.
  */
@@ -48,6 +54,7 @@ const SUBSCRIBER_OPTIONS = {
   autoResubscribe: false, // we do it, to know when it is done
   maxRetriesPerRequest: null,
   retryStrategy: (attempt: number) => Math.min(attempt * 50, 1_000),
+  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
   commandTimeout: undefined,
   socketTimeout: undefined,
 }
@@ -120,18 +127,10 @@ class IoredisPort implements RedisPort {
       const isReconnect = !isFirst
       isFirst = false
       if (!isReconnect || channels.length === 0) return
-      void this.#resubscribe(subscriber, channels)
+      void subscribeEach(channels, (channel) => subscriber.subscribe(channel), this.isErrorReply).then((refused) =>
+        this.#events?.resubscribed(refused),
+      )
     })
     return subscriber
-  }
-
-  /** One by one: Redis refuses a SUBSCRIBE as a whole, and one forbidden channel must not make the others deaf. */
-  async #resubscribe(subscriber: IoredisLike, channels: readonly string[]): Promise<void> {
-    const refused = new Map<string, unknown>()
-    const refuse = (channel: string) => (error: unknown) => {
-      if (this.isErrorReply(error)) refused.set(channel, error)
-    }
-    await Promise.all(channels.map((channel) => subscriber.subscribe(channel).catch(refuse(channel))))
-    this.#events?.resubscribed(refused)
   }
 }

@@ -1,5 +1,5 @@
 import { ConfigError } from '../errors.js'
-import type { PortEvents, RedisPort } from './port.js'
+import { type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
 /** What Holdfast uses of a node-redis client (4.7 or later). Declared by hand, so that no type needs it installed. */
 export interface NodeRedisLike {
@@ -102,7 +102,8 @@ class NodeRedisPort implements RedisPort {
   async unsubscribe(channel: string): Promise<void> {
     this.#channels.delete(channel)
     const left = this.#opened?.unsubscribe(channel).catch(() => {})
-    this.#leaving.set(channel, left ?? Promise.resolve())
+    if (!left) return
+    this.#leaving.set(channel, left)
     await left
     if (this.#leaving.get(channel) === left) this.#leaving.delete(channel)
   }
@@ -158,16 +159,11 @@ class NodeRedisPort implements RedisPort {
 
   /** node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection. */
   async #resubscribe(subscriber: NodeRedisLike): Promise<void> {
-    const refused = new Map<string, unknown>()
-    const refuse = (channel: string) => (error: unknown) => {
-      if (this.isErrorReply(error)) refused.set(channel, error)
+    const subscribe = async (channel: string): Promise<void> => {
+      const onMessage = this.#channels.get(channel)
+      if (onMessage) await subscriber.subscribe(channel, onMessage)
     }
-    await Promise.all(
-      [...this.#channels].map(([channel, onMessage]) =>
-        subscriber.subscribe(channel, onMessage).catch(refuse(channel)),
-      ),
-    )
-    this.#events?.resubscribed(refused)
+    this.#events?.resubscribed(await subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply))
   }
 }
 

@@ -36,3 +36,23 @@ export interface PortEvents {
    */
   resubscribed(refused: ReadonlyMap<string, unknown>): void
 }
+
+/**
+ * Subscribe to channels again after a reconnect, one by one: Redis refuses a SUBSCRIBE as a whole, and one forbidden channel
+ * must not make the others deaf.
+ * @returns the channels that Redis refused, with what it answered
+ */
+export async function subscribeEach(
+  channels: Iterable<string>,
+  subscribe: (channel: string) => Promise<unknown>,
+  isErrorReply: (error: unknown) => boolean,
+): Promise<Map<string, unknown>> {
+  const refused = new Map<string, unknown>()
+  const attempts = [...channels].map((channel) =>
+    subscribe(channel).catch((error: unknown) => {
+      if (isErrorReply(error)) refused.set(channel, error)
+    }),
+  )
+  await Promise.all(attempts)
+  return refused
+}

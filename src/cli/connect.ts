@@ -2,7 +2,7 @@ import type { Client } from '../client.js'
 import { connect } from '../config/open.js'
 import { ConfigError } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
-import { messageOf } from './say.js'
+import { reasonOf } from './say.js'
 
 /**
  * Connects to the Redis at `url`, and never tells the password in it.
@@ -18,9 +18,7 @@ export async function connectTo(url: string, signal: AbortSignal): Promise<Clien
     if (error instanceof ConfigError) throw new UsageError(`Redis ${error.message}`)
     const { hostname, port } = new URL(url)
     const verb = error instanceof Error && error.name === 'ReplyError' ? 'refused by' : 'cannot reach'
-    // A server that does not know HELLO or AUTH repeats their arguments.
-    const reason = messageOf(error).replace(/,? with args beginning with.*/s, '')
-    throw new Failure(EXIT.unavailable, `${verb} Redis at ${hostname}:${port || '6379'}: ${reason}`)
+    throw new Failure(EXIT.unavailable, `${verb} Redis at ${hostname}:${port || '6379'}: ${reasonOf(error)}`)
   }
 }
 

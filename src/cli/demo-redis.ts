@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis'
 import { EXIT, Failure } from './exit-codes.js'
 import { PrivateRedis } from './private-redis.js'
-import { messageOf } from './say.js'
+import { reasonOf } from './say.js'
 
 const CONNECT_MS = 5_000
 
@@ -61,9 +61,7 @@ async function connected(redis: Redis, place: string, signal: AbortSignal): Prom
     redis.disconnect()
     signal.throwIfAborted()
     // ioredis says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event.
-    // A server that does not know HELLO or AUTH repeats their arguments.
-    const reason = messageOf(cause ?? error).replace(/,? with args beginning with.*/s, '')
-    throw new Failure(EXIT.unavailable, `Redis at ${place} cannot be used: ${reason}`)
+    throw new Failure(EXIT.unavailable, `Redis at ${place} cannot be used: ${reasonOf(cause ?? error)}`)
   } finally {
     signal.removeEventListener('abort', stop)
   }

@@ -12,6 +12,11 @@ export function say(text: string): void {
   }
 }
 
+/** Why Redis could not be used. A server that does not know HELLO or AUTH repeats their arguments: they are left out. */
+export function reasonOf(error: unknown): string {
+  return messageOf(error).replace(/,? with args beginning with.*/s, '')
+}
+
 /** An error as one line for people. A connection tried at several addresses fails with many errors and no message. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && !error.message) return error.errors.map(messageOf).join(', ')

@@ -48,7 +48,10 @@ function isPort(client: unknown): client is RedisPort {
 
 /** Opens an ioredis client of our own, which ends with the Holdfast client. */
 async function openUrl(url: string): Promise<RedisPort> {
-  const [{ Redis }, { ownedIoredis }] = await Promise.all([importIoredis(), import('../adapters/ioredis.js')])
+  const [{ Redis }, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await Promise.all([
+    importIoredis(),
+    import('../adapters/ioredis.js'),
+  ])
   let isConnected = false
   const redis = new Redis(checkUrl(url), {
     lazyConnect: true,
@@ -56,6 +59,7 @@ async function openUrl(url: string): Promise<RedisPort> {
     retryStrategy: (attempt) => (isConnected ? Math.min(attempt * 50, 1_000) : null),
     // Commands end by our own time-out; this only bounds what piles up while Redis is away.
     maxRetriesPerRequest: 2,
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
   })
   let cause: unknown
   redis.on('error', (error) => {

@@ -297,7 +297,9 @@ describe('holdfast run', () => {
       )
       const words = [process.execPath, fileURLToPath(MAIN), 'run', 'a', '--', ...listener('SIGQUIT')]
       const line = words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
-      const terminal = spawn('script', ['-qec', line, '/dev/null'], { env: { ...process.env, REDIS_URL: server.url } })
+      // exec: a shell that stays would be hit by the signals of the terminal, too, and its end hangs up on the rest.
+      const env = { ...process.env, REDIS_URL: server.url, SHELL: '/bin/sh' }
+      const terminal = spawn('script', ['-qec', `exec ${line}`, '/dev/null'], { env })
       tieToThisProcess(terminal)
       let screen = ''
       terminal.stdout.setEncoding('utf8').on('data', (text: string) => {

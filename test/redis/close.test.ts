@@ -168,6 +168,17 @@ describe('close()', () => {
     assert.deepEqual(await Promise.race([child.exit, sleep(1_000)]), { code: 0, signal: null })
   })
 
+  it('lets the process exit when Redis is away', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
+    await child.nextMessage(({ at }) => at === 'held')
+    await lab.server.kill()
+    process.kill(child.pid ?? 0, 'SIGUSR2')
+    await child.nextMessage(({ at }) => at === 'closed')
+    const exit = await Promise.race([child.exit, sleep(1_500)]) // ioredis itself would keep it for two seconds
+    await lab.server.restart()
+    assert.deepEqual(exit, { code: 0, signal: null })
+  })
+
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     it(`happens on ${signal}: holds drain, what remains is released, and the signal ends the process`, async () => {
       const child = spawnChild(HOLDER, [lab.server.url, 'hold'])

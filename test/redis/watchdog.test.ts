@@ -167,6 +167,7 @@ describe('the watchdog', () => {
   it('warns once when Redis refuses its renewals', async () => {
     const { url, admin } = lab.server
     await admin.acl('SETUSER', 'app', 'on', '>hunter2', '+@all', '~*', '&*')
+    lab.onEnd(() => admin.acl('DELUSER', 'app')) // after the client, whose connection it would end
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 }, url.replace('redis://', 'redis://app:hunter2@'))
     const warnings: Error[] = []
     client.on('warning', (warning) => warnings.push(warning))
@@ -176,7 +177,6 @@ describe('the watchdog', () => {
     assert.equal(warnings.length, 1)
     assert.match(warnings[0]?.message ?? '', /refuses to renew/)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
-    await admin.acl('DELUSER', 'app')
   })
 
   it('is not stopped by a listener that throws', async () => {

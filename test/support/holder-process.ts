@@ -12,5 +12,6 @@ if (mode === 'close') {
 } else {
   hold.signal.addEventListener('abort', () => report({ at: 'aborted' }))
   client.closeOnSignals({ drainMs: 100 })
+  process.once('SIGUSR2', () => void client.close().then(() => report({ at: 'closed' })))
   report({ at: 'held', holder: hold.holder })
 }
