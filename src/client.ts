@@ -4,11 +4,19 @@ import { type Clock, SystemClock } from './clock.js'
 import { ClientClosedError, impediment } from './errors.js'
 import { Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
+import type { HoldOptions } from './primitives/any-lock.js'
 import type { ClientEvents, Context } from './primitives/context.js'
+import { FAIR, NON_REENTRANT_FAIR } from './primitives/fair-lock.js'
+import { FasterMultiKind } from './primitives/faster-multi-lock.js'
+import { FencedKind, FencedLock } from './primitives/fenced-lock.js'
 import type { Hold } from './primitives/hold.js'
-import { type HoldOptions, Lock } from './primitives/lock.js'
+import { Lock } from './primitives/lock.js'
 import { runInNewScope, runOutside } from './primitives/ownership.js'
+import { NON_REENTRANT, REENTRANT } from './primitives/plain-kind.js'
 import type { Possession } from './primitives/possession.js'
+import { ReadWriteLock } from './primitives/read-write-lock.js'
+import { SpinKind, type SpinLockOptions } from './primitives/spin-lock.js'
+import { STRING } from './primitives/string-lock.js'
 import { type Random, systemRandom } from './random.js'
 import { Settlements } from './settlements.js'
 import { checkDuration, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from './validate.js'
@@ -71,6 +79,7 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly #port: RedisPort
   readonly #context: Context
   readonly #wakeups: Wakeups
+  readonly #fenced = new FencedKind()
   readonly #warned = new Set<string>()
   #onReleased: (() => void) | undefined
   #closing: Promise<void> | undefined
@@ -122,7 +131,85 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getLock`
    */
   getLock(name: string): Lock {
-    return new Lock(this.#context, name)
+    return new Lock(this.#context, REENTRANT, name)
+  }
+
+  /**
+   * The re-entrant lock that serves in the order of asking, across clients and languages. Each waiter has its place in
+   * Redis; one that died costs the others a few seconds when its turn comes. Choose it where nobody may be passed over.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getFairLock`
+   */
+  getFairLock(name: string): Lock {
+    return new Lock(this.#context, FAIR, name)
+  }
+
+  /**
+   * The lock that nobody can take again: asking inside its own call chain is a `SelfDeadlockError` at once. Choose it
+   * where a nested call would be a mistake. Others see a plain lock.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getNonReentrantLock`
+   */
+  getNonReentrantLock(name: string): Lock {
+    return new Lock(this.#context, NON_REENTRANT, name)
+  }
+
+  /**
+   * The fair lock that nobody can take again.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getNonReentrantFairLock`
+   */
+  getNonReentrantFairLock(name: string): Lock {
+    return new Lock(this.#context, NON_REENTRANT_FAIR, name)
+  }
+
+  /**
+   * Many readers or one writer.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getReadWriteLock`
+   */
+  getReadWriteLock(name: string): ReadWriteLock {
+    return new ReadWriteLock(this.#context, name)
+  }
+
+  /**
+   * The re-entrant lock whose holds carry a number that only rises: `hold.fencingToken`. Choose it where the resource can
+   * check that number, which protects it even from a holder that was paused beyond its lease.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getFencedLock`
+   */
+  getFencedLock(name: string): FencedLock {
+    return new FencedLock(this.#context, this.#fenced, name)
+  }
+
+  /**
+   * The re-entrant lock that is waited for by asking again and again, without any subscription. Choose it for very many
+   * names that are held for a moment each, where subscriptions would cost more than they save.
+   * @throws {ConfigError} the name cannot be a key, or the back-off cannot work
+   * @see Redisson `RedissonClient.getSpinLock`
+   */
+  getSpinLock(name: string, options?: SpinLockOptions): Lock {
+    return new Lock(this.#context, new SpinKind(name, options), name)
+  }
+
+  /**
+   * The lock of `SET key value NX PX` and compare-and-delete, to share with services that use node-redlock, redis-py,
+   * redsync and the like while they are moved one by one. They poll and publish nothing, so waiting for them is polling.
+   * @throws {ConfigError} the name cannot be a key
+   */
+  getStringLock(name: string): Lock {
+    return new Lock(this.#context, STRING, name)
+  }
+
+  /**
+   * Several values of one group as one lock, all or none, at the price of one: `('order:1001', ['line 1', 'line 2'])`.
+   * Those with a value in common exclude each other.
+   * @param values  any texts; their order and repetitions do not count
+   * @throws {ConfigError} the group cannot be a key, or there are no values
+   * @see Redisson `RedissonClient.getMultiLock(group, values)`, with `StringCodec` in its configuration
+   */
+  getFasterMultiLock(group: string, values: readonly string[]): Lock {
+    return new Lock(this.#context, new FasterMultiKind(group, values), group)
   }
 
   /**
@@ -140,6 +227,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * Go on with a hold that another client let go with `hold.handOver()`: a job passed on, a step of a saga. The lock is
    * not free for a moment. Only one can adopt a hold; it gets one hold, whatever the hold count was, with a lease from
    * now. Whoever still uses the old one is told that it is lost.
+   * The same for another kind of lock: `client.getFairLock(lockName).adopt(holder)`.
    * @param holder  what `handOver()` answered
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
    * @throws {OutcomeUnknownError} Redis did not answer; what it may have done is released in the background
@@ -230,7 +318,7 @@ export class Client extends EventEmitter<ClientEvents> {
     const why = cause instanceof Error ? cause.message : String(cause)
     const message =
       `Redis refused to let this user listen on ${JSON.stringify(channel)} (${why}): waiters poll instead. ` +
-      'Allow SUBSCRIBE and the channels &redisson_lock__channel:* in its ACL'
+      'Allow SUBSCRIBE and the channels &redisson_* in its ACL'
     this.#tell('warning', [impediment('SUBSCRIBE_REFUSED', message, { cause })])
   }
 

@@ -11,6 +11,8 @@ export type LockErrorCode =
   | 'LOCK_WAIT_TIMEOUT'
   | 'LOCK_OUTCOME_UNKNOWN'
   | 'LOCK_CLIENT_CLOSED'
+  | 'LOCK_SELF_DEADLOCK'
+  | 'LOCK_QUORUM'
   | 'LOCK_CONFIG'
 
 /** The base of all errors that Holdfast itself throws. `code` is stable, the message is for people. */
@@ -105,6 +107,43 @@ export class OutcomeUnknownError extends LockError {
   }
 }
 
+/**
+ * The call chain asked for a lock that it holds itself in a way that cannot be shared: it would wait for itself for ever.
+ * `stack` says where it asked, `holdStack` where the hold was taken.
+ */
+export class SelfDeadlockError extends LockError {
+  readonly code = 'LOCK_SELF_DEADLOCK'
+  readonly holdStack: string | undefined
+
+  /** @param asked, held  the kinds of lock, as people call them */
+  constructor(lockName: string, asked: string, held: string, holdStack: string | undefined) {
+    const advice =
+      asked === 'write lock' && held === 'read lock'
+        ? 'take the write lock first: who writes may read as well'
+        : 'pass the hold on instead of taking it again, or use one kind of lock for one name'
+    const where = holdStack === undefined ? '' : `. It was taken at\n${holdStack}\nand asked for again at`
+    super(
+      `This call chain holds lock ${quote(lockName)} (${held}) and asks for it again (${asked}): it would wait for ` +
+        `itself; ${advice}${where}`,
+      lockName,
+    )
+    this.holdStack = holdStack
+  }
+}
+
+/** Too few of the servers of a `RedLock` could be asked. What was taken on the others was given back. */
+export class QuorumError extends LockError {
+  readonly code = 'LOCK_QUORUM'
+  /** One for each lock that failed, in the order of the locks; those that were merely held are not among them. */
+  readonly errors: readonly { readonly lockName: string; readonly index: number; readonly error: unknown }[]
+
+  constructor(lockName: string, needed: number, errors: QuorumError['errors']) {
+    const causes = errors.map(({ index, error }) => `${index + 1}. ${messageOf(error)}`).join('; ')
+    super(`${needed} servers are needed for ${lockName}, and ${errors.length} failed: ${causes}`, lockName)
+    this.errors = errors
+  }
+}
+
 /** The client is closing or closed: no new work, and waiters are sent away. */
 export class ClientClosedError extends LockError {
   readonly code = 'LOCK_CLIENT_CLOSED'
@@ -137,7 +176,7 @@ export class ConfigError extends LockError {
 
 /** What makes everything work worse than it should. `code` is what the client tells of it once by. */
 export function impediment(
-  code: 'PUBLISH_REFUSED' | 'SUBSCRIBE_REFUSED' | 'RENEWAL_REFUSED',
+  code: 'PUBLISH_REFUSED' | 'SUBSCRIBE_REFUSED' | 'RENEWAL_REFUSED' | 'FENCING_TOKENS_WENT_BACK',
   message: string,
   options?: ErrorOptions,
 ): Error {

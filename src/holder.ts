@@ -25,15 +25,18 @@ export class Owner {
     this.id = id
   }
 
-  /** Whether it may take this lock now; if so nobody else may by this owner until `free`. */
-  claim(lockName: string): boolean {
-    if (this.isSpent || this.#claimed.has(lockName)) return false
-    this.#claimed.add(lockName)
+  /**
+   * Whether it may take this now; if so nobody else may by this owner until `free`.
+   * @param field  names a field that holder has in Redis
+   */
+  claim(field: string): boolean {
+    if (this.isSpent || this.#claimed.has(field)) return false
+    this.#claimed.add(field)
     return true
   }
 
-  free(lockName: string): void {
-    this.#claimed.delete(lockName)
+  free(field: string): void {
+    this.#claimed.delete(field)
   }
 }
 

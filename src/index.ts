@@ -12,9 +12,25 @@ export {
   type LossReason,
   NotHeldError,
   OutcomeUnknownError,
+  QuorumError,
+  SelfDeadlockError,
   WaitTimeoutError,
 } from './errors.js'
+export {
+  FENCED_SET,
+  type FencedSetOptions,
+  type FencedUpdate,
+  type FencedUpdateOptions,
+  fencedSet,
+  fencedUpdate,
+} from './fencing-guards.js'
+export type { AnyLock, Guarded, HoldOptions, LockOptions, WithLockOptions } from './primitives/any-lock.js'
 export type { ClientEvents } from './primitives/context.js'
+export type { FencedHold, FencedLock } from './primitives/fenced-lock.js'
 export type { Hold } from './primitives/hold.js'
 export type { Holder } from './primitives/inspection.js'
-export type { Guarded, HoldOptions, Lock, LockOptions, WithLockOptions } from './primitives/lock.js'
+export type { Lock } from './primitives/lock.js'
+export { getMultiLock, type MultiLock } from './primitives/multi-lock.js'
+export type { ReadWriteLock } from './primitives/read-write-lock.js'
+export { getRedLock, type RedLock } from './primitives/red-lock.js'
+export type { BackOff, SpinLockOptions } from './primitives/spin-lock.js'

@@ -15,3 +15,36 @@ export function lockChannel(lockName: string): string {
 
 /** Lock channel message: "it was released, try again" (`LockPubSub.UNLOCK_MESSAGE`). */
 export const UNLOCK_MESSAGE = '0'
+
+/** Lock channel message: "a write lock was released, all readers try again" (`LockPubSub.READ_UNLOCK_MESSAGE`). */
+export const WRITE_UNLOCK_MESSAGE = '1'
+
+/** The fair lock's waiting holders, first come first (a list). */
+export function fairQueue(lockName: string): string {
+  return `redisson_lock_queue:${tagged(lockName)}`
+}
+
+/** Until when each of them is believed to be alive (a sorted set, epoch ms). */
+export function fairDeadlines(lockName: string): string {
+  return `redisson_lock_timeout:${tagged(lockName)}`
+}
+
+/** A fair lock wakes one waiter: on this, followed by its holder. */
+export function fairChannelPrefix(lockName: string): string {
+  return `${lockChannel(lockName)}:`
+}
+
+/** Where waiters for a read or write lock listen. */
+export function readWriteChannel(lockName: string): string {
+  return `redisson_rwlock:${tagged(lockName)}`
+}
+
+/** Each read hold has a key of its own: this, the holder, `:rwlock_timeout:` and a number from 1 to its hold count. */
+export function readHoldPrefix(lockName: string): string {
+  return `${tagged(lockName)}:`
+}
+
+/** The counter of fencing tokens. */
+export function fencingTokenKey(lockName: string): string {
+  return `redisson_lock_token:${tagged(lockName)}`
+}

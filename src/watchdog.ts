@@ -1,5 +1,5 @@
 import type { Clock } from './clock.js'
-import { isWorthRetrying, type ScriptCall, type Scripts, toInteger } from './lua/run.js'
+import { isWorthRetrying, type ScriptCall, type Scripts, toArray, toInteger } from './lua/run.js'
 import type { Random } from './random.js'
 import { backoffMs } from './waiting/backoff.js'
 
@@ -148,7 +148,7 @@ export class Watchdog {
         })),
       )
       try {
-        const replies = (await this.#scripts.run(call)) as readonly unknown[]
+        const replies = toArray(await this.#scripts.run(call))
         batch.forEach((possession, index) => {
           if (!this.#watched.has(possession)) return
           if (toInteger(replies[index]) === 1) possession.renewed(sentAt)

@@ -19,6 +19,23 @@ export interface ScriptCall {
 /** A command that Redis did not answer: it may have run, may still run, or may never have been sent. */
 export class Unanswered extends Error {}
 
+/**
+ * An array reply.
+ * @throws {Unanswered} anything else
+ */
+export function toArray(reply: unknown): readonly unknown[] {
+  if (Array.isArray(reply)) return reply
+  throw notOurs(reply)
+}
+
+/**
+ * An array reply, each element as text; nil elements are empty.
+ * @throws {Unanswered} anything else
+ */
+export function toWords(reply: unknown): string[] {
+  return toArray(reply).map((word) => (word === null ? '' : String(word)))
+}
+
 /** Error replies that mean "not now": nothing ran, and trying again later may succeed. */
 const NOT_NOW = /\b(LOADING|BUSY|READONLY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
 
@@ -106,7 +123,11 @@ export function toInteger(reply: unknown): number | null {
   if (reply === null) return null
   const integer = typeof reply === 'object' ? Number(String(reply)) : reply === undefined ? Number.NaN : Number(reply)
   if (!Number.isInteger(integer)) {
-    throw new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
+    throw notOurs(reply)
   }
   return integer
+}
+
+function notOurs(reply: unknown): Unanswered {
+  return new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
 }

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
-import { LeaseLostError, type LossReason } from '../errors.js'
+import { LeaseLostError, type LossReason, type NotHeldError } from '../errors.js'
+import type { Context } from './context.js'
 import { runOutside } from './ownership.js'
-import type { Possession } from './possession.js'
 
 /** The terms on which a hold was taken. */
 export interface HoldTerms {
@@ -10,6 +10,30 @@ export interface HoldTerms {
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
   readonly label: string | undefined
+}
+
+/** What stands behind a hold, and knows about Redis. */
+export interface Holding {
+  /** The client whose it is. */
+  readonly context: Context
+  readonly lockName: string
+  readonly holder: string
+  readonly ownerId: number
+  readonly count: number
+  readonly fencingToken: bigint | undefined
+  /** Whether its holds keep where they were taken. */
+  readonly tracesHolds: boolean
+  /** The holds that a hold on several locks is made of. */
+  readonly members?: readonly Hold[]
+  /** For how long it is surely valid unless renewed, ms. */
+  remainingMs(hold: Hold): number
+  /** End the hold if its time is over. */
+  notice(hold: Hold): void
+  /** How often this owner holds the lock, by Redis. Noticing a loss is a by-product. */
+  askHoldCount(): Promise<number>
+  release(hold: Hold): Promise<void>
+  handOver(): void
+  notHeld(why: string): NotHeldError
 }
 
 /**
@@ -25,35 +49,44 @@ export class Hold {
   readonly label: string | undefined
   /** When it was granted, ms since the epoch by this machine's wall clock. For people; nothing is computed from it. */
   readonly acquiredAt: number
-  readonly #possession: Possession
+  readonly #holding: Holding
   #ending: 'released' | LeaseLostError | undefined
   #abort: AbortController | undefined
 
   /** @internal Holds come from `lock()` and its like. */
-  constructor(possession: Possession, label: string | undefined) {
-    this.#possession = possession
+  constructor(holding: Holding, label: string | undefined) {
+    this.#holding = holding
     this.label = label
     this.acquiredAt = Date.now()
   }
 
   get lockName(): string {
-    return this.#possession.lockName
+    return this.#holding.lockName
   }
 
   /** How the holder is spelled in Redis: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>`. */
   get holder(): string {
-    return this.#possession.holder
+    return this.#holding.holder
   }
 
   /** Who holds it, inside this client: what a thread id is in Java. */
   get ownerId(): number {
-    return this.#possession.owner.id
+    return this.#holding.ownerId
+  }
+
+  /**
+   * A number higher than that of every earlier holder: give it to the resource that the lock guards, which refuses what
+   * comes with a lower one. Only locks of `getFencedLock` have it; a re-entry has that of the outer hold.
+   * @see Redisson `RFencedLock.lockAndGetToken`
+   */
+  get fencingToken(): bigint | undefined {
+    return this.#holding.fencingToken
   }
 
   /** How many holds its owner has on this lock at the moment, this one included; 0 when this one has ended. */
   get count(): number {
     this.#notice()
-    return this.#ending ? 0 : this.#possession.count
+    return this.#ending ? 0 : this.#holding.count
   }
 
   /**
@@ -73,7 +106,7 @@ export class Hold {
   /** For how long it is surely held unless renewed, ms; 0 when it has ended. Answers without I/O. */
   remainingMs(): number {
     this.#notice()
-    return this.#ending ? 0 : this.#possession.remainingMs(this)
+    return this.#ending ? 0 : this.#holding.remainingMs(this)
   }
 
   /**
@@ -85,7 +118,7 @@ export class Hold {
   assertHeld(): void {
     this.#notice()
     if (this.#ending instanceof LeaseLostError) throw this.#ending
-    if (this.#ending) throw this.#possession.notHeld(`the hold was already ${this.#ending}`)
+    if (this.#ending) throw this.#holding.notHeld(`the hold was already ${this.#ending}`)
   }
 
   /**
@@ -97,7 +130,7 @@ export class Hold {
   async isHeld(): Promise<boolean> {
     this.#notice()
     if (this.#ending) return false
-    return (await this.#possession.askHoldCount()) > 0 && this.#ending === undefined
+    return (await this.#holding.askHoldCount()) > 0 && this.#ending === undefined
   }
 
   /**
@@ -110,7 +143,7 @@ export class Hold {
   async unlock(): Promise<void> {
     this.#notice()
     if (this.#ending === 'released') return
-    await this.#possession.release(this)
+    await this.#holding.release(this)
   }
 
   /**
@@ -122,7 +155,7 @@ export class Hold {
    */
   handOver(): string {
     this.assertHeld()
-    this.#possession.handOver()
+    this.#holding.handOver()
     return this.holder
   }
 
@@ -143,18 +176,31 @@ export class Hold {
   }
 
   /** @internal */
-  get possession(): Possession {
-    return this.#possession
+  get holding(): Holding {
+    return this.#holding
   }
+
+  /** @internal Itself, or the holds that it is made of. */
+  get members(): readonly Hold[] {
+    return this.#holding.members ?? [this]
+  }
+
+  /** @internal Told when it has ended, however that came. */
+  onEnd: (() => void) | undefined
+
+  /** @internal Where it was taken, if its kind keeps that. Formatted when it is read, which costs more than to keep it. */
+  takenAt: { stack?: string } | undefined
 
   /** @internal Called by the possession only. A release may still turn out to have come too late. */
   end(how: 'released' | LossReason): LeaseLostError | undefined {
     if (this.#ending instanceof LeaseLostError) return undefined
     if (how === 'released') {
       this.#ending = how
+      this.onEnd?.()
       return undefined
     }
     this.#ending = new LeaseLostError(this.lockName, this.holder, how)
+    this.onEnd?.()
     const abort = this.#abort
     if (abort) runOutside(() => abort.abort(this.#ending))
     return this.#ending
@@ -162,6 +208,6 @@ export class Hold {
 
   /** A deadline that has passed ends the hold here and now, not when a timer gets its turn. */
   #notice(): void {
-    if (!this.#ending) this.#possession.notice(this)
+    if (!this.#ending) this.#holding.notice(this)
   }
 }

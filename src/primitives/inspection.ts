@@ -1,29 +1,23 @@
 import { OutcomeUnknownError } from '../errors.js'
-import { lockInspect } from '../lua/generated.js'
 import { type ScriptCall, Unanswered } from '../lua/run.js'
 import type { Context } from './context.js'
+import type { LockKind } from './kind.js'
 
 /** One who holds a lock, as Redis has it. */
 export interface Holder {
-  /** `<client id>:<owner id>`; of a Java holder `<uuid>:<thread id>`. */
+  /** `<client id>:<owner id>`; of a Java holder `<uuid>:<thread id>`. A write lock's ends in `:write`. */
   readonly holder: string
   readonly holdCount: number
 }
 
 export interface Inspection {
-  /** What is left of the lease, ms; 0: free; Infinity: a key without expiry. */
+  /** What is left of the present lease, ms; 0: free; Infinity: a key without expiry. */
   readonly remainingLeaseMs: number
   readonly holders: readonly Holder[]
 }
 
-export async function inspect(context: Context, lockName: string): Promise<Inspection> {
-  const [pttl, ...fields] = await ask(context, lockName, 'inspect', lockInspect(lockName), toWords)
-  const holders: Holder[] = []
-  for (let index = 0; index + 1 < fields.length; index += 2) {
-    holders.push({ holder: fields[index] as string, holdCount: Number(fields[index + 1]) })
-  }
-  const ttl = Number(pttl)
-  return { remainingLeaseMs: ttl === -1 ? Number.POSITIVE_INFINITY : Math.max(0, ttl), holders }
+export async function inspect(context: Context, kind: LockKind, lockName: string): Promise<Inspection> {
+  return await ask(context, lockName, 'inspect', kind.inspect(lockName), (reply) => kind.readInspection(reply))
 }
 
 /** Run a script once for a caller; no answer becomes the error that users know. */
@@ -40,9 +34,4 @@ export async function ask<T>(
   } catch (error) {
     throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, operation, error) : error
   }
-}
-
-function toWords(reply: unknown): string[] {
-  if (Array.isArray(reply)) return reply.map(String)
-  throw new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
 }

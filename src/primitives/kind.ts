@@ -1,17 +1,77 @@
 import type { ScriptCall } from '../lua/run.js'
+import type { Random } from '../random.js'
 import type { Renewal } from '../watchdog.js'
+import type { Inspection } from './inspection.js'
 
-/** What differs between kinds of locks: their scripts and their channel. Everything else is shared. */
+/** What is asked of Redis by one attempt to take a lock. */
+export interface Asked {
+  readonly lockName: string
+  readonly holder: string
+  readonly leaseTimeMs: number
+  /** How long the caller will wait in all, ms; 0: this is the only attempt; undefined: no limit. */
+  readonly waitTimeMs: number | undefined
+}
+
+/** What Redis answered: refused, and for how long it is surely taken (below 0: no end in sight), or granted. */
+export type Answer = { readonly heldForMs: number } | Grant
+
+export interface Grant {
+  readonly isGranted: true
+  readonly fencingToken?: bigint
+  /** Something that people should know about, although it was granted. */
+  readonly warning?: Error
+}
+
+/**
+ * How asking for a lock goes with what the same call chain holds of the same name:
+ * - `again`: it is the same lock, and is re-entered
+ * - `join`: granted beside it, to the same owner (a read inside its own write)
+ * - `apart`: they have nothing to do with each other
+ * - `deadlock`: it would wait for itself
+ */
+export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
+
+/** What differs between kinds of locks: their keys, scripts and channels. Everything else is shared. */
 export interface LockKind {
-  /** Where a release is announced. */
-  channel(lockName: string): string
-  /** Reply: null, taken; else what is left of the present lease, ms. */
-  acquire(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
+  /** As people call it. */
+  readonly title: string
+  /** What comes after `<client id>:<owner id>` in the holder. */
+  readonly holderSuffix: string
+  /** Whether many may hold it at once. */
+  readonly isShared: boolean
+  /** Whether each waiter has its own place in Redis; else only the first of a client asks. */
+  readonly isQueuedInRedis: boolean
+  /** Whether holds keep the stack of where they were taken, for `SelfDeadlockError`; that costs some µs. */
+  readonly tracesHolds: boolean
+
+  /** Whether it is the same lock, if the names are the same. */
+  is(other: LockKind): boolean
+  nestingIn(outer: LockKind): Nesting
+
+  /** Where a release is announced; undefined: nowhere. */
+  channel(lockName: string, holder: string): string | undefined
+  /** The pace of one wait that does not rely on messages: answers how long to sleep next, ms. */
+  pace?(random: Random): () => number
+
+  acquire(asked: Asked): ScriptCall
+  /** Gives up a place in the queue. Reply: an integer. */
+  leave?(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall
+  /** Takes over from another holder; replies as `acquire`. Undefined: this kind cannot be handed over. */
+  readonly adopt: ((asked: Asked, from: string) => ScriptCall) | undefined
+  /** @throws {Unanswered} it is no reply of `acquire` */
+  read(reply: unknown, lockName: string): Answer
+
   /** Reply: 1, the hold count is now `count`; 0, not held. */
   reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: 1, the hold count is now `count`; 0, not held. */
   stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: null, not held; else released, and how many heard it (-1: publishing was refused). */
   release(lockName: string, holder: string): ScriptCall
+  /** Reply: 1, it was held; 0, it was free. */
+  forceRelease(lockName: string): ScriptCall
   readonly renewal: Renewal
+
+  inspect(lockName: string): ScriptCall
+  /** @throws {Unanswered} it is no reply of `inspect` */
+  readInspection(reply: unknown): Inspection
 }

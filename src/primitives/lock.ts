@@ -1,81 +1,32 @@
-import { ConfigError, LeaseLostError, NotHeldError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { ConfigError, LeaseLostError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
 import { checkHolder, type Owner } from '../holder.js'
-import { lockChannel, UNLOCK_MESSAGE } from '../keys.js'
-import {
-  lockAcquire,
-  lockAdopt,
-  lockForceRelease,
-  lockReenter,
-  lockRelease,
-  lockRenew,
-  lockStepDown,
-} from '../lua/generated.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
-import {
-  checkFunction,
-  checkLabel,
-  checkName,
-  checkOptionalDuration,
-  checkSignal,
-  LEAST_LEASE_MS,
-  ownOptions,
-} from '../validate.js'
+import { checkName, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request } from './any-lock.js'
 import type { Context } from './context.js'
-import { Hold, type HoldTerms } from './hold.js'
+import { Hold } from './hold.js'
 import { ask, type Holder, inspect } from './inspection.js'
-import type { LockKind } from './kind.js'
-import { currentScope, enclosingPossession, hasCurrentOwner, runWithHold } from './ownership.js'
-import { Possession } from './possession.js'
+import type { Answer, Asked, Grant, LockKind } from './kind.js'
+import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
+import { fieldOf, Possession } from './possession.js'
 
-/** The terms of a hold, for every call that takes one. */
-export interface HoldOptions {
-  /** Lease, ms, from the grant; at least 10. Absent: the watchdog renews the hold until it is released. */
-  leaseTimeMs?: number | undefined
-  /**
-   * End of renewal, ms from the grant: then the hold is lost, its `signal` aborts, and the lock comes free with its lease.
-   * Default: the client's `maxHoldMs`, which is no limit by default.
-   */
-  maxHoldMs?: number | undefined
-  /** Report a longer wait or hold as `longWait` or `longHold`, ms. Default: the client's, which is never by default. */
-  warnAfterMs?: number | undefined
-  /** What it is for; shown in events. */
-  label?: string | undefined
+/** A command may have been the last word on its owner for this long after its caller went away, ms. */
+const LEAVE_WITHIN_MS = 10_000
+/** How soon to look again for what a sibling of the same owner is about to take, ms. */
+const SIBLING_MS = 20
+
+/** What the caller's call chain holds of this lock: what to re-enter, or as whom to take it. */
+interface Place {
+  readonly reentered?: Possession
+  /** The writer inside whom it is read. */
+  readonly joined?: Possession
 }
 
-export interface LockOptions extends HoldOptions {
-  /** Longest wait, ms, from this call; 0 tries once. Absent: no limit for `lock`, 0 for `tryLock`. */
-  waitTimeMs?: number | undefined
-  /** Ends the wait: the call throws the signal's reason at once. Has no say once the lock is held. */
-  signal?: AbortSignal | undefined
-  /** Re-enter this hold, for code that passes holds by hand: same owner, hold count + 1. */
-  within?: Hold | undefined
-}
-
-export interface WithLockOptions extends LockOptions {
-  /** Called with the hold before the body. */
-  onAcquire?: ((hold: Hold) => unknown) | undefined
-  /** Called with the hold after the release, however the body ended. */
-  onRelease?: ((hold: Hold) => unknown) | undefined
-}
-
-export type Guarded<T> = (hold: Hold) => T | PromiseLike<T>
-
-const HOLD_OPTIONS = ['leaseTimeMs', 'maxHoldMs', 'warnAfterMs', 'label']
-const LOCK_OPTIONS = [...HOLD_OPTIONS, 'waitTimeMs', 'signal', 'within']
-const WITH_LOCK_OPTIONS = [...LOCK_OPTIONS, 'onAcquire', 'onRelease']
-
-const PLAIN: LockKind = {
-  channel: lockChannel,
-  acquire: (lockName, holder, leaseTimeMs) => lockAcquire(lockName, leaseTimeMs, holder),
-  reenter: (lockName, holder, leaseTimeMs, count) => lockReenter(lockName, leaseTimeMs, holder, count),
-  stepDown: (lockName, holder, leaseTimeMs, count) => lockStepDown(lockName, leaseTimeMs, holder, count),
-  release: (lockName, holder) => lockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE),
-  renewal: (batch) =>
-    lockRenew(
-      batch.map(({ lockName }) => lockName),
-      batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]),
-    ),
+/** The lines of a stack that are the caller's. */
+function framesOf({ stack = '' }: { stack?: string }): string {
+  const frames = stack.split('\n').slice(1)
+  return frames.filter((line) => !/ (#guard|#inScope) /.test(line)).join('\n')
 }
 
 /** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
@@ -84,83 +35,22 @@ function isPassing(error: unknown): boolean {
 }
 
 /**
- * A re-entrant lock on one name, shared by everybody who uses that name on this Redis: this process, other Node
- * processes, and Java processes that use Redisson's `RLock`. Not fair: who asks first after a release gets it.
+ * A lock on one name, shared by everybody who uses that name on this Redis with a lock of the same kind: this process,
+ * other Node processes, and Java processes that use Redisson. Which kind it is, and what that means, is up to the method
+ * of the client that made it; all of them have this interface.
  *
  * It keeps out everybody else as long as Redis keeps the key and the holder stays within its lease; a holder that is
  * paused beyond it is told afterwards, not stopped. A lock object is only a name: make as many as you like.
+ * @see Redisson `RLock`
  */
-export class Lock {
-  readonly name: string
-  readonly #context: Context
-  readonly #kind: LockKind = PLAIN
+export class Lock<H extends Hold = Hold> extends AnyLock<H> {
+  /** @internal What makes it the kind of lock that it is. */
+  readonly kind: LockKind
 
-  /** @internal Locks come from `client.getLock`. */
-  constructor(context: Context, name: string) {
-    this.name = checkName(name)
-    this.#context = context
-  }
-
-  /**
-   * Take the lock, and wait as long as it takes.
-   *
-   * Inside `withLock` on the same lock, or after `lock()` in the same scope, this re-enters: same owner, hold count + 1.
-   * Anywhere else it is a new owner, also on the same lock object. Redis being away is ridden out for up to 15 s.
-   * @returns the hold; release it with `hold.unlock()` or `await using`
-   * @throws {WaitTimeoutError} `waitTimeMs` ended first
-   * @throws {OutcomeUnknownError} Redis did not answer; what it may have granted is released in the background
-   * @throws {LeaseLostError} the hold to re-enter was lost, or the lease is too short for its grant to arrive in time
-   * @throws {ClientClosedError} the client is closed, or was closed during the wait
-   * @throws {ConfigError} an argument cannot work; nothing was sent
-   * @throws the reason of `signal`, when it aborts during the wait
-   * @see Redisson `RLock.lock`, `RLock.lockInterruptibly`: same key, field and channel
-   */
-  async lock(options: LockOptions = {}): Promise<Hold> {
-    return this.#inScope(await this.#promised(ownOptions(options, LOCK_OPTIONS, this.name)))
-  }
-
-  /**
-   * Take the lock if it comes free in time; without `waitTimeMs` ask once.
-   * @returns the hold, or null when the wait ended first
-   * @throws as `lock`, but never `WaitTimeoutError`
-   * @see Redisson `RLock.tryLock(waitTime, leaseTime, unit)`: same key, field and channel
-   */
-  async tryLock(options: LockOptions = {}): Promise<Hold | null> {
-    const own = ownOptions(options, LOCK_OPTIONS, this.name)
-    const { waitTimeMs = 0 } = own
-    const hold = await this.#acquire(own, waitTimeMs)
-    return hold === undefined ? null : this.#inScope(hold)
-  }
-
-  /**
-   * Run `fn` with the lock held, and release it when `fn` ends. The form we recommend: what `fn` calls may take the same
-   * lock again, and a loss cannot go unnoticed.
-   * @returns what `fn` returned
-   * @throws what `fn` threw, whatever becomes of the release
-   * @throws {LeaseLostError} `fn` succeeded, but the lock was lost meanwhile: it may not have been alone
-   * @throws as `lock`
-   */
-  withLock<T>(fn: Guarded<T>): Promise<T>
-  withLock<T>(options: WithLockOptions, fn: Guarded<T>): Promise<T>
-  async withLock<T>(first: WithLockOptions | Guarded<T>, second?: Guarded<T>): Promise<T> {
-    const [options, fn] = this.#optionsAndBody(first, second)
-    return await this.#guard(await this.#promised(options), options, fn)
-  }
-
-  /**
-   * Like `withLock`, but answers when the lock was not to be had; without `waitTimeMs` asks once.
-   * @returns `{ ran: true, value }`, or `{ ran: false }`
-   */
-  tryWithLock<T>(fn: Guarded<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithLock<T>(options: WithLockOptions, fn: Guarded<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  async tryWithLock<T>(
-    first: WithLockOptions | Guarded<T>,
-    second?: Guarded<T>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
-    const [options, fn] = this.#optionsAndBody(first, second)
-    const { waitTimeMs = 0 } = options
-    const hold = await this.#acquire(options, waitTimeMs)
-    return hold === undefined ? { ran: false } : { ran: true, value: await this.#guard(hold, options, fn) }
+  /** @internal Locks come from a client. */
+  constructor(context: Context, kind: LockKind, name: string) {
+    super(context, checkName(name))
+    this.kind = kind
   }
 
   /**
@@ -171,12 +61,14 @@ export class Lock {
    * @see Redisson `RLock.forceUnlock`
    */
   async forceUnlock(): Promise<boolean> {
-    const call = lockForceRelease(this.name, this.#kind.channel(this.name), UNLOCK_MESSAGE)
     // Those of now: what is granted while this is on its way may have come after it.
-    const condemned = [...this.#context.possessions].filter(({ lockName }) => lockName === this.name)
-    const wasHeld = await ask(this.#context, this.name, 'forceUnlock', call, toInteger)
-    for (const possession of condemned) possession.loseAll('forced')
-    return wasHeld === 1
+    const condemned = [...this.context.possessions].filter(
+      ({ lockName, kind }) => lockName === this.name && this.kind.nestingIn(kind) !== 'apart',
+    )
+    const call = this.kind.forceRelease(this.name)
+    const wasHeld = (await ask(this.context, this.name, 'forceUnlock', call, toInteger)) === 1
+    if (wasHeld) for (const possession of condemned) possession.loseAll('forced')
+    return wasHeld
   }
 
   /**
@@ -187,9 +79,9 @@ export class Lock {
     return (await this.getHolders()).length > 0
   }
 
-  /** Who holds it, and how often: one entry, or none. */
+  /** Who holds it, and how often: one entry or none, but for a read lock, which may have many. */
   async getHolders(): Promise<readonly Holder[]> {
-    return (await inspect(this.#context, this.name)).holders
+    return (await inspect(this.context, this.kind, this.name)).holders
   }
 
   /**
@@ -197,7 +89,7 @@ export class Lock {
    * @see Redisson `RLock.remainTimeToLive`
    */
   async remainingLeaseMs(): Promise<number> {
-    return (await inspect(this.#context, this.name)).remainingLeaseMs
+    return (await inspect(this.context, this.kind, this.name)).remainingLeaseMs
   }
 
   /**
@@ -209,7 +101,7 @@ export class Lock {
    */
   async unlock(): Promise<void> {
     this.#assertCurrentOwner('unlock')
-    const hold = enclosingPossession(this.#context, this.name)?.latest
+    const hold = this.#enclosing()?.latest
     if (!hold) throw new NotHeldError(`Lock ${JSON.stringify(this.name)} is not held by the current owner`, this.name)
     await hold.unlock()
   }
@@ -230,185 +122,196 @@ export class Lock {
    */
   async getHoldCount(): Promise<number> {
     this.#assertCurrentOwner('getHoldCount')
-    return (await enclosingPossession(this.#context, this.name)?.askHoldCount()) ?? 0
+    return (await this.#enclosing()?.askHoldCount()) ?? 0
   }
 
-  /** @internal `client.adopt` */
-  async adopt(from: string, options: HoldOptions): Promise<Hold> {
-    const context = this.#context
-    context.assertOpen(this.name)
-    const terms = this.#terms(ownOptions(options, HOLD_OPTIONS, this.name))
-    const possession = new Possession(context, this.#kind, this.name, context.owners.next())
+  /**
+   * Go on with a hold that another client let go with `hold.handOver()`: a job passed on, a step of a saga. The lock is
+   * not free for a moment. Only one can adopt a hold; it gets one hold, whatever the hold count was, with a lease from
+   * now, and of a fenced lock with a new token. Whoever still uses the old one is told that it is lost.
+   * @param holder  what `handOver()` answered
+   * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
+   * @throws {OutcomeUnknownError} Redis did not answer; what it may have done is released in the background
+   * @throws {ConfigError} this kind of lock cannot be handed over: a read or write lock, a multi-lock of values
+   */
+  async adopt(holder: string, options: HoldOptions = {}): Promise<H> {
+    const { context, kind, name: lockName } = this
+    context.assertOpen(lockName)
+    const terms = this.terms(ownOptions(options, HOLD_OPTIONS, lockName))
+    if (!kind.adopt) {
+      throw new ConfigError('adopt', undefined, `a lock that can be handed over, and a ${kind.title} cannot`, {
+        lockName,
+      })
+    }
+    const possession = new Possession(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     const sentAt = context.clock.now()
     possession.requesting(leaseTimeMs, sentAt)
-    const call = lockAdopt(this.name, leaseTimeMs, checkHolder(from), possession.holder)
+    const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
+    const call = kind.adopt(asked, checkHolder(holder))
     try {
-      if ((await ask(context, this.name, 'adopt', call, toInteger)) === 1) return possession.begin(terms, sentAt)
+      const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
+      if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
     } catch (error) {
       possession.settle() // it may have been taken over, and nobody else knows the new holder
       throw error
     }
     throw new NotHeldError(
-      `Lock ${JSON.stringify(this.name)} is not held by ${from}: its lease has ended, or somebody else adopted it`,
-      this.name,
+      `Lock ${JSON.stringify(lockName)} is not held by ${holder}: its lease has ended, or somebody else adopted it`,
+      lockName,
     )
   }
 
-  async #promised(options: LockOptions): Promise<Hold> {
-    const hold = await this.#acquire(options, options.waitTimeMs)
-    if (hold === undefined) throw new WaitTimeoutError(this.name, options.waitTimeMs ?? 0)
-    return hold
-  }
-
-  /** The way to every hold. Answers undefined when the wait time ended first. */
-  async #acquire(options: LockOptions, waitTime: number | undefined): Promise<Hold | undefined> {
-    const context = this.#context
+  /** @internal */
+  async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<H | undefined> {
+    const { context, kind, name: lockName } = this
     const { clock } = context
-    const terms = this.#terms(options)
-    const waitTimeMs = checkOptionalDuration('waitTimeMs', waitTime, 0, this.name)
-    const signal = checkSignal(options.signal, this.name)
-    const reentered = this.#reentered(options.within)
-    if (!reentered) context.assertOpen(this.name)
+    const { reentered, joined } = this.#place(within)
+    if (!reentered) context.assertOpen(lockName)
 
-    const possession = reentered ?? new Possession(context, this.#kind, this.name, this.#owner())
+    const owner = joined?.owner ?? (reentered ? reentered.owner : this.#owner())
+    const possession = reentered ?? new Possession(context, kind, lockName, owner)
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
+    const asked: Asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs }
+    /** Whether the owner's field is claimed for this possession. Somebody who joins claims it when it is its turn. */
+    let isClaimed = !reentered && !joined
     /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
     let mayBeHeld = false
+    /** Whether Redis may have given it a place in the queue. */
+    let mayBeQueued = false
     /** The caller has its outcome; what an attempt in flight still brings is not for anybody. */
     let isOver = false
     let isInFlight = false
 
-    const attempt = async (): Promise<Attempted<Hold>> => {
-      if (reentered) return { granted: await reentered.reenter(terms), leaseMs: leaseTimeMs }
+    /** Nobody will use what Redis granted, or the place it gave. */
+    const giveUp = (): void => {
+      if (mayBeHeld) possession.settle()
+      else if (mayBeQueued && kind.leave) {
+        owner.isSpent = true
+        const call = kind.leave(lockName, possession.holder, waitTimeMs)
+        context.settlements.start(call, clock.now() + LEAVE_WITHIN_MS)
+      }
+    }
+
+    const attempt = async (): Promise<Attempted<H>> => {
+      const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
+      if (known) return { granted: (await known.reenter(terms)) as H, leaseMs: leaseTimeMs }
+      isClaimed ||= owner.claim(possession.field)
+      if (!isClaimed) return { heldForMs: SIBLING_MS }
       const sentAt = clock.now()
       possession.requesting(leaseTimeMs, sentAt)
       isInFlight = true
-      let heldForMs: number | null
+      mayBeQueued = waitTimeMs !== 0
+      let answer: Answer
       try {
-        heldForMs = toInteger(await context.scripts.run(this.#kind.acquire(this.name, possession.holder, leaseTimeMs)))
+        answer = kind.read(await context.scripts.run(kind.acquire(asked)), lockName)
       } catch (error) {
         mayBeHeld ||= error instanceof Unanswered
-        if (isOver && mayBeHeld) possession.settle()
+        if (isOver) giveUp()
         throw error
       } finally {
         isInFlight = false
       }
-      if (heldForMs !== null) {
-        if (isOver && mayBeHeld) possession.settle()
-        return { heldForMs }
+      if ('heldForMs' in answer) {
+        if (isOver) giveUp()
+        return answer
       }
+      mayBeQueued = false
       possession.mayHaveStrays ||= mayBeHeld
       mayBeHeld = true
       if (isOver) {
-        possession.settle()
+        giveUp()
         return { heldForMs: 0 }
       }
-      const granted = possession.begin(terms, sentAt)
+      const granted = this.#begin(possession, terms, sentAt, answer)
       mayBeHeld = false
       return { granted, leaseMs: leaseTimeMs }
     }
     const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
-    const stopWarning = this.#warnOfLongWait(terms)
+    const stopWarning = this.warnOfLongWait(terms)
     try {
-      const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-      // A re-entry must not stand in line behind those who wait for its own outer hold.
-      const line = reentered ?? this.name
-      const channel = this.#kind.channel(this.name)
       const wait = {
-        lockName: this.name,
+        lockName,
         attempt,
         isWorthRetrying: isPassing,
         giveBack,
-        line,
-        channel,
-        deadlineAt,
+        // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
+        // wait for its own write.
+        line: reentered ?? joined ?? (kind.isQueuedInRedis ? possession : `${kind.holderSuffix}/${lockName}`),
+        channel: kind.channel(lockName, possession.holder),
+        pace: kind.pace?.(context.random),
+        isShared: kind.isShared,
+        deadlineAt: clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
         signal,
       }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     } catch (error) {
-      throw error instanceof Unanswered ? new OutcomeUnknownError(this.name, 'lock', error) : error
+      throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, 'lock', error) : error
     } finally {
       isOver = true
       stopWarning?.()
-      if (!isInFlight && mayBeHeld) possession.settle()
-      // Else it is claimed by what it holds, or by an attempt in flight that decides it.
-      else if (!isInFlight && !reentered && possession.count === 0) possession.owner.free(this.name)
-    }
-  }
-
-  async #guard<T>(hold: Hold, options: WithLockOptions, fn: Guarded<T>): Promise<T> {
-    let value: T
-    try {
-      await options.onAcquire?.(hold)
-      value = await runWithHold(hold, () => fn(hold))
-    } catch (error) {
-      // The body's error wins: a loss was told by the signal, and a release that failed goes on in the background.
-      await hold.unlock().catch(() => {})
-      try {
-        await options.onRelease?.(hold)
-      } catch (failure) {
-        this.#context.emit('warning', failure instanceof Error ? failure : new Error(String(failure)))
+      if (!isInFlight) {
+        giveUp()
+        // Else it is claimed by what it holds.
+        if (!mayBeHeld && isClaimed && possession.count === 0) owner.free(possession.field)
       }
-      throw error
     }
-    try {
-      await hold.unlock()
-    } catch (error) {
-      // The body was alone to its end; only the release is uncertain, and goes on in the background.
-      if (!(error instanceof OutcomeUnknownError)) throw error
-      this.#context.emit('warning', error)
-    }
-    await options.onRelease?.(hold)
-    return value
   }
 
-  #inScope(hold: Hold): Hold {
-    currentScope(this.#context)?.add(hold)
-    return hold
+  #begin(possession: Possession, terms: Request['terms'], sentAt: number, grant: Grant): H {
+    if (grant.warning) this.context.emit('warning', grant.warning)
+    possession.fencingToken = grant.fencingToken
+    return possession.begin(terms, sentAt) as H
   }
 
   #owner(): Owner {
-    return currentScope(this.#context)?.ownerFor(this.name) ?? this.#context.owners.next()
+    return currentScope(this.context)?.ownerFor(fieldOf(this.kind, this.name)) ?? this.context.owners.next()
   }
 
-  #reentered(within: Hold | undefined): Possession | undefined {
-    if (within === undefined) return enclosingPossession(this.#context, this.name)
-    if (!(within instanceof Hold) || within.lockName !== this.name || within.possession.context !== this.#context) {
-      throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })
+  /** Where the caller stands: inside a hold to re-enter, inside its own write, or nowhere. */
+  #place(within: Hold | undefined): Place {
+    if (within !== undefined) this.#checkWithin(within)
+    let joined: Possession | undefined
+    let obstacle: Hold | undefined
+    for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
+      const possession = hold.holding as Possession
+      const nesting = this.kind.nestingIn(possession.kind)
+      if (nesting === 'again') return { reentered: possession }
+      if (nesting === 'join') joined ??= possession
+      if (nesting === 'deadlock') obstacle ??= hold
     }
-    within.assertHeld()
-    return within.possession
+    if (joined) return { joined }
+    if (!obstacle) return {}
+    const held = (obstacle.holding as Possession).kind.title
+    throw new SelfDeadlockError(this.name, this.kind.title, held, obstacle.takenAt && framesOf(obstacle.takenAt))
   }
 
-  #terms(options: HoldOptions): HoldTerms {
-    const { maxHoldMs = this.#context.maxHoldMs, warnAfterMs = this.#context.warnAfterMs } = options
-    return {
-      leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, LEAST_LEASE_MS, this.name),
-      maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1, this.name),
-      warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, this.name),
-      label: checkLabel(options.label, this.name),
+  #checkWithin(within: unknown): asserts within is Hold {
+    if (within instanceof Hold && within.lockName === this.name && within.holding.context === this.context) {
+      return within.assertHeld()
     }
+    throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })
   }
 
-  #optionsAndBody<T>(first: WithLockOptions | Guarded<T>, second?: Guarded<T>): [WithLockOptions, Guarded<T>] {
-    const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
-    if (typeof fn !== 'function')
-      throw new ConfigError('fn', fn, 'a function to run with the lock', { lockName: this.name })
-    const own = ownOptions(options, WITH_LOCK_OPTIONS, this.name)
-    checkFunction('onAcquire', own.onAcquire, this.name)
-    checkFunction('onRelease', own.onRelease, this.name)
-    return [own, fn]
+  /** What a sibling task took for the same owner: two reads inside one write share a field. */
+  #siblingOf({ owner }: Possession): Possession | undefined {
+    for (const other of this.context.possessions) {
+      if (other.owner === owner && other.lockName === this.name && other.kind.is(this.kind) && other.isLive)
+        return other
+    }
+    return undefined
   }
 
-  #warnOfLongWait({ warnAfterMs, label }: HoldTerms): (() => void) | undefined {
-    if (warnAfterMs === undefined) return undefined
-    const details = { lockName: this.name, label, waitedMs: warnAfterMs }
-    return this.#context.clock.after(warnAfterMs, () => this.#context.emit('longWait', details), false)
+  /** What the caller is inside of. */
+  #enclosing(): Possession | undefined {
+    for (const { holding } of enclosingHolds(this.context, this.name)) {
+      if ((holding as Possession).kind.is(this.kind)) return holding as Possession
+    }
+    return undefined
   }
 
   #assertCurrentOwner(call: string): void {
-    if (hasCurrentOwner(this.#context)) return
+    if (hasCurrentOwner(this.context)) return
     throw new NotHeldError(
       `${call}() on lock ${JSON.stringify(this.name)} needs a current owner, and this call is inside no hold and no scope: ` +
         'use the hold that lock() answered, or run the code with client.runInScope()',

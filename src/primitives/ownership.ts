@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Owner } from '../holder.js'
 import type { Context } from './context.js'
 import type { Hold } from './hold.js'
-import type { Possession } from './possession.js'
 
 /**
  * Who is inside whom. Java asks which thread runs; Node asks which call chain: `withLock(fn)` runs `fn` in a frame with
@@ -12,7 +11,8 @@ import type { Possession } from './possession.js'
  */
 interface Frame {
   readonly outer: Frame | undefined
-  readonly hold?: Hold
+  /** Those of a hold on several locks, or the one hold. */
+  readonly holds?: readonly Hold[]
   readonly scope?: Scope
 }
 
@@ -33,9 +33,9 @@ export class Scope {
    * The owner for taking one more lock. Who asks while another task of the scope takes or holds the lock, and is not
    * inside that hold, is a sibling: an owner of its own.
    */
-  ownerFor(lockName: string): Owner {
+  ownerFor(field: string): Owner {
     if (this.#owner.isSpent) this.#owner = this.context.owners.next()
-    if (this.#owner.claim(lockName)) return this.#owner
+    if (this.#owner.claim(field)) return this.#owner
     return this.context.owners.next()
   }
 
@@ -45,9 +45,9 @@ export class Scope {
     this.#holds.push(hold)
   }
 
-  /** The hold on a lock that was taken last. */
-  latest(lockName: string): Hold | undefined {
-    return this.#holds.findLast((hold) => hold.lockName === lockName && hold.isLive)
+  /** The one taken last comes last. */
+  get holds(): readonly Hold[] {
+    return this.#holds
   }
 }
 
@@ -60,7 +60,7 @@ export function runOutside<T>(fn: () => T): T {
 }
 
 export function runWithHold<T>(hold: Hold, fn: () => T): T {
-  return frames.run({ outer: frames.getStore(), hold }, fn)
+  return frames.run({ outer: frames.getStore(), holds: hold.members }, fn)
 }
 
 export function runInNewScope<T>(context: Context, fn: () => T): T {
@@ -75,19 +75,24 @@ export function currentScope(context: Context): Scope | undefined {
   return undefined
 }
 
-/** What a call from here re-enters: the innermost live hold on the lock. A frame whose hold has ended counts for nothing. */
-export function enclosingPossession(context: Context, lockName: string): Possession | undefined {
+/**
+ * The live holds on locks of this name that the caller is inside of, innermost first. A frame whose hold has ended counts
+ * for nothing.
+ */
+export function* enclosingHolds(context: Context, lockName: string): Generator<Hold> {
   for (let frame = frames.getStore(); frame; frame = frame.outer) {
-    const hold = frame.scope?.context === context ? frame.scope.latest(lockName) : frame.hold
-    if (hold?.lockName === lockName && hold.possession.context === context && hold.isLive) return hold.possession
+    const holds = frame.holds ?? frame.scope?.holds ?? []
+    for (let index = holds.length - 1; index >= 0; index--) {
+      const hold = holds[index] as Hold
+      if (hold.lockName === lockName && hold.holding.context === context && hold.isLive) yield hold
+    }
   }
-  return undefined
 }
 
 /** Whether the caller is inside any hold or scope of this client, so that "the current owner" means something. */
 export function hasCurrentOwner(context: Context): boolean {
   for (let frame = frames.getStore(); frame; frame = frame.outer) {
-    if (frame.scope?.context === context || frame.hold?.possession.context === context) return true
+    if (frame.scope?.context === context || frame.holds?.some((hold) => hold.holding.context === context)) return true
   }
   return false
 }

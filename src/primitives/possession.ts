@@ -1,10 +1,17 @@
-import { impediment, LeaseLostError, type LossReason, NotHeldError, OutcomeUnknownError } from '../errors.js'
+import {
+  ConfigError,
+  impediment,
+  LeaseLostError,
+  type LossReason,
+  NotHeldError,
+  OutcomeUnknownError,
+} from '../errors.js'
 import { type Owner, spellHolder } from '../holder.js'
-import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
+import { isWorthRetrying, toArray, toInteger, Unanswered } from '../lua/run.js'
 import { backoffMs } from '../waiting/backoff.js'
 import type { Renewal, Watched } from '../watchdog.js'
 import type { Context } from './context.js'
-import { Hold, type HoldTerms } from './hold.js'
+import { Hold, type Holding, type HoldTerms } from './hold.js'
 import { inspect } from './inspection.js'
 import type { LockKind } from './kind.js'
 
@@ -29,7 +36,7 @@ function driftMs(leaseTimeMs: number): number {
  * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
  * written, never incremented, so every command may run twice; commands of one possession go one after the other.
  */
-export class Possession implements Watched {
+export class Possession implements Watched, Holding {
   readonly lockName: string
   readonly holder: string
   readonly owner: Owner
@@ -37,6 +44,8 @@ export class Possession implements Watched {
   readonly context: Context
   readonly #holds = new Map<Hold, Times>()
   leasedAt = 0
+  /** What Redis gave with the grant. */
+  fencingToken: bigint | undefined
   /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
   mayHaveStrays = false
   /** When the last lease that was asked for ends at the latest, on the clock. */
@@ -48,7 +57,20 @@ export class Possession implements Watched {
     this.kind = kind
     this.lockName = lockName
     this.owner = owner
-    this.holder = spellHolder(context.clientId, owner.id)
+    this.holder = spellHolder(context.clientId, owner.id) + kind.holderSuffix
+  }
+
+  /** What names this owner's field of this lock, to claim it. */
+  get field(): string {
+    return fieldOf(this.kind, this.lockName)
+  }
+
+  get tracesHolds(): boolean {
+    return this.kind.tracesHolds
+  }
+
+  get ownerId(): number {
+    return this.owner.id
   }
 
   get count(): number {
@@ -110,6 +132,26 @@ export class Possession implements Watched {
     })
   }
 
+  /**
+   * Let a hold that is renewed last for a lease of its own from now on, and no longer be renewed for its sake.
+   * @throws {LeaseLostError} it was lost
+   */
+  async lease(hold: Hold, leaseTimeMs: number): Promise<void> {
+    await this.#inTurn(async () => {
+      const times = this.#holds.get(hold)
+      const sentAt = this.context.clock.now()
+      if (times) {
+        this.requesting(leaseTimeMs, sentAt)
+        const { lockName, holder } = this
+        const [renewed] = toArray(await this.context.scripts.run(this.renewal([{ lockName, holder, leaseTimeMs }])))
+        if (toInteger(renewed) !== 1) this.gone()
+      }
+      if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
+      this.#holds.set(hold, this.#timesOf({ ...times.terms, leaseTimeMs }, sentAt))
+      this.context.watchdog.recheck(this)
+    })
+  }
+
   /** End one hold; the last one frees the lock. */
   async release(hold: Hold): Promise<void> {
     await this.#inTurn(async () => {
@@ -128,6 +170,9 @@ export class Possession implements Watched {
 
   /** End all holds without telling Redis: another client goes on with them. */
   handOver(): void {
+    if (!this.kind.adopt) {
+      throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
+    }
     this.owner.isSpent = true // or it would take the lock beside its successor
     for (const hold of [...this.#holds.keys()]) this.#end(hold, 'released')
   }
@@ -148,9 +193,8 @@ export class Possession implements Watched {
     this.context.settlements.start(this.kind.release(this.lockName, this.holder), this.#leaseEndsAt)
   }
 
-  /** How often this owner holds the lock, by Redis. Noticing a loss is a by-product. */
   async askHoldCount(): Promise<number> {
-    const { holders } = await inspect(this.context, this.lockName)
+    const { holders } = await inspect(this.context, this.kind, this.lockName)
     const mine = holders.find(({ holder }) => holder === this.holder)
     if (!mine) this.gone()
     return mine?.holdCount ?? 0
@@ -163,13 +207,11 @@ export class Possession implements Watched {
     )
   }
 
-  /** For how long a hold is surely valid unless renewed, ms. */
   remainingMs(hold: Hold): number {
     const deadline = this.#holds.get(hold)?.deadline ?? 0
     return Math.max(0, Math.floor(deadline - this.context.clock.now()))
   }
 
-  /** End a hold whose deadline has passed. */
   notice(hold: Hold): void {
     const times = this.#holds.get(hold)
     if (times && this.context.clock.now() >= times.deadline) this.#lose(hold, reasonAt(times))
@@ -271,7 +313,7 @@ export class Possession implements Watched {
         if (heard === null && !mayHaveRunBefore) break
         if (this.mayHaveStrays) this.settle()
         else if (mayHaveRunBefore) this.owner.isSpent = true
-        else this.owner.free(this.lockName)
+        else this.owner.free(this.field)
         if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
         return
       } catch (error) {
@@ -318,6 +360,11 @@ export class Possession implements Watched {
   }
 }
 
+/** A reader and a writer of one lock have a field each. */
+export function fieldOf(kind: LockKind, lockName: string): string {
+  return `${kind.holderSuffix}/${lockName}`
+}
+
 function reasonAt(times: Times): LossReason {
   return times.deadline >= times.maxHoldAt ? 'maxHold' : 'expired'
 }
@@ -326,6 +373,6 @@ function publishRefused(lockName: string): Error {
   return impediment(
     'PUBLISH_REFUSED',
     `Redis released lock ${JSON.stringify(lockName)} but refused to wake its waiters, who now wait for the lease or a ` +
-      'poll: allow PUBLISH and the channels &redisson_lock__channel:* in the ACL of this user',
+      'poll: allow PUBLISH and the channels &redisson_* in the ACL of this user',
   )
 }

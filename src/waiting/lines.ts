@@ -64,6 +64,8 @@ export class Line {
   }
 }
 
+const NOTHING_HEARD: Subscription = { isLive: false, leave: () => {} }
+
 /** The lines of one client. Not by channel: the locks `a` and `{a}` have the same one. */
 export class Lines {
   readonly #wakeups: Wakeups
@@ -76,11 +78,11 @@ export class Lines {
 
   /**
    * Join the end of a line. The answer leaves it again; `takenUntil` as in `Line.leave`.
-   * @param channel  where what the line waits for is announced
+   * @param channel  where what the line waits for is announced; undefined: nowhere
    */
   join(
     name: unknown,
-    channel: string,
+    channel: string | undefined,
     waiter: Waiter,
   ): { line: Line; leave: (takenUntil: number | undefined) => void } {
     const line = this.#lines.get(name) ?? this.#open(name, channel)
@@ -105,9 +107,9 @@ export class Lines {
     for (const waiter of [...this.#waiters]) waiter.dismiss(reason(waiter.lockName))
   }
 
-  #open(name: unknown, channel: string): Line {
+  #open(name: unknown, channel: string | undefined): Line {
     const line = new Line(
-      (listener) => this.#wakeups.listen(channel, listener),
+      (listener) => (channel === undefined ? NOTHING_HEARD : this.#wakeups.listen(channel, listener)),
       () => this.#lines.delete(name),
     )
     this.#lines.set(name, line)

@@ -22,8 +22,12 @@ export interface Wait<T> {
   readonly giveBack: (granted: T) => void
   /** With whom of this client to stand in line: those who give the same. */
   readonly line: unknown
-  /** Where a release is announced. */
-  readonly channel: string
+  /** Where a release is announced; undefined: nowhere. */
+  readonly channel: string | undefined
+  /** The pace of a wait that cannot rely on messages: how long to sleep before the next attempt, ms. */
+  readonly pace?: (() => number) | undefined
+  /** Whether several may have it at once, so that a grant says nothing about the next one in line. */
+  readonly isShared?: boolean
   /** On the clock; Infinity: no limit. */
   readonly deadlineAt: number
   readonly signal: AbortSignal | undefined
@@ -75,7 +79,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
       try {
         const attempted = await attemptFor(waiter, wait)
         if ('granted' in attempted) {
-          takenUntil = clock.now() + attempted.leaseMs
+          if (!wait.isShared) takenUntil = clock.now() + attempted.leaseMs
           return attempted.granted
         }
         failingSince = undefined
@@ -98,7 +102,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
   }
 
   async function sleep(heldForMs: number): Promise<void> {
-    const pollMs = (line.isListening ? POLL_MS : DEAF_POLL_MS) * (0.9 + random.fraction() / 10)
+    const pollMs = wait.pace?.() ?? (line.isListening ? POLL_MS : DEAF_POLL_MS) * (0.9 + random.fraction() / 10)
     // A lease has ended only after its last millisecond; and a key that says 0 again and again must not make us spin.
     const untilFreeMs = heldForMs < 0 ? pollMs : Math.max(heldForMs + 1, 20)
     await waiter.pause(Math.min(untilFreeMs, pollMs))

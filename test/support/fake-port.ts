@@ -38,7 +38,7 @@ const EFFECTS: readonly [Script, Effect][] = [
         redis.set(key, holder, 1, Number(leaseTimeMs))
       }
       redis.expire(key, Number(leaseTimeMs))
-      return 1
+      return null
     },
   ],
   [

@@ -18,7 +18,7 @@ const FLOORS = [
   ['lua'],
   ['keys', 'holder'],
   ['adapters'],
-  ['clock', 'random', 'validate'],
+  ['clock', 'random', 'validate', 'highway-hash', 'fencing-guards'],
   ['errors'],
 ]
 

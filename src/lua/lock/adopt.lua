@@ -4,7 +4,8 @@
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] from         the holder to take over from, "<client id>:<owner id>"
      ARGV[3] holder       who takes over, "<client id>:<owner id>"
-     Reply   integer      1 taken over, 0 `from` does not hold the lock ]]
+     Reply   nil          taken over
+             integer      0: `from` does not hold the lock ]]
 if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
   if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
     return 0
@@ -14,4 +15,4 @@ if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
   redis.call('hdel', KEYS[1], ARGV[2])
 end
 redis.call('pexpire', KEYS[1], ARGV[1])
-return 1
+return nil

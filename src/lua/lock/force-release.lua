@@ -1,6 +1,6 @@
 --[[ lock/force-release: free the lock whoever holds it, and wake the waiters.
      KEYS[1] lock         hash: holder -> hold count
-     ARGV[1] channel      where waiters listen
+     ARGV[1] channel      where waiters listen; empty: nowhere
      ARGV[2] message      what wakes them
      Reply   integer      1 it was held, 0 it was free
      Source  RedissonLock.forceUnlockAsync ]]
@@ -9,5 +9,7 @@ if redis.call('type', KEYS[1]).ok ~= 'hash' then
   return redis.call('hlen', KEYS[1])
 end
 redis.call('del', KEYS[1])
-redis.pcall('publish', ARGV[1], ARGV[2])
+if ARGV[1] ~= '' then
+  redis.pcall('publish', ARGV[1], ARGV[2])
+end
 return 1

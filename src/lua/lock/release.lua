@@ -2,7 +2,7 @@
      PUBLISH is called protected: without the right to publish the lock is free all the same, and the caller is told.
      KEYS[1] lock         hash: holder -> hold count
      ARGV[1] holder       "<client id>:<owner id>"
-     ARGV[2] channel      where waiters listen
+     ARGV[2] channel      where waiters listen; empty: nowhere
      ARGV[3] message      what wakes them
      Reply   nil          this owner does not hold the lock
              integer      released; how many connections heard it (-1: publishing was refused)
@@ -11,6 +11,9 @@ if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
 redis.call('del', KEYS[1])
+if ARGV[2] == '' then
+  return 0
+end
 local heard = redis.pcall('publish', ARGV[2], ARGV[3])
 if type(heard) == 'number' then
   return heard

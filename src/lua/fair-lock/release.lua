@@ -1,0 +1,19 @@
+--[[ fair-lock/release: end the possession of an owner and wake the first in the queue. An owner that does not hold the
+     lock, because its request was never answered, loses its place in the queue.
+     KEYS[1] lock           hash: holder -> hold count
+     KEYS[2] queue          list: waiting holders, the next one first
+     KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
+     ARGV[1] holder         "<client id>:<owner id>"
+     ARGV[2] channelPrefix  where waiters listen, without the holder
+     ARGV[3] message        what wakes them
+     Reply   nil            this owner does not hold the lock
+             integer        released; how many connections heard it (-1: publishing was refused)
+     Source  RedissonFairLock.unlockInnerAsync, counter = 0 ]]
+-- include fair-lock/wake-first
+-- include fair-lock/quit
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  quit(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
+  return nil
+end
+redis.call('del', KEYS[1])
+return wakeFirst(KEYS[2], ARGV[2], ARGV[3])

@@ -1,0 +1,31 @@
+--[[ faster-multi-lock/acquire: take several values of a group for one owner, all or none, or say how long the longest
+     lease of another owner has left. Runs twice without harm. Time is the server's.
+     KEYS[1] group        hash: value -> holder, "<value>:<holder>:expire_time" -> epoch ms,
+                          "<value>:<holder>:lock_count" -> hold count; the values as digests
+     ARGV[1] leaseTimeMs  ms, > 0
+     ARGV[2] holder       "<client id>:<owner id>"
+     ARGV[3…] fields      the digests
+     Reply   nil          acquired
+             integer      lease left to others, ms
+     Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields ]]
+-- include faster-multi-lock/fields
+local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local longest = 0
+for n = 3, #ARGV do
+  local owner, expiry = ownerOf(group, ARGV[n])
+  if owner and owner ~= holder then
+    longest = math.max(longest, expiry - now)
+  end
+end
+if longest > 0 then
+  return longest
+end
+for n = 3, #ARGV do
+  local field = ARGV[n]
+  if not ownerOf(group, field) then
+    forget(group, field)
+    redis.call('hset', group, field, holder, field .. ':' .. holder .. ':lock_count', 1)
+  end
+  extend(group, field, holder, lease)
+end
+return nil

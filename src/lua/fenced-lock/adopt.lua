@@ -1,0 +1,22 @@
+--[[ fenced-lock/adopt: take over a possession that another client handed over, as one hold with a lease from now and the
+     next fencing token: what the previous holder still writes is refused.
+     KEYS[1] lock         hash: holder -> hold count
+     KEYS[2] tokens       string: the last token given out; never expires
+     ARGV[1] leaseTimeMs  ms, > 0
+     ARGV[2] from         the holder to take over from, "<client id>:<owner id>"
+     ARGV[3] holder       who takes over, "<client id>:<owner id>"
+     ARGV[4] seen         the highest token that the caller knows of, 0 for none
+     Reply   array        as fenced-lock/acquire; refused means that `from` does not hold the lock ]]
+-- include fenced-lock/next-token
+if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+  return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
+end
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+  return { '0', 0 }
+end
+local drawn = nextToken(KEYS[2], ARGV[4])
+redis.call('hset', KEYS[1], ARGV[3], 1)
+redis.call('hdel', KEYS[1], ARGV[2])
+redis.call('pexpire', KEYS[1], ARGV[1])
+return { '1', drawn[1], drawn[2] }

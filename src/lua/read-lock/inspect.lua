@@ -1,0 +1,16 @@
+--[[ read-lock/inspect: who reads or writes, how often, and for how long. Readers whose holds have ended are left out.
+     KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
+     ARGV[1] prefix       what the keys of read holds start with
+     Reply   array        PTTL of the lock (-2: free, -1: no expiry), then holder, hold count, holder, hold count … ]]
+-- include read-lock/reads
+local found = { redis.call('pttl', KEYS[1]) }
+local fields = redis.call('hgetall', KEYS[1])
+for n = 1, #fields, 2 do
+  local holder, count = fields[n], fields[n + 1]
+  local isWriter = string.sub(holder, -6) == ':write'
+  if isWriter or (holder ~= 'mode' and longestRead(ARGV[1], holder, count) > 0) then
+    table.insert(found, holder)
+    table.insert(found, count)
+  end
+end
+return found

@@ -1,0 +1,35 @@
+--[[ read-lock/release: end the possession of a reader; the last one frees the lock and wakes the waiters. The lock lasts
+     as long as the longest read hold that is left; dead readers do not count.
+     KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
+     ARGV[1] holder       "<client id>:<owner id>"
+     ARGV[2] prefix       what the keys of read holds start with
+     ARGV[3] channel      where waiters listen
+     ARGV[4] message      what wakes them
+     Reply   nil          this owner does not hold the lock, or its holds had ended
+             integer      released; how many connections heard it (-1: publishing was refused, 0: others hold it still)
+     Source  RedissonReadLock.unlockInnerAsync ]]
+-- include read-lock/reads
+local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
+local count = redis.call('hget', lock, holder)
+if not count then
+  return nil
+end
+local held = false
+for index = 1, tonumber(count) do
+  held = redis.call('del', readHold(prefix, holder, index)) == 1 or held
+end
+redis.call('hdel', lock, holder)
+local heard = 0
+if redis.call('hget', lock, 'mode') ~= 'write' then
+  local longest = longestReadOfAll(lock, prefix)
+  if longest > 0 then
+    redis.call('pexpire', lock, longest)
+  else
+    redis.call('del', lock)
+    heard = redis.pcall('publish', ARGV[3], ARGV[4])
+  end
+end
+if not held then
+  return nil
+end
+return type(heard) == 'number' and heard or -1

@@ -1,0 +1,29 @@
+--[[ read-lock/set-count: set the hold count of a reader, and see to it that each of its holds lasts at least as long as
+     asked. Never shortens a lease.
+     KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
+     ARGV[1] leaseTimeMs  ms, > 0
+     ARGV[2] holder       "<client id>:<owner id>"
+     ARGV[3] count        the hold count this leads to, > 0
+     ARGV[4] prefix       what the keys of read holds start with
+     Reply   integer      1 done, 0 this owner does not hold the lock
+     Source  RedissonReadLock.tryLockInnerAsync and unlockInnerAsync, for one who reads already ]]
+-- include read-lock/reads
+local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local before = redis.call('hget', lock, holder)
+if not before or longestRead(ARGV[4], holder, before) < 0 then
+  return 0
+end
+for index = 1, count do
+  local key = readHold(ARGV[4], holder, index)
+  if redis.call('pttl', key) < lease then
+    redis.call('set', key, 1, 'px', lease)
+  end
+end
+for index = count + 1, tonumber(before) do
+  redis.call('del', readHold(ARGV[4], holder, index))
+end
+redis.call('hset', lock, holder, count)
+if redis.call('pttl', lock) < lease then
+  redis.call('pexpire', lock, lease)
+end
+return 1

@@ -1,0 +1,84 @@
+import { ConfigError } from '../errors.js'
+import { fieldDigest } from '../highway-hash.js'
+import { lockChannel, UNLOCK_MESSAGE } from '../keys.js'
+import {
+  fasterMultiLockAcquire,
+  fasterMultiLockForceRelease,
+  fasterMultiLockInspect,
+  fasterMultiLockRelease,
+  fasterMultiLockRenew,
+  fasterMultiLockSetCount,
+} from '../lua/generated.js'
+import type { ScriptCall } from '../lua/run.js'
+import type { Renewal } from '../watchdog.js'
+import type { Asked, LockKind, Nesting } from './kind.js'
+import { PlainKind } from './plain-kind.js'
+
+/**
+ * Several values of one group, all or none, in one hash and one command: Redisson's `RedissonFasterMultiLock`. Each
+ * object is a kind of its own, as it is about its own values.
+ */
+export class FasterMultiKind extends PlainKind {
+  override readonly title = 'multi-lock of values'
+  override readonly adopt = undefined
+  override readonly renewal: Renewal
+  /** Sorted, and each value once. */
+  readonly #fields: readonly string[]
+
+  /** @throws {ConfigError} a value cannot work, or there is none */
+  constructor(group: string, values: readonly string[]) {
+    super()
+    this.#fields = [...new Set(digests(group, values))].sort()
+    this.renewal = (batch) =>
+      fasterMultiLockRenew(
+        batch.map(({ lockName }) => lockName),
+        [...batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]), ...this.#fields],
+      )
+  }
+
+  override is(other: LockKind): boolean {
+    return other instanceof FasterMultiKind && other.#fields.join() === this.#fields.join()
+  }
+
+  override nestingIn(outer: LockKind): Nesting {
+    if (this.is(outer)) return 'again'
+    if (!(outer instanceof FasterMultiKind)) return 'deadlock'
+    return outer.#fields.some((field) => this.#fields.includes(field)) ? 'deadlock' : 'apart'
+  }
+
+  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+    return fasterMultiLockAcquire(lockName, leaseTimeMs, holder, this.#fields)
+  }
+
+  override reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
+  }
+
+  override stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
+  }
+
+  override release(lockName: string, holder: string): ScriptCall {
+    return fasterMultiLockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE, this.#fields)
+  }
+
+  override forceRelease(lockName: string): ScriptCall {
+    return fasterMultiLockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE, this.#fields)
+  }
+
+  override inspect(lockName: string): ScriptCall {
+    return fasterMultiLockInspect(lockName, this.#fields)
+  }
+}
+
+function digests(group: string, values: readonly string[]): string[] {
+  if (!Array.isArray(values) || values.length === 0) {
+    throw new ConfigError('values', values, 'an array of at least one string', { lockName: group })
+  }
+  return values.map((value, index) => {
+    if (typeof value !== 'string' || !value.isWellFormed()) {
+      throw new ConfigError(`values[${index}]`, value, 'well-formed text', { lockName: group })
+    }
+    return fieldDigest(value)
+  })
+}

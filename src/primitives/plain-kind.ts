@@ -1,0 +1,113 @@
+import { lockChannel, UNLOCK_MESSAGE } from '../keys.js'
+import {
+  lockAcquire,
+  lockAdopt,
+  lockForceRelease,
+  lockInspect,
+  lockReenter,
+  lockRelease,
+  lockRenew,
+  lockStepDown,
+} from '../lua/generated.js'
+import { type ScriptCall, toInteger, toWords } from '../lua/run.js'
+import type { Renewal } from '../watchdog.js'
+import type { Inspection } from './inspection.js'
+import type { Answer, Asked, LockKind, Nesting } from './kind.js'
+
+/** One for all, so that the locks of every kind that keeps this hash are renewed together. */
+const renewal: Renewal = (batch) =>
+  lockRenew(
+    batch.map(({ lockName }) => lockName),
+    batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]),
+  )
+
+/**
+ * The re-entrant lock, Redisson's `RLock`: a hash at the lock's name with one field, holder → hold count, and a TTL. The
+ * kinds that keep the same hash change what differs.
+ */
+export class PlainKind implements LockKind {
+  readonly title: string = 'lock'
+  readonly holderSuffix: string = ''
+  readonly isShared: boolean = false
+  readonly isQueuedInRedis: boolean = false
+  readonly tracesHolds: boolean = true
+  readonly renewal: Renewal = renewal
+  readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
+    lockAdopt(lockName, leaseTimeMs, from, holder)
+
+  is(other: LockKind): boolean {
+    return other.title === this.title
+  }
+
+  nestingIn(outer: LockKind): Nesting {
+    return this.is(outer) ? 'again' : 'deadlock'
+  }
+
+  channel(lockName: string, _holder: string): string | undefined {
+    return lockChannel(lockName)
+  }
+
+  acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+    return lockAcquire(lockName, leaseTimeMs, holder)
+  }
+
+  read(reply: unknown, _lockName: string): Answer {
+    const heldForMs = toInteger(reply)
+    return heldForMs === null ? { isGranted: true } : { heldForMs }
+  }
+
+  reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return lockReenter(lockName, leaseTimeMs, holder, count)
+  }
+
+  stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return lockStepDown(lockName, leaseTimeMs, holder, count)
+  }
+
+  release(lockName: string, holder: string): ScriptCall {
+    return lockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE)
+  }
+
+  forceRelease(lockName: string): ScriptCall {
+    return lockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE)
+  }
+
+  inspect(lockName: string): ScriptCall {
+    return lockInspect(lockName)
+  }
+
+  readInspection(reply: unknown): Inspection {
+    const [ttl, ...fields] = toWords(reply)
+    const holders = []
+    for (let index = 0; index + 1 < fields.length; index += 2) {
+      holders.push({ holder: fields[index] as string, holdCount: Number(fields[index + 1]) })
+    }
+    return { remainingLeaseMs: remaining(Number(ttl)), holders }
+  }
+}
+
+/** What PTTL means for people: -2 is free, -1 never ends. */
+export function remaining(pttl: number): number {
+  return pttl === -1 ? Number.POSITIVE_INFINITY : Math.max(0, pttl)
+}
+
+class ReentrantKind extends PlainKind {
+  // Within itself it re-enters; only another kind of lock on the same name can deadlock with it.
+  override readonly tracesHolds = false
+}
+
+export const REENTRANT: LockKind = new ReentrantKind()
+
+class NonReentrantKind extends PlainKind {
+  override readonly title = 'non-reentrant lock'
+
+  override nestingIn(): Nesting {
+    return 'deadlock'
+  }
+}
+
+/**
+ * The lock that nobody can take again, Redisson's `RedissonNonReentrantLock`: the same hash, so that others see a plain
+ * lock with the hold count 1.
+ */
+export const NON_REENTRANT: LockKind = new NonReentrantKind()
