@@ -13,13 +13,13 @@ export function spellHolder(clientId: string, ownerId: number): string {
  * Who holds inside one client: what a thread is in Java.
  *
  * It has at most one possession of a lock at a time: two would share one field in Redis, and the release of one would end
- * the other. And once a command of it is unsettled, or a hold was lost or handed over, it takes nothing more: a late copy
- * of its release could end what it takes next. It is spent, for good.
+ * the other. And once a command about a field is unsettled, or a hold was lost or handed over, it takes that field no
+ * more: a late copy of its release could end what it takes next. It is spent for that field, for good.
  */
 export class Owner {
   readonly id: number
-  isSpent = false
   readonly #claimed = new Set<string>()
+  readonly #spent = new Set<string>()
 
   constructor(id: number) {
     this.id = id
@@ -30,13 +30,27 @@ export class Owner {
    * @param field  names a field that holder has in Redis
    */
   claim(field: string): boolean {
-    if (this.isSpent || this.#claimed.has(field)) return false
+    if (this.#spent.has(field) || this.#claimed.has(field)) return false
     this.#claimed.add(field)
     return true
   }
 
   free(field: string): void {
     this.#claimed.delete(field)
+  }
+
+  /** Never again this field. */
+  spend(field: string): void {
+    this.#spent.add(field)
+  }
+
+  isSpentFor(field: string): boolean {
+    return this.#spent.has(field)
+  }
+
+  /** Whether it is of no more use for some field; then a scope goes on with a new owner. */
+  get isSpent(): boolean {
+    return this.#spent.size > 0
   }
 }
 

@@ -3,7 +3,7 @@ import type { Argument, Script, ScriptCall } from './run.js'
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: '16c0870856e9d5ef58ff3c111cbdb00ca9e5aa1d',
+  sha1: '32a236faf9490f40ab159ed3359a127fa5ef68b6',
   text: `-- holdfast fair-lock/acquire
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -23,15 +23,24 @@ if left == -2 then
   local first = redis.call('lindex', queue, 0)
   while first and first ~= holder do
     local deadline = tonumber(redis.call('zscore', deadlines, first) or 0)
-    if deadline > now then
-      -- its turn: it may have missed the message
-      local heard = redis.pcall('publish', ARGV[5] .. first, ARGV[6])
-      local grace = now + (heard == 0 and 1000 or 5000)
-      if deadline > grace then
+    -- its turn: it may have missed the message
+    local isSilent = redis.pcall('publish', ARGV[5] .. first, ARGV[6]) == 0
+    if deadline > now or not isSilent and deadline % 1 == 0 then
+      local grace = now + (isSilent and 1000 or 5000)
+      if deadline <= now or deadline > grace then
         deadline = grace
-        redis.call('zadd', deadlines, string.format('%d', grace), first)
+        redis.call('zadd', deadlines, string.format('%d.5', grace), first)
       end
-      left = deadline - now
+      -- those behind a silent one may have died with it: judged together
+      for _, waiter in ipairs(isSilent and redis.call('lrange', queue, 1, 99) or {}) do
+        if waiter == holder or redis.pcall('publish', ARGV[5] .. waiter, ARGV[6]) ~= 0 then
+          break
+        end
+        if tonumber(redis.call('zscore', deadlines, waiter) or 0) > grace then
+          redis.call('zadd', deadlines, string.format('%d', grace), waiter)
+        end
+      end
+      left = math.floor(deadline) - now
       break
     end
     redis.call('zrem', deadlines, first)
@@ -83,7 +92,8 @@ return left
 /**
  * fair-lock/acquire: take the lock if it is this owner's turn, else queue it, and say when to ask again. Runs twice
  * without harm. Time is the server's. A waiter is only judged when the lock is free and it is its turn: it is woken
- * once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel.
+ * once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel. That it was woken is
+ * kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
  * KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
@@ -103,12 +113,12 @@ export function fairLockAcquire(lock: string, queue: string, deadlines: string, 
 
 const FAIR_LOCK_FORCE_RELEASE: Script = {
   name: 'fair-lock/force-release',
-  sha1: '83f0e613a7be1de16ff155233cf9f0beb506b3ab',
+  sha1: 'af33ca24995dc6927af75c5b0a3c5de344b50ba4',
   text: `-- holdfast fair-lock/force-release
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, 9)) do
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
     local heard = redis.pcall('publish', channelPrefix .. waiter, message)
     if type(heard) ~= 'number' then
       return -1
@@ -144,12 +154,12 @@ export function fairLockForceRelease(lock: string, queue: string, channelPrefix:
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: 'a9e85f8d7e7c2836c4451008ee54e953106daaf2',
+  sha1: '5ae758766e179ff7478ed9c0d4c28f335824e864',
   text: `-- holdfast fair-lock/leave
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, 9)) do
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
     local heard = redis.pcall('publish', channelPrefix .. waiter, message)
     if type(heard) ~= 'number' then
       return -1
@@ -200,12 +210,12 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '248ac52b2db5bfcb7f6305a7194aa1524a7897e1',
+  sha1: '38cd213ea63844315a306e13f33ab7acc42345d3',
   text: `-- holdfast fair-lock/release
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, 9)) do
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
     local heard = redis.pcall('publish', channelPrefix .. waiter, message)
     if type(heard) ~= 'number' then
       return -1
@@ -262,7 +272,7 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: '35dfd7889e5cf4f2869a90636df7e7f6a8f1d2de',
+  sha1: 'eb3ce4102705757bae91b7cb729b9fb1d7002110',
   text: `-- holdfast faster-multi-lock/acquire
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -276,14 +286,18 @@ local function ownerOf(group, field)
   end
 end
 
+-- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
+-- who takes a value over in the moment that its lease ends would lose it with the group.
+local SLACK = 25
+
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
   if tonumber(redis.call('hget', group, key) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
-  if redis.call('pttl', group) < lease then
-    redis.call('pexpire', group, lease)
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -336,7 +350,7 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_FORCE_RELEASE: Script = {
   name: 'faster-multi-lock/force-release',
-  sha1: 'ad277ce846ac1bf8c0522163502c602ca4b4cdf5',
+  sha1: '9df1bc819182368d0524edf58de64c6c79ac959c',
   text: `-- holdfast faster-multi-lock/force-release
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -350,14 +364,18 @@ local function ownerOf(group, field)
   end
 end
 
+-- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
+-- who takes a value over in the moment that its lease ends would lose it with the group.
+local SLACK = 25
+
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
   if tonumber(redis.call('hget', group, key) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
-  if redis.call('pttl', group) < lease then
-    redis.call('pexpire', group, lease)
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -398,7 +416,7 @@ export function fasterMultiLockForceRelease(group: string, channel: Argument, me
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: '63eeb854f803f4f1d2b15811cdffdcaf756ae2a2',
+  sha1: 'f8ded8ff03ae1135f5e46d369545546f9d76b325',
   text: `-- holdfast faster-multi-lock/inspect
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -412,14 +430,18 @@ local function ownerOf(group, field)
   end
 end
 
+-- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
+-- who takes a value over in the moment that its lease ends would lose it with the group.
+local SLACK = 25
+
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
   if tonumber(redis.call('hget', group, key) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
-  if redis.call('pttl', group) < lease then
-    redis.call('pexpire', group, lease)
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -437,10 +459,12 @@ for n = 1, #ARGV do
   if owner then
     found[1] = math.max(found[1], expiry - now)
     if not seen[owner] then
-      seen[owner] = true
       table.insert(found, owner)
       table.insert(found, count or '1')
+      table.insert(found, 0)
+      seen[owner] = #found
     end
+    found[seen[owner]] = found[seen[owner]] + 1
   end
 end
 return found
@@ -451,7 +475,8 @@ return found
  * faster-multi-lock/inspect: who holds any of some values, how often, and for how long.
  * KEYS[1] group        hash, as in faster-multi-lock/acquire
  * ARGV[1…] fields      the digests of the values
- * Reply   array        ms left of the longest lease (-2: free), then holder, hold count, holder, hold count …
+ * Reply   array        ms left of the longest lease (-2: free), then holder, hold count, how many of the values it
+ *                      has, holder …
  */
 export function fasterMultiLockInspect(group: string, fields: readonly Argument[]): ScriptCall {
   return { script: FASTER_MULTI_LOCK_INSPECT, keys: [group], args: [...fields] }
@@ -459,15 +484,17 @@ export function fasterMultiLockInspect(group: string, fields: readonly Argument[
 
 const FASTER_MULTI_LOCK_RELEASE: Script = {
   name: 'faster-multi-lock/release',
-  sha1: '5640a5320478ca4eaba65f9711e42e2daa81f887',
+  sha1: 'ea42b0fe3d3c1fc0bd7c5ccf170120076ed8fb6d',
   text: `-- holdfast faster-multi-lock/release
 local freed = 0
 for n = 4, #ARGV do
   local field, mine = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
   if redis.call('hget', KEYS[1], field) == ARGV[1] then
-    redis.call('hdel', KEYS[1], field, mine .. ':expire_time', mine .. ':lock_count')
+    redis.call('hdel', KEYS[1], field)
     freed = freed + 1
   end
+  -- also after Redisson took it over: it leaves these where they are
+  redis.call('hdel', KEYS[1], mine .. ':expire_time', mine .. ':lock_count')
 end
 if freed == 0 then
   return nil
@@ -498,7 +525,7 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: '6a97c9e84500567b43ddc6b376b650a9c829bc50',
+  sha1: '21735e2e7d00093fa4162f2c1e6d1e0ea0639d14',
   text: `-- holdfast faster-multi-lock/renew
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -512,14 +539,18 @@ local function ownerOf(group, field)
   end
 end
 
+-- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
+-- who takes a value over in the moment that its lease ends would lose it with the group.
+local SLACK = 25
+
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
   if tonumber(redis.call('hget', group, key) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
-  if redis.call('pttl', group) < lease then
-    redis.call('pexpire', group, lease)
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -562,7 +593,7 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: '0faf2a2df55bf235c5a8fc9f5d58d481c61f478a',
+  sha1: 'a64d3e4f4ca3795dcdaae54bdec07f57113e91d6',
   text: `-- holdfast faster-multi-lock/set-count
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -576,14 +607,18 @@ local function ownerOf(group, field)
   end
 end
 
+-- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
+-- who takes a value over in the moment that its lease ends would lose it with the group.
+local SLACK = 25
+
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
   if tonumber(redis.call('hget', group, key) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
-  if redis.call('pttl', group) < lease then
-    redis.call('pexpire', group, lease)
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -787,16 +822,21 @@ export function lockAcquire(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_ADOPT: Script = {
   name: 'lock/adopt',
-  sha1: '36b2f622c97318ff847560ec3a5b9fa1c522b031',
+  sha1: '2251810b4619ce676b2107fba404c6730ed26c79',
   text: `-- holdfast lock/adopt
-if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
-  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-    return 0
+if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
+  -- a copy that comes late must not cut a lease that was asked for since
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
   end
-  -- first the command that may be refused for want of memory
-  redis.call('hset', KEYS[1], ARGV[3], 1)
-  redis.call('hdel', KEYS[1], ARGV[2])
+  return nil
 end
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
+  return 0
+end
+-- first the command that may be refused for want of memory
+redis.call('hset', KEYS[1], ARGV[3], 1)
+redis.call('hdel', KEYS[1], ARGV[2])
 redis.call('pexpire', KEYS[1], ARGV[1])
 return nil
 `,

@@ -35,11 +35,11 @@ export interface LockOptions extends HoldOptions {
   within?: Hold | undefined
 }
 
-export interface WithLockOptions extends LockOptions {
+export interface WithLockOptions<H extends Hold = Hold> extends LockOptions {
   /** Called with the hold before the body. */
-  onAcquire?: ((hold: Hold) => unknown) | undefined
+  onAcquire?: ((hold: H) => unknown) | undefined
   /** Called with the hold after the release, however the body ended. */
-  onRelease?: ((hold: Hold) => unknown) | undefined
+  onRelease?: ((hold: H) => unknown) | undefined
 }
 
 export type Guarded<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
@@ -119,9 +119,9 @@ export abstract class AnyLock<H extends Hold = Hold> {
    * @throws as `lock`
    */
   withLock<T>(fn: Guarded<T, H>): Promise<T>
-  withLock<T>(options: WithLockOptions, fn: Guarded<T, H>): Promise<T>
-  async withLock<T>(first: WithLockOptions | Guarded<T, H>, second?: Guarded<T, H>): Promise<T> {
-    const [options, fn] = this.#optionsAndBody(first, second)
+  withLock<T>(options: WithLockOptions<H>, fn: Guarded<T, H>): Promise<T>
+  async withLock<T>(first: WithLockOptions<H> | Guarded<T, H>, second?: Guarded<T, H>): Promise<T> {
+    const [options, fn] = optionsAndBody(this.name, first, second)
     return await this.#guard(await this.#promised(options), options, fn)
   }
 
@@ -130,12 +130,12 @@ export abstract class AnyLock<H extends Hold = Hold> {
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    */
   tryWithLock<T>(fn: Guarded<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithLock<T>(options: WithLockOptions, fn: Guarded<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithLock<T>(options: WithLockOptions<H>, fn: Guarded<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
   async tryWithLock<T>(
-    first: WithLockOptions | Guarded<T, H>,
+    first: WithLockOptions<H> | Guarded<T, H>,
     second?: Guarded<T, H>,
   ): Promise<{ ran: true; value: T } | { ran: false }> {
-    const [options, fn] = this.#optionsAndBody(first, second)
+    const [options, fn] = optionsAndBody(this.name, first, second)
     const { waitTimeMs = 0 } = options
     const hold = await this.acquire(this.#request({ ...options, waitTimeMs }))
     return hold === undefined ? { ran: false } : { ran: true, value: await this.#guard(hold, options, fn) }
@@ -174,7 +174,7 @@ export abstract class AnyLock<H extends Hold = Hold> {
     return hold
   }
 
-  async #guard<T>(hold: H, options: WithLockOptions, fn: Guarded<T, H>): Promise<T> {
+  async #guard<T>(hold: H, options: WithLockOptions<H>, fn: Guarded<T, H>): Promise<T> {
     let value: T
     this.#trace(hold)
     try {
@@ -183,22 +183,30 @@ export abstract class AnyLock<H extends Hold = Hold> {
     } catch (error) {
       // The body's error wins: a loss was told by the signal, and a release that failed goes on in the background.
       await hold.unlock().catch(() => {})
-      try {
-        await options.onRelease?.(hold)
-      } catch (failure) {
-        this.context.emit('warning', failure instanceof Error ? failure : new Error(String(failure)))
-      }
+      await this.#afterFailure(hold, options)
       throw error
     }
     try {
       await hold.unlock()
     } catch (error) {
       // The body was alone to its end; only the release is uncertain, and goes on in the background.
-      if (!(error instanceof OutcomeUnknownError)) throw error
+      if (!(error instanceof OutcomeUnknownError)) {
+        await this.#afterFailure(hold, options)
+        throw error
+      }
       this.context.emit('warning', error)
     }
     await options.onRelease?.(hold)
     return value
+  }
+
+  /** The error that there is already wins. */
+  async #afterFailure(hold: H, { onRelease }: WithLockOptions<H>): Promise<void> {
+    try {
+      await onRelease?.(hold)
+    } catch (failure) {
+      this.context.emit('warning', failure instanceof Error ? failure : new Error(String(failure)))
+    }
   }
 
   #inScope(hold: H): H {
@@ -219,14 +227,17 @@ export abstract class AnyLock<H extends Hold = Hold> {
       Error.captureStackTrace(member.takenAt, this.#trace)
     }
   }
+}
 
-  #optionsAndBody<T>(first: WithLockOptions | Guarded<T, H>, second?: Guarded<T, H>): [WithLockOptions, Guarded<T, H>] {
-    const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
-    if (typeof fn !== 'function')
-      throw new ConfigError('fn', fn, 'a function to run with the lock', { lockName: this.name })
-    const own = ownOptions(options, WITH_LOCK_OPTIONS, this.name)
-    checkFunction('onAcquire', own.onAcquire, this.name)
-    checkFunction('onRelease', own.onRelease, this.name)
-    return [own, fn]
-  }
+function optionsAndBody<T, H extends Hold>(
+  lockName: string,
+  first: WithLockOptions<H> | Guarded<T, H>,
+  second: Guarded<T, H> | undefined,
+): [WithLockOptions<H>, Guarded<T, H>] {
+  const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
+  if (typeof fn !== 'function') throw new ConfigError('fn', fn, 'a function to run with the lock', { lockName })
+  const own = ownOptions(options, WITH_LOCK_OPTIONS, lockName)
+  checkFunction('onAcquire', own.onAcquire, lockName)
+  checkFunction('onRelease', own.onRelease, lockName)
+  return [own, fn]
 }

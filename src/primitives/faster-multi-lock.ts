@@ -9,10 +9,11 @@ import {
   fasterMultiLockRenew,
   fasterMultiLockSetCount,
 } from '../lua/generated.js'
-import type { ScriptCall } from '../lua/run.js'
+import { type ScriptCall, toWords } from '../lua/run.js'
 import type { Renewal } from '../watchdog.js'
+import type { Inspection } from './inspection.js'
 import type { Asked, LockKind, Nesting } from './kind.js'
-import { PlainKind } from './plain-kind.js'
+import { PlainKind, remaining } from './plain-kind.js'
 
 /**
  * Several values of one group, all or none, in one hash and one command: Redisson's `RedissonFasterMultiLock`. Each
@@ -21,6 +22,7 @@ import { PlainKind } from './plain-kind.js'
 export class FasterMultiKind extends PlainKind {
   override readonly title = 'multi-lock of values'
   override readonly adopt = undefined
+  override readonly isDivisible = true
   override readonly renewal: Renewal
   /** Sorted, and each value once. */
   readonly #fields: readonly string[]
@@ -34,6 +36,11 @@ export class FasterMultiKind extends PlainKind {
         batch.map(({ lockName }) => lockName),
         [...batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]), ...this.#fields],
       )
+  }
+
+  /** Who wants other values must not wait behind those who want these. */
+  override get line(): string {
+    return this.#fields.join()
   }
 
   override is(other: LockKind): boolean {
@@ -68,6 +75,18 @@ export class FasterMultiKind extends PlainKind {
 
   override inspect(lockName: string): ScriptCall {
     return fasterMultiLockInspect(lockName, this.#fields)
+  }
+
+  override readInspection(reply: unknown): Inspection {
+    const [ttl, ...words] = toWords(reply)
+    const holders = []
+    const partial = []
+    for (let index = 0; index + 2 < words.length; index += 3) {
+      const [holder, count, values] = words.slice(index, index + 3) as [string, string, string]
+      holders.push({ holder, holdCount: Number(count) })
+      if (Number(values) < this.#fields.length) partial.push(holder)
+    }
+    return { remainingLeaseMs: remaining(Number(ttl)), holders, partial }
   }
 }
 

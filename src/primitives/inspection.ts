@@ -14,6 +14,8 @@ export interface Inspection {
   /** What is left of the present lease, ms; 0: free; Infinity: a key without expiry. */
   readonly remainingLeaseMs: number
   readonly holders: readonly Holder[]
+  /** Those who hold not all of it. */
+  readonly partial?: readonly string[]
 }
 
 export async function inspect(context: Context, kind: LockKind, lockName: string): Promise<Inspection> {

@@ -14,13 +14,26 @@ export class Joint implements Holding {
   readonly fencingToken = undefined
   readonly tracesHolds = false
   readonly #needed: number
+  /** How many of its locks may stay taken without keeping others out. */
+  readonly #dispensable: number
 
-  /** @param members  at least one */
-  constructor(context: Context, lockName: string, members: readonly Hold[], needed: number, label: string | undefined) {
+  /**
+   * @param members  at least one
+   * @param locks  how many there are in all
+   */
+  constructor(
+    context: Context,
+    lockName: string,
+    members: readonly Hold[],
+    needed: number,
+    locks: number,
+    label: string | undefined,
+  ) {
     this.context = context
     this.lockName = lockName
     this.members = []
     this.#needed = needed
+    this.#dispensable = locks - needed
     this.hold = new Hold(this, label)
     for (const member of members) this.add(member)
   }
@@ -58,8 +71,11 @@ export class Joint implements Holding {
   }
 
   async askHoldCount(): Promise<number> {
-    const held = await Promise.all(this.members.map((member) => member.isHeld()))
-    return held.filter(Boolean).length >= this.#needed ? 1 : 0
+    const answers = await Promise.allSettled(this.members.map((member) => member.isHeld()))
+    const held = answers.filter((answer) => answer.status === 'fulfilled' && answer.value).length
+    const unknown = answers.filter((answer) => answer.status === 'rejected')
+    if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]?.reason
+    return held >= this.#needed ? 1 : 0
   }
 
   /** Release every member, whatever becomes of the others; then report the first that failed. */
@@ -69,14 +85,16 @@ export class Joint implements Holding {
     const { lostError } = hold
     const outcomes = await Promise.allSettled(this.members.map((member) => member.unlock()))
     if (lostError) throw lostError
-    const failures = outcomes.filter((outcome) => outcome.status === 'rejected').map(({ reason }) => reason as unknown)
-    const lost = failures.find((error) => error instanceof LeaseLostError)
-    if (lost && this.members.length - failures.length < this.#needed) {
-      const { reason } = lost
-      throw new LeaseLostError(this.lockName, this.holder, reason)
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+    const [lost, ...moreLost] = failures.filter((error) => error instanceof LeaseLostError)
+    // One whose release was not answered was held to the end.
+    if (lost && this.members.length - 1 - moreLost.length < this.#needed) {
+      const error = hold.end(lost.reason) as LeaseLostError
+      this.context.emit('lost', { hold, error })
+      throw error
     }
-    const unknown = failures.find((error) => !(error instanceof LeaseLostError))
-    if (unknown) throw unknown
+    const unknown = failures.filter((error) => !(error instanceof LeaseLostError))
+    if (unknown.length > this.#dispensable) throw unknown[0]
   }
 
   handOver(): void {

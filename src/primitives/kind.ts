@@ -37,6 +37,10 @@ export interface LockKind {
   readonly title: string
   /** What comes after `<client id>:<owner id>` in the holder. */
   readonly holderSuffix: string
+  /** What those of a client who stand in one line have in common beside the name: they want the same. */
+  readonly line: string
+  /** Whether a part of it can be lost. */
+  readonly isDivisible: boolean
   /** Whether many may hold it at once. */
   readonly isShared: boolean
   /** Whether each waiter has its own place in Redis; else only the first of a client asks. */

@@ -30,7 +30,7 @@ function framesOf({ stack = '' }: { stack?: string }): string {
 }
 
 /** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
-function isPassing(error: unknown): boolean {
+export function isPassing(error: unknown): boolean {
   return isWorthRetrying(error) || (error instanceof LeaseLostError && error.reason === 'expired')
 }
 
@@ -162,10 +162,20 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     )
   }
 
+  /**
+   * @internal Whether the caller is inside a hold that it would re-enter or join.
+   * @throws {SelfDeadlockError} it would wait for itself
+   */
+  isInside(): boolean {
+    const { reentered, joined } = this.#place(undefined)
+    return reentered !== undefined || joined !== undefined
+  }
+
   /** @internal */
   async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<H | undefined> {
     const { context, kind, name: lockName } = this
-    const { clock } = context
+    const { clock, commandTimeoutMs } = context
+    const siblingsUntil = clock.now() + commandTimeoutMs
     const { reentered, joined } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
 
@@ -185,9 +195,11 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
 
     /** Nobody will use what Redis granted, or the place it gave. */
     const giveUp = (): void => {
+      // What it holds claims it; and once it is spent it stays claimed.
+      if (isClaimed && !mayBeHeld && possession.count === 0) owner.free(possession.field)
       if (mayBeHeld) possession.settle()
       else if (mayBeQueued && kind.leave) {
-        owner.isSpent = true
+        owner.spend(possession.field)
         const call = kind.leave(lockName, possession.holder, waitTimeMs)
         context.settlements.start(call, clock.now() + LEAVE_WITHIN_MS)
       }
@@ -197,7 +209,18 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
       if (known) return { granted: (await known.reenter(terms)) as H, leaseMs: leaseTimeMs }
       isClaimed ||= owner.claim(possession.field)
-      if (!isClaimed) return { heldForMs: SIBLING_MS }
+      if (!isClaimed) {
+        // Only inside its own write: as the writer it cannot read any more, and as anybody else it must not.
+        if (owner.isSpentFor(possession.field)) {
+          throw possession.notHeld(
+            'an earlier hold of it inside the same write was lost, or its release is not settled',
+          )
+        }
+        if (waitTimeMs !== 0 || clock.now() >= siblingsUntil) return { heldForMs: SIBLING_MS }
+        // A sibling is about to take it, or to let it go: that is no refusal.
+        await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
+        return isOver ? { heldForMs: 0 } : await attempt()
+      }
       const sentAt = clock.now()
       possession.requesting(leaseTimeMs, sentAt)
       isInFlight = true
@@ -219,13 +242,15 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       mayBeQueued = false
       possession.mayHaveStrays ||= mayBeHeld
       mayBeHeld = true
-      if (isOver) {
-        giveUp()
-        return { heldForMs: 0 }
+      try {
+        // Also for a caller who is gone: then it is given back as any other.
+        const granted = this.#begin(possession, terms, sentAt, answer)
+        mayBeHeld = false
+        return { granted, leaseMs: leaseTimeMs }
+      } catch (error) {
+        if (isOver) giveUp()
+        throw error
       }
-      const granted = this.#begin(possession, terms, sentAt, answer)
-      mayBeHeld = false
-      return { granted, leaseMs: leaseTimeMs }
     }
     const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
     const stopWarning = this.warnOfLongWait(terms)
@@ -237,7 +262,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         giveBack,
         // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
         // wait for its own write.
-        line: reentered ?? joined ?? (kind.isQueuedInRedis ? possession : `${kind.holderSuffix}/${lockName}`),
+        line: reentered ?? joined ?? (kind.isQueuedInRedis ? possession : `${kind.line}/${lockName}`),
         channel: kind.channel(lockName, possession.holder),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,
@@ -250,11 +275,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     } finally {
       isOver = true
       stopWarning?.()
-      if (!isInFlight) {
-        giveUp()
-        // Else it is claimed by what it holds.
-        if (!mayBeHeld && isClaimed && possession.count === 0) owner.free(possession.field)
-      }
+      if (!isInFlight) giveUp()
     }
   }
 

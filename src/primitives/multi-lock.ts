@@ -1,7 +1,8 @@
-import { ConfigError } from '../errors.js'
+import type { Clock } from '../clock.js'
+import { ConfigError, LeaseLostError } from '../errors.js'
 import { Waiter } from '../waiting/waiter.js'
 import { AnyLock, type Request } from './any-lock.js'
-import type { Hold } from './hold.js'
+import type { Hold, HoldTerms } from './hold.js'
 import { Joint } from './joint.js'
 import { Lock } from './lock.js'
 import type { Possession } from './possession.js'
@@ -51,7 +52,9 @@ export class MultiLock extends AnyLock {
   /** One round: take one after the other, or give all back. */
   async #takeAll({ terms, waitTimeMs, signal }: Request, deadlineAt: number): Promise<Hold | undefined> {
     const { clock, random } = this.context
+    const { leaseTimeMs } = terms
     const taken: Hold[] = []
+    const stopKeeping = leaseTimeMs === undefined ? undefined : keep(taken, leaseTimeMs, clock)
     try {
       for (const lock of this.#locks) {
         const left = deadlineAt - clock.now()
@@ -59,8 +62,7 @@ export class MultiLock extends AnyLock {
         const patience = PATIENCE_MS * this.#locks.length * (0.5 + random.fraction() / 2)
         const forMs = taken.length === 0 ? left : Math.min(left, patience)
         const hold = await lock.acquire({
-          // Renewed until all are taken: then the lease of the caller begins.
-          terms: { ...terms, leaseTimeMs: undefined },
+          terms,
           waitTimeMs:
             waitTimeMs === 0 ? 0 : forMs === Number.POSITIVE_INFINITY ? undefined : Math.max(1, Math.ceil(forMs)),
           signal,
@@ -70,20 +72,45 @@ export class MultiLock extends AnyLock {
         taken.push(hold)
       }
       if (taken.length === this.#locks.length) {
-        const { leaseTimeMs } = terms
         if (leaseTimeMs !== undefined) {
           await Promise.all(taken.map((hold) => (hold.holding as Possession).lease(hold, leaseTimeMs)))
         }
-        const { hold } = new Joint(this.context, this.name, taken, taken.length, terms.label)
+        const { hold } = new Joint(this.context, this.name, taken, taken.length, taken.length, terms.label)
         if (hold.isLive) return hold
+        throw taken.find(({ lostError }) => lostError)?.lostError
       }
     } catch (error) {
-      await giveBack(taken)
-      throw error
+      const given = giveBack(taken)
+      if (!signal?.aborted) await given
+      if (!isWorthAnotherRound(error, terms)) throw error
+      return undefined
+    } finally {
+      stopKeeping?.()
     }
     await giveBack(taken)
     return undefined
   }
+}
+
+/**
+ * Renew what was taken until all are: then the lease of the caller begins. Not by the watchdog: no renewal shortens the
+ * lease that it gives, which may be longer than the caller's.
+ */
+function keep(taken: readonly Hold[], leaseTimeMs: number, clock: Clock): () => void {
+  const renew = (): void => {
+    // One that is lost is found out when all are taken.
+    for (const hold of taken) void (hold.holding as Possession).lease(hold, leaseTimeMs).catch(() => {})
+    cancel = clock.after(leaseTimeMs / 3, renew)
+  }
+  let cancel = clock.after(leaseTimeMs / 3, renew)
+  return () => cancel()
+}
+
+/** One that was taken away meanwhile may be had the next time; not so if the lease is shorter than the taking. */
+function isWorthAnotherRound(error: unknown, { leaseTimeMs }: HoldTerms): boolean {
+  if (!(error instanceof LeaseLostError)) return false
+  const { reason } = error
+  return reason === 'gone' || reason === 'forced' || (reason === 'expired' && leaseTimeMs === undefined)
 }
 
 /** What cannot be released now is released in the background. */

@@ -28,12 +28,17 @@ const renewal: Renewal = (batch) =>
 export class PlainKind implements LockKind {
   readonly title: string = 'lock'
   readonly holderSuffix: string = ''
+  readonly isDivisible: boolean = false
   readonly isShared: boolean = false
   readonly isQueuedInRedis: boolean = false
   readonly tracesHolds: boolean = true
   readonly renewal: Renewal = renewal
   readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     lockAdopt(lockName, leaseTimeMs, from, holder)
+
+  get line(): string {
+    return this.title
+  }
 
   is(other: LockKind): boolean {
     return other.title === this.title

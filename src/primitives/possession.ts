@@ -12,7 +12,7 @@ import { backoffMs } from '../waiting/backoff.js'
 import type { Renewal, Watched } from '../watchdog.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
-import { inspect } from './inspection.js'
+import { ask, inspect } from './inspection.js'
 import type { LockKind } from './kind.js'
 
 /** When things are due for one hold, on the clock. */
@@ -142,9 +142,10 @@ export class Possession implements Watched, Holding {
       const sentAt = this.context.clock.now()
       if (times) {
         this.requesting(leaseTimeMs, sentAt)
-        const { lockName, holder } = this
-        const [renewed] = toArray(await this.context.scripts.run(this.renewal([{ lockName, holder, leaseTimeMs }])))
-        if (toInteger(renewed) !== 1) this.gone()
+        const { context, lockName, holder } = this
+        const call = this.renewal([{ lockName, holder, leaseTimeMs }])
+        const renewed = await ask(context, lockName, 'lock', call, (reply) => toInteger(toArray(reply)[0]))
+        if (renewed !== 1) this.gone()
       }
       if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
       this.#holds.set(hold, this.#timesOf({ ...times.terms, leaseTimeMs }, sentAt))
@@ -173,12 +174,14 @@ export class Possession implements Watched, Holding {
     if (!this.kind.adopt) {
       throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
     }
-    this.owner.isSpent = true // or it would take the lock beside its successor
+    this.owner.spend(this.field) // or it would take the lock beside its successor
     for (const hold of [...this.#holds.keys()]) this.#end(hold, 'released')
   }
 
   /** Lose all holds. */
   loseAll(reason: LossReason): void {
+    // What is left of it would keep others out until its lease ends.
+    if (this.kind.isDivisible && this.count > 0 && (reason === 'gone' || reason === 'forced')) this.settle()
     for (const hold of [...this.#holds.keys()]) this.#lose(hold, reason)
   }
 
@@ -189,15 +192,16 @@ export class Possession implements Watched, Holding {
 
   /** Free the lock in the background, as long as the last lease asked for may last. */
   settle(): void {
-    this.owner.isSpent = true
+    this.owner.spend(this.field)
     this.context.settlements.start(this.kind.release(this.lockName, this.holder), this.#leaseEndsAt)
   }
 
   async askHoldCount(): Promise<number> {
-    const { holders } = await inspect(this.context, this.kind, this.lockName)
+    const { holders, partial = [] } = await inspect(this.context, this.kind, this.lockName)
     const mine = holders.find(({ holder }) => holder === this.holder)
-    if (!mine) this.gone()
-    return mine?.holdCount ?? 0
+    if (!mine || partial.includes(mine.holder)) this.gone()
+    // Never below what Redis knows, but for a kind that keeps no count there.
+    return mine && this.count > 0 ? Math.max(mine.holdCount, this.count) : 0
   }
 
   notHeld(why: string): NotHeldError {
@@ -295,6 +299,7 @@ export class Possession implements Watched, Holding {
       // The last release deletes the field whatever the count, so nothing depends on this command.
       return
     }
+    this.#lose(hold, 'gone')
     this.gone()
     throw new LeaseLostError(this.lockName, this.holder, 'gone')
   }
@@ -312,7 +317,7 @@ export class Possession implements Watched, Holding {
         const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
         if (heard === null && !mayHaveRunBefore) break
         if (this.mayHaveStrays) this.settle()
-        else if (mayHaveRunBefore) this.owner.isSpent = true
+        else if (mayHaveRunBefore) this.owner.spend(this.field)
         else this.owner.free(this.field)
         if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
         return
@@ -331,7 +336,7 @@ export class Possession implements Watched, Holding {
   }
 
   #lose(hold: Hold, reason: LossReason): void {
-    this.owner.isSpent = true
+    this.owner.spend(this.field)
     const error = this.#end(hold, reason)
     if (error) this.context.emit('lost', { hold, error })
   }

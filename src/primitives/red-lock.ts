@@ -1,9 +1,9 @@
-import { QuorumError } from '../errors.js'
+import { OutcomeUnknownError, QuorumError } from '../errors.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, type Request } from './any-lock.js'
 import type { Hold } from './hold.js'
 import { Joint } from './joint.js'
-import type { Lock } from './lock.js'
+import { isPassing, type Lock } from './lock.js'
 import { checkLocks, giveBack, refuseWithin } from './multi-lock.js'
 
 /** How long to wait before another round, ms: at least, and at random on top, so that two do not split the votes again. */
@@ -36,14 +36,16 @@ export class RedLock extends AnyLock {
   async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<Hold | undefined> {
     refuseWithin(within, this.name)
     const { context } = this
+    const isNested = this.#isNested()
     const stopWarning = this.warnOfLongWait(terms)
     try {
       const wait = {
         lockName: this.name,
         attempt: () => this.#askAll(terms),
-        isWorthRetrying: (error: unknown) => error instanceof QuorumError,
+        isWorthRetrying: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
         giveBack: (late: Hold) => void giveBack([late]),
-        line: this.name,
+        // Not behind those who wait for what the caller itself holds.
+        line: isNested ? {} : this.name,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
         deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
@@ -53,6 +55,25 @@ export class RedLock extends AnyLock {
     } finally {
       stopWarning?.()
     }
+  }
+
+  /** @throws {SelfDeadlockError} a majority would wait for the caller */
+  #isNested(): boolean {
+    let deadlocks = 0
+    let isNested = false
+    for (const lock of this.#locks) {
+      try {
+        isNested = lock.isInside() || isNested
+      } catch (error) {
+        if (++deadlocks > this.#locks.length - this.#needed) throw error
+      }
+    }
+    return isNested || deadlocks > 0
+  }
+
+  #mayPass({ errors }: QuorumError): boolean {
+    const lasting = errors.filter(({ error }) => !isPassing(error) && !(error instanceof OutcomeUnknownError))
+    return lasting.length <= this.#locks.length - this.#needed
   }
 
   /** One round: decided as soon as a majority has granted it, or cannot any more. */
@@ -77,7 +98,7 @@ export class RedLock extends AnyLock {
       if (granted.length < this.#needed && canStill) return
       isDecided = true
       if (granted.length >= this.#needed) {
-        joint = new Joint(this.context, this.name, granted, this.#needed, terms.label)
+        joint = new Joint(this.context, this.name, granted, this.#needed, this.#locks.length, terms.label)
         if (joint.hold.isLive) {
           resolve({ granted: joint.hold, leaseMs: joint.hold.remainingMs() })
           return

@@ -1,64 +1,95 @@
-import { type Client, connect, type Lock } from '../../src/index.js'
+import { type Client, connect } from '../../src/index.js'
+import { type Child, spawnChild } from '../support/child.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
-import type { Kind } from './kinds.js'
+import { Doomed } from './doomed.js'
+import { type Each, javaLock, type Kind, kindOf } from './kinds.js'
+import { NodeLock } from './node-lock.js'
 import { type JavaOwner, Jvm, type Redisson } from './redisson.js'
 
 /** `lockWatchdogTimeout` of both sides: short, so that a crash and a renewal are soon over. */
 export const WATCHDOG_MS = 3_000
 
-/** Two Redis servers with a JVM and a Node client on both: what all cases of one version share. */
+const SERVERS = 3
+
+/** What may die, and how many cases wait for it to die. */
+export interface Mortals {
+  readonly jvm: number
+  readonly node: number
+}
+
+/** Some Redis servers with a JVM and a Node client on all: what all cases of one version share. */
 export class Site implements AsyncDisposable {
   readonly built: string
-  readonly servers: readonly [RedisServer, RedisServer]
-  readonly clients: readonly [Client, Client]
+  readonly servers: Each<RedisServer>
+  readonly clients: Each<Client>
   readonly jvm: Jvm
-  readonly redissons: readonly [Redisson, Redisson]
+  readonly redissons: Each<Redisson>
+  /** Another JVM with clients of the same servers, to be killed. */
+  readonly doomedJvm: Doomed<{ jvm: Jvm; redissons: Each<Redisson> }>
+  /** Another Node process, `peer.ts`. */
+  readonly doomedNode: Doomed<Child>
 
-  static async open(built: string, version: string): Promise<Site> {
-    const [first, second, jvm] = await Promise.all([startRedis(), startRedis(), Jvm.start(built, version)])
-    return new Site(built, [first, second], await clientsOf(first, second), jvm, await redissonsOf(jvm, first, second))
+  static async open(built: string, version: string, mortals: Mortals): Promise<Site> {
+    const [jvm, ...servers] = await Promise.all([
+      Jvm.start(built, version),
+      ...Array.from({ length: SERVERS }, () => startRedis()),
+    ])
+    const [clients, redissons] = await Promise.all([
+      Promise.all(servers.map(({ url }) => connect({ url, lockWatchdogTimeoutMs: WATCHDOG_MS }))),
+      redissonsOf(jvm, servers),
+    ])
+    return new Site(built, each(servers), each(clients), jvm, redissons, mortals)
   }
 
   private constructor(
     built: string,
-    servers: Site['servers'],
-    clients: Site['clients'],
+    servers: Each<RedisServer>,
+    clients: Each<Client>,
     jvm: Jvm,
-    redissons: Site['redissons'],
+    redissons: Each<Redisson>,
+    mortals: Mortals,
   ) {
     this.built = built
     this.servers = servers
     this.clients = clients
     this.jvm = jvm
     this.redissons = redissons
+    this.doomedJvm = new Doomed(
+      mortals.jvm,
+      async () => {
+        const another = await Jvm.start(built, jvm.version)
+        return { jvm: another, redissons: await redissonsOf(another, servers) }
+      },
+      (another) => another.jvm.kill(),
+    )
+    const urls = servers.map(({ url }) => url)
+    this.doomedNode = new Doomed(
+      mortals.node,
+      async () => spawnChild(new URL('./peer.js', import.meta.url), urls),
+      (child) => void child.stop(),
+    )
   }
 
-  /** Another JVM with clients of the same servers, to be killed. */
-  async startJvm(): Promise<{ jvm: Jvm; redissons: Site['redissons'] }> {
-    const jvm = await Jvm.start(this.built, this.jvm.version)
-    return { jvm, redissons: await redissonsOf(jvm, ...this.servers) }
-  }
-
-  /** Fresh clients in the same JVM. */
-  async openRedissons(): Promise<Site['redissons']> {
-    return await redissonsOf(this.jvm, ...this.servers)
+  /** Fresh clients in the same JVM, of as many servers as this kind needs. */
+  async openRedissons({ made }: Kind): Promise<Each<Redisson>> {
+    return await redissonsOf(this.jvm, this.servers.slice(0, made?.servers ?? 1))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.clients.map((client) => client.close()))
+    await Promise.all([this.doomedJvm.end(), this.doomedNode.end(), ...this.clients.map((client) => client.close())])
     await this.jvm.stop()
     await Promise.all(this.servers.map((server) => server.stop()))
   }
 }
 
-async function clientsOf(first: RedisServer, second: RedisServer): Promise<Site['clients']> {
-  const options = { lockWatchdogTimeoutMs: WATCHDOG_MS }
-  return [await connect({ url: first.url, ...options }), await connect({ url: second.url, ...options })]
+async function redissonsOf(jvm: Jvm, servers: readonly RedisServer[]): Promise<Each<Redisson>> {
+  return each(await Promise.all(servers.map(({ url }) => jvm.open(url, WATCHDOG_MS))))
 }
 
-async function redissonsOf(jvm: Jvm, first: RedisServer, second: RedisServer): Promise<Site['redissons']> {
-  return [await jvm.open(first.url, WATCHDOG_MS), await jvm.open(second.url, WATCHDOG_MS)]
+function each<T>([first, ...more]: readonly T[]): Each<T> {
+  if (first === undefined) throw new Error('there is none')
+  return [first, ...more]
 }
 
 /** What one case has: locks of a kind under names of its own, on both sides. */
@@ -67,28 +98,50 @@ export class Bench {
   readonly kind: Kind
   /** All names of the case contain it. */
   readonly name: string
-  readonly #caseId: string
+  /** What the names of its threads begin with. */
+  readonly #threads: string
 
-  constructor(site: Site, kind: Kind, caseId: string) {
+  constructor(site: Site, kind: Kind, name: string, threads = name) {
     this.site = site
     this.kind = kind
-    this.name = `interop:${kind.name}:${caseId}`
-    this.#caseId = caseId
+    this.name = name
+    this.#threads = threads
   }
 
+  /** The same lock, for those that it keeps out: by other owners. */
+  get rivals(): readonly Bench[] {
+    return (this.kind.rivals ?? [this.kind.name]).map((name) => this.#of(name, `${this.#threads}:rival`))
+  }
+
+  /** Of those the first. */
+  get rival(): Bench {
+    return this.rivals[0] as Bench
+  }
+
+  /** Another kind of lock of the same name, by the same owners in Java. */
+  as(kindName: string): Bench {
+    return this.#of(kindName, this.#threads)
+  }
+
+  /** The first Redis that the lock is on. */
   get server(): RedisServer {
     return this.site.servers[0]
   }
 
+  /** All of them. */
+  get servers(): readonly RedisServer[] {
+    return this.site.servers.slice(0, this.kind.made?.servers ?? 1)
+  }
+
   /** The lock in Node. Each call of `lock` outside of a hold is an owner of its own. */
-  node(name = this.name): Lock {
-    return this.kind.nodeLock(this.site.clients, name)
+  node(name = this.name, clients = this.site.clients): NodeLock {
+    return new NodeLock(this.kind, clients, name)
   }
 
   /** The lock in Java, for one owner on each of the threads asked for. They share one RLock object. */
   async java(threads: number, name = this.name, redissons = this.site.redissons): Promise<JavaOwner[]> {
-    const lock = await this.kind.lock(redissons, name)
-    return Array.from({ length: threads }, (_, index) => lock.by(`${this.#caseId}-${index}`))
+    const lock = await javaLock(this.kind, redissons, name)
+    return Array.from({ length: threads }, (_, index) => lock.by(`${this.#threads}-${index}`))
   }
 
   async oneJava(name = this.name, redissons = this.site.redissons): Promise<JavaOwner> {
@@ -97,24 +150,29 @@ export class Bench {
     return owner
   }
 
-  /** The hold count that stands in the lock's hash for this holder. */
-  async countInRedis(holder: string, name = this.name): Promise<number> {
-    const field = this.kind.field?.(holder) ?? holder
-    return Number((await this.server.admin.hget(name, field)) ?? 0)
-  }
-
-  /** Resolves when somebody sleeps until this lock comes free: only then an unlock has somebody to wake. */
-  async hasWaiter(name = this.name): Promise<void> {
-    if (this.kind.silent !== undefined) return
-    const listening = async () => (await this.server.admin.pubsub('CHANNELS')).some((channel) => isOf(name, channel))
-    await waitUntil(listening, { message: `a waiter for ${name}` })
+  /** Resolves when that side sleeps until this lock comes free: only then an unlock has somebody to wake. */
+  async hasWaiter(side: 'node' | 'java', name = this.name): Promise<void> {
+    if (this.kind.asksAgain?.[side] === undefined) {
+      const isThere = async () => (await this.listeners(name)) > 0
+      await waitUntil(isThere, { message: `a waiter for ${name}` })
+    }
     await sleep(50) // it listens, asks once more, and then sleeps
   }
 
-  /** The keys that the case left behind. */
+  /** On how many channels of this lock somebody listens. */
+  async listeners(name = this.name): Promise<number> {
+    const channels = await Promise.all(this.servers.map(({ admin }) => admin.pubsub('CHANNELS')))
+    return channels.flat().filter((channel) => isOf(name, channel)).length
+  }
+
+  /** The keys that the case left behind. The counter of fencing tokens is to stay. */
   async leftKeys(): Promise<string[]> {
-    const keys = await Promise.all(this.site.servers.map((server) => server.admin.keys('*')))
-    return keys.flat().filter((key) => isOf(this.name, key))
+    const keys = await Promise.all(this.site.servers.map(({ admin }) => admin.keys('*')))
+    return keys.flat().filter((key) => isOf(this.name, key) && !key.startsWith('redisson_lock_token:'))
+  }
+
+  #of(kindName: string, threads: string): Bench {
+    return new Bench(this.site, kindOf(kindName), this.name, threads)
   }
 }
 

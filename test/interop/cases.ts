@@ -1,41 +1,66 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect, type Hold, LeaseLostError, NotHeldError } from '../../src/index.js'
-import { spawnChild } from '../support/child.js'
+import { connect, LeaseLostError, NotHeldError } from '../../src/index.js'
 import { startRedis } from '../support/redis-server.js'
-import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 import { type Bench, WATCHDOG_MS } from './bench.js'
-import type { Kind } from './kinds.js'
-import { JavaError, text } from './redisson.js'
+import { isBefore, type Kind } from './kinds.js'
+import { SPECIAL_CASES } from './special-cases.js'
+import {
+  endsIn,
+  isIllegalMonitorState,
+  javaExcludes,
+  javaSees,
+  LONG_LEASE_MS,
+  measure,
+  nodeExcludes,
+  nodeSees,
+  outlives,
+  soon,
+  sum,
+  toJava,
+  toNode,
+  ttlPattern,
+  WOKEN_MS,
+} from './steps.js'
 
 export interface Case {
   /** Of its names and threads; short. */
   readonly id: string
   /** A fact, in the present tense. */
   readonly title: string
+  /** It is about these kinds; absent: about all. */
+  readonly kinds?: readonly string[]
   /** It measures time, so nothing else may run beside it. */
   readonly alone?: true
-  /** Why this kind cannot do it, if so. */
-  readonly notFor?: (kind: Kind) => string | undefined
+  /** It waits for the site's doomed JVM or Node process to die, which happens when all such cases are ready. */
+  readonly dies?: 'jvm' | 'node'
+  /** Why this kind cannot do it beside this version of Redisson, if so. */
+  readonly notFor?: (kind: Kind, version: string) => string | undefined
   /** Answers what is worth telling, such as a measured time. */
   run(bench: Bench): Promise<string | undefined>
 }
 
-/** More than any watchdog's lease here: what sleeps until it ends has not been woken. */
-const LONG_LEASE_MS = 60_000
-const HAND_OVERS = 9
-const WOKEN_MS = 100
+const STOCK = 100
 
 /** Names that are spelled or sent in a special way. */
 const ODD_NAMES = ['{shop}:order', 'a{b', 'a}b', 'a{}b', ' two words\n', 'größe:"7"%20\\', '鎖🔒']
+
+/** Why a waiter in Java does not see that a lease has ended, if so. */
+function sleepsOn({ name }: Kind, version: string): string | undefined {
+  if (name !== 'fair' || !isBefore(version, '3.32.0')) return undefined
+  return (
+    'before 3.32 a fair waiter in Java that has waited as long as the lease it was told first sleeps on until a message ' +
+    'comes, and a lease that ends sends none'
+  )
+}
 
 export const CASES: readonly Case[] = [
   {
     id: 'java-first',
     title: 'while Java holds it Node is refused, then Node has it',
     async run(bench) {
-      const [holder, other] = (await bench.java(2)) as [JavaOwner, JavaOwner]
-      await excludes(bench, holder, other)
+      await javaExcludes(bench, await bench.oneJava())
       return undefined
     },
   },
@@ -43,7 +68,7 @@ export const CASES: readonly Case[] = [
     id: 'node-first',
     title: 'while Node holds it Java is refused, then Java has it',
     async run(bench) {
-      await excludesJava(bench, await bench.oneJava())
+      await nodeExcludes(bench)
       return undefined
     },
   },
@@ -51,13 +76,17 @@ export const CASES: readonly Case[] = [
     id: 'names',
     title: 'names with tags, braces, spaces and letters of all kinds mean the same lock',
     async run(bench) {
+      const { asksAgain } = bench.kind
       for (const name of ODD_NAMES.map((odd) => `${bench.name}:${odd}`)) {
-        const [holder, other] = (await bench.java(2, name)) as [JavaOwner, JavaOwner]
-        await excludes(bench, holder, other, name)
-        await excludesJava(bench, holder, name)
-        if (bench.kind.silent !== undefined) continue
-        assert.ok((await toNode(bench, holder, name)) < WATCHDOG_MS / 2, `Node is woken: ${JSON.stringify(name)}`)
-        assert.ok((await toJava(bench, holder, name)) < WATCHDOG_MS / 2, `Java is woken: ${JSON.stringify(name)}`)
+        const java = await bench.oneJava(name)
+        await javaExcludes(bench, java, name)
+        await nodeExcludes(bench, name)
+        for (const rival of bench.rivals) {
+          const other = await rival.oneJava(name)
+          const what = JSON.stringify(name)
+          if (!asksAgain?.node) assert.ok((await toNode(bench, rival, java, name)) < 1_000, `Node is woken: ${what}`)
+          if (!asksAgain?.java) assert.ok((await toJava(bench, rival, other, name)) < 1_000, `Java is woken: ${what}`)
+        }
       }
       return undefined
     },
@@ -66,20 +95,26 @@ export const CASES: readonly Case[] = [
     id: 'to-node',
     title: `Java's unlock wakes Node within ${WOKEN_MS} ms`,
     alone: true,
-    notFor: (kind) => kind.silent,
+    notFor: ({ asksAgain }) => asksAgain?.node,
     async run(bench) {
       const java = await bench.oneJava()
-      return await measure(() => toNode(bench, java))
+      const notes: string[] = []
+      for (const rival of bench.rivals) notes.push(await measure(() => toNode(bench, rival, java)))
+      return notes.join(' and ')
     },
   },
   {
     id: 'to-java',
     title: `Node's unlock wakes Java within ${WOKEN_MS} ms`,
     alone: true,
-    notFor: (kind) => kind.silent,
+    notFor: ({ asksAgain }) => asksAgain?.java,
     async run(bench) {
-      const java = await bench.oneJava()
-      return await measure(() => toJava(bench, java))
+      const notes: string[] = []
+      for (const rival of bench.rivals) {
+        const java = await rival.oneJava()
+        notes.push(await measure(() => toJava(bench, rival, java)))
+      }
+      return notes.join(' and ')
     },
   },
   {
@@ -88,38 +123,33 @@ export const CASES: readonly Case[] = [
     notFor: (kind) => kind.notReentrant,
     async run(bench) {
       const java = await bench.oneJava()
-      const node = bench.node()
-      const holder = await java.holder()
+      const holders = await java.holders()
       await java.lock()
       await java.lock()
-      assert.deepEqual(await node.getHolders(), [{ holder, holdCount: 2 }])
+      await nodeSees(bench, holders, 2)
       await java.unlock()
-      assert.deepEqual(await node.getHolders(), [{ holder, holdCount: 1 }])
-      assert.equal(await node.tryLock(), null)
+      await nodeSees(bench, holders, 1)
+      for (const rival of bench.rivals) assert.equal(await rival.node().tryLock(), null)
       await java.unlock()
-      assert.deepEqual(await node.getHolders(), [])
+      assert.deepEqual(await bench.node().getHolders(), [])
       return undefined
     },
   },
   {
     id: 'node-count',
-    title: 'Node re-enters: Java sees the count, and stays out until the last unlock',
+    title: 'Node re-enters: Java sees holder and count, and stays out until the last unlock',
     notFor: (kind) => kind.notReentrant,
     async run(bench) {
-      const java = await bench.oneJava()
       const node = bench.node()
-      const hash = await bench.site.redissons[0].get('getMap', text(bench.name))
-      await node.withLock(async (outer) => {
-        const field = text(bench.kind.field?.(outer.holder) ?? outer.holder)
-        const countInJava = async () => await hash.call('counter', 'get', field)
-        assert.equal(await countInJava(), '1')
+      await node.withLock({}, async (outer) => {
+        await javaSees(bench, outer, 1)
         const inner = await node.lock()
-        assert.equal(await countInJava(), '2')
+        await javaSees(bench, outer, 2)
         await inner.unlock()
-        assert.equal(await countInJava(), '1')
-        assert.equal(await java.tryLock(), false)
+        await javaSees(bench, outer, 1)
+        for (const rival of bench.rivals) assert.equal(await (await rival.oneJava()).tryLock(), false)
       })
-      assert.equal(await java.isLocked(), false)
+      assert.equal(await (await bench.oneJava()).isLocked(), false)
       return undefined
     },
   },
@@ -129,33 +159,55 @@ export const CASES: readonly Case[] = [
     async run(bench) {
       const java = await bench.oneJava()
       const node = bench.node()
-      const isRightOf = (leaseMs: number, left: number) =>
-        assert.ok(left > leaseMs - 1_000 && left <= leaseMs, `${left}`)
+      const sees = async (leaseMs: number, look: () => Promise<number>) => {
+        let left = 0
+        const isRight = async () => {
+          left = await look()
+          return left > leaseMs - 1_500 && left <= leaseMs
+        }
+        await waitUntil(isRight, { timeoutMs: 500, message: () => `${left} ms of ${leaseMs}` })
+      }
+      const [inNode, inJava] = [() => node.remainingLeaseMs(), () => java.remainTimeToLive()]
       await java.lock(20_000)
-      isRightOf(20_000, await node.remainingLeaseMs())
+      await sees(20_000, inNode)
       await java.unlock()
-      await node.withLock({ leaseTimeMs: 40_000 }, async () => isRightOf(40_000, await java.remainTimeToLive()))
+      await node.withLock({ leaseTimeMs: 40_000 }, () => sees(40_000, inJava))
       // By a fresh RLock: in 3.14.1 one that was locked with a lease of its own uses that ever after.
       const watched = await bench.oneJava()
       await watched.lock()
-      isRightOf(WATCHDOG_MS, await node.remainingLeaseMs())
+      await sees(WATCHDOG_MS, inNode)
       await watched.unlock()
-      await node.withLock(async () => isRightOf(WATCHDOG_MS, await java.remainTimeToLive()))
+      await node.withLock({}, () => sees(WATCHDOG_MS, inJava))
       return undefined
     },
   },
   {
-    id: 'lease-end',
-    title: 'a lease that ends without an unlock lets the other side in',
+    id: 'java-lease',
+    title: 'a lease of Java that ends without an unlock lets Node in',
     async run(bench) {
-      const java = await bench.oneJava()
-      const node = bench.node()
-      await java.lock(700)
-      const hold = await endsIn(700, () => node.lock({ leaseTimeMs: 700, waitTimeMs: 5_000 }))
-      await endsIn(700, () => java.tryLock(5_000, LONG_LEASE_MS))
-      await assert.rejects(hold.unlock(), LeaseLostError)
-      assert.equal(await java.isHeldByCurrentThread(), true)
-      await java.unlock()
+      for (const rival of bench.rivals) {
+        await (await bench.oneJava()).lock(700)
+        const hold = await endsIn(700, () => rival.node().lock({ waitTimeMs: 5_000 }))
+        assert.equal(await (await bench.oneJava()).isHeldByCurrentThread(), false)
+        await hold.unlock()
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'node-lease',
+    title: 'a lease of Node that ends without an unlock lets Java in, and the hold in Node is lost',
+    notFor: sleepsOn,
+    async run(bench) {
+      for (const rival of bench.rivals) {
+        const hold = await bench.node().lock({ leaseTimeMs: 700 })
+        const java = await rival.oneJava()
+        await endsIn(700, () => java.tryLock(5_000, LONG_LEASE_MS))
+        assert.throws(() => hold.assertHeld(), LeaseLostError)
+        await assert.rejects(hold.unlock(), LeaseLostError)
+        assert.equal(await java.isHeldByCurrentThread(), true)
+        await java.unlock()
+      }
       return undefined
     },
   },
@@ -163,24 +215,28 @@ export const CASES: readonly Case[] = [
     id: 'not-owner',
     title: 'an unlock by somebody else is refused, on both sides',
     async run(bench) {
-      const [java, otherJava] = (await bench.java(2)) as [JavaOwner, JavaOwner]
+      const [java, other] = await bench.java(2)
+      assert.ok(java && other)
+      const refused = (unlocking: Promise<void>) =>
+        bench.kind.javaHidesRefusal ? unlocking : assert.rejects(unlocking, isIllegalMonitorState)
       const node = bench.node()
       const hold = await node.lock()
-      await assert.rejects(java.unlock(), isIllegalMonitorState)
+      await refused(java.unlock())
       assert.equal(await hold.isHeld(), true)
-      assert.equal(await bench.countInRedis(hold.holder), 1)
+      await javaSees(bench, hold, 1)
       await hold.unlock()
 
       await java.lock()
-      await assert.rejects(otherJava.unlock(), isIllegalMonitorState)
-      await assert.rejects(
-        bench.site.clients[0].runInScope(() => node.unlock()),
-        NotHeldError,
-      )
+      await refused(other.unlock())
+      for (const [index, part] of node.parts.entries()) {
+        const client = bench.site.clients[index]
+        await assert.rejects(async () => await client?.runInScope(() => part.unlock()), NotHeldError)
+      }
       await hold.unlock() // again, late: it must not touch Java's hold
-      assert.equal(await java.getHoldCount(), 1)
+      await nodeSees(bench, await java.holders(), 1)
+      assert.equal(await java.isHeldByCurrentThread(), true)
       await java.unlock()
-      return undefined
+      return bench.kind.javaHidesRefusal && 'RedissonRedLock.unlock does not say that it was refused'
     },
   },
   {
@@ -188,21 +244,20 @@ export const CASES: readonly Case[] = [
     title: 'Java forces: the holder in Node learns of it at its next renewal, a waiter in Node goes on at once',
     async run(bench) {
       const java = await bench.oneJava()
-      const node = bench.node()
-      const hold = await node.lock()
+      const hold = await bench.node().lock()
       const lost = once(hold.signal, 'abort')
-      const waiter = node.lock()
-      await bench.hasWaiter()
+      const waiter = bench.rival.node().lock()
+      await bench.rival.hasWaiter('node')
       const forcedAt = performance.now()
-      assert.equal(await java.forceUnlock(), true)
+      const wasHeld = await java.forceUnlock()
       const next = await soon(waiter, 1_000)
-      await soon(lost, WATCHDOG_MS / 3 + 500)
+      await soon(lost, WATCHDOG_MS / 3 + 1_000)
       const learntMs = performance.now() - forcedAt
       assert.ok(hold.signal.reason instanceof LeaseLostError)
       assert.equal(hold.signal.reason.reason, 'gone')
       assert.throws(() => hold.assertHeld(), LeaseLostError)
       await next.unlock()
-      assert.equal(await java.forceUnlock(), false)
+      if (!bench.kind.javaForcesBlindly) assert.deepEqual([wasHeld, await java.forceUnlock()], [true, false])
       return `told after ${Math.round(learntMs)} ms`
     },
   },
@@ -210,15 +265,16 @@ export const CASES: readonly Case[] = [
     id: 'node-forces',
     title: 'Node forces: the holder in Java holds it no more, a waiter in Java goes on at once',
     async run(bench) {
-      const [java, waiting] = (await bench.java(2)) as [JavaOwner, JavaOwner]
+      const java = await bench.oneJava()
+      const waiting = await bench.rival.oneJava()
       const node = bench.node()
       await java.lock()
       const waiter = waiting.lock()
-      await bench.hasWaiter()
+      await bench.rival.hasWaiter('java')
       assert.equal(await node.forceUnlock(), true)
       await soon(waiter, 1_000)
       assert.equal(await java.isHeldByCurrentThread(), false)
-      await assert.rejects(java.unlock(), isIllegalMonitorState)
+      if (!bench.kind.javaHidesRefusal) await assert.rejects(java.unlock(), isIllegalMonitorState)
       assert.equal(await waiting.isHeldByCurrentThread(), true)
       await waiting.unlock()
       assert.equal(await node.forceUnlock(), false)
@@ -231,11 +287,14 @@ export const CASES: readonly Case[] = [
     async run(bench) {
       const [javaName, nodeName] = [`${bench.name}:java`, `${bench.name}:node`]
       // A client of Redisson 4.7 that has locked and unlocked often renews much more often: its timers are not stopped.
-      const redissons = await bench.site.openRedissons()
+      const redissons = await bench.site.openRedissons(bench.kind)
       const java = await bench.oneJava(javaName, redissons)
       await java.lock()
       const hold = await bench.node(nodeName).lock()
-      const notes = await Promise.all([ttlPattern(bench, javaName), ttlPattern(bench, nodeName)])
+      const notes = await Promise.all([
+        ttlPattern(bench, javaName, (await java.holders())[0] ?? ''),
+        ttlPattern(bench, nodeName, hold.holder),
+      ])
       await java.unlock()
       await hold.unlock()
       for (const redisson of redissons) await redisson.shutdown()
@@ -245,48 +304,48 @@ export const CASES: readonly Case[] = [
   {
     id: 'java-dies',
     title: 'the JVM is killed: Node has the lock when the lease is over',
+    dies: 'jvm',
     async run(bench) {
-      const { jvm, redissons } = await bench.site.startJvm()
-      try {
-        const java = await bench.oneJava(undefined, redissons)
-        await java.lock()
-        return await outlives(bench, () => jvm.kill(), bench.node().lock())
-      } finally {
-        await jvm.stop()
-      }
+      const { doomedJvm } = bench.site
+      const { redissons } = await doomedJvm.alive()
+      await (await bench.oneJava(bench.name, redissons)).lock()
+      return await outlives(bench, 'node', () => doomedJvm.die(bench), bench.rival.node().lock())
     },
   },
   {
     id: 'node-dies',
     title: 'the Node process is killed: Java has the lock when the lease is over',
+    dies: 'node',
+    notFor: sleepsOn,
     async run(bench) {
-      const urls = bench.site.servers.map((server) => server.url)
-      await using child = spawnChild(new URL('./holder.js', import.meta.url), [bench.kind.name, bench.name, ...urls])
-      await child.nextMessage(({ at }) => at === 'held', 20_000)
-      const java = await bench.oneJava()
+      const { doomedNode } = bench.site
+      const child = await doomedNode.alive()
+      child.send({ kind: bench.kind.name, name: bench.name })
+      await child.nextMessage(({ held }) => held === bench.name, 20_000)
+      const java = await bench.rival.oneJava()
       const owner = java.lock().then(() => java)
-      return await outlives(bench, () => void child.stop(), owner)
+      return await outlives(bench, 'java', () => doomedNode.die(bench), owner)
     },
   },
   {
     id: 'restart',
     title: 'Redis restarts empty: a waiter in Node goes on, and its unlock wakes the waiter in Java',
-    notFor: (kind) => kind.silent,
+    notFor: (kind) => kind.deafAfterRestart,
     async run(bench) {
+      const { kind, name, rival } = bench
       await using server = await startRedis()
       await using client = await connect({ url: server.url, lockWatchdogTimeoutMs: WATCHDOG_MS })
       const redisson = await bench.site.jvm.open(server.url, WATCHDOG_MS)
-      const [java] = await bench.java(1, bench.name, [redisson, redisson])
-      const node = bench.kind.nodeLock([client, client], bench.name)
+      const java = await rival.oneJava(name, [redisson])
       const listeners = async () => {
         const channels = (await server.admin.pubsub('CHANNELS')).map(String)
         const counts = (await server.admin.call('PUBSUB', 'NUMSUB', ...channels)) as (string | number)[]
         return sum(counts.filter((count) => typeof count === 'number'))
       }
 
-      const hold = await node.lock({ leaseTimeMs: LONG_LEASE_MS })
-      const inNode = node.lock({ leaseTimeMs: LONG_LEASE_MS })
-      const inJava = java?.lock()
+      const hold = await bench.node(name, [client]).lock({ leaseTimeMs: LONG_LEASE_MS })
+      const inNode = rival.node(name, [client]).lock({ leaseTimeMs: LONG_LEASE_MS })
+      const inJava = java.lock()
       await waitUntil(async () => (await listeners()) === 2, { message: 'both sides listen' })
       await sleep(50) // and sleep
       await server.restart()
@@ -295,27 +354,30 @@ export const CASES: readonly Case[] = [
       await waitUntil(async () => (await listeners()) === 1, { timeoutMs: 15_000, message: 'Java listens again' })
       const startedAt = performance.now()
       await next.unlock()
-      await soon(Promise.resolve(inJava), 1_000)
+      await soon(inJava, 1_000)
       const tookMs = performance.now() - startedAt
-      await java?.unlock()
-      await assert.rejects(hold.unlock(), LeaseLostError)
+      await java.unlock()
+      await assert.rejects(hold.unlock(), LeaseLostError, `${kind.name}: the first hold is lost`)
       await redisson.shutdown()
       return `woken after ${tookMs.toFixed(1)} ms`
     },
   },
   {
     id: 'flash-sale',
-    title: 'four threads and four tasks sell a stock of 200 together, each unit once',
-    alone: true,
+    title: `four threads and four tasks sell a stock of ${STOCK} together, each unit once`,
+    notFor: (kind) => kind.shared,
     async run(bench) {
-      const STOCK = 200
       const key = `${bench.name}:stock`
       const { admin } = bench.server
       const node = bench.node()
+      // As for the watchdog: it leaves many timers.
+      const redissons = await bench.site.openRedissons(bench.kind)
+      // Between two sales of a seller: those who ask again have a share only if the lock is free now and then.
+      const restMs = bench.kind.asksAgain ? 25 : 5
       await admin.set(key, STOCK)
       const sellInNode = async (): Promise<number> => {
         for (let sold = 0; ; sold++) {
-          const wasLast = await node.withLock(async () => {
+          const wasLast = await node.withLock({}, async () => {
             const left = Number(await admin.get(key))
             if (left === 0) return true
             await sleep(1)
@@ -323,10 +385,11 @@ export const CASES: readonly Case[] = [
             return false
           })
           if (wasLast) return sold
+          await sleep(restMs)
         }
       }
       const started = performance.now()
-      const threads = (await bench.java(4)).map((owner) => owner.sell(key, 1))
+      const threads = (await bench.java(4, bench.name, redissons)).map((owner) => owner.sell(key, 1, restMs))
       const tasks = Array.from({ length: 4 }, sellInNode)
       const [byJava, byNode] = [sum(await Promise.all(threads)), sum(await Promise.all(tasks))]
       const note = `Java sold ${byJava}, Node ${byNode} in ${Math.round(performance.now() - started)} ms`
@@ -334,149 +397,9 @@ export const CASES: readonly Case[] = [
       await admin.del(key)
       assert.equal(byJava + byNode, STOCK, note)
       assert.ok(byJava > 0 && byNode > 0, note)
+      for (const redisson of redissons) await redisson.shutdown()
       return note
     },
   },
+  ...SPECIAL_CASES,
 ]
-
-type JavaOwner = Awaited<ReturnType<Bench['oneJava']>>
-
-/** A Java thread holds the lock: nobody else gets it, in Node or Java. Then Node does. */
-async function excludes(bench: Bench, holder: JavaOwner, other: JavaOwner, name = bench.name): Promise<void> {
-  const node = bench.node(name)
-  await holder.lock()
-  assert.equal(await node.tryLock(), null)
-  assert.equal(await node.tryLock({ waitTimeMs: 50 }), null)
-  assert.equal(await other.tryLock(), false)
-  assert.equal(await node.isLocked(), true)
-  await holder.unlock()
-  await freeByThen(node.tryLock())
-}
-
-/** A hold of Node: no thread of Java gets the lock, nor another task. Then Java does. */
-async function excludesJava(bench: Bench, java: JavaOwner, name = bench.name): Promise<void> {
-  const node = bench.node(name)
-  const hold = await node.lock()
-  assert.equal(await java.tryLock(), false)
-  assert.equal(await java.tryLock(50), false)
-  assert.equal(await java.isLocked(), true)
-  assert.equal(await node.tryLock(), null)
-  await hold.unlock()
-  assert.equal(await java.tryLock(), true)
-  assert.equal(await java.isHeldByCurrentThread(), true)
-  assert.equal(await node.tryLock(), null)
-  await java.unlock()
-  assert.equal(await java.isLocked(), false)
-}
-
-async function freeByThen(taking: Promise<Hold | null>): Promise<void> {
-  const hold = await taking
-  assert.ok(hold, 'it is free')
-  await hold.unlock()
-}
-
-/** How long it takes from Java's unlock until a waiter in Node has the lock, ms. */
-async function toNode(bench: Bench, java: JavaOwner, name = bench.name): Promise<number> {
-  await java.lock(LONG_LEASE_MS)
-  const waiter = bench.node(name).lock()
-  await bench.hasWaiter(name)
-  const startedAt = performance.now()
-  await java.unlock()
-  const hold = await waiter
-  const tookMs = performance.now() - startedAt
-  await hold.unlock()
-  return tookMs
-}
-
-/** How long it takes from Node's unlock until a waiter in Java has the lock, ms. */
-async function toJava(bench: Bench, java: JavaOwner, name = bench.name): Promise<number> {
-  const hold = await bench.node(name).lock({ leaseTimeMs: LONG_LEASE_MS })
-  const waiter = java.lock()
-  await bench.hasWaiter(name)
-  const startedAt = performance.now()
-  await hold.unlock()
-  await waiter
-  const tookMs = performance.now() - startedAt
-  await java.unlock()
-  return tookMs
-}
-
-async function measure(handOver: () => Promise<number>): Promise<string> {
-  await handOver() // warms up
-  const tookMs: number[] = []
-  for (let round = 0; round < HAND_OVERS; round++) tookMs.push(await handOver())
-  const sorted = tookMs.toSorted((a, b) => a - b)
-  const median = sorted[Math.floor(HAND_OVERS / 2)] ?? Number.NaN
-  const note = `median ${median.toFixed(1)} ms, longest ${(sorted.at(-1) ?? 0).toFixed(1)} ms`
-  assert.ok(median <= WOKEN_MS, note)
-  return note
-}
-
-/** Watches the TTL for some periods of a watchdog. */
-async function ttlPattern(bench: Bench, name: string): Promise<string> {
-  const seen: number[] = []
-  const endsAt = performance.now() + 1.5 * WATCHDOG_MS
-  while (performance.now() < endsAt) {
-    seen.push(await bench.server.admin.pttl(name))
-    await sleep(20)
-  }
-  const lowest = Math.min(...seen)
-  const renewed = seen.filter((ttl, index) => ttl > (seen[index - 1] ?? Number.POSITIVE_INFINITY))
-  const note = `${lowest} … ${Math.max(...renewed)} ms, renewed ${renewed.length} times`
-  const period = WATCHDOG_MS / 3
-  assert.ok(lowest > WATCHDOG_MS - 1.4 * period && lowest < WATCHDOG_MS - 0.8 * period, note)
-  assert.ok(renewed.length >= 3 && Math.min(...renewed) > WATCHDOG_MS - 200, note)
-  return note
-}
-
-/** Kills the holder: the waiter gets the lock when the lease is over, not earlier, and within a second. */
-async function outlives(bench: Bench, kill: () => void, waiter: Promise<{ unlock(): Promise<void> }>): Promise<string> {
-  const { admin } = bench.server
-  await bench.hasWaiter()
-  await sleep(WATCHDOG_MS / 3) // at least one renewal
-  const killedAt = performance.now()
-  kill()
-  await sleep(50) // what was on its way has arrived
-  const ttl = await admin.pttl(bench.name)
-  const leaseMs = performance.now() - killedAt + ttl
-  const owner = await soon(waiter, leaseMs + 1_000)
-  const tookMs = performance.now() - killedAt
-  await owner.unlock()
-  assert.ok(ttl > 0 && tookMs > leaseMs - 50, `after ${tookMs} ms, of ${leaseMs}`)
-  return `${Math.round(tookMs - leaseMs)} ms after the end of the lease`
-}
-
-/** The value, if it comes in time. */
-async function soon<T>(promise: Promise<T>, ms: number): Promise<T> {
-  await settlesWithin(promise, ms)
-  return await promise
-}
-
-/** The value, and that it takes about as long as the lease that it waits for. */
-async function endsIn<T>(leaseMs: number, act: () => Promise<T>): Promise<T> {
-  const startedAt = performance.now()
-  const value = await act()
-  const tookMs = performance.now() - startedAt
-  assert.ok(value, 'it gets the lock')
-  assert.ok(tookMs > leaseMs - 300 && tookMs < leaseMs + 1_000, `after ${tookMs} ms`)
-  return value
-}
-
-function isIllegalMonitorState(error: unknown): boolean {
-  return error instanceof JavaError && error.className === 'java.lang.IllegalMonitorStateException'
-}
-
-const sum = (numbers: number[]): number => numbers.reduce((total, number) => total + number, 0)
-
-/** Fails while something of the case is still there. */
-export async function expectNoKeys(bench: Bench): Promise<void> {
-  let left: string[] = []
-  const isClean = async () => {
-    left = await bench.leftKeys()
-    return left.length === 0
-  }
-  await waitUntil(isClean, {
-    timeoutMs: 2_000,
-    message: () => `no key should be left, but there is ${left.join(', ')}`,
-  })
-}

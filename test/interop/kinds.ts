@@ -1,68 +1,183 @@
-import type { Client, Lock } from '../../src/index.js'
+import { fieldDigest } from '../../src/highway-hash.js'
+import { type AnyLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
 import { type JavaLock, locks, type Redisson, text, texts } from './redisson.js'
 
-/** How Redisson makes an object of each kind, and since when. The arguments: clients of one or two servers, and a name. */
-interface JavaKind {
+/** What there is one of for each Redis server that a lock is on. */
+export type Each<T> = readonly [T, ...T[]]
+
+/** A lock that both sides have: what the cases are run with. */
+export interface Kind {
+  readonly name: string
   /** The first version of Redisson that has it; absent: all that we test have it. */
   readonly since?: string
-  readonly lock: (redissons: readonly [Redisson, Redisson], name: string) => Promise<JavaLock>
-}
+  /** The lock in Java; if it is made of others, one of those. */
+  readonly java: (redisson: Redisson, name: string) => Promise<JavaLock>
+  /** The same in Node. */
+  readonly node: (client: Client, name: string) => Lock
+  /** It is made of locks of one name on several servers. */
+  readonly made?: Made
 
-const getter = (...getters: string[]): JavaKind['lock'] => {
-  return ([redisson], name) => redisson.lock(getters, text(name))
-}
-
-/** Those that are an RLock. The others come from `redisson.get('getSemaphore', text(name))` and the like. */
-export const JAVA_KINDS = {
-  lock: { lock: getter('getLock') },
-  fair: { lock: getter('getFairLock') },
-  read: { lock: getter('getReadWriteLock', 'readLock') },
-  write: { lock: getter('getReadWriteLock', 'writeLock') },
-  spin: { since: '3.15.0', lock: getter('getSpinLock') },
-  fenced: { since: '3.19.0', lock: getter('getFencedLock') },
-  nonReentrant: { since: '4.4.0', lock: getter('getNonReentrantLock') },
-  nonReentrantFair: { since: '4.4.0', lock: getter('getNonReentrantFairLock') },
-  /** Plain locks of one name on two servers. */
-  multi: {
-    async lock(redissons, name) {
-      const members = await Promise.all(redissons.map((redisson) => redisson.lock('getLock', text(name))))
-      return await redissons[0].lock('getMultiLock', locks(members.map((member) => member.kept)))
-    },
-  },
-  /** The values `a` and `b` of one group. */
-  fasterMulti: {
-    since: '3.38.0',
-    lock: ([redisson], name) => redisson.lock('getMultiLock', text(name), texts(['a', 'b'])),
-  },
-} satisfies Record<string, JavaKind>
-
-/** An exclusive lock that both sides have: what the cases are run with. */
-export interface Kind extends JavaKind {
-  readonly name: string
-  /** The same lock in Node; the clients are of the same servers. */
-  readonly nodeLock: (clients: readonly [Client, Client], name: string) => Lock
-  /** The field of the hash that holder stands in; absent: the holder itself. */
+  /** The kinds that it keeps out; absent: itself. */
+  readonly rivals?: readonly string[]
+  /** The field of the hash that a hold count stands in; absent: the holder itself. */
   readonly field?: (holder: string) => string
+  /** What must be renewed beside the key of the lock: a key with a TTL, or a field with an epoch. */
+  readonly alsoRenewed?: (name: string, holder: string) => { key: string; field?: string }
+
   /** Why the holder cannot take it again, if so. */
   readonly notReentrant?: string
-  /** Why an unlock wakes nobody, if so. */
-  readonly silent?: string
+  /** Why many may hold it at once, if so. */
+  readonly shared?: string
+  /** Why a waiter on that side is not woken by an unlock, if so. */
+  readonly asksAgain?: { readonly node?: string; readonly java?: string }
+  /** Why nobody can wake a waiter in Java after a restart of Redis, if so. */
+  readonly deafAfterRestart?: string
+  /** `unlock` in Java hides that somebody else holds it. */
+  readonly javaHidesRefusal?: true
+  /** What `forceUnlock` in Java answers says nothing, or it throws after it did its work. */
+  readonly javaForcesBlindly?: true
 }
+
+interface Made {
+  readonly servers: number
+  /** How many of them make up the whole. */
+  readonly needed: number
+  readonly java: 'getMultiLock' | 'getRedLock'
+  readonly node: (...locks: Lock[]) => AnyLock
+}
+
+const getter = (...getters: string[]): Kind['java'] => {
+  return (redisson, name) => redisson.lock(getters, text(name))
+}
+
+const PLAIN: Pick<Kind, 'java' | 'node'> = {
+  java: getter('getLock'),
+  node: (client, name) => client.getLock(name),
+}
+
+const NOT_REENTRANT = 'nobody can take it again: that is what it is for'
+const IN_A_QUEUE = 'the queue is lost with the data of Redis: no release can know of the waiter in Java'
+const OF_PLAIN_LOCKS = 'it is made of plain locks, for which it is shown'
+const SPINS = 'a spin lock is waited for by asking again; its release is announced to nobody, on either side'
+
+/** The values of a multi-lock of values. */
+export const VALUES = ['a', 'größe 2']
 
 export const KINDS: readonly Kind[] = [
-  { name: 'lock', ...JAVA_KINDS.lock, nodeLock: ([client], name) => client.getLock(name) },
+  { name: 'lock', ...PLAIN },
+  {
+    name: 'fair',
+    java: getter('getFairLock'),
+    node: (client, name) => client.getFairLock(name),
+    deafAfterRestart: IN_A_QUEUE,
+  },
+  {
+    name: 'nonReentrant',
+    since: '4.4.0',
+    java: getter('getNonReentrantLock'),
+    node: (client, name) => client.getNonReentrantLock(name),
+    notReentrant: NOT_REENTRANT,
+  },
+  {
+    name: 'nonReentrantFair',
+    since: '4.4.0',
+    java: getter('getNonReentrantFairLock'),
+    node: (client, name) => client.getNonReentrantFairLock(name),
+    notReentrant: NOT_REENTRANT,
+    deafAfterRestart: IN_A_QUEUE,
+  },
+  {
+    name: 'read',
+    java: getter('getReadWriteLock', 'readLock'),
+    node: (client, name) => client.getReadWriteLock(name).readLock(),
+    rivals: ['write'],
+    alsoRenewed: (name, holder) => ({ key: `{${name}}:${holder}:rwlock_timeout:1` }),
+    shared: 'many read at once',
+  },
+  {
+    name: 'write',
+    async java(redisson, name) {
+      const lock = await redisson.lock(['getReadWriteLock', 'writeLock'], text(name))
+      lock.holderSuffix = ':write'
+      return lock
+    },
+    node: (client, name) => client.getReadWriteLock(name).writeLock(),
+    rivals: ['write', 'read'],
+  },
+  {
+    name: 'fenced',
+    since: '3.19.0',
+    java: getter('getFencedLock'),
+    // Its private parts are of its own kind of hold, which nobody sees from outside.
+    node: (client, name) => client.getFencedLock(name) as unknown as Lock,
+  },
+  {
+    name: 'spin',
+    since: '3.15.0',
+    java: getter('getSpinLock'),
+    node: (client, name) => client.getSpinLock(name),
+    asksAgain: { node: SPINS, java: SPINS },
+    deafAfterRestart: SPINS,
+  },
+  {
+    name: 'multi',
+    ...PLAIN,
+    made: { servers: 2, needed: 2, java: 'getMultiLock', node: getMultiLock },
+    deafAfterRestart: OF_PLAIN_LOCKS,
+  },
+  {
+    name: 'red',
+    ...PLAIN,
+    made: { servers: 3, needed: 2, java: 'getRedLock', node: getRedLock },
+    asksAgain: { node: 'Holdfast waits for a red lock by asking all servers again, every 20 to 120 ms' },
+    deafAfterRestart: OF_PLAIN_LOCKS,
+    javaHidesRefusal: true,
+  },
+  {
+    name: 'fasterMulti',
+    since: '3.38.0',
+    async java(redisson, name) {
+      const lock = await redisson.lock('getMultiLock', text(name), texts(VALUES))
+      lock.ttlOf = await redisson.get('getMap', text(name)) // it does not tell it itself
+      return lock
+    },
+    node: (client, name) => client.getFasterMultiLock(name, VALUES),
+    field: (holder) => `${fieldDigest(VALUES[0] as string)}:${holder}:lock_count`,
+    alsoRenewed: (name, holder) => ({
+      key: name,
+      field: `${fieldDigest(VALUES[1] as string)}:${holder}:expire_time`,
+    }),
+    javaForcesBlindly: true,
+  },
 ]
 
-/** Why this version of Redisson cannot be tested with this kind, if so. */
-export function lacks(version: string, { since }: JavaKind): string | undefined {
-  return since !== undefined && compare(version, since) < 0 ? `Redisson has it since ${since}` : undefined
+export function kindOf(name: string): Kind {
+  const kind = KINDS.find((one) => one.name === name)
+  if (!kind) throw new Error(`No such kind: ${name}. There are: ${KINDS.map((one) => one.name).join(', ')}`)
+  return kind
 }
 
-function compare(a: string, b: string): number {
-  const parts = a.split('.').map(Number)
-  for (const [index, part] of b.split('.').map(Number).entries()) {
+/** The lock in Java; of the clients those are used that it needs. */
+export async function javaLock({ java, made }: Kind, redissons: Each<Redisson>, name: string): Promise<JavaLock> {
+  const [redisson] = redissons
+  if (!made) return await java(redisson, name)
+  const parts = await Promise.all(redissons.slice(0, made.servers).map((one) => java(one, name)))
+  const whole = await redisson.lock(made.java, locks(parts.map(({ kept }) => kept)))
+  whole.parts = parts
+  whole.needed = made.needed
+  return whole
+}
+
+/** Why this version of Redisson cannot be tested with this kind, if so. */
+export function lacks(version: string, { since }: Kind): string | undefined {
+  return since !== undefined && isBefore(version, since) ? `Redisson has it since ${since}` : undefined
+}
+
+export function isBefore(version: string, other: string): boolean {
+  const parts = version.split('.').map(Number)
+  for (const [index, part] of other.split('.').map(Number).entries()) {
     const difference = (parts[index] ?? 0) - part
-    if (difference !== 0) return difference
+    if (difference !== 0) return difference < 0
   }
-  return 0
+  return false
 }

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { tieToThisProcess } from '../support/process-exit.js'
+import { atLeast } from './node-lock.js'
 
 /** A plain value, as the JSON of the Java side has it. An object that Java keeps is null here. */
 export type JavaValue = null | boolean | number | string | JavaValue[]
@@ -26,7 +27,7 @@ export const int = (value: number): JavaArgument => typed('i', String(value))
 export const text = (value: string): JavaArgument => typed('s', value)
 export const kept = (name: string): JavaArgument => typed('o', name)
 export const locks = (names: string[]): JavaArgument => typed('a', names.join(','))
-export const texts = (values: string[]): JavaArgument => typed('c', values.join(','))
+export const texts = (values: readonly string[]): JavaArgument => typed('c', values.map(encodeURIComponent).join(','))
 export const MILLISECONDS = typed('u')
 
 // A small heap and the quick compiler: the JVM is to start fast and to leave the cores to others. The packages are for
@@ -204,6 +205,14 @@ export class JavaObject {
 /** An RLock. The threads of the JVM share it, as they may share one in a program. */
 export class JavaLock extends JavaObject {
   readonly client: Redisson
+  /** The locks that it is made of, which answer what it cannot be asked itself; or only itself. */
+  parts: readonly JavaLock[] = [this]
+  /** How many of them make up the whole. */
+  needed = 1
+  /** It tells the TTL. */
+  ttlOf: JavaObject = this
+  /** What comes behind the thread in its holders. */
+  holderSuffix = ''
 
   constructor(client: Redisson, name: string) {
     super(client.jvm, name)
@@ -226,54 +235,65 @@ export class JavaOwner {
     this.#thread = thread
   }
 
-  /** How it is spelled in Redis. */
-  async holder(): Promise<string> {
-    return `${this.#lock.client.id}:${String(await this.#lock.jvm.send(this.#thread, 'threadId', []))}`
+  /** How it is spelled in Redis, on each server. */
+  async holders(): Promise<string[]> {
+    const { jvm, parts } = this.#lock
+    const threadId = String(await jvm.send(this.#thread, 'threadId', []))
+    return parts.map(({ client, holderSuffix }) => `${client.id}:${threadId}${holderSuffix}`)
   }
 
   /** Without a lease the watchdog renews it. */
   async lock(leaseMs?: number): Promise<void> {
-    await this.#call('lock', ...(leaseMs === undefined ? [] : [long(leaseMs), MILLISECONDS]))
+    await this.call('lock', ...(leaseMs === undefined ? [] : [long(leaseMs), MILLISECONDS]))
   }
 
   /** Without a wait time it asks once, with the watchdog's lease; -1 as lease is the watchdog's too. */
   async tryLock(waitMs?: number, leaseMs = -1): Promise<boolean> {
-    if (waitMs === undefined) return (await this.#call('tryLock')) === true
-    return (await this.#call('tryLock', long(waitMs), long(leaseMs), MILLISECONDS)) === true
+    if (waitMs === undefined) return (await this.call('tryLock')) === true
+    return (await this.call('tryLock', long(waitMs), long(leaseMs), MILLISECONDS)) === true
   }
 
   async unlock(): Promise<void> {
-    await this.#call('unlock')
+    await this.call('unlock')
   }
 
   async forceUnlock(): Promise<boolean> {
-    return (await this.#call('forceUnlock')) === true
+    return (await this.#askAll('forceUnlock')).every(Boolean)
   }
 
   async isLocked(): Promise<boolean> {
-    return (await this.#call('isLocked')) === true
+    return atLeast(this.#lock.needed, (await this.#askAll('isLocked')).map(Number)) === 1
   }
 
   async isHeldByCurrentThread(): Promise<boolean> {
-    return (await this.#call('isHeldByCurrentThread')) === true
-  }
-
-  async getHoldCount(): Promise<number> {
-    return Number(await this.#call('getHoldCount'))
+    return atLeast(this.#lock.needed, (await this.#askAll('isHeldByCurrentThread')).map(Number)) === 1
   }
 
   async remainTimeToLive(): Promise<number> {
-    return Number(await this.#call('remainTimeToLive'))
+    const { parts, needed } = this.#lock
+    const answers = await Promise.all(parts.map(({ ttlOf }) => ttlOf.call(this.#thread, 'remainTimeToLive')))
+    return atLeast(needed, answers.map(Number))
   }
 
-  /** Takes one from the number at `key` under the lock, until it is 0; answers how many it took. */
-  async sell(key: string, pauseMs: number): Promise<number> {
-    const words = [this.#lock.kept, this.#lock.client.kept, key, String(pauseMs)]
+  /**
+   * Takes one from the number at `key` under the lock, until it is 0; answers how many it took.
+   * @param pauseMs  how long it holds the lock
+   * @param restMs   how long it does without, after each
+   */
+  async sell(key: string, pauseMs: number, restMs: number): Promise<number> {
+    const words = [this.#lock.kept, this.#lock.client.kept, key, String(pauseMs), String(restMs)]
     return Number(await this.#lock.jvm.send(this.#thread, 'sell', words))
   }
 
-  async #call(method: string, ...args: JavaArgument[]): Promise<JavaValue> {
+  /** Any method of the RLock. */
+  async call(method: string, ...args: JavaArgument[]): Promise<JavaValue> {
     return await this.#lock.call(this.#thread, method, ...args)
+  }
+
+  async #askAll(method: string): Promise<JavaValue[]> {
+    const answers: JavaValue[] = []
+    for (const part of this.#lock.parts) answers.push(await part.call(this.#thread, method))
+    return answers
   }
 }
 

@@ -1,22 +1,25 @@
 import { Redis } from 'ioredis'
 import { connect } from '../../src/index.js'
 import { onCommand, report } from './child.js'
+import { kindNamed } from './kinds.js'
 
-/** A process whose tasks update a counter under the lock `a`. Arguments: the URL of Redis, tasks, sections for each. */
-const [url = '', tasks, sections] = process.argv.slice(2)
+/** A process whose tasks update a counter under the lock `a`. Arguments: the URL of Redis, tasks, sections for each, kind. */
+const [url = '', tasks, sections, kind = 'lock'] = process.argv.slice(2)
 const client = await connect(url)
 const redis = new Redis(url)
 let done = 0
 
 async function task(): Promise<void> {
   for (let section = 0; section < Number(sections); section++) {
-    await client.getLock('a').withLock(async (hold) => {
-      if ((await redis.incr('inside')) !== 1) await redis.incr('overlaps')
-      const counter = Number(await redis.get('counter'))
-      await redis.set('counter', counter + 1)
-      await redis.decr('inside')
-      hold.assertHeld()
-    })
+    await kindNamed(kind)
+      .lock(client, 'a')
+      .withLock(async (hold) => {
+        if ((await redis.incr('inside')) !== 1) await redis.incr('overlaps')
+        const counter = Number(await redis.get('counter'))
+        await redis.set('counter', counter + 1)
+        await redis.decr('inside')
+        hold.assertHeld()
+      })
     done++
   }
 }

@@ -55,13 +55,24 @@ export interface Lab {
   onEnd(end: () => unknown): void
 }
 
+export interface LabOptions {
+  /** Keys that may stay, such as `/^redisson_lock_token:/`. */
+  readonly keysThatStay?: RegExp | undefined
+  /** Other labs are in use at the same time. What is of the whole process is checked around them: `watchWholeProcess`. */
+  readonly isBesideOthers?: boolean
+}
+
 /**
  * Sets the lab up for the tests of the enclosing `describe`: every one of them ends by proving that no key,
  * subscription, connection or timer is left, and that the process had nothing to complain about.
  */
-export function setUpLab(driver: Driver = drivers[0] as Driver, serverArgs: string[] = []): Lab {
+export function setUpLab(
+  driver: Driver = drivers[0] as Driver,
+  serverArgs: string[] = [],
+  { keysThatStay, isBesideOthers = false }: LabOptions = {},
+): Lab {
   let server: RedisServer | undefined
-  let watch: ProcessWatch
+  let watch: ProcessWatch | undefined
   let timers = 0
   const ends: (() => unknown)[] = []
 
@@ -92,20 +103,40 @@ export function setUpLab(driver: Driver = drivers[0] as Driver, serverArgs: stri
     server = await startRedis({ args: serverArgs })
   })
   beforeEach(() => {
+    if (isBesideOthers) return
     watch = watchProcess()
     timers = timersLeft()
   })
   afterEach(async () => {
     try {
       for (const end of ends.splice(0).reverse()) await end()
-      await expectNothingLeft(lab.server)
+      await expectNothingLeft(lab.server, keysThatStay ? { keys: keysThatStay } : {})
+      if (!watch) return
       await waitUntil(() => timersLeft(timers) <= 0, { timeoutMs: 2_000, message: 'no timer is left' })
       await watch.assertQuiet()
     } finally {
-      watch.stop()
+      watch?.stop()
       await lab.server.admin.flushall()
     }
   })
   after(() => server?.stop())
   return lab
+}
+
+/** For a `describe` whose inner ones run side by side, each with a lab: what `setUpLab` proves after each test otherwise. */
+export function watchWholeProcess(): void {
+  let watch: ProcessWatch
+  let timers = 0
+  before(() => {
+    watch = watchProcess()
+    timers = timersLeft()
+  })
+  after(async () => {
+    try {
+      await waitUntil(() => timersLeft(timers) <= 0, { timeoutMs: 2_000, message: 'no timer is left' })
+      await watch.assertQuiet()
+    } finally {
+      watch.stop()
+    }
+  })
 }

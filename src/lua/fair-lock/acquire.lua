@@ -1,6 +1,7 @@
 --[[ fair-lock/acquire: take the lock if it is this owner's turn, else queue it, and say when to ask again. Runs twice
      without harm. Time is the server's. A waiter is only judged when the lock is free and it is its turn: it is woken
-     once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel.
+     once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel. That it was woken is
+     kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too.
      KEYS[1] lock           hash: holder -> hold count
      KEYS[2] queue          list: waiting holders, the next one first
      KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
@@ -31,15 +32,24 @@ if left == -2 then
   local first = redis.call('lindex', queue, 0)
   while first and first ~= holder do
     local deadline = tonumber(redis.call('zscore', deadlines, first) or 0)
-    if deadline > now then
-      -- its turn: it may have missed the message
-      local heard = redis.pcall('publish', ARGV[5] .. first, ARGV[6])
-      local grace = now + (heard == 0 and 1000 or 5000)
-      if deadline > grace then
+    -- its turn: it may have missed the message
+    local isSilent = redis.pcall('publish', ARGV[5] .. first, ARGV[6]) == 0
+    if deadline > now or not isSilent and deadline % 1 == 0 then
+      local grace = now + (isSilent and 1000 or 5000)
+      if deadline <= now or deadline > grace then
         deadline = grace
-        redis.call('zadd', deadlines, string.format('%d', grace), first)
+        redis.call('zadd', deadlines, string.format('%d.5', grace), first)
       end
-      left = deadline - now
+      -- those behind a silent one may have died with it: judged together
+      for _, waiter in ipairs(isSilent and redis.call('lrange', queue, 1, 99) or {}) do
+        if waiter == holder or redis.pcall('publish', ARGV[5] .. waiter, ARGV[6]) ~= 0 then
+          break
+        end
+        if tonumber(redis.call('zscore', deadlines, waiter) or 0) > grace then
+          redis.call('zadd', deadlines, string.format('%d', grace), waiter)
+        end
+      end
+      left = math.floor(deadline) - now
       break
     end
     redis.call('zrem', deadlines, first)

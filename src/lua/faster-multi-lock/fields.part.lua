@@ -10,14 +10,18 @@ local function ownerOf(group, field)
   end
 end
 
+-- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
+-- who takes a value over in the moment that its lease ends would lose it with the group.
+local SLACK = 25
+
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
   if tonumber(redis.call('hget', group, key) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
-  if redis.call('pttl', group) < lease then
-    redis.call('pexpire', group, lease)
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 

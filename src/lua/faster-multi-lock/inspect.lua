@@ -1,7 +1,8 @@
 --[[ faster-multi-lock/inspect: who holds any of some values, how often, and for how long.
      KEYS[1] group        hash, as in faster-multi-lock/acquire
      ARGV[1…] fields      the digests of the values
-     Reply   array        ms left of the longest lease (-2: free), then holder, hold count, holder, hold count … ]]
+     Reply   array        ms left of the longest lease (-2: free), then holder, hold count, how many of the values it
+                          has, holder … ]]
 -- include faster-multi-lock/fields
 local found, seen = { -2 }, {}
 for n = 1, #ARGV do
@@ -9,10 +10,12 @@ for n = 1, #ARGV do
   if owner then
     found[1] = math.max(found[1], expiry - now)
     if not seen[owner] then
-      seen[owner] = true
       table.insert(found, owner)
       table.insert(found, count or '1')
+      table.insert(found, 0)
+      seen[owner] = #found
     end
+    found[seen[owner]] = found[seen[owner]] + 1
   end
 end
 return found

@@ -12,9 +12,11 @@ local freed = 0
 for n = 4, #ARGV do
   local field, mine = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
   if redis.call('hget', KEYS[1], field) == ARGV[1] then
-    redis.call('hdel', KEYS[1], field, mine .. ':expire_time', mine .. ':lock_count')
+    redis.call('hdel', KEYS[1], field)
     freed = freed + 1
   end
+  -- also after Redisson took it over: it leaves these where they are
+  redis.call('hdel', KEYS[1], mine .. ':expire_time', mine .. ':lock_count')
 end
 if freed == 0 then
   return nil

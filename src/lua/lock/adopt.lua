@@ -6,13 +6,18 @@
      ARGV[3] holder       who takes over, "<client id>:<owner id>"
      Reply   nil          taken over
              integer      0: `from` does not hold the lock ]]
-if redis.call('hexists', KEYS[1], ARGV[3]) == 0 then
-  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-    return 0
+if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
+  -- a copy that comes late must not cut a lease that was asked for since
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
   end
-  -- first the command that may be refused for want of memory
-  redis.call('hset', KEYS[1], ARGV[3], 1)
-  redis.call('hdel', KEYS[1], ARGV[2])
+  return nil
 end
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
+  return 0
+end
+-- first the command that may be refused for want of memory
+redis.call('hset', KEYS[1], ARGV[3], 1)
+redis.call('hdel', KEYS[1], ARGV[2])
 redis.call('pexpire', KEYS[1], ARGV[1])
 return nil

@@ -3,6 +3,7 @@ package interop;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.io.UnsupportedEncodingException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.net.URLDecoder;
@@ -33,13 +34,13 @@ import org.redisson.config.Config;
  * open client url lockWatchdogTimeout         a RedissonClient, kept as `client`
  * call as target method argument ...          `target.method(...)`; an object that it answers is kept as `as`
  * threadId                                    of the thread that it runs on
- * sell lock client key pauseMs                takes one from the number at `key` under `lock`, until it is 0; how many
+ * sell lock client key pauseMs restMs         takes one from the number at `key` under `lock`, until it is 0; how many
  * </pre>
  *
  * <p>An argument of a call is a letter and its text: {@code i5} int, {@code l5} long, {@code stext} String, {@code u}
  * TimeUnit.MILLISECONDS, {@code oname} an object that was kept, {@code aname,name} an array of locks, {@code ctext,text} a
- * collection of strings. Methods are found by reflection, so that this compiles with every version of Redisson, and
- * one that lacks a method answers NoSuchMethodException.
+ * collection of strings, each percent-encoded once more. Methods are found by reflection, so that this compiles with every
+ * version of Redisson, and one that lacks a method answers NoSuchMethodException.
  *
  * <p>The answer is one line of JSON: {@code {"id":1,"value":...}} or {@code {"id":1,"error":"class","message":"..."}}.
  */
@@ -59,7 +60,7 @@ public final class Peer {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ", -1);
             for (int i = 0; i < words.length; i++) {
-                words[i] = URLDecoder.decode(words[i], "UTF-8");
+                words[i] = decode(words[i]);
             }
             threads.computeIfAbsent(words[1], Peer::newThread).execute(() -> answer(words));
         }
@@ -103,7 +104,8 @@ public final class Peer {
                 return Thread.currentThread().getId();
             case "sell":
                 RedissonClient client = (RedissonClient) object(words.get(1));
-                return sell((RLock) object(words.get(0)), client.getBucket(words.get(2)), Long.parseLong(words.get(3)));
+                return sell((RLock) object(words.get(0)), client.getBucket(words.get(2)),
+                        Long.parseLong(words.get(3)), Long.parseLong(words.get(4)));
             default:
                 throw new IllegalArgumentException("no such verb: " + verb);
         }
@@ -182,9 +184,21 @@ public final class Peer {
                 }
                 return locks.toArray(new RLock[0]);
             case 'c':
-                return Arrays.asList(text.split(","));
+                List<String> texts = new ArrayList<>();
+                for (String word : text.split(",", -1)) {
+                    texts.add(decode(word));
+                }
+                return texts;
             default:
                 throw new IllegalArgumentException("no such kind of argument: " + argument);
+        }
+    }
+
+    private static String decode(String word) {
+        try {
+            return URLDecoder.decode(word, "UTF-8");
+        } catch (UnsupportedEncodingException e) {
+            throw new IllegalStateException(e);
         }
     }
 
@@ -196,7 +210,7 @@ public final class Peer {
         return object;
     }
 
-    private static int sell(RLock lock, RBucket<String> bucket, long pauseMs) throws Exception {
+    private static int sell(RLock lock, RBucket<String> bucket, long pauseMs, long restMs) throws Exception {
         for (int sold = 0; ; sold++) {
             lock.lock();
             try {
@@ -209,6 +223,7 @@ public final class Peer {
             } finally {
                 lock.unlock();
             }
+            Thread.sleep(restMs);
         }
     }
 

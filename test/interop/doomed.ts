@@ -1,0 +1,49 @@
+/**
+ * A process that is killed as soon as everybody who needs that is ready. One for all of them, as it takes a while to
+ * start.
+ */
+export class Doomed<T> {
+  readonly #start: () => Promise<T>
+  readonly #kill: (process: T) => void
+  readonly #death: Promise<void>
+  readonly #ready = new Set<object>()
+  #missing: number
+  #process: Promise<T> | undefined
+  #strike: () => void = () => {}
+
+  /** @param missing  how many will call `die` or `giveUp` */
+  constructor(missing: number, start: () => Promise<T>, kill: (process: T) => void) {
+    this.#missing = missing
+    this.#start = start
+    this.#kill = kill
+    this.#death = new Promise((resolve) => {
+      this.#strike = resolve
+    })
+  }
+
+  /** The process, alive. */
+  async alive(): Promise<T> {
+    this.#process ??= this.#start()
+    return await this.#process
+  }
+
+  /** One more is ready. Resolves when it has been killed. */
+  async die(who: object): Promise<void> {
+    this.giveUp(who)
+    await this.#death
+  }
+
+  /** One less to wait for. */
+  giveUp(who: object): void {
+    if (this.#ready.has(who)) return
+    this.#ready.add(who)
+    this.#missing--
+    if (this.#missing === 0) void this.end()
+  }
+
+  async end(): Promise<void> {
+    const process = await this.#process?.catch(() => undefined)
+    if (process !== undefined) this.#kill(process)
+    this.#strike()
+  }
+}

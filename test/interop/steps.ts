@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict'
+import type { Hold } from '../../src/index.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+import { type Bench, WATCHDOG_MS } from './bench.js'
+import { holdersOf } from './node-lock.js'
+import { JavaError, type JavaOwner, text } from './redisson.js'
+
+/** More than any watchdog's lease here: what sleeps until it ends has not been woken. */
+export const LONG_LEASE_MS = 60_000
+export const WOKEN_MS = 100
+const HAND_OVERS = 9
+
+/** A thread of Java holds the lock: nobody else gets it, in Node or Java. Then Node does. */
+export async function javaExcludes(bench: Bench, java: JavaOwner, name = bench.name): Promise<void> {
+  await java.lock()
+  assert.equal(await bench.node(name).isLocked(), true)
+  for (const rival of bench.rivals) {
+    const node = rival.node(name)
+    assert.equal(await node.tryLock(), null)
+    assert.equal(await node.tryLock({ waitTimeMs: 50 }), null)
+    assert.equal(await (await rival.oneJava(name)).tryLock(), false)
+  }
+  await java.unlock()
+  for (const rival of bench.rivals) await isFree(rival.node(name).tryLock())
+}
+
+/** A task of Node holds the lock: no thread of Java gets it, nor another task. Then Java does. */
+export async function nodeExcludes(bench: Bench, name = bench.name): Promise<void> {
+  const hold = await bench.node(name).lock()
+  const inJava = await bench.oneJava(name)
+  await waitUntil(() => inJava.isLocked(), { message: 'Java sees that it is locked' })
+  for (const rival of bench.rivals) {
+    const java = await rival.oneJava(name)
+    assert.equal(await java.tryLock(), false)
+    assert.equal(await java.tryLock(50), false)
+    assert.equal(await rival.node(name).tryLock(), null)
+  }
+  await hold.unlock()
+  for (const rival of bench.rivals) {
+    const java = await rival.oneJava(name)
+    assert.equal(await java.tryLock(), true)
+    assert.equal(await java.isHeldByCurrentThread(), true)
+    assert.equal(await bench.node(name).tryLock(), null)
+    await java.unlock()
+    assert.equal(await java.isLocked(), false)
+  }
+}
+
+export async function isFree(taking: Promise<Hold | null>): Promise<void> {
+  const hold = await taking
+  assert.ok(hold, 'it is free')
+  await hold.unlock()
+}
+
+/** How long it takes from Java's unlock until a waiter in Node has the lock, ms. */
+export async function toNode(bench: Bench, rival: Bench, java: JavaOwner, name = bench.name): Promise<number> {
+  await java.lock(LONG_LEASE_MS)
+  const waiter = rival.node(name).lock()
+  await rival.hasWaiter('node', name)
+  const startedAt = performance.now()
+  await java.unlock()
+  const hold = await waiter
+  const tookMs = performance.now() - startedAt
+  await hold.unlock()
+  return tookMs
+}
+
+/** How long it takes from Node's unlock until a waiter in Java has the lock, ms. */
+export async function toJava(bench: Bench, rival: Bench, java: JavaOwner, name = bench.name): Promise<number> {
+  const hold = await bench.node(name).lock({ leaseTimeMs: LONG_LEASE_MS })
+  const waiter = java.lock()
+  await rival.hasWaiter('java', name)
+  const startedAt = performance.now()
+  await hold.unlock()
+  await waiter
+  const tookMs = performance.now() - startedAt
+  await java.unlock()
+  return tookMs
+}
+
+export async function measure(handOver: () => Promise<number>): Promise<string> {
+  await handOver() // warms up
+  const tookMs: number[] = []
+  for (let round = 0; round < HAND_OVERS; round++) tookMs.push(await handOver())
+  const sorted = tookMs.toSorted((a, b) => a - b)
+  const median = sorted[Math.floor(HAND_OVERS / 2)] ?? Number.NaN
+  const note = `median ${median.toFixed(1)} ms, longest ${(sorted.at(-1) ?? 0).toFixed(1)} ms`
+  assert.ok(median <= WOKEN_MS, note)
+  return note
+}
+
+/** That Node sees these holders, each with this hold count. */
+export async function nodeSees(bench: Bench, holders: readonly string[], holdCount: number): Promise<void> {
+  const expected = holders.map((holder) => ({ holder, holdCount }))
+  await becomes(() => bench.node().getHolders(), expected)
+}
+
+/** That Java sees this holder on each server, with this hold count. */
+export async function javaSees(bench: Bench, hold: Hold, holdCount: number): Promise<void> {
+  const counts = async () => await Promise.all(bench.servers.map((_, index) => countInJava(bench, hold, index)))
+  await becomes(
+    counts,
+    bench.servers.map(() => String(holdCount)),
+  )
+}
+
+/** The hold count on one server, or null. The last server of a red lock may be a little late. */
+async function countInJava(bench: Bench, hold: Hold, index: number): Promise<unknown> {
+  const { clients, redissons } = bench.site
+  const holder = holdersOf(hold).find((one) => one.startsWith(`${clients[index]?.id}:`))
+  if (holder === undefined) return null
+  const fields = await redissons[index]?.get('getMap', text(bench.name))
+  return await fields?.call('counter', 'get', text(bench.kind.field?.(holder) ?? holder))
+}
+
+async function becomes<T>(actual: () => Promise<T>, expected: T): Promise<void> {
+  let seen: T | undefined
+  const isEqual = async () => {
+    seen = await actual()
+    try {
+      assert.deepEqual(seen, expected)
+      return true
+    } catch {
+      return false
+    }
+  }
+  await waitUntil(isEqual, { timeoutMs: 1_000, message: () => `${JSON.stringify(seen)} = ${JSON.stringify(expected)}` })
+}
+
+/** Watches the TTL of what this holder has for some periods of the watchdog. */
+export async function ttlPattern(bench: Bench, name: string, holder: string): Promise<string> {
+  const ttls: (() => Promise<number>)[] = bench.servers.map(
+    ({ admin }) =>
+      () =>
+        admin.pttl(name),
+  )
+  const also = bench.kind.alsoRenewed?.(name, holder)
+  if (also) ttls.push(() => leftOf(bench.server.admin, also))
+  return (await Promise.all(ttls.map(onePattern))).join(' and ')
+}
+
+/** Of a key its TTL; of a field how far away the epoch in it is, ms. */
+async function leftOf(
+  admin: Bench['server']['admin'],
+  { key, field }: { key: string; field?: string },
+): Promise<number> {
+  if (field === undefined) return await admin.pttl(key)
+  const [seconds, microseconds] = (await admin.time()).map(Number) as [number, number]
+  return Number(await admin.hget(key, field)) - Math.floor(seconds * 1_000 + microseconds / 1_000)
+}
+
+async function onePattern(ttl: () => Promise<number>): Promise<string> {
+  const seen: number[] = []
+  const endsAt = performance.now() + 1.5 * WATCHDOG_MS
+  while (performance.now() < endsAt) {
+    seen.push(await ttl())
+    await sleep(20)
+  }
+  const lowest = Math.min(...seen)
+  const renewed = seen.filter((left, index) => left > (seen[index - 1] ?? Number.POSITIVE_INFINITY))
+  const note = `${lowest} … ${Math.max(...renewed)} ms, renewed ${renewed.length} times`
+  const period = WATCHDOG_MS / 3
+  assert.ok(lowest > WATCHDOG_MS - 1.5 * period && lowest < WATCHDOG_MS - 0.8 * period, note)
+  assert.ok(renewed.length >= 3 && Math.min(...renewed) > WATCHDOG_MS - 400, note)
+  return note
+}
+
+/** Kills the holder: the waiter gets the lock when the lease is over, not earlier, and within a second. */
+export async function outlives(
+  bench: Bench,
+  side: 'node' | 'java',
+  kill: () => Promise<void>,
+  waiter: Promise<{ unlock(): Promise<void> }>,
+): Promise<string> {
+  await bench.rival.hasWaiter(side)
+  await sleep(WATCHDOG_MS / 3) // at least one renewal
+  await kill()
+  const killedAt = performance.now()
+  await sleep(50) // what was on its way has arrived
+  const ttls = await Promise.all(bench.servers.map(({ admin }) => admin.pttl(bench.name)))
+  const needed = bench.kind.made?.needed ?? 1
+  const ttl = ttls.toSorted((a, b) => a - b)[needed - 1] ?? 0
+  const leaseMs = performance.now() - killedAt + ttl
+  const owner = await soon(waiter, leaseMs + 1_000)
+  const tookMs = performance.now() - killedAt
+  await owner.unlock()
+  assert.ok(ttl > 0 && tookMs > leaseMs - 50, `after ${tookMs} ms, of ${leaseMs}`)
+  return `${Math.round(tookMs - leaseMs)} ms after the end of the lease`
+}
+
+/** The value, if it comes in time. */
+export async function soon<T>(promise: Promise<T>, ms: number): Promise<T> {
+  await settlesWithin(promise, ms)
+  return await promise
+}
+
+/** The value, and that it takes about as long as the lease that it waits for. */
+export async function endsIn<T>(leaseMs: number, act: () => Promise<T>): Promise<T> {
+  const startedAt = performance.now()
+  const value = await act()
+  const tookMs = performance.now() - startedAt
+  assert.ok(value, 'it gets the lock')
+  assert.ok(tookMs > leaseMs - 300 && tookMs < leaseMs + 1_000, `after ${tookMs} ms`)
+  return value
+}
+
+/** The multi-lock of some versions wraps it in a CompletionException. */
+export function isIllegalMonitorState(error: unknown): boolean {
+  return (
+    error instanceof JavaError && error.message.includes('java.lang.IllegalMonitorStateException: attempt to unlock')
+  )
+}
+
+export const sum = (numbers: number[]): number => numbers.reduce((total, number) => total + number, 0)
+
+/** Fails while something of the case is still there. What was forced may leave a read hold to its lease. */
+export async function expectNoKeys(bench: Bench): Promise<void> {
+  let left: string[] = []
+  const isClean = async () => {
+    left = await bench.leftKeys()
+    return left.length === 0
+  }
+  await waitUntil(isClean, {
+    timeoutMs: WATCHDOG_MS + 500,
+    message: () => `no key should be left, but there is ${left.join(', ')}`,
+  })
+}

@@ -1,0 +1,259 @@
+/** One test for each known defect of RedissonFairLock; `defects.test.ts` says which ones have none. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { getMultiLock } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import { setUpLab } from '../support/lab.js'
+import { startTwin, type Twin } from '../support/twin.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const WATCHDOG_MS = 30_000
+/** Less than any poll: who is served by then was woken. */
+const WOKEN_MS = 3_000
+
+const QUEUE = 'redisson_lock_queue:{a}'
+const DEADLINES = 'redisson_lock_timeout:{a}'
+
+describe('known defects of the fair lock', () => {
+  const lab = setUpLab()
+
+  async function twin(): Promise<Twin> {
+    const opened = await startTwin(lab.server.url)
+    lab.onEnd(() => opened.close())
+    return opened
+  }
+
+  async function queued(...holders: string[]): Promise<void> {
+    const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
+    await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
+  }
+
+  async function listening(count = 1): Promise<void> {
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count)
+  }
+
+  /** Queues waiters that died: nobody hears them, and their deadlines are minutes away. */
+  async function enqueueDead(...holders: string[]): Promise<void> {
+    for (const [index, holder] of holders.entries()) {
+      await lab.server.admin.zadd(DEADLINES, Date.now() + (index + 1) * 300_000, holder)
+      await lab.server.admin.rpush(QUEUE, holder)
+    }
+  }
+
+  /** The clock that deadlines go by. */
+  async function serverTime(): Promise<number> {
+    const [seconds, micros] = await lab.server.admin.time()
+    return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
+  }
+
+  for (const [title, byMs] of [
+    ['ahead', 3_600_000],
+    ['behind', -3_600_000],
+  ] as const) {
+    it(`F1: the clock of a process does not matter: one that is an hour ${title} neither evicts nor is evicted`, async (t) => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const hold = await client.getFairLock('a').lock()
+      const now = Date.now
+      t.mock.method(Date, 'now', () => now() + byMs)
+      const waiting = other.getFairLock('a').lock({ waitTimeMs: 60_000 })
+      await queued(`${other.id}:1`)
+      t.mock.restoreAll()
+      const late = client.getFairLock('a').lock()
+      await queued(`${other.id}:1`, `${client.id}:2`)
+      const deadline = Number(await lab.server.admin.zscore(DEADLINES, `${other.id}:1`)) - (await serverTime())
+      assert(deadline > 60_000 && deadline <= 60_000 + WATCHDOG_MS, `${deadline} ms from now, by the server`)
+      await hold.unlock()
+      const next = await waiting
+      assert.equal(next.holder, `${other.id}:1`)
+      await next.unlock()
+      await (await late).unlock()
+    })
+  }
+
+  it('F2: a head that died does not make the others spin', async () => {
+    const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
+    await enqueueDead('dead:1')
+    const count = await countCommands(lab.server, async () => {
+      const waits = clients.map((client) => client.getFairLock('a').lock())
+      for (const waiting of waits) void waiting.then((hold) => hold.unlock())
+      await Promise.all(waits)
+    })
+    assert(count.scripts <= 25, `${count.scripts} scripts for three sections behind one dead head`)
+  })
+
+  it('F2: a lock without expiry does not make those who wait spin', async () => {
+    const clients = [await lab.connect(), await lab.connect()]
+    await lab.server.admin.hset('a', 'somebody:1', '1')
+    const abort = new AbortController()
+    const waits = clients.map((client) => client.getFairLock('a').lock({ signal: abort.signal }))
+    await listening(2)
+    await sleep(200)
+    const count = await countCommands(lab.server, () => sleep(2_000))
+    assert(count.scripts <= 4, `${count.scripts} scripts in 2 s`)
+    abort.abort(new Error('enough'))
+    for (const waiting of waits) await assert.rejects(waiting, /enough/)
+    await lab.server.admin.del('a')
+  })
+
+  it('F3: who gives up takes no more off the deadlines behind it than its wait had added', async () => {
+    const client = await lab.connect()
+    const hold = await client.getFairLock('a').lock()
+    const waits = [client.getFairLock('a').tryLock({ waitTimeMs: 500 })]
+    await queued(`${client.id}:2`)
+    for (let n = 3; n <= 5; n++) {
+      waits.push(client.getFairLock('a').tryLock({ waitTimeMs: n === 5 ? 300_000 : 20_000 }))
+      await queued(...Array.from({ length: n - 1 }, (_, index) => `${client.id}:${index + 2}`))
+    }
+    assert.equal(await waits[0], null)
+    await queued(`${client.id}:3`, `${client.id}:4`, `${client.id}:5`)
+    const now = await serverTime()
+    for (const deadline of (await lab.server.admin.zrange(DEADLINES, 0, '-1', 'WITHSCORES')).filter((_, n) => n % 2)) {
+      assert(Number(deadline) > now + 15_000, 'all who wait are believed to be alive')
+    }
+    await hold.unlock()
+    for (const [index, waiting] of waits.slice(1).entries()) {
+      const next = await waiting
+      assert.equal(next?.holder, `${client.id}:${index + 3}`, 'nobody lost its place')
+      await next?.unlock()
+    }
+  })
+
+  it('F4: when a head is passed, its successor is woken', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await client.getFairLock('a').lock()
+    await enqueueDead('dead:1')
+    const waiting = other.getFairLock('a').lock()
+    await queued('dead:1', `${other.id}:1`)
+    await listening()
+    await sleep(100)
+    const releasedAt = performance.now()
+    await hold.unlock()
+    const next = await waiting
+    const tookMs = performance.now() - releasedAt
+    assert(tookMs < 1_000 + WOKEN_MS, `${tookMs} ms; the lease that it was told has ${WATCHDOG_MS} ms`)
+    await next.unlock()
+  })
+
+  it('F4: when a head leaves although it was its turn, its successor is woken', async () => {
+    const [leaving, staying, peer] = [await lab.connect(), await lab.connect(), await twin()]
+    await peer.fairAcquire('a', 7, WATCHDOG_MS)
+    const abort = new AbortController()
+    const left = leaving.getFairLock('a').lock({ signal: abort.signal })
+    await queued(`${leaving.id}:1`)
+    const waiting = staying.getFairLock('a').lock()
+    await listening(2)
+    await sleep(100)
+    await lab.server.admin.del('a')
+    const freeAt = performance.now()
+    abort.abort(new Error('enough'))
+    await assert.rejects(left, /enough/)
+    const hold = await waiting
+    assert(performance.now() - freeAt < WOKEN_MS)
+    await hold.unlock()
+  })
+
+  it('F5: a wait that is aborted, times out or is closed leaves no ghost in the queue', async () => {
+    const [holder, client, closed] = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const hold = await holder.getFairLock('a').lock()
+    const abort = new AbortController()
+    const outcomes = Promise.allSettled([
+      client.getFairLock('a').lock({ signal: abort.signal }),
+      client.getFairLock('a').lock({ waitTimeMs: 400 }),
+      closed.getFairLock('a').lock(),
+    ])
+    await waitUntil(async () => (await lab.server.admin.llen(QUEUE)) === 3)
+    abort.abort(new Error('enough'))
+    await closed.close()
+    for (const { status } of await outcomes) assert.equal(status, 'rejected')
+    await waitUntil(async () => (await lab.server.admin.exists(QUEUE, DEADLINES)) === 0)
+    await hold.unlock()
+    const next = await client.getFairLock('a').tryLock()
+    assert.notEqual(next, null)
+    await next?.unlock()
+  })
+
+  it('F6: the release of a lock that is gone is an error', async () => {
+    const client = await lab.connect()
+    const gone = await client.getFairLock('a').lock()
+    await lab.server.admin.del('a')
+    await assert.rejects(gone.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    const expired = await client.getFairLock('a').lock({ leaseTimeMs: 200 })
+    await waitUntil(() => expired.signal.aborted)
+    await assert.rejects(expired.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+  })
+
+  it('F7: a head without a deadline is passed', async () => {
+    const client = await lab.connect()
+    await lab.server.admin.rpush(QUEUE, 'ghost:1', 'ghost:2')
+    const hold = await client.getFairLock('a').tryLock()
+    assert.notEqual(hold, null)
+    await hold?.unlock()
+  })
+
+  it('F8: all who died together cost the others a second or so, not the minutes that their deadlines add up to', async () => {
+    const client = await lab.connect()
+    await enqueueDead('dead:1', 'dead:2', 'dead:3')
+    const startedAt = performance.now()
+    const hold = await client.getFairLock('a').lock()
+    const tookMs = performance.now() - startedAt
+    assert(tookMs > 900 && tookMs < 10_000, `${tookMs} ms for three`)
+    await hold.unlock()
+  })
+
+  it('F9: the lease of a multi-lock with a fair lock in it ends neither the queue nor the deadlines', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await client.getFairLock('a').lock()
+    const waiting = getMultiLock(client.getFairLock('a'), client.getLock('b')).lock({ leaseTimeMs: 1_000 })
+    await queued(`${client.id}:2`)
+    const behind = other.getFairLock('a').lock()
+    await queued(`${client.id}:2`, `${other.id}:1`)
+    await hold.unlock()
+    const multi = await waiting
+    assert.deepEqual(
+      [await lab.server.admin.pttl(QUEUE), await lab.server.admin.pttl(DEADLINES)],
+      [-1, -1],
+      'no TTL, and still there',
+    )
+    await multi.unlock()
+    await (await behind).unlock()
+  })
+
+  it('F10: waits of very different lengths shift nobody who lives out of the queue', async () => {
+    const [client, peer] = [await lab.connect(), await twin()]
+    const hold = await client.getFairLock('a').lock()
+    const order: string[] = []
+    const waits: Promise<unknown>[] = []
+    const holders: string[] = []
+    for (const [index, waitTimeMs] of [300_000, 20_000, 300_000, 20_000, 300_000].entries()) {
+      holders.push(`${client.id}:${index + 2}`)
+      waits.push(client.getFairLock('a').withLock({ waitTimeMs }, ({ holder }) => order.push(holder)))
+      await queued(...holders)
+    }
+    // A peer judges by the deadlines alone, whenever it asks.
+    const judging = setInterval(() => void peer.fairTry('a', 7, WATCHDOG_MS), 2)
+    lab.onEnd(() => clearInterval(judging))
+    await hold.unlock()
+    await Promise.all(waits)
+    clearInterval(judging)
+    assert.deepEqual(order, holders)
+    if (await peer.fairTry('a', 8, WATCHDOG_MS)) await peer.fairRelease('a', 8)
+    else await lab.server.admin.del('a')
+  })
+
+  it('F11: a process has one subscriber however many wait; a forced release wakes the queue', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await client.getFairLock('a').lock()
+    const waits = Array.from({ length: 20 }, () => other.getFairLock('a').lock())
+    await listening(20)
+    const subscribers = String(await lab.server.admin.client('LIST', 'TYPE', 'PUBSUB'))
+      .trim()
+      .split('\n')
+    assert.equal(subscribers.length, 1)
+    await sleep(100)
+    assert.equal(await other.getFairLock('a').forceUnlock(), true)
+    const freeAt = performance.now()
+    for (const waiting of waits) await (await waiting).unlock()
+    assert(performance.now() - freeAt < WOKEN_MS)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+  })
+})

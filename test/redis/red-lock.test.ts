@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Client, type ClientOptions, getRedLock, QuorumError, type RedLock } from '../../src/index.js'
+import { setUpLab } from '../support/lab.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { settlesWithin, waitUntil } from '../support/wait-until.js'
+
+describe('a red lock on three servers', () => {
+  const lab = setUpLab()
+
+  async function servers(): Promise<[RedisServer, RedisServer, RedisServer]> {
+    const started: [RedisServer, RedisServer, RedisServer] = [lab.server, await startRedis(), await startRedis()]
+    for (const server of started.slice(1)) lab.onEnd(() => server.stop())
+    return started
+  }
+
+  /** One client for each server, each with the short patience of a test. */
+  async function red(at: readonly RedisServer[], options: ClientOptions = {}): Promise<[RedLock, readonly Client[]]> {
+    const clients = await Promise.all(at.map(({ url }) => lab.connect({ commandTimeoutMs: 500, ...options }, url)))
+    return [getRedLock(...clients.map((client) => client.getLock('a'))), clients]
+  }
+
+  async function keys(at: readonly RedisServer[]): Promise<number[]> {
+    return await Promise.all(at.map(({ admin }) => admin.dbsize()))
+  }
+
+  it('is held on all of them, and free on all of them', async () => {
+    const at = await servers()
+    const [lock] = await red(at)
+    const hold = await lock.lock()
+    await waitUntil(async () => (await keys(at)).join() === '1,1,1')
+    assert.equal(await hold.isHeld(), true)
+    await hold.unlock()
+    await waitUntil(async () => (await keys(at)).join() === '0,0,0')
+  })
+
+  it('is taken, waited for, held and released while a minority does not answer', async () => {
+    const at = await servers()
+    const [[lock], [rival]] = [await red(at), await red(at)]
+    await lock.withLock(() => {})
+    at[2].freeze()
+    try {
+      const hold = await lock.lock()
+      const waiting = rival.lock()
+      assert.equal(await hold.isHeld(), true)
+      await hold.unlock()
+      const next = await waiting
+      next.assertHeld()
+      await next.unlock()
+    } finally {
+      at[2].thaw()
+    }
+    await waitUntil(async () => (await keys(at)).join() === '0,0,0', { timeoutMs: 35_000 })
+  })
+
+  it('is a QuorumError with a cause for each server when a majority cannot be asked, and nothing is left', async () => {
+    const at = await servers()
+    const [lock] = await red(at)
+    await lock.withLock(() => {})
+    at[1].freeze()
+    at[2].freeze()
+    try {
+      const outcome = await settlesWithin(lock.tryLock(), 10_000)
+      assert.equal(outcome.status, 'rejected')
+      const error: unknown = outcome.status === 'rejected' ? outcome.reason : undefined
+      assert(error instanceof QuorumError)
+      assert.equal(error.code, 'LOCK_QUORUM')
+      assert.deepEqual(
+        error.errors.map(({ index, lockName }) => [index, lockName]),
+        [
+          [1, 'a'],
+          [2, 'a'],
+        ],
+      )
+    } finally {
+      at[1].thaw()
+      at[2].thaw()
+    }
+    await waitUntil(async () => (await keys(at)).join() === '0,0,0', { timeoutMs: 35_000 })
+  })
+
+  it('is refused, with nothing left, when others hold a majority; a minority of theirs does not matter', async () => {
+    const at = await servers()
+    const [[lock], [, others]] = [await red(at), await red(at)]
+    const [first, second] = await Promise.all(others.slice(1).map((client) => client.getLock('a').lock()))
+    assert.equal(await lock.tryLock(), null)
+    assert.deepEqual(await keys(at), [0, 1, 1])
+    await first?.unlock()
+    const hold = await lock.tryLock()
+    hold?.assertHeld()
+    await hold?.unlock()
+    await second?.unlock()
+  })
+
+  it('survives the loss of one server with all its data, and is lost when a second one goes', async () => {
+    const at = await servers()
+    const [lock, clients] = await red(at, { lockWatchdogTimeoutMs: 1_200 })
+    const losses: string[] = []
+    for (const client of clients) client.on('lost', ({ hold }) => losses.push(hold.lockName))
+    const hold = await lock.lock()
+    await waitUntil(async () => (await keys(at)).join() === '1,1,1')
+
+    await at[0].admin.flushall()
+    await waitUntil(() => losses.length === 1)
+    hold.assertHeld()
+    assert.equal(await hold.isHeld(), true)
+
+    await at[1].admin.flushall()
+    await waitUntil(() => hold.signal.aborted)
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST' })
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+    assert.deepEqual(await keys(at), [0, 0, 0])
+  })
+
+  it('ends a wait with the reason of the signal, and is re-entered along the call chain', async () => {
+    const at = await servers()
+    const [[lock], [rival]] = [await red(at), await red(at)]
+    const abort = new AbortController()
+    await lock.withLock(async () => {
+      const waiting = rival.lock({ signal: abort.signal })
+      assert.equal(await lock.withLock(() => 'inside'), 'inside')
+      abort.abort(new Error('enough'))
+      await assert.rejects(waiting, /enough/)
+    })
+    await waitUntil(async () => (await keys(at)).join() === '0,0,0')
+  })
+
+  it('takes a majority of locks whose client is closed for what it is: an error at once', async () => {
+    const at = await servers()
+    const [lock, [, second, third]] = await red(at)
+    await second?.close()
+    await third?.close()
+    const outcome = await settlesWithin(lock.lock(), 5_000)
+    assert(outcome.status === 'rejected' && outcome.reason instanceof QuorumError)
+    await waitUntil(async () => (await keys(at)).join() === '0,0,0')
+  })
+})

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { countCommands } from '../support/command-stats.js'
+import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
+import { setUpLab } from '../support/lab.js'
+import { startTwin, type Twin } from '../support/twin.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const WATCHDOG_MS = 30_000
+const TOKENS = 'redisson_lock_token:{order}'
+
+describe('the wire of a fenced lock', () => {
+  const lab = setUpLab()
+
+  async function twin(): Promise<Twin> {
+    const opened = await startTwin(lab.server.url)
+    lab.onEnd(() => opened.close())
+    return opened
+  }
+
+  /** The counters stay for ever; a test ends without them. */
+  function forgetTokens(tokens = TOKENS): void {
+    lab.onEnd(() => lab.server.admin.del(tokens))
+  }
+
+  for (const [name, tagged] of NAMES) {
+    it(`of ${JSON.stringify(name)} is the plain hash, and a counter that ends in ${tagged} and never expires`, async () => {
+      const tokens = `redisson_lock_token:${tagged}`
+      forgetTokens(tokens)
+      const client = await lab.connect()
+      const lock = client.getFencedLock(name)
+      const messages = await recordMessages(lab)
+      assert.equal(await lock.getToken(), 0n)
+      await expectKeys(lab.server, {})
+      for (const token of ['1', '2']) {
+        const hold = await lock.lock()
+        const held = (count: string) => ({
+          [name]: { hash: { [hold.holder]: count }, ttl: WATCHDOG_MS },
+          [tokens]: { string: token },
+        })
+        assert.equal(hold.fencingToken, BigInt(token))
+        await expectKeys(lab.server, held('1'))
+        const again = await lock.lock({ within: hold })
+        assert.equal(again.fencingToken, BigInt(token), 'a re-entry has the token of the outer hold')
+        await expectKeys(lab.server, held('2'))
+        await again.unlock()
+        await expectKeys(lab.server, held('1'))
+        await hold.unlock()
+        await expectKeys(lab.server, { [tokens]: { string: token } })
+        assert.equal(await lock.getToken(), BigInt(token))
+      }
+      const channel = `redisson_lock__channel:${tagged}`
+      assert.deepEqual(await messages(), [
+        [channel, '0'],
+        [channel, '0'],
+      ])
+    })
+  }
+
+  it('of a lease of its own, a renewal, and a forced release leaves the counter without a TTL', async () => {
+    forgetTokens()
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    const lock = client.getFencedLock('order')
+    const leased = await lock.lock({ leaseTimeMs: 5_000 })
+    await expectKeys(lab.server, {
+      order: { hash: { [leased.holder]: '1' }, ttl: 5_000 },
+      [TOKENS]: { string: '1' },
+    })
+    await leased.unlock()
+    const renewed = await lock.lock()
+    await sleep(1_300)
+    await expectKeys(lab.server, { order: { hash: { [renewed.holder]: '1' }, ttl: 900 }, [TOKENS]: { string: '2' } })
+    const messages = await recordMessages(lab)
+    assert.equal(await lock.forceUnlock(), true)
+    assert.equal(await lock.forceUnlock(), false)
+    await expectKeys(lab.server, { [TOKENS]: { string: '2' } })
+    assert.deepEqual(await messages(), [['redisson_lock__channel:{order}', '0']])
+    await assert.rejects(renewed.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+  })
+
+  it('of a hold that is handed over is the field of the successor, and the next token', async () => {
+    forgetTokens()
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await client.getFencedLock('order').lock()
+    const adopted = await other.getFencedLock('order').adopt(hold.handOver())
+    assert.equal(adopted.fencingToken, 2n)
+    await expectKeys(lab.server, {
+      order: { hash: { [`${other.id}:1`]: '1' }, ttl: WATCHDOG_MS },
+      [TOKENS]: { string: '2' },
+    })
+    await adopted.unlock()
+  })
+
+  it('of those who wait is the channel of the plain lock; each grant draws one token', async () => {
+    forgetTokens()
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await client.getFencedLock('order').lock()
+    const waiting = other.getFencedLock('order').lock()
+    const refused = await other.getFencedLock('order').tryLock()
+    assert.equal(refused, null)
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), ['redisson_lock__channel:{order}'])
+    assert.equal(await lab.server.admin.get(TOKENS), '1', 'a refusal draws none')
+    await hold.unlock()
+    const next = await waiting
+    assert.equal(next.fencingToken, 2n)
+    await next.unlock()
+  })
+
+  it('of an uncontended lock and unlock is two commands', async () => {
+    forgetTokens()
+    const client = await lab.connect()
+    const lock = client.getFencedLock('order')
+    await (await lock.lock()).unlock() // Redis knows the scripts from here on
+    const count = await countCommands(lab.server, async () => {
+      for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+    })
+    assert.equal(count.scripts, 20)
+    const inside = ['del', 'exists', 'get', 'hexists', 'hset', 'incr', 'pexpire', 'publish']
+    assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
+  })
+
+  it('counts on exactly beyond 2^53, where numbers of Lua and JavaScript end', async () => {
+    forgetTokens()
+    const client = await lab.connect()
+    for (const last of [2n ** 53n, 2n ** 62n + 1n]) {
+      await lab.server.admin.set(TOKENS, String(last))
+      const lock = client.getFencedLock('order')
+      const hold = await lock.lock()
+      assert.equal(hold.fencingToken, last + 1n)
+      assert.equal(await lock.getToken(), last + 1n)
+      assert.equal(await lab.server.admin.get(TOKENS), String(last + 1n))
+      await hold.unlock()
+    }
+  })
+
+  describe('with a peer that does what Redisson does', () => {
+    it('shares the counter with it: no token is drawn twice, each is higher than the one before', async () => {
+      forgetTokens()
+      const client = await lab.connect()
+      const peer = await twin()
+      const tokens: number[] = []
+      for (let n = 0; n < 5; n++) {
+        tokens.push((await peer.fencedAcquire('order', 7, WATCHDOG_MS)) ?? 0)
+        assert.equal(await client.getFencedLock('order').tryLock(), null)
+        await peer.release('order', 7)
+        const hold = await client.getFencedLock('order').lock()
+        assert.equal(await peer.fencedAcquire('order', 7, WATCHDOG_MS), null)
+        tokens.push(Number(hold.fencingToken))
+        await hold.unlock()
+      }
+      assert.deepEqual(tokens, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    })
+
+    it('goes on where a counter stands that it raised', async () => {
+      forgetTokens()
+      const client = await lab.connect()
+      const peer = await twin()
+      await lab.server.admin.set(TOKENS, '41')
+      await peer.fencedAcquire('order', 7, WATCHDOG_MS)
+      assert.equal(await peer.fencedAcquire('order', 7, WATCHDOG_MS), 43, 'its re-entry draws one, too')
+      await peer.release('order', 7)
+      await peer.release('order', 7)
+      const hold = await client.getFencedLock('order').lock()
+      assert.equal(hold.fencingToken, 44n)
+      await hold.unlock()
+    })
+
+    it('wakes it, and is woken by it', async () => {
+      forgetTokens()
+      const client = await lab.connect()
+      const peer = await twin()
+      const hold = await client.getFencedLock('order').lock()
+      const peerWaits = peer.lock('order', 7, WATCHDOG_MS, 60_000)
+      await waitUntil(() => peer.sleeping === 1)
+      await hold.unlock()
+      assert.equal(await peerWaits, true)
+      const waiting = client.getFencedLock('order').lock()
+      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+      const releasedAt = performance.now()
+      await peer.release('order', 7)
+      const next = await waiting
+      assert(performance.now() - releasedAt < 3_000, 'woken, not polling')
+      await next.unlock()
+    })
+
+    it('and its plain lock of the same name exclude each other; a plain lock draws no token', async () => {
+      forgetTokens()
+      const client = await lab.connect()
+      const peer = await twin()
+      await peer.acquire('order', 7, WATCHDOG_MS)
+      assert.equal(await client.getFencedLock('order').tryLock(), null)
+      await expectKeys(lab.server, { order: { hash: { [peer.holder(7)]: '1' }, ttl: WATCHDOG_MS } })
+      await peer.release('order', 7)
+      const hold = await client.getFencedLock('order').lock()
+      assert.notEqual(await peer.acquire('order', 7, WATCHDOG_MS), null)
+      await hold.unlock()
+    })
+  })
+})

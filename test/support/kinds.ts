@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict'
+import type { Redis } from 'ioredis'
+import { type AnyLock, type Client, getMultiLock, type Lock } from '../../src/index.js'
+import * as scripts from '../../src/lua/generated.js'
+import type { ScriptCall } from '../../src/lua/run.js'
+import type { Driver, Lab } from './lab.js'
+import type { Match } from './tcp-proxy.js'
+import { waitUntil } from './wait-until.js'
+
+/** A kind of lock, and what tests that are run for every kind have to know of it. */
+export interface Kind {
+  /** As people call it. */
+  readonly name: string
+  lock(client: Client, name: string): AnyLock
+  /** The locks that it is made of: itself, or the members of a multi-lock. */
+  parts(client: Client, name: string): readonly Lock[]
+  /** What keeps it out, and is kept out by it: a lock of its own kind; for a read lock the write lock. */
+  rival(client: Client, name: string): AnyLock
+  /** Keys that are there as long as it is held, and no longer. */
+  keys(name: string): readonly string[]
+  /** The hold counts in Redis; undefined: they are kept in the process alone. */
+  readonly counts: ((admin: Redis, name: string) => Promise<readonly number[]>) | undefined
+  /** Many may hold it at once. */
+  readonly isShared: boolean
+  /** A call chain may take again what it holds; else that is a `SelfDeadlockError`. */
+  readonly isReentrant: boolean
+  /** Made of other locks: it has no hold of its own to re-enter by `within`, and nothing to ask Redis about. */
+  readonly isJoint: boolean
+  /** A hold can be handed over, and adopted by another client. */
+  readonly isAdoptable: boolean
+  /** A release is told to those who wait; else they ask again and again. */
+  readonly isAnnounced: boolean
+  /** Those who wait ask again and again, whatever they are told. */
+  readonly isPolled: boolean
+  /** What may stay in Redis. */
+  readonly keysThatStay: RegExp | undefined
+}
+
+function kind(name: string, lock: (client: Client, name: string) => Lock, traits: Partial<Kind> = {}): Kind {
+  return {
+    name,
+    lock,
+    parts: (client, name) => [lock(client, name)],
+    rival: lock,
+    keys: (name) => [name],
+    counts: (admin, name) => countsIn(admin, name),
+    isShared: false,
+    isReentrant: true,
+    isJoint: false,
+    isAdoptable: true,
+    isAnnounced: true,
+    isPolled: false,
+    keysThatStay: undefined,
+    ...traits,
+  }
+}
+
+const members = (client: Client, name: string): [Lock, Lock] => [
+  client.getLock(`${name}:1`),
+  client.getFairLock(`${name}:2`),
+]
+
+export const kinds: readonly Kind[] = [
+  kind('lock', (client, name) => client.getLock(name)),
+  kind('fair lock', (client, name) => client.getFairLock(name)),
+  kind('non-reentrant lock', (client, name) => client.getNonReentrantLock(name), { isReentrant: false }),
+  kind('non-reentrant fair lock', (client, name) => client.getNonReentrantFairLock(name), { isReentrant: false }),
+  kind('write lock', (client, name) => client.getReadWriteLock(name).writeLock(), { isAdoptable: false }),
+  kind('read lock', (client, name) => client.getReadWriteLock(name).readLock(), {
+    rival: (client, name) => client.getReadWriteLock(name).writeLock(),
+    isShared: true,
+    isAdoptable: false,
+  }),
+  // For users it is a Lock; in the source TypeScript compares private methods, too, and sees a difference.
+  kind('fenced lock', (client, name) => client.getFencedLock(name) as unknown as Lock, {
+    keysThatStay: /^redisson_lock_token:/,
+  }),
+  kind('spin lock', (client, name) => client.getSpinLock(name), { isAnnounced: false, isPolled: true }),
+  kind('string lock', (client, name) => client.getStringLock(name), { counts: undefined, isPolled: true }),
+  kind('multi-lock of values', (client, name) => client.getFasterMultiLock(name, ['one', 'two']), {
+    counts: (admin, name) => countsIn(admin, name, /:lock_count$/),
+    isAdoptable: false,
+  }),
+  {
+    ...kind('multi-lock', (client, name) => client.getLock(name)),
+    lock: (client, name) => getMultiLock(...members(client, name)),
+    parts: members,
+    rival: (client, name) => getMultiLock(...members(client, name)),
+    keys: (name) => [`${name}:1`, `${name}:2`],
+    counts: async (admin, name) => [...(await countsIn(admin, `${name}:1`)), ...(await countsIn(admin, `${name}:2`))],
+    isJoint: true,
+    isAdoptable: false,
+  },
+]
+
+/** The plain lock through every driver, each of the others through one of them. */
+export function kindsThrough(drivers: readonly Driver[]): { kind: Kind; driver: Driver }[] {
+  return kinds.flatMap((kind, index) => {
+    const through = index === 0 ? drivers : [drivers[index % drivers.length] as Driver]
+    return through.map((driver) => ({ kind, driver }))
+  })
+}
+
+/** For the processes of the tests, which are told a name. */
+export function kindNamed(name: string): Kind {
+  const found = kinds.find((kind) => kind.name === name)
+  assert(found, `there is no kind of lock called ${name}`)
+  return found
+}
+
+async function countsIn(admin: Redis, key: string, field = /^(?!mode$)/): Promise<readonly number[]> {
+  const fields = Object.entries(await admin.hgetall(key))
+  return fields.filter(([name]) => field.test(name)).map(([, count]) => Number(count))
+}
+
+/** What our scripts are called (`fair-lock/acquire`), by SHA-1. */
+const SCRIPTS = new Map(
+  Object.values(scripts).map((call) => {
+    const { script } = (call as (...args: string[]) => ScriptCall)(...new Array<string>(10).fill(''))
+    return [script.sha1, script.name]
+  }),
+)
+
+const OPERATIONS = {
+  acquire: /\/acquire$/,
+  reenter: /\/(reenter|set-count|extend)$/,
+  stepDown: /\/(step-down|set-count|extend)$/,
+  release: /\/release$/,
+  renew: /\/renew$/,
+}
+
+/**
+ * The requests of one operation on a lock `a` of any kind or on a part of it, for the faults of a proxy. Redis must know the
+ * scripts by then: what is sent as text is not among them.
+ */
+export function requestTo(operation: keyof typeof OPERATIONS): Match {
+  return (request) => {
+    const [, sha1 = '', key = ''] = /^EVALSHA (\S+) \d+ (\S+) /.exec(request) ?? []
+    return /^a(:\d)?$/.test(key) && OPERATIONS[operation].test(SCRIPTS.get(sha1) ?? '')
+  }
+}
+
+/** What the tests of every kind ask and do again and again. The lock is `a` where no name is given. */
+export class Bench {
+  readonly #kind: Kind
+  readonly #lab: Lab
+
+  constructor(kind: Kind, lab: Lab) {
+    this.#kind = kind
+    this.#lab = lab
+  }
+
+  lock(client: Client, name = 'a'): AnyLock {
+    return this.#kind.lock(client, name)
+  }
+
+  rival(client: Client, name = 'a'): AnyLock {
+    return this.#kind.rival(client, name)
+  }
+
+  parts(client: Client, name = 'a'): readonly Lock[] {
+    return this.#kind.parts(client, name)
+  }
+
+  /** Whether nothing in Redis says that it is held. */
+  async isFree(name = 'a'): Promise<boolean> {
+    return (await this.#lab.server.admin.exists(...this.#kind.keys(name))) === 0
+  }
+
+  /** All keys but those that may stay: none, when nobody holds anything and nobody waits. */
+  async keys(): Promise<string[]> {
+    return (await this.#lab.server.admin.keys('*')).filter((key) => !this.#kind.keysThatStay?.test(key))
+  }
+
+  /** Resolves when there are these keys and no more: places in a queue are given up in the background. */
+  async onlyKeys(expected: readonly string[]): Promise<void> {
+    const wanted = [...expected].sort().join()
+    await waitUntil(async () => (await this.keys()).sort().join() === wanted, {
+      message: 'no place in a queue is left',
+    })
+  }
+
+  /** What an operator does, or a Redis that loses data. */
+  async deleteKeys(): Promise<void> {
+    await this.#lab.server.admin.del(...(await this.keys()))
+  }
+
+  /** Checks the hold count in Redis, where there is one: of each part, and of the one who holds it. */
+  async expectCount(count: number): Promise<void> {
+    if (!this.#kind.counts) return
+    const counts = await this.#kind.counts(this.#lab.server.admin, 'a')
+    assert(counts.length > 0, 'somebody holds it')
+    for (const found of counts) assert.equal(found, count)
+  }
+
+  /** Resolves when somebody waits for a lock: listens for its release, or has asked several times. */
+  async somebodyWaits(): Promise<void> {
+    const { admin } = this.#lab.server
+    if (this.#kind.isAnnounced) {
+      await waitUntil(async () => (await admin.pubsub('CHANNELS')).length > 0, { message: 'somebody listens' })
+      return
+    }
+    const asked = await this.#scriptCalls()
+    await waitUntil(async () => (await this.#scriptCalls()) >= asked + 3, { message: 'somebody asks again and again' })
+  }
+
+  /** Resolves when nobody does any more. */
+  async nobodyWaits(): Promise<void> {
+    const { admin } = this.#lab.server
+    await waitUntil(async () => (await admin.pubsub('CHANNELS')).length === 0, { message: 'nobody listens' })
+  }
+
+  async #scriptCalls(): Promise<number> {
+    const stats = await this.#lab.server.admin.info('commandstats')
+    return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0)
+  }
+}
