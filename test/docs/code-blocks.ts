@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { sep } from 'node:path'
 
 /** The root of the project, from build/test/docs. */
 export const ROOT = new URL('../../../', import.meta.url)
@@ -7,7 +8,8 @@ export const ROOT = new URL('../../../', import.meta.url)
 export const PAGES = [
   'README.md',
   'CONTRIBUTING.md',
-  ...readdirSync(new URL('docs/', ROOT))
+  ...readdirSync(new URL('docs/', ROOT), { recursive: true, encoding: 'utf8' })
+    .map((file) => file.replaceAll(sep, '/'))
     .filter((file) => file.endsWith('.md'))
     .sort()
     .map((file) => `docs/${file}`),

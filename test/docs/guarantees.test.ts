@@ -41,13 +41,17 @@ function citationsOf(text: string): Citation[] {
 
 function isThere({ file, title }: Citation): boolean {
   const path = new URL(file, ROOT)
-  return existsSync(path) && titlesIn(readFileSync(path, 'utf8')).some((pattern) => pattern.test(title))
+  return existsSync(path) && titlesIn(file, readFileSync(path, 'utf8')).some((pattern) => pattern.test(title))
 }
 
-/** What the titles of `test` and `it` in a source match; a `${value}` in a title may be anything. */
-function titlesIn(source: string): RegExp[] {
-  const calls = source.matchAll(/\b(?:test|it)\(\s*(['"`])((?:(?!\1)[^\\]|\\.)*)\1/g)
-  return [...calls].map(([, , title = '']) => {
+/**
+ * What the titles in a source match: of `test` and `it`, of `describe`, whose tests may be one for each kind of lock, and
+ * of the cases beside Java. A `${value}` in a title may be anything.
+ */
+function titlesIn(file: string, source: string): RegExp[] {
+  const before = file.startsWith('test/interop/') ? /\btitle: / : /\b(?:test|it|describe)\(\s*/
+  const quoted = /(['"`])((?:(?!\1)[^\\]|\\.)*)\1/
+  return [...source.matchAll(new RegExp(before.source + quoted.source, 'g'))].map(([, , title = '']) => {
     const fixed = title.replace(/\\(.)/g, '$1').split(/\$\{[^}]*\}/)
     return new RegExp(`^${fixed.map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.+')}$`)
   })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { describe, it } from 'node:test'
-import { PAGES, ROOT, readPage } from './code-blocks.js'
+import { codeBlocksOf, PAGES, ROOT, readPage } from './code-blocks.js'
 
 const ALL_PAGES = [...PAGES, 'CHANGELOG.md']
 
@@ -31,12 +31,40 @@ describe('the pages', () => {
 
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
-      ...optionsOf('src/primitives/lock.ts', 'HoldOptions'),
-      ...optionsOf('src/primitives/lock.ts', 'LockOptions'),
-      ...optionsOf('src/primitives/lock.ts', 'WithLockOptions'),
+      ...optionsOf('src/primitives/any-lock.ts', 'HoldOptions'),
+      ...optionsOf('src/primitives/any-lock.ts', 'LockOptions'),
+      ...optionsOf('src/primitives/any-lock.ts', 'WithLockOptions'),
       ...optionsOf('src/client.ts', 'ClientOptions'),
       ...optionsOf('src/client.ts', 'CloseOptions'),
     ])
+  })
+
+  it('explain every option of one lock on its page', () => {
+    expectNamed('docs/locks/spin-lock.md', optionsOf('src/primitives/spin-lock.ts', 'SpinLockOptions'))
+    expectNamed('docs/locks/fenced-lock.md', [
+      ...optionsOf('src/fencing-guards.ts', 'FencedUpdateOptions'),
+      ...optionsOf('src/fencing-guards.ts', 'FencedSetOptions'),
+    ])
+  })
+
+  it('name every lock in docs/locks/README.md', () => {
+    const sources = source('src/client.ts') + source('src/index.ts')
+    const getters = new Set(sources.match(/\bget\w*Lock\b/g))
+    assert.ok(getters.size > 10)
+    expectNamed('docs/locks/README.md', [...getters])
+  })
+
+  it('say of every lock what it promises, what it does not, and what is in Redis, and show how it is used', () => {
+    for (const page of PAGES.filter((path) => /^docs\/locks\/[^R]/.test(path))) {
+      const headings = [...readPage(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
+      for (const heading of ['What it promises', 'What it does not', 'In Redis', 'With Redisson', 'What it costs']) {
+        assert.ok(headings.includes(heading), `${page} has no "${heading}"`)
+      }
+      assert.ok(
+        codeBlocksOf(page).some(({ language }) => language === 'ts'),
+        `${page} has no example`,
+      )
+    }
   })
 
   it('explain every error code and every reason of a loss in docs/errors.md', () => {
@@ -99,8 +127,8 @@ function anchorsOf(page: string): string[] {
 
 /** The members of an interface in a source file. */
 function optionsOf(file: string, name: string): string[] {
-  const body = new RegExp(`^export interface ${name} [^{]*\\{\\n([\\s\\S]*?)^\\}`, 'm').exec(source(file))?.[1]
-  const members = [...(body ?? '').matchAll(/^ {2}(\w+)\??:/gm)].map(([, member = '']) => member)
+  const body = new RegExp(`^export interface ${name}\\b[^{]*\\{\\n([\\s\\S]*?)^\\}`, 'm').exec(source(file))?.[1]
+  const members = [...(body ?? '').matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm)].map(([, member = '']) => member)
   assert.ok(members.length > 0, `${file} has no members of ${name}`)
   return members
 }

@@ -2,6 +2,7 @@
  * What a code block of the pages may borrow without showing how it was made: the names in the comment
  * `<!-- example: client, lock -->` on the line before the block. Copied beside the blocks and compiled with them.
  */
+import { PGlite } from '@electric-sql/pglite'
 import { connect } from 'holdfast'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
@@ -27,6 +28,17 @@ export async function prelude() {
     otherClient: await connect(url),
     redis: new Redis(url),
     nodeRedis: await createClient({ url }).connect(),
+    /** As the pool of the package `pg`; the Postgres runs in this process, and only if it is used. */
+    postgres: {
+      query: async (sql: string, values: unknown[]) => {
+        stock ??= openStock()
+        const database = await stock
+        const { rows, affectedRows } = await database.query(sql, values)
+        return { rows, rowCount: affectedRows ?? 0 }
+      },
+    },
+    /** As the URLs of three servers that know nothing of each other. */
+    servers: [1, 2, 3].map((database) => `${url}/${database}`),
     pause,
     orderId: '1001',
     /** Stand-ins for what a user's program does. */
@@ -36,4 +48,15 @@ export async function prelude() {
     crunch: () => {},
     log: (..._words: unknown[]) => {},
   }
+}
+
+let stock: Promise<PGlite> | undefined
+
+async function openStock(): Promise<PGlite> {
+  const database = await PGlite.create()
+  await database.exec(`
+    CREATE TABLE stock (item text PRIMARY KEY, pieces int NOT NULL, fencing_token bigint);
+    INSERT INTO stock VALUES ('book', 10)
+  `)
+  return database
 }

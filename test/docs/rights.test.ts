@@ -1,76 +1,200 @@
-/** The user of Redis that docs/architecture.md describes can do all that Holdfast does, and is refused nothing. */
+/** The users of Redis that docs/architecture.md describes can do all that Holdfast does, and are granted nothing more. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { type ConnectOptions, connect } from 'holdfast'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
+import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
+import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { codeBlocksOf } from './code-blocks.js'
 
-const shown = codeBlocksOf('docs/architecture.md').find(({ lines }) => lines[0]?.startsWith('ACL SETUSER app '))
-const words = shown?.lines.join(' ').split(/\s+/).slice(1) ?? []
+/** Long enough for a busy machine, and renewed once a second. */
+const lockWatchdogTimeoutMs = 3_000
 
-describe('the rights in docs/architecture.md', () => {
-  let server: RedisServer
-  let url: string
+/** The words of each ACL SETUSER in the page, without ACL, by user. */
+const shown = new Map(
+  codeBlocksOf('docs/architecture.md')
+    .map(({ lines }) => lines.join(' ').split(/\s+/))
+    .filter(([first, second]) => first === 'ACL' && second === 'SETUSER')
+    .map(([, ...words]) => [words[1] ?? '', words]),
+)
 
-  before(async () => {
-    assert.ok(shown, 'there is no block that begins with ACL SETUSER app')
-    server = await startRedis()
-    await server.admin.call('ACL', ...words)
-    url = server.url.replace('//', '//app:secret@')
+/** Whom a user is for; the names of its locks begin with `lock:`. */
+const users: readonly { user: string; kinds: readonly Kind[] }[] = [
+  { user: 'app', kinds },
+  {
+    user: 'plain',
+    kinds: kinds.filter(({ name }) => ['lock', 'non-reentrant lock', 'spin lock'].includes(name)),
+  },
+]
+
+for (const { user, kinds } of users) {
+  describe(`the rights of the user "${user}" in docs/architecture.md`, () => {
+    const words = shown.get(user) ?? []
+    let server: RedisServer
+    let url: string
+
+    before(async () => {
+      assert.ok(words.length > 0, `there is no block that begins with ACL SETUSER ${user}`)
+      server = await startRedis()
+      await server.admin.call('ACL', ...words)
+      url = urlOf(user)
+    })
+
+    after(async () => {
+      await server.stop()
+    })
+
+    it('are enough for ioredis, and all of the commands are used', async () => {
+      const redis = new Redis(url)
+      await exerciseAll({ client: redis }, (kind) => `lock:${kind.name}:1001`)
+      redis.disconnect()
+    })
+
+    it('are enough for node-redis, and for names with braces, and all of the commands are used', async () => {
+      const redis = await createClient({ url }).connect()
+      await exerciseAll({ client: redis }, (kind) => `lock:{${kind.name}}:1001`)
+      await redis.close()
+    })
+
+    const patterns = words.filter((word) => /^[~&]/.test(word))
+    for (const pattern of patterns) {
+      it(`all of the keys and channels are needed: without ${pattern} something is refused`, async () => {
+        const { admin } = server
+        const rest = words.slice(2).filter((word) => word !== pattern)
+        await admin.call('ACL', 'SETUSER', 'less', 'reset', ...rest)
+        await admin.acl('LOG', 'RESET')
+        await using holder = await connect(server.url)
+        await using client = await connect(urlOf('less'))
+        const prefix = pattern.slice(1, -1)
+        await Promise.all(
+          kinds.map(async (kind) => {
+            const name = `lock:${kind.name}:1001`
+            const hold = await kind.rival(holder, name).lock()
+            const take = (waitTimeMs: number) => kind.lock(client, name).lock({ waitTimeMs })
+            await Promise.allSettled([take(100)])
+            await hold.unlock()
+            await Promise.allSettled([take(5_000).then((taken) => taken.unlock())])
+          }),
+        )
+        const refused = (await refusals()).map(({ object }) => object)
+        assert.ok(refused.length > 0)
+        assert.deepEqual(
+          refused.filter((object) => !object.startsWith(prefix)),
+          [],
+        )
+      })
+    }
+
+    function urlOf(name: string): string {
+      return server.url.replace('//', `//${name}:secret@`)
+    }
+
+    /** Does all that can be done with each kind, side by side: nothing is refused, nothing granted in vain. */
+    async function exerciseAll(options: ConnectOptions, nameOf: (kind: Kind) => string): Promise<void> {
+      const { admin } = server
+      await admin.acl('LOG', 'RESET')
+      await admin.script('FLUSH') // EVAL has to be allowed, too
+      await admin.config('RESETSTAT')
+      const complaints: string[] = []
+      {
+        await using client = await connect({ ...options, lockWatchdogTimeoutMs })
+        await using other = await connect({ url, lockWatchdogTimeoutMs })
+        client.on('warning', ({ message }) => complaints.push(message))
+        client.on('lost', ({ error }) => complaints.push(error.message))
+        await Promise.all(kinds.map((kind) => exercise(kind, nameOf(kind), client, other)))
+        if (user === 'app') await exerciseMore(client)
+        const left = async () => (await admin.keys('*')).filter((key) => !key.startsWith('redisson_lock_token:'))
+        await waitUntil(async () => (await left()).length === 0, { message: 'all is released' })
+      }
+      assert.deepEqual(complaints, [])
+      assert.deepEqual(await refusals(), [])
+      const used = new Set(
+        [...(await admin.info('commandstats')).matchAll(/^cmdstat_(\w+):/gm)].map(([, name]) => name),
+      )
+      const granted = words.filter((word) => word.startsWith('+')).map((word) => word.slice(1))
+      assert.deepEqual(
+        granted.filter((command) => !used.has(command)),
+        [],
+        'a command is granted and not used',
+      )
+    }
+
+    /** Waiting and giving up, release, re-entry, renewal, looking, hand-over and force. */
+    async function exercise(kind: Kind, name: string, client: Client, other: Client): Promise<void> {
+      const lock = kind.lock(client, name)
+      const parts = kind.parts(client, name)
+      const giveUp = new AbortController()
+
+      const busy = await kind.rival(other, name).lock()
+      const waiting = [lock.lock(), lock.lock()]
+      const aborted = assert.rejects(lock.lock({ signal: giveUp.signal }), { name: 'AbortError' })
+      if (kind.isAnnounced) {
+        await waitUntil(async () => (await server.admin.pubsub('CHANNELS', `*${name}*`)).length > 0, {
+          message: `somebody waits for ${name}`,
+        })
+      }
+      giveUp.abort()
+      await aborted
+      await busy.unlock()
+      await Promise.all(waiting.map(async (taken) => await (await taken).unlock()))
+
+      await lock.withLock(async (hold) => {
+        if (kind.isReentrant) await lock.withLock(() => {})
+        for (const part of parts) {
+          assert.equal(await part.isLocked(), true)
+          assert.equal((await part.getHolders()).length, 1)
+          assert.ok((await part.remainingLeaseMs()) > 0)
+        }
+        assert.equal(await hold.isHeld(), true)
+        await renewal(hold)
+      })
+
+      const [part] = parts
+      if (kind.isAdoptable) {
+        const holder = (await lock.lock()).handOver()
+        const adopter = kind.parts(other, name)[0]
+        await (await adopter?.adopt(holder))?.unlock()
+      }
+
+      const forced = await kind.lock(other, name).lock({ leaseTimeMs: 60_000 })
+      for (const part of parts) assert.equal(await part.forceUnlock(), true)
+      assert.equal(await part?.forceUnlock(), false)
+      await assert.rejects(forced.unlock(), { code: 'LOCK_LEASE_LOST' })
+    }
+
+    /** What only one kind can. */
+    async function exerciseMore(client: Client): Promise<void> {
+      const fenced = client.getFencedLock('lock:more:fenced')
+      await fenced.withLock(async ({ fencingToken }) => assert.equal(await fenced.getToken(), fencingToken))
+
+      const both = client.getReadWriteLock('lock:more:read-write')
+      const write = await both.writeLock().lock()
+      const read = await both.readLock().lock({ within: write })
+      await (await both.readLock().lock({ within: read })).unlock()
+      await write.unlock()
+      await (await both.readLock().lock()).unlock()
+      await renewal(read)
+      await read.unlock()
+    }
+
+    async function refusals(): Promise<{ reason: string; object: string }[]> {
+      const entries = (await server.admin.acl('LOG')) as string[][]
+      return entries.map((entry) => {
+        const field = (name: string): string => String(entry[entry.indexOf(name) + 1])
+        return { reason: field('reason'), object: field('object') }
+      })
+    }
   })
+}
 
-  after(async () => {
-    await server.stop()
-  })
-
-  it('are enough for ioredis', async () => {
-    const redis = new Redis(url)
-    await exercise({ client: redis })
-    redis.disconnect()
-  })
-
-  it('are enough for node-redis', async () => {
-    const redis = await createClient({ url }).connect()
-    await exercise({ client: redis })
-    await redis.close()
-  })
-
-  async function exercise(options: ConnectOptions): Promise<void> {
-    await server.admin.acl('LOG', 'RESET')
-    await server.admin.script('FLUSH') // EVAL has to be allowed, too
-    await using client = await connect({ ...options, lockWatchdogTimeoutMs: 600 })
-    await using other = await connect({ url })
-    const complaints: string[] = []
-    client.on('warning', ({ message }) => complaints.push(message))
-    client.on('lost', ({ error }) => complaints.push(error.message))
-    const lock = client.getLock('lock:order:1001')
-
-    const hold = await other.getLock(lock.name).lock()
-    const waiting = lock.lock()
-    await waitUntil(async () => (await server.admin.pubsub('CHANNELS')).length === 1)
-    await hold.unlock()
-    await (await waiting).unlock()
-
-    const kept = await lock.lock()
-    await (await lock.lock({ within: kept })).unlock()
-    const before = await expiriesSet()
-    await waitUntil(async () => (await expiriesSet()) > before, { message: 'a renewal' })
-    assert.equal(await kept.isHeld(), true)
-    assert.equal(await lock.isLocked(), true)
-    assert.ok((await lock.remainingLeaseMs()) > 0)
-    await (await other.adopt(lock.name, kept.handOver())).unlock()
-    assert.deepEqual(complaints, [])
-
-    await other.getLock(lock.name).lock()
-    assert.equal(await lock.forceUnlock(), true)
-    const refused = (await server.admin.acl('LOG')) as unknown[]
-    assert.deepEqual(refused, [])
+async function renewal(hold: Hold): Promise<void> {
+  let left = hold.remainingMs()
+  const isRenewed = (): boolean => {
+    const before = left
+    left = hold.remainingMs()
+    return left > before
   }
-
-  async function expiriesSet(): Promise<number> {
-    return Number(/^cmdstat_pexpire:calls=(\d+)/m.exec(await server.admin.info('commandstats'))?.[1] ?? 0)
-  }
-})
+  await waitUntil(isRenewed, { message: `a renewal of ${hold.lockName}` })
+}
