@@ -60,6 +60,7 @@ function embed(file) {
         if (slot !== String(index + 1)) refuse(`names ${table}[${slot}] out of order`)
         if (!read.delete(slot)) refuse(`names ${table}[${slot}], which its body does not read`)
       })
+      for (const slot of table === 'ARGV' && rest ? read : []) if (Number(slot) > args.length) read.delete(slot)
       if (read.size > 0) refuse(`reads ${table}[${[...read].join(', ')}], which its header does not name`)
     }
   }

@@ -6,18 +6,21 @@ import { Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
 import type { HoldOptions } from './primitives/any-lock.js'
 import type { ClientEvents, Context } from './primitives/context.js'
+import { CountDownLatch } from './primitives/count-down-latch.js'
 import { FAIR, NON_REENTRANT_FAIR } from './primitives/fair-lock.js'
 import { FasterMultiKind } from './primitives/faster-multi-lock.js'
 import { FencedKind, FencedLock } from './primitives/fenced-lock.js'
 import type { Hold } from './primitives/hold.js'
 import { Lock } from './primitives/lock.js'
 import { runInNewScope, runOutside } from './primitives/ownership.js'
+import { PermitExpirableSemaphore } from './primitives/permit-expirable-semaphore.js'
 import { NON_REENTRANT, REENTRANT } from './primitives/plain-kind.js'
-import type { Possession } from './primitives/possession.js'
 import { ReadWriteLock } from './primitives/read-write-lock.js'
+import { Semaphore } from './primitives/semaphore.js'
 import { SpinKind, type SpinLockOptions } from './primitives/spin-lock.js'
 import { STRING } from './primitives/string-lock.js'
 import { type Random, systemRandom } from './random.js'
+import { Receipts } from './receipts.js'
 import { Settlements } from './settlements.js'
 import { checkDuration, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from './validate.js'
 import { Lines } from './waiting/lines.js'
@@ -105,7 +108,9 @@ export class Client extends EventEmitter<ClientEvents> {
       lines: new Lines(this.#wakeups),
       watchdog: new Watchdog(clock, random, scripts, checked.watchdogTimeoutMs, (error) => this.#renewalRefused(error)),
       settlements: new Settlements(clock, random, scripts),
-      possessions: new Possessions(() => this.#onReleased?.()),
+      receipts: new Receipts(clock, this.id, scripts),
+      possessions: new Tracked(() => this.#onReleased?.()),
+      sections: new Tracked(() => this.#onReleased?.()),
       ...checked,
       assertOpen: (lockName) => {
         if (this.#closing !== undefined) throw new ClientClosedError(lockName)
@@ -213,6 +218,35 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   /**
+   * Permits that anybody may take and give back. Who crashes takes them along: mostly you want
+   * `getPermitExpirableSemaphore`.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getSemaphore`
+   */
+  getSemaphore(name: string): Semaphore {
+    return new Semaphore(this.#context, name)
+  }
+
+  /**
+   * Permits with ids and leases: at most so many at once across the fleet. What a crashed holder had comes back when its
+   * lease ends.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getPermitExpirableSemaphore`
+   */
+  getPermitExpirableSemaphore(name: string): PermitExpirableSemaphore {
+    return new PermitExpirableSemaphore(this.#context, name)
+  }
+
+  /**
+   * A latch that opens when so many things are done, for everybody who waits for that.
+   * @throws {ConfigError} the name cannot be a key
+   * @see Redisson `RedissonClient.getCountDownLatch`
+   */
+  getCountDownLatch(name: string): CountDownLatch {
+    return new CountDownLatch(this.#context, name)
+  }
+
+  /**
    * Run `fn` so that its call chain is one owner, as a Java thread is one: inside it `lock.unlock()`,
    * `lock.isHeldByCurrentOwner()` and `lock.getHoldCount()` work as in Redisson, and `lock()` re-enters what the scope
    * holds, whichever of its tasks took it: give tasks that must exclude each other a scope each.
@@ -283,9 +317,10 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   async #close(): Promise<void> {
-    const { clock, lines, possessions, scripts, settlements, watchdog } = this.#context
+    const { clock, lines, possessions, receipts, scripts, sections, settlements, watchdog } = this.#context
     lines.dismissAll((lockName) => new ClientClosedError(lockName))
     await this.#drained()
+    for (const section of [...sections]) section.giveUp()
     this.#isDrained = true
     for (const possession of [...possessions]) {
       possession.loseAll('closed')
@@ -295,6 +330,7 @@ export class Client extends EventEmitter<ClientEvents> {
     // What is in flight may still bring a grant to give back: until all is quiet for one turn of the event loop.
     do {
       await settlements.close()
+      await receipts.flush()
       await scripts.idle()
       await new Promise<void>((resolve) => void clock.after(0, resolve))
     } while (settlements.size > 0 || !scripts.isIdle)
@@ -302,11 +338,11 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   async #drained(): Promise<void> {
-    const { possessions } = this.#context
+    const { possessions, sections } = this.#context
     await new Promise<void>((resolve) => {
       this.#cutDrain = resolve // `close` sets the time
       this.#onReleased = () => {
-        if (possessions.size === 0) resolve()
+        if (possessions.size + sections.size === 0) resolve()
       }
       this.#onReleased()
     })
@@ -344,8 +380,8 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 }
 
-/** What the client holds; tells when one is gone, for the drain. */
-class Possessions extends Set<Possession> {
+/** What is to end before the client does; tells when one is gone, for the drain. */
+class Tracked<T> extends Set<T> {
   readonly #onDeleted: () => void
 
   constructor(onDeleted: () => void) {
@@ -353,8 +389,8 @@ class Possessions extends Set<Possession> {
     this.#onDeleted = onDeleted
   }
 
-  override delete(possession: Possession): boolean {
-    const wasThere = super.delete(possession)
+  override delete(one: T): boolean {
+    const wasThere = super.delete(one)
     if (wasThere) this.#onDeleted()
     return wasThere
   }

@@ -60,9 +60,10 @@ export class LeaseLostError extends LockError {
   readonly holder: string
   readonly reason: LossReason
 
-  constructor(lockName: string, holder: string, reason: LossReason) {
+  /** @param noun  what the name is the name of */
+  constructor(lockName: string, holder: string, reason: LossReason, noun = 'Lock') {
     super(
-      `Lock ${quote(lockName)} is no longer held by ${holder}: ${LOSS[reason]}. Another owner may hold it: ` +
+      `${noun} ${quote(lockName)} is no longer held by ${holder}: ${LOSS[reason]}. Another owner may hold it: ` +
         'stop the guarded work',
       lockName,
     )
@@ -77,10 +78,13 @@ export class WaitTimeoutError extends LockError {
   /** The wait time that ended, ms. */
   readonly waitTimeMs: number
 
-  constructor(lockName: string, waitTimeMs: number) {
+  constructor(lockName: string, waitTimeMs: number, isPermit = false) {
     super(
-      `Lock ${quote(lockName)} did not come free within ${waitTimeMs} ms: someone else holds it. ` +
-        'Wait longer, or use tryLock() or tryWithLock() to be told without an error',
+      isPermit
+        ? `Semaphore ${quote(lockName)} had not enough permits within ${waitTimeMs} ms. ` +
+            'Wait longer, or use tryAcquire() or tryWithPermit() to be told without an error'
+        : `Lock ${quote(lockName)} did not come free within ${waitTimeMs} ms: someone else holds it. ` +
+            'Wait longer, or use tryLock() or tryWithLock() to be told without an error',
       lockName,
     )
     this.waitTimeMs = waitTimeMs
@@ -98,7 +102,7 @@ export class OutcomeUnknownError extends LockError {
 
   constructor(lockName: string, operation: string, cause: unknown) {
     super(
-      `Redis did not answer "${operation}" for lock ${quote(lockName)}: ${messageOf(cause)}. It may have been done or ` +
+      `Redis did not answer "${operation}" for ${quote(lockName)}: ${messageOf(cause)}. It may have been done or ` +
         'not; what it left is cleaned up in the background, and ends with its lease at the latest',
       lockName,
       { cause },
@@ -149,7 +153,7 @@ export class ClientClosedError extends LockError {
   readonly code = 'LOCK_CLIENT_CLOSED'
 
   constructor(lockName?: string) {
-    const about = lockName === undefined ? '' : ` while asking for lock ${quote(lockName)}`
+    const about = lockName === undefined ? '' : ` while asking for ${quote(lockName)}`
     super(`The Holdfast client is closed${about}: connect() a new one`, lockName)
   }
 }
@@ -166,7 +170,7 @@ export class ConfigError extends LockError {
 
   constructor(path: string, value: unknown, allowed: string, options?: ErrorOptions & { lockName?: string }) {
     const found = value === undefined ? '' : `, not ${show(value)}`
-    const about = options?.lockName === undefined ? '' : ` (lock ${quote(options.lockName)})`
+    const about = options?.lockName === undefined ? '' : ` (${quote(options.lockName)})`
     super(`${path}: expected ${allowed}${found}${about}`, options?.lockName, options)
     this.path = path
     this.value = value

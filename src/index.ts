@@ -26,11 +26,19 @@ export {
 } from './fencing-guards.js'
 export type { AnyLock, Guarded, HoldOptions, LockOptions, WithLockOptions } from './primitives/any-lock.js'
 export type { ClientEvents } from './primitives/context.js'
+export type { AwaitOptions, CountDownLatch } from './primitives/count-down-latch.js'
 export type { FencedHold, FencedLock } from './primitives/fenced-lock.js'
 export type { Hold } from './primitives/hold.js'
 export type { Holder } from './primitives/inspection.js'
 export type { Lock } from './primitives/lock.js'
 export { getMultiLock, type MultiLock } from './primitives/multi-lock.js'
+export type {
+  Permit,
+  PermitExpirableSemaphore,
+  PermitOptions,
+  WithPermitOptions,
+} from './primitives/permit-expirable-semaphore.js'
 export type { ReadWriteLock } from './primitives/read-write-lock.js'
 export { getRedLock, type RedLock } from './primitives/red-lock.js'
+export type { Semaphore, SemaphoreOptions, WithPermits } from './primitives/semaphore.js'
 export type { BackOff, SpinLockOptions } from './primitives/spin-lock.js'

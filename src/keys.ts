@@ -48,3 +48,32 @@ export function readHoldPrefix(lockName: string): string {
 export function fencingTokenKey(lockName: string): string {
   return `redisson_lock_token:${tagged(lockName)}`
 }
+
+/** Where waiters for permits listen, of both kinds of semaphores. Message: how many permits there are. */
+export function semaphoreChannel(name: string): string {
+  return `redisson_sc:${tagged(name)}`
+}
+
+/** Which permits are held, and until when (a sorted set, epoch ms). */
+export function permitLeases(name: string): string {
+  return `${tagged(name)}:timeout`
+}
+
+/** Where waiters for a latch listen. Unlike all others it has braces around any name. */
+export function latchChannel(name: string): string {
+  return `redisson_countdownlatch__channel__{${name}}`
+}
+
+/** Latch channel message: "it is open" (`CountDownLatchPubSub.ZERO_COUNT_MESSAGE`). */
+export const LATCH_OPEN_MESSAGE = '0'
+
+/** Latch channel message: "there is a new count" (`CountDownLatchPubSub.NEW_COUNT_MESSAGE`). */
+export const LATCH_CLOSED_MESSAGE = '1'
+
+/**
+ * What a client's operations on a counter answered, as long as a copy of them may come. Ours alone: Redisson has nothing of
+ * the kind for counters.
+ */
+export function receiptsKey(name: string, clientId: string): string {
+  return `holdfast_receipts:${tagged(name)}:${clientId}`
+}

@@ -28,12 +28,16 @@ export class Settlements {
     this.#scripts = scripts
   }
 
-  /** @param untilAt  when the lease in question is over, on the clock */
-  start(release: ScriptCall, untilAt: number): void {
+  /**
+   * @param untilAt  when the lease in question is over, on the clock; at most a minute from now counts
+   * @returns resolves when it was answered or given up
+   */
+  start(release: ScriptCall, untilAt: number): Promise<void> {
     const settled = this.#settle(release, Math.min(untilAt, this.#clock.now() + LONGEST_MS)).finally(() =>
       this.#pending.delete(settled),
     )
     this.#pending.add(settled)
+    return settled
   }
 
   get isClosing(): boolean {

@@ -10,15 +10,15 @@ export const LEAST_LEASE_MS = 10
 const MAX_NAME_BYTES = 1024 * 1024
 
 /**
- * A lock name: any non-empty text of at most 1 MiB in UTF-8. Lone surrogates are refused, as UTF-8 would turn different
+ * The name of a lock or another object: any non-empty text of at most 1 MiB in UTF-8. Lone surrogates are refused, as UTF-8 would turn different
  * names into one key.
  */
-export function checkName(name: unknown): string {
-  if (typeof name !== 'string') throw new ConfigError('lock name', name, 'a string')
-  if (name === '') throw new ConfigError('lock name', name, 'at least one character')
-  if (!name.isWellFormed()) throw new ConfigError('lock name', name, 'well-formed text, without lone surrogates')
+export function checkName(name: unknown, path = 'lock name'): string {
+  if (typeof name !== 'string') throw new ConfigError(path, name, 'a string')
+  if (name === '') throw new ConfigError(path, name, 'at least one character')
+  if (!name.isWellFormed()) throw new ConfigError(path, name, 'well-formed text, without lone surrogates')
   if (name.length > MAX_NAME_BYTES / 3 && Buffer.byteLength(name) > MAX_NAME_BYTES) {
-    throw new ConfigError('lock name', name, `at most ${MAX_NAME_BYTES} bytes in UTF-8`)
+    throw new ConfigError(path, name, `at most ${MAX_NAME_BYTES} bytes in UTF-8`)
   }
   return name
 }
@@ -68,4 +68,13 @@ export function checkFunction(path: string, value: unknown, lockName: string): v
 export function checkLabel(label: unknown, lockName: string): string | undefined {
   if (label === undefined || typeof label === 'string') return label
   throw new ConfigError('label', label, 'a string', { lockName })
+}
+
+/** As in Java, where permits are an int. */
+const MAX_COUNT = 2 ** 31 - 1
+
+/** How many of something: a whole number. */
+export function checkCount(path: string, value: unknown, least: number, name: string, most = MAX_COUNT): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most) return value
+  throw new ConfigError(path, value, `a whole number from ${least} to ${most}`, { lockName: name })
 }

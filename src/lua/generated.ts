@@ -781,6 +781,138 @@ export function fencedLockToken(tokens: string): ScriptCall {
   return { script: FENCED_LOCK_TOKEN, keys: [tokens], args: [] }
 }
 
+const LATCH_COUNT_DOWN: Script = {
+  name: 'latch/count-down',
+  sha1: 'd4878bf1bca706c81b7c3bca0df5a73dcddcf3f1',
+  text: `-- holdfast latch/count-down
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+return once(KEYS[2], ARGV[3], function()
+  if redis.call('exists', KEYS[1]) == 0 then
+    return 0
+  end
+  local count = redis.call('decr', KEYS[1])
+  if count > 0 then
+    return count
+  end
+  redis.call('del', KEYS[1])
+  return type(redis.pcall('publish', ARGV[1], ARGV[2])) == 'number' and 0 or -1
+end)
+`,
+}
+
+/**
+ * latch/count-down: count one down; at zero the latch opens, and those who wait are told. Once, however often it is sent.
+ * KEYS[1] latch      string: what is left to count
+ * KEYS[2] receipts   hash: operation -> what it answered
+ * ARGV[1] channel    where waiters listen
+ * ARGV[2] message    that it is open
+ * ARGV[3] operation  its number
+ * Reply   integer    what is left to count now; -1 it opened, but publishing was refused
+ * Source  RedissonCountDownLatch.countDownAsync
+ */
+export function latchCountDown(latch: string, receipts: string, channel: Argument, message: Argument, operation: Argument): ScriptCall {
+  return { script: LATCH_COUNT_DOWN, keys: [latch, receipts], args: [channel, message, operation] }
+}
+
+const LATCH_DELETE: Script = {
+  name: 'latch/delete',
+  sha1: '42b9e2a02d2dc48f250189747f4d15e0295ef002',
+  text: `-- holdfast latch/delete
+if redis.call('del', KEYS[1]) == 0 then
+  return 0
+end
+redis.pcall('publish', ARGV[1], ARGV[2])
+redis.pcall('publish', ARGV[1], ARGV[3])
+return 1
+`,
+}
+
+/**
+ * latch/delete: delete the latch, which opens it, and tell those who wait.
+ * KEYS[1] latch       string: what is left to count
+ * ARGV[1] channel     where waiters listen
+ * ARGV[2] newCount    what Redisson says of a deleted latch, and makes its waiters stay
+ * ARGV[3] open        that it is open: then they ask, and go
+ * Reply   integer     1 it was closed, 0 it was open
+ * Source  RedissonCountDownLatch.deleteAsync
+ */
+export function latchDelete(latch: string, channel: Argument, newCount: Argument, open: Argument): ScriptCall {
+  return { script: LATCH_DELETE, keys: [latch], args: [channel, newCount, open] }
+}
+
+const LATCH_INSPECT: Script = {
+  name: 'latch/inspect',
+  sha1: 'b54fac1848703a7ecceda43d82752e08a89c6038',
+  text: `-- holdfast latch/inspect
+return tonumber(redis.call('get', KEYS[1]) or 0)
+`,
+}
+
+/**
+ * latch/inspect: what is left to count.
+ * KEYS[1] latch    string: what is left to count
+ * Reply   integer  0: it is open
+ * Source  RedissonCountDownLatch.getCountAsync
+ */
+export function latchInspect(latch: string): ScriptCall {
+  return { script: LATCH_INSPECT, keys: [latch], args: [] }
+}
+
+const LATCH_SET_COUNT: Script = {
+  name: 'latch/set-count',
+  sha1: '06c03a1a2478d15c8c3fe7f0eed2e26b4f748ca1',
+  text: `-- holdfast latch/set-count
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+return once(KEYS[2], ARGV[4], function()
+  if redis.call('exists', KEYS[1]) == 1 then
+    return 0
+  end
+  redis.call('set', KEYS[1], ARGV[1])
+  redis.pcall('publish', ARGV[2], ARGV[3])
+  return 1
+end)
+`,
+}
+
+/**
+ * latch/set-count: close the latch with a count, if it is open. Once, however often it is sent.
+ * KEYS[1] latch      string: what is left to count
+ * KEYS[2] receipts   hash: operation -> what it answered
+ * ARGV[1] count      > 0
+ * ARGV[2] channel    where waiters listen
+ * ARGV[3] message    that there is a new count
+ * ARGV[4] operation  its number
+ * Reply   integer    1 done, 0 it is closed already
+ * Source  RedissonCountDownLatch.trySetCountAsync
+ */
+export function latchSetCount(latch: string, receipts: string, count: Argument, channel: Argument, message: Argument, operation: Argument): ScriptCall {
+  return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation] }
+}
+
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
   sha1: '9f4e3ff37ac060fbda396e46a4d2223633544c2b',
@@ -1028,6 +1160,377 @@ return 1
  */
 export function lockStepDown(lock: string, leaseTimeMs: Argument, holder: Argument, count: Argument): ScriptCall {
   return { script: LOCK_STEP_DOWN, keys: [lock], args: [leaseTimeMs, holder, count] }
+}
+
+const PERMIT_ACQUIRE: Script = {
+  name: 'permit/acquire',
+  sha1: '877a15a9c1828a35fcb96c84c2ebeb1ccc355f10',
+  text: `-- holdfast permit/acquire
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local function bytesOf(id)
+  return (string.gsub(id, '%x%x', function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
+-- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+local function reclaim(semaphore, leases, channel, more)
+  local returned = more
+  repeat
+    local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
+    if #expired > 0 then
+      returned = returned + redis.call('zrem', leases, unpack(expired))
+    end
+  until #expired < 1000
+  if returned == 0 then
+    return 0
+  end
+  return announce(channel, redis.call('incrby', semaphore, returned))
+end
+
+local expires = now + tonumber(ARGV[1])
+reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
+if not redis.call('zscore', KEYS[2], bytesOf(ARGV[3])) then
+  local permits = #ARGV - 2
+  if tonumber(redis.call('get', KEYS[1]) or 0) < permits then
+    local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+    -- Redisson's "never", as a sign that there is no lease
+    if not first[2] or first[2] == '922337203685477' then
+      return -1
+    end
+    return math.max(1, tonumber(first[2]) - now)
+  end
+  redis.call('decrby', KEYS[1], permits)
+end
+for n = 3, #ARGV do
+  redis.call('zadd', KEYS[2], string.format('%d', expires), bytesOf(ARGV[n]))
+end
+local left = redis.call('pttl', KEYS[1])
+if left > 0 then
+  redis.call('pexpire', KEYS[2], left)
+end
+return nil
+`,
+}
+
+/**
+ * permit/acquire: take permits if there are enough, or say when the next lease ends. Runs twice without harm.
+ * KEYS[1] semaphore    string: available permits
+ * KEYS[2] leases       sorted set: permit -> epoch ms until which it is held
+ * ARGV[1] leaseTimeMs  ms, > 0
+ * ARGV[2] channel      where waiters listen
+ * ARGV[3…] ids         the permits: 32 hexadecimal digits each
+ * Reply   nil          acquired
+ *         integer      when to ask again at the latest, ms (-1: not known)
+ * Source  RedissonPermitExpirableSemaphore.tryAcquireAsync: same keys
+ */
+export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Argument, channel: Argument, ids: readonly Argument[]): ScriptCall {
+  return { script: PERMIT_ACQUIRE, keys: [semaphore, leases], args: [leaseTimeMs, channel, ...ids] }
+}
+
+const PERMIT_INSPECT: Script = {
+  name: 'permit/inspect',
+  sha1: '97a040fec60e78c706b5118b7cb57bd7d403278c',
+  text: `-- holdfast permit/inspect
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local function bytesOf(id)
+  return (string.gsub(id, '%x%x', function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
+-- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+local function reclaim(semaphore, leases, channel, more)
+  local returned = more
+  repeat
+    local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
+    if #expired > 0 then
+      returned = returned + redis.call('zrem', leases, unpack(expired))
+    end
+  until #expired < 1000
+  if returned == 0 then
+    return 0
+  end
+  return announce(channel, redis.call('incrby', semaphore, returned))
+end
+
+reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
+local found = { tonumber(redis.call('get', KEYS[1]) or 0), redis.call('zcard', KEYS[2]) }
+for n = 2, #ARGV do
+  local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
+  if not expires then
+    table.insert(found, -2)
+  elseif expires == '922337203685477' then
+    table.insert(found, -1)
+  else
+    table.insert(found, tonumber(expires) - now)
+  end
+end
+return found
+`,
+}
+
+/**
+ * permit/inspect: how many permits there are and are held, and for how long some of them.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
+ * ARGV[1] channel    where waiters listen
+ * ARGV[2…] ids       permits: 32 hexadecimal digits each
+ * Reply   array      available permits, held permits, then ms left of each of these (-1: it never ends, -2: not held)
+ * Source  RedissonPermitExpirableSemaphore.availablePermitsAsync, acquiredPermitsAsync, getLeaseTimeAsync
+ */
+export function permitInspect(semaphore: string, leases: string, channel: Argument, ids: readonly Argument[]): ScriptCall {
+  return { script: PERMIT_INSPECT, keys: [semaphore, leases], args: [channel, ...ids] }
+}
+
+const PERMIT_RELEASE: Script = {
+  name: 'permit/release',
+  sha1: '123884b31d291c14c7b0cf847c0c5bcb84cc55e3',
+  text: `-- holdfast permit/release
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local function bytesOf(id)
+  return (string.gsub(id, '%x%x', function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
+-- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+local function reclaim(semaphore, leases, channel, more)
+  local returned = more
+  repeat
+    local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
+    if #expired > 0 then
+      returned = returned + redis.call('zrem', leases, unpack(expired))
+    end
+  until #expired < 1000
+  if returned == 0 then
+    return 0
+  end
+  return announce(channel, redis.call('incrby', semaphore, returned))
+end
+
+local released, held = 0, 0
+for n = 2, #ARGV do
+  local permit = bytesOf(ARGV[n])
+  local expires = tonumber(redis.call('zscore', KEYS[2], permit) or -1)
+  if expires >= 0 then
+    released = released + redis.call('zrem', KEYS[2], permit)
+    held = held + (expires > now and 1 or 0)
+  end
+end
+local heard = reclaim(KEYS[1], KEYS[2], ARGV[1], released)
+if held < #ARGV - 1 then
+  return nil
+end
+return heard
+`,
+}
+
+/**
+ * permit/release: give permits back, and tell those who wait. Of several those that are held are given back, whatever
+ * became of the others.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
+ * ARGV[1] channel    where waiters listen
+ * ARGV[2…] ids       the permits: 32 hexadecimal digits each
+ * Reply   nil        not all of them were held any more
+ *         integer    released; how many connections heard it (-1: publishing was refused)
+ * Source  RedissonPermitExpirableSemaphore.releaseAsync
+ */
+export function permitRelease(semaphore: string, leases: string, channel: Argument, ids: readonly Argument[]): ScriptCall {
+  return { script: PERMIT_RELEASE, keys: [semaphore, leases], args: [channel, ...ids] }
+}
+
+const PERMIT_RENEW: Script = {
+  name: 'permit/renew',
+  sha1: '37668631d73e67a38a75549b6e3cd94759ffbb7c',
+  text: `-- holdfast permit/renew
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local renewed = {}
+for n, leases in ipairs(KEYS) do
+  local expires = now + tonumber(ARGV[2 * n])
+  local permits, isHeld = {}, 1
+  for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
+    local permit = string.gsub(id, '%x%x', function(digits)
+      return string.char(tonumber(digits, 16))
+    end)
+    -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+    local score = redis.pcall('zscore', leases, permit)
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
+      return score
+    end
+    if type(score) ~= 'string' or tonumber(score) <= now then
+      isHeld = 0
+    elseif tonumber(score) < expires then
+      table.insert(permits, permit)
+    end
+  end
+  for _, permit in ipairs(isHeld == 1 and permits or {}) do
+    redis.call('zadd', leases, string.format('%d', expires), permit)
+  end
+  renewed[n] = isHeld
+end
+return renewed
+`,
+}
+
+/**
+ * permit/renew: renew permits, each only if its lease is not over. Never shortens a lease.
+ * KEYS[n] leases       sorted set: permit -> epoch ms until which it is held
+ * ARGV[2n-1] ids          permits: 32 hexadecimal digits each, with commas between
+ * ARGV[2n]   leaseTimeMs  ms, > 0
+ * Reply   array        for each: 1 renewed, 0 not all of them are held
+ */
+export function permitRenew(keys: readonly string[], args: readonly Argument[]): ScriptCall {
+  return { script: PERMIT_RENEW, keys, args }
+}
+
+const PERMIT_SET_PERMITS: Script = {
+  name: 'permit/set-permits',
+  sha1: '615c344dc619c456706924f6565005434fa39c1b',
+  text: `-- holdfast permit/set-permits
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local function bytesOf(id)
+  return (string.gsub(id, '%x%x', function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
+-- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+local function reclaim(semaphore, leases, channel, more)
+  local returned = more
+  repeat
+    local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
+    if #expired > 0 then
+      returned = returned + redis.call('zrem', leases, unpack(expired))
+    end
+  until #expired < 1000
+  if returned == 0 then
+    return 0
+  end
+  return announce(channel, redis.call('incrby', semaphore, returned))
+end
+
+return once(KEYS[3], ARGV[3], function()
+  reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
+  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
+  if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
+    return available
+  end
+  available = redis.call('incrby', KEYS[1], missing)
+  if missing > 0 then
+    announce(ARGV[2], available)
+  end
+  return available
+end)
+`,
+}
+
+/**
+ * permit/set-permits: let there be so many permits in all, held or not. Once, however often it is sent.
+ * KEYS[1] semaphore  string: available permits; below 0 while more are held than there should be
+ * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
+ * KEYS[3] receipts   hash: operation -> what it answered
+ * ARGV[1] permits    >= 0
+ * ARGV[2] channel    where waiters listen
+ * ARGV[3] operation  its number
+ * Reply   integer    the available permits now
+ * Source  RedissonPermitExpirableSemaphore.setPermitsAsync
+ */
+export function permitSetPermits(semaphore: string, leases: string, receipts: string, permits: Argument, channel: Argument, operation: Argument): ScriptCall {
+  return { script: PERMIT_SET_PERMITS, keys: [semaphore, leases, receipts], args: [permits, channel, operation] }
+}
+
+const PERMIT_UPDATE_LEASE: Script = {
+  name: 'permit/update-lease',
+  sha1: '347722838c79ad583e97c67671ec3066dee2ca70',
+  text: `-- holdfast permit/update-lease
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local permit = string.gsub(ARGV[1], '%x%x', function(digits)
+  return string.char(tonumber(digits, 16))
+end)
+if tonumber(redis.call('zscore', KEYS[1], permit) or 0) <= now then
+  return 0
+end
+redis.call('zadd', KEYS[1], string.format('%d', now + tonumber(ARGV[2])), permit)
+return 1
+`,
+}
+
+/**
+ * permit/update-lease: let the lease of a permit end then, be it sooner or later.
+ * KEYS[1] leases       sorted set: permit -> epoch ms until which it is held
+ * ARGV[1] id           the permit: 32 hexadecimal digits
+ * ARGV[2] leaseTimeMs  ms from now, > 0
+ * Reply   integer      1 done, 0 nobody holds it
+ * Source  RedissonPermitExpirableSemaphore.updateLeaseTimeAsync
+ */
+export function permitUpdateLease(leases: string, id: Argument, leaseTimeMs: Argument): ScriptCall {
+  return { script: PERMIT_UPDATE_LEASE, keys: [leases], args: [id, leaseTimeMs] }
 }
 
 const READ_LOCK_ACQUIRE: Script = {
@@ -1424,6 +1927,351 @@ return 1
  */
 export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Argument, count: Argument, prefix: Argument): ScriptCall {
   return { script: READ_LOCK_SET_COUNT, keys: [lock], args: [leaseTimeMs, holder, count, prefix] }
+}
+
+const RECEIPTS_FORGET: Script = {
+  name: 'receipts/forget',
+  sha1: '059d1baa5332f719f6e00016add9a0340d810889',
+  text: `-- holdfast receipts/forget
+return redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
+`,
+}
+
+/**
+ * receipts/forget: forget operations whose replies arrived, so that no copy of them can be under way.
+ * KEYS[1] receipts    hash: operation -> what it answered
+ * ARGV[1…] operations  their numbers
+ * Reply   integer     how many there were
+ */
+export function receiptsForget(receipts: string, operations: readonly Argument[]): ScriptCall {
+  return { script: RECEIPTS_FORGET, keys: [receipts], args: [...operations] }
+}
+
+const SEMAPHORE_ACQUIRE: Script = {
+  name: 'semaphore/acquire',
+  sha1: 'c0cf42956883686c21a96346b8cfc1301f06a3ec',
+  text: `-- holdfast semaphore/acquire
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+local available = tonumber(redis.call('get', KEYS[1]) or 0)
+if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
+  return 0
+end
+return once(KEYS[2], ARGV[2], function()
+  redis.call('decrby', KEYS[1], ARGV[1])
+  return 1
+end)
+`,
+}
+
+/**
+ * semaphore/acquire: take permits if there are enough. Once, however often it is sent.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] receipts   hash: operation -> what it answered
+ * ARGV[1] permits    > 0
+ * ARGV[2] operation  its number
+ * Reply   integer    1 acquired, 0 refused
+ * Source  RedissonSemaphore.tryAcquireAsync
+ */
+export function semaphoreAcquire(semaphore: string, receipts: string, permits: Argument, operation: Argument): ScriptCall {
+  return { script: SEMAPHORE_ACQUIRE, keys: [semaphore, receipts], args: [permits, operation] }
+}
+
+const SEMAPHORE_ADD_PERMITS: Script = {
+  name: 'semaphore/add-permits',
+  sha1: 'af02da9e2b496d6b8fd91b2a1b74c05730c32d38',
+  text: `-- holdfast semaphore/add-permits
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+return once(KEYS[2], ARGV[3], function()
+  -- keeps the expiry of the semaphore
+  local available = redis.call('incrby', KEYS[1], ARGV[1])
+  if tonumber(ARGV[1]) > 0 then
+    announce(ARGV[2], available)
+  end
+  return available
+end)
+`,
+}
+
+/**
+ * semaphore/add-permits: change the number of permits by some, and tell those who wait. Once, however often it is sent.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] receipts   hash: operation -> what it answered
+ * ARGV[1] permits    how many more; below 0: fewer
+ * ARGV[2] channel    where waiters listen
+ * ARGV[3] operation  its number
+ * Reply   integer    the available permits now
+ * Source  RedissonSemaphore.addPermitsAsync
+ */
+export function semaphoreAddPermits(semaphore: string, receipts: string, permits: Argument, channel: Argument, operation: Argument): ScriptCall {
+  return { script: SEMAPHORE_ADD_PERMITS, keys: [semaphore, receipts], args: [permits, channel, operation] }
+}
+
+const SEMAPHORE_CANCEL: Script = {
+  name: 'semaphore/cancel',
+  sha1: '2e578cab252366f6eb84ede68104f36313f00398',
+  text: `-- holdfast semaphore/cancel
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+local taken = once(KEYS[2], ARGV[2], function()
+  return 0
+end)
+if taken == 1 then
+  announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+  redis.call('hset', KEYS[2], ARGV[2], 0)
+end
+return taken
+`,
+}
+
+/**
+ * semaphore/cancel: give back what an acquire took whose caller is gone; if it did not come yet, it will take nothing.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] receipts   hash: operation -> what it answered
+ * ARGV[1] permits    what it asked for
+ * ARGV[2] operation  the number of the acquire
+ * ARGV[3] channel    where waiters listen
+ * Reply   integer    1 it had taken them, 0 it had not
+ */
+export function semaphoreCancel(semaphore: string, receipts: string, permits: Argument, operation: Argument, channel: Argument): ScriptCall {
+  return { script: SEMAPHORE_CANCEL, keys: [semaphore, receipts], args: [permits, operation, channel] }
+}
+
+const SEMAPHORE_DELETE: Script = {
+  name: 'semaphore/delete',
+  sha1: '5a9ff82b113e37594676d965c1254de3cc1d1c42',
+  text: `-- holdfast semaphore/delete
+local existed = redis.call('exists', KEYS[1])
+redis.call('del', KEYS[1], KEYS[2])
+return existed
+`,
+}
+
+/**
+ * semaphore/delete: delete the semaphore.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
+ * Reply   integer    1 there was one, 0 there was none
+ * Source  RedissonSemaphore.deleteAsync, RedissonPermitExpirableSemaphore.deleteAsync
+ */
+export function semaphoreDelete(semaphore: string, leases: string): ScriptCall {
+  return { script: SEMAPHORE_DELETE, keys: [semaphore, leases], args: [] }
+}
+
+const SEMAPHORE_DRAIN_PERMITS: Script = {
+  name: 'semaphore/drain-permits',
+  sha1: 'c209a8e254bb9bd58b4c6807f053e99e0fb5c59a',
+  text: `-- holdfast semaphore/drain-permits
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+return once(KEYS[2], ARGV[1], function()
+  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  if available ~= 0 then
+    -- keeps the expiry of the semaphore
+    redis.call('decrby', KEYS[1], available)
+  end
+  return available
+end)
+`,
+}
+
+/**
+ * semaphore/drain-permits: take all permits that there are; a debt is forgiven. Once, however often it is sent.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] receipts   hash: operation -> what it answered
+ * ARGV[1] operation  its number
+ * Reply   integer    how many there were
+ * Source  RedissonSemaphore.drainPermitsAsync
+ */
+export function semaphoreDrainPermits(semaphore: string, receipts: string, operation: Argument): ScriptCall {
+  return { script: SEMAPHORE_DRAIN_PERMITS, keys: [semaphore, receipts], args: [operation] }
+}
+
+const SEMAPHORE_INSPECT: Script = {
+  name: 'semaphore/inspect',
+  sha1: 'a91a5e361a21f283d96cd8a619b742acd58c202e',
+  text: `-- holdfast semaphore/inspect
+return tonumber(redis.call('get', KEYS[1]) or 0)
+`,
+}
+
+/**
+ * semaphore/inspect: how many permits there are.
+ * KEYS[1] semaphore  string: available permits
+ * Reply   integer    available permits, 0 if there is no such semaphore
+ * Source  RedissonSemaphore.availablePermitsAsync
+ */
+export function semaphoreInspect(semaphore: string): ScriptCall {
+  return { script: SEMAPHORE_INSPECT, keys: [semaphore], args: [] }
+}
+
+const SEMAPHORE_RELEASE: Script = {
+  name: 'semaphore/release',
+  sha1: '80f834b33a9e44569c64a5d1c4e9358b5065567a',
+  text: `-- holdfast semaphore/release
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+return once(KEYS[2], ARGV[4], function()
+  if ARGV[2] == '1' and redis.call('exists', KEYS[1]) == 0 then
+    return -2
+  end
+  return announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+end)
+`,
+}
+
+/**
+ * semaphore/release: give permits back, and tell those who wait. Once, however often it is sent.
+ * KEYS[1] semaphore  string: available permits
+ * KEYS[2] receipts   hash: operation -> what it answered
+ * ARGV[1] permits    > 0
+ * ARGV[2] mustExist  1: not if there is no such semaphore
+ * ARGV[3] channel    where waiters listen
+ * ARGV[4] operation  its number
+ * Reply   integer    how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
+ * Source  RedissonSemaphore.releaseAsync, releaseIfExistsAsync
+ */
+export function semaphoreRelease(semaphore: string, receipts: string, permits: Argument, mustExist: Argument, channel: Argument, operation: Argument): ScriptCall {
+  return { script: SEMAPHORE_RELEASE, keys: [semaphore, receipts], args: [permits, mustExist, channel, operation] }
+}
+
+const SEMAPHORE_SET_PERMITS: Script = {
+  name: 'semaphore/set-permits',
+  sha1: '8439945116c5a6af2df42b58ffe14b69e358608b',
+  text: `-- holdfast semaphore/set-permits
+-- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
+-- operation.
+local function once(receipts, operation, action)
+  local kept = redis.call('hget', receipts, operation)
+  if kept then
+    return tonumber(kept)
+  end
+  local reply = action()
+  redis.call('hset', receipts, operation, reply)
+  redis.call('pexpire', receipts, 120000)
+  return reply
+end
+
+-- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
+local function announce(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local heard = redis.pcall('publish', channel, available)
+  return type(heard) == 'number' and heard or -1
+end
+
+return once(KEYS[2], ARGV[4], function()
+  if redis.call('exists', KEYS[1]) == 1 then
+    return 0
+  end
+  if ARGV[2] == '0' then
+    redis.call('set', KEYS[1], ARGV[1])
+  else
+    redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+  end
+  announce(ARGV[3], tonumber(ARGV[1]))
+  return 1
+end)
+`,
+}
+
+/**
+ * semaphore/set-permits: create the semaphore if there is none. Once, however often it is sent.
+ * KEYS[1] semaphore     string: available permits
+ * KEYS[2] receipts      hash: operation -> what it answered
+ * ARGV[1] permits       >= 0
+ * ARGV[2] timeToLiveMs  ms; 0: it never ends by itself
+ * ARGV[3] channel       where waiters listen
+ * ARGV[4] operation     its number
+ * Reply   integer       1 created, 0 there was one
+ * Source  RedissonSemaphore.trySetPermitsAsync; permits that can expire: the same
+ */
+export function semaphoreSetPermits(semaphore: string, receipts: string, permits: Argument, timeToLiveMs: Argument, channel: Argument, operation: Argument): ScriptCall {
+  return { script: SEMAPHORE_SET_PERMITS, keys: [semaphore, receipts], args: [permits, timeToLiveMs, channel, operation] }
 }
 
 const STRING_LOCK_ACQUIRE: Script = {

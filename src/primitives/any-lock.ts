@@ -152,11 +152,9 @@ export abstract class AnyLock<H extends Hold = Hold> {
     }
   }
 
-  /** @internal Reports a long wait; answers how to stop that. */
-  warnOfLongWait({ warnAfterMs, label }: HoldTerms): (() => void) | undefined {
-    if (warnAfterMs === undefined) return undefined
-    const details = { lockName: this.name, label, waitedMs: warnAfterMs }
-    return this.context.clock.after(warnAfterMs, () => this.context.emit('longWait', details), false)
+  /** @internal */
+  waitTimeout(waitTimeMs: number): WaitTimeoutError {
+    return new WaitTimeoutError(this.name, waitTimeMs)
   }
 
   #request(options: LockOptions): Request {
@@ -170,7 +168,7 @@ export abstract class AnyLock<H extends Hold = Hold> {
 
   async #promised(options: LockOptions): Promise<H> {
     const hold = await this.acquire(this.#request(options))
-    if (hold === undefined) throw new WaitTimeoutError(this.name, options.waitTimeMs ?? 0)
+    if (hold === undefined) throw this.waitTimeout(options.waitTimeMs ?? 0)
     return hold
   }
 
@@ -240,4 +238,15 @@ function optionsAndBody<T, H extends Hold>(
   checkFunction('onAcquire', own.onAcquire, lockName)
   checkFunction('onRelease', own.onRelease, lockName)
   return [own, fn]
+}
+
+/** Reports a long wait; answers how to stop that. */
+export function warnOfLongWait(
+  context: Context,
+  lockName: string,
+  { warnAfterMs, label }: Pick<HoldTerms, 'warnAfterMs' | 'label'>,
+): (() => void) | undefined {
+  if (warnAfterMs === undefined) return undefined
+  const details = { lockName, label, waitedMs: warnAfterMs }
+  return context.clock.after(warnAfterMs, () => context.emit('longWait', details), false)
 }

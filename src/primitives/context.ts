@@ -3,6 +3,7 @@ import type { LeaseLostError } from '../errors.js'
 import type { Owners } from '../holder.js'
 import type { Scripts } from '../lua/run.js'
 import type { Random } from '../random.js'
+import type { Receipts } from '../receipts.js'
 import type { Settlements } from '../settlements.js'
 import type { Lines } from '../waiting/lines.js'
 import type { Watchdog } from '../watchdog.js'
@@ -19,8 +20,11 @@ export interface Context {
   readonly lines: Lines
   readonly watchdog: Watchdog
   readonly settlements: Settlements
+  readonly receipts: Receipts
   /** All that this client holds. */
   readonly possessions: Set<Possession>
+  /** What runs with permits that have no holder in Redis. */
+  readonly sections: Set<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
   /** How long one command may take, ms. */
@@ -33,6 +37,11 @@ export interface Context {
   /** @throws {ClientClosedError} the client is closed, and has drained what it held */
   assertUsable(lockName: string): void
   emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): void
+}
+
+/** A piece of work that ends by giving something back, or must do so early when the client closes. */
+export interface Section {
+  giveUp(): void
 }
 
 /** What a client tells about. */

@@ -17,10 +17,13 @@ export interface Holding {
   /** The client whose it is. */
   readonly context: Context
   readonly lockName: string
+  /** What that is the name of, at the beginning of a sentence. */
+  readonly noun: string
   readonly holder: string
   readonly ownerId: number
   readonly count: number
   readonly fencingToken: bigint | undefined
+  readonly permitIds?: readonly string[] | undefined
   /** Whether its holds keep where they were taken. */
   readonly tracesHolds: boolean
   /** The holds that a hold on several locks is made of. */
@@ -81,6 +84,14 @@ export class Hold {
    */
   get fencingToken(): bigint | undefined {
     return this.#holding.fencingToken
+  }
+
+  /**
+   * Of permits of a `PermitExpirableSemaphore`: their ids, 32 hexadecimal digits each. Anybody can release them by these.
+   * @see Redisson `RPermitExpirableSemaphore.acquire`
+   */
+  get permitIds(): readonly string[] | undefined {
+    return this.#holding.permitIds
   }
 
   /** How many holds its owner has on this lock at the moment, this one included; 0 when this one has ended. */
@@ -199,7 +210,7 @@ export class Hold {
       this.onEnd?.()
       return undefined
     }
-    this.#ending = new LeaseLostError(this.lockName, this.holder, how)
+    this.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#holding.noun)
     this.onEnd?.()
     const abort = this.#abort
     if (abort) runOutside(() => abort.abort(this.#ending))

@@ -9,6 +9,7 @@ import { Hold, type Holding } from './hold.js'
 export class Joint implements Holding {
   readonly context: Context
   readonly lockName: string
+  readonly noun = 'Lock'
   readonly members: Hold[]
   readonly hold: Hold
   readonly fencingToken = undefined

@@ -35,10 +35,12 @@ export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 export interface LockKind {
   /** As people call it. */
   readonly title: string
-  /** What comes after `<client id>:<owner id>` in the holder. */
-  readonly holderSuffix: string
+  /** What its name is the name of, at the beginning of a sentence. */
+  readonly noun: string
   /** What those of a client who stand in one line have in common beside the name: they want the same. */
   readonly line: string
+  /** Of permits: which ones. */
+  readonly permitIds?: readonly string[]
   /** Whether a part of it can be lost. */
   readonly isDivisible: boolean
   /** Whether many may hold it at once. */
@@ -52,6 +54,8 @@ export interface LockKind {
   is(other: LockKind): boolean
   nestingIn(outer: LockKind): Nesting
 
+  /** How Redis knows a holder. @param owner  `<client id>:<owner id>` */
+  holder(owner: string): string
   /** Where a release is announced; undefined: nowhere. */
   channel(lockName: string, holder: string): string | undefined
   /** The pace of one wait that does not rely on messages: answers how long to sleep next, ms. */

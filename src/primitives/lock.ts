@@ -3,7 +3,7 @@ import { checkHolder, type Owner } from '../holder.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
 import { checkName, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
-import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request } from './any-lock.js'
+import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './any-lock.js'
 import type { Context } from './context.js'
 import { Hold } from './hold.js'
 import { ask, type Holder, inspect } from './inspection.js'
@@ -201,7 +201,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       else if (mayBeQueued && kind.leave) {
         owner.spend(possession.field)
         const call = kind.leave(lockName, possession.holder, waitTimeMs)
-        context.settlements.start(call, clock.now() + LEAVE_WITHIN_MS)
+        void context.settlements.start(call, clock.now() + LEAVE_WITHIN_MS)
       }
     }
 
@@ -253,7 +253,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       }
     }
     const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
-    const stopWarning = this.warnOfLongWait(terms)
+    const stopWarning = warnOfLongWait(context, lockName, terms)
     try {
       const wait = {
         lockName,

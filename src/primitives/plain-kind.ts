@@ -27,7 +27,7 @@ const renewal: Renewal = (batch) =>
  */
 export class PlainKind implements LockKind {
   readonly title: string = 'lock'
-  readonly holderSuffix: string = ''
+  readonly noun: string = 'Lock'
   readonly isDivisible: boolean = false
   readonly isShared: boolean = false
   readonly isQueuedInRedis: boolean = false
@@ -46,6 +46,10 @@ export class PlainKind implements LockKind {
 
   nestingIn(outer: LockKind): Nesting {
     return this.is(outer) ? 'again' : 'deadlock'
+  }
+
+  holder(owner: string): string {
+    return owner
   }
 
   channel(lockName: string, _holder: string): string | undefined {

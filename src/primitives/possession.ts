@@ -57,12 +57,20 @@ export class Possession implements Watched, Holding {
     this.kind = kind
     this.lockName = lockName
     this.owner = owner
-    this.holder = spellHolder(context.clientId, owner.id) + kind.holderSuffix
+    this.holder = kind.holder(spellHolder(context.clientId, owner.id))
   }
 
   /** What names this owner's field of this lock, to claim it. */
   get field(): string {
     return fieldOf(this.kind, this.lockName)
+  }
+
+  get permitIds(): readonly string[] | undefined {
+    return this.kind.permitIds
+  }
+
+  get noun(): string {
+    return this.kind.noun
   }
 
   get tracesHolds(): boolean {
@@ -105,7 +113,8 @@ export class Possession implements Watched, Holding {
   begin(terms: HoldTerms, sentAt: number): Hold {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.lockName)
-    if (this.context.clock.now() >= times.deadline) throw new LeaseLostError(this.lockName, this.holder, 'expired')
+    if (this.context.clock.now() >= times.deadline)
+      throw new LeaseLostError(this.lockName, this.holder, 'expired', this.noun)
     this.leasedAt = sentAt
     this.context.possessions.add(this)
     const hold = this.#add(terms, times)
@@ -124,7 +133,7 @@ export class Possession implements Watched, Holding {
       if (toInteger(await this.context.scripts.run(call)) !== 1) this.gone()
       this.leasedAt = sentAt
       // The hold that was re-entered may have been lost on the way.
-      if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone')
+      if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
       const hold = this.#add(terms, this.#timesOf(terms, sentAt))
       this.context.watchdog.recheck(this)
       if (hold.lostError) throw hold.lostError
@@ -193,7 +202,7 @@ export class Possession implements Watched, Holding {
   /** Free the lock in the background, as long as the last lease asked for may last. */
   settle(): void {
     this.owner.spend(this.field)
-    this.context.settlements.start(this.kind.release(this.lockName, this.holder), this.#leaseEndsAt)
+    void this.context.settlements.start(this.kind.release(this.lockName, this.holder), this.#leaseEndsAt)
   }
 
   async askHoldCount(): Promise<number> {
@@ -206,7 +215,7 @@ export class Possession implements Watched, Holding {
 
   notHeld(why: string): NotHeldError {
     return new NotHeldError(
-      `Lock ${JSON.stringify(this.lockName)} is not held by ${this.holder}: ${why}`,
+      `${this.noun} ${JSON.stringify(this.lockName)} is not held by ${this.holder}: ${why}`,
       this.lockName,
     )
   }
@@ -301,7 +310,7 @@ export class Possession implements Watched, Holding {
     }
     this.#lose(hold, 'gone')
     this.gone()
-    throw new LeaseLostError(this.lockName, this.holder, 'gone')
+    throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
   }
 
   async #free(hold: Hold): Promise<void> {
@@ -332,7 +341,7 @@ export class Possession implements Watched, Holding {
       }
     }
     this.#lose(hold, 'gone')
-    throw new LeaseLostError(this.lockName, this.holder, 'gone')
+    throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
   }
 
   #lose(hold: Hold, reason: LossReason): void {
@@ -367,17 +376,18 @@ export class Possession implements Watched, Holding {
 
 /** A reader and a writer of one lock have a field each. */
 export function fieldOf(kind: LockKind, lockName: string): string {
-  return `${kind.holderSuffix}/${lockName}`
+  return `${kind.holder('')}/${lockName}`
 }
 
 function reasonAt(times: Times): LossReason {
   return times.deadline >= times.maxHoldAt ? 'maxHold' : 'expired'
 }
 
-function publishRefused(lockName: string): Error {
+/** @param name  of what was released */
+export function publishRefused(name: string): Error {
   return impediment(
     'PUBLISH_REFUSED',
-    `Redis released lock ${JSON.stringify(lockName)} but refused to wake its waiters, who now wait for the lease or a ` +
-      'poll: allow PUBLISH and the channels &redisson_* in the ACL of this user',
+    `Redis released ${JSON.stringify(name)} but refused to wake its waiters, who now wait for the lease or a poll: ` +
+      'allow PUBLISH and the channels &redisson_* in the ACL of this user',
   )
 }

@@ -75,8 +75,11 @@ class ReadKind extends PlainKind {
 /** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
 class WriteKind extends PlainKind {
   override readonly title = 'write lock'
-  override readonly holderSuffix = WRITE_SUFFIX
   override readonly adopt = undefined
+
+  override holder(owner: string): string {
+    return owner + WRITE_SUFFIX
+  }
 
   override channel(lockName: string): string {
     return readWriteChannel(lockName)

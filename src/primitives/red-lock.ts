@@ -1,6 +1,6 @@
 import { OutcomeUnknownError, QuorumError } from '../errors.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
-import { AnyLock, type Request } from './any-lock.js'
+import { AnyLock, type Request, warnOfLongWait } from './any-lock.js'
 import type { Hold } from './hold.js'
 import { Joint } from './joint.js'
 import { isPassing, type Lock } from './lock.js'
@@ -37,7 +37,7 @@ export class RedLock extends AnyLock {
     refuseWithin(within, this.name)
     const { context } = this
     const isNested = this.#isNested()
-    const stopWarning = this.warnOfLongWait(terms)
+    const stopWarning = warnOfLongWait(context, this.name, terms)
     try {
       const wait = {
         lockName: this.name,

@@ -113,7 +113,7 @@ describe('OutcomeUnknownError', () => {
     const error = new OutcomeUnknownError('a', 'unlock', cause)
     assert.equal(error.cause, cause)
     assert.equal(error.operation, 'unlock')
-    assert.match(error.message, /"unlock" for lock "a": no reply within 3000 ms/)
+    assert.match(error.message, /"unlock" for "a": no reply within 3000 ms/)
   })
 
   it('finds words for a cause without a message, or that is no error', () => {

@@ -14,7 +14,7 @@ const FLOORS = [
   ['config'],
   ['client'],
   ['primitives'],
-  ['settlements', 'watchdog', 'waiting'],
+  ['settlements', 'receipts', 'watchdog', 'waiting'],
   ['lua'],
   ['keys', 'holder'],
   ['adapters'],

@@ -1,0 +1,32 @@
+--[[ permit/renew: renew permits, each only if its lease is not over. Never shortens a lease.
+     KEYS[n] leases       sorted set: permit -> epoch ms until which it is held
+     ARGV[2n-1] ids          permits: 32 hexadecimal digits each, with commas between
+     ARGV[2n]   leaseTimeMs  ms, > 0
+     Reply   array        for each: 1 renewed, 0 not all of them are held ]]
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local renewed = {}
+for n, leases in ipairs(KEYS) do
+  local expires = now + tonumber(ARGV[2 * n])
+  local permits, isHeld = {}, 1
+  for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
+    local permit = string.gsub(id, '%x%x', function(digits)
+      return string.char(tonumber(digits, 16))
+    end)
+    -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+    local score = redis.pcall('zscore', leases, permit)
+    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
+      return score
+    end
+    if type(score) ~= 'string' or tonumber(score) <= now then
+      isHeld = 0
+    elseif tonumber(score) < expires then
+      table.insert(permits, permit)
+    end
+  end
+  for _, permit in ipairs(isHeld == 1 and permits or {}) do
+    redis.call('zadd', leases, string.format('%d', expires), permit)
+  end
+  renewed[n] = isHeld
+end
+return renewed

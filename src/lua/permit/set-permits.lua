@@ -1,0 +1,25 @@
+--[[ permit/set-permits: let there be so many permits in all, held or not. Once, however often it is sent.
+     KEYS[1] semaphore  string: available permits; below 0 while more are held than there should be
+     KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
+     KEYS[3] receipts   hash: operation -> what it answered
+     ARGV[1] permits    >= 0
+     ARGV[2] channel    where waiters listen
+     ARGV[3] operation  its number
+     Reply   integer    the available permits now
+     Source  RedissonPermitExpirableSemaphore.setPermitsAsync ]]
+-- include receipts/once
+-- include semaphore/announce
+-- include permit/reclaim
+return once(KEYS[3], ARGV[3], function()
+  reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
+  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
+  if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
+    return available
+  end
+  available = redis.call('incrby', KEYS[1], missing)
+  if missing > 0 then
+    announce(ARGV[2], available)
+  end
+  return available
+end)

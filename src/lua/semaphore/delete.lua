@@ -1,0 +1,8 @@
+--[[ semaphore/delete: delete the semaphore.
+     KEYS[1] semaphore  string: available permits
+     KEYS[2] leases     sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
+     Reply   integer    1 there was one, 0 there was none
+     Source  RedissonSemaphore.deleteAsync, RedissonPermitExpirableSemaphore.deleteAsync ]]
+local existed = redis.call('exists', KEYS[1])
+redis.call('del', KEYS[1], KEYS[2])
+return existed

@@ -1,0 +1,5 @@
+--[[ semaphore/inspect: how many permits there are.
+     KEYS[1] semaphore  string: available permits
+     Reply   integer    available permits, 0 if there is no such semaphore
+     Source  RedissonSemaphore.availablePermitsAsync ]]
+return tonumber(redis.call('get', KEYS[1]) or 0)

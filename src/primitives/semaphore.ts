@@ -1,0 +1,336 @@
+import { ClientClosedError, ConfigError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { semaphoreChannel } from '../keys.js'
+import {
+  semaphoreAcquire,
+  semaphoreAddPermits,
+  semaphoreCancel,
+  semaphoreDelete,
+  semaphoreDrainPermits,
+  semaphoreInspect,
+  semaphoreRelease,
+  semaphoreSetPermits,
+} from '../lua/generated.js'
+import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
+import {
+  checkCount,
+  checkFunction,
+  checkLabel,
+  checkName,
+  checkOptionalDuration,
+  checkSignal,
+  ownOptions,
+} from '../validate.js'
+import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { warnOfLongWait } from './any-lock.js'
+import type { Context, Section } from './context.js'
+import { countOnce, SETTLE_MS } from './counter.js'
+import { ask } from './inspection.js'
+import { publishRefused } from './possession.js'
+
+export interface SemaphoreOptions {
+  /** How many; default 1. */
+  permits?: number | undefined
+  /** Longest wait, ms, from this call; 0 tries once. Absent: no limit for `acquire`, 0 for `tryAcquire`. */
+  waitTimeMs?: number | undefined
+  /** Ends the wait: the call throws the signal's reason at once. Has no say once the permits are there. */
+  signal?: AbortSignal | undefined
+  /** Report a longer wait as `longWait`, ms. Default: the client's, which is never by default. */
+  warnAfterMs?: number | undefined
+  /** What it is for; shown in events. */
+  label?: string | undefined
+}
+
+const SEMAPHORE_OPTIONS = ['permits', 'waitTimeMs', 'signal', 'warnAfterMs', 'label']
+
+/** What runs with permits. @param signal  aborts if the client is closed meanwhile: the permits are given back then */
+export type WithPermits<T> = (signal: AbortSignal) => T | PromiseLike<T>
+
+/**
+ * A number of permits that everybody who uses the name shares: Node and Java processes that use Redisson.
+ *
+ * A permit is a number, not a thing: it has no holder and no lease, anybody may give one back, and who crashes takes his
+ * along. Where that must not be, take a `PermitExpirableSemaphore`. Nobody is served in the order of asking; who wants many
+ * may be overtaken by those who want few.
+ * @see Redisson `RSemaphore`
+ */
+export class Semaphore {
+  readonly name: string
+  readonly #context: Context
+
+  /** @internal Semaphores come from a client. */
+  constructor(context: Context, name: string) {
+    this.name = checkName(name, 'semaphore name')
+    this.#context = context
+  }
+
+  /**
+   * Create the semaphore with so many permits, if it does not exist.
+   * @param options  `timeToLiveMs`: the semaphore ends after that, ms; default never
+   * @returns false if it existed
+   * @throws {OutcomeUnknownError} Redis did not answer; it goes on in the background for a minute: do not repeat it
+   * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @see Redisson `RSemaphore.trySetPermits`
+   */
+  async trySetPermits(permits: number, options: { timeToLiveMs?: number } = {}): Promise<boolean> {
+    const { timeToLiveMs } = ownOptions(options, ['timeToLiveMs'], this.name)
+    const ttl = checkOptionalDuration('timeToLiveMs', timeToLiveMs, 1, this.name) ?? 0
+    checkCount('permits', permits, 0, this.name)
+    const { name } = this
+    const reply = await countOnce(this.#context, name, 'trySetPermits', ({ key, operation }) =>
+      semaphoreSetPermits(name, key, permits, ttl, semaphoreChannel(name), operation),
+    )
+    return reply === 1
+  }
+
+  /**
+   * Take permits, and wait as long as it takes. A semaphore that does not exist has none.
+   * @throws {WaitTimeoutError} `waitTimeMs` ended first
+   * @throws {OutcomeUnknownError} Redis did not answer; what it may have given is given back in the background
+   * @throws {ClientClosedError} the client is closed, or was closed during the wait
+   * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @throws the reason of `signal`, when it aborts during the wait
+   * @see Redisson `RSemaphore.acquire(permits)`
+   */
+  async acquire(options: SemaphoreOptions = {}): Promise<void> {
+    const own = ownOptions(options, SEMAPHORE_OPTIONS, this.name)
+    if (!(await this.#take(own))) throw new WaitTimeoutError(this.name, own.waitTimeMs ?? 0, true)
+  }
+
+  /**
+   * Take permits if there are enough in time; without `waitTimeMs` ask once.
+   * @returns whether they were taken
+   * @throws as `acquire`, but never `WaitTimeoutError`
+   * @see Redisson `RSemaphore.tryAcquire(permits, waitTime, unit)`
+   */
+  async tryAcquire(options: SemaphoreOptions = {}): Promise<boolean> {
+    return await this.#take({ waitTimeMs: 0, ...ownOptions(options, SEMAPHORE_OPTIONS, this.name) })
+  }
+
+  /**
+   * Run `fn` with permits, and give them back when it ends. If the client is closed and drained before, they are given
+   * back then, and `signal` aborts.
+   * @returns what `fn` returned
+   * @throws what `fn` threw
+   * @throws {ClientClosedError} `fn` succeeded, but the client was closed meanwhile: there may have been too many
+   * @throws as `acquire`
+   */
+  withPermit<T>(fn: WithPermits<T>): Promise<T>
+  withPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<T>
+  async withPermit<T>(first: SemaphoreOptions | WithPermits<T>, second?: WithPermits<T>): Promise<T> {
+    const [options, fn] = this.#optionsAndBody(first, second)
+    await this.acquire(options)
+    return await this.#run(options, fn)
+  }
+
+  /**
+   * Like `withPermit`, but answers when there were not enough; without `waitTimeMs` asks once.
+   * @returns `{ ran: true, value }`, or `{ ran: false }`
+   */
+  tryWithPermit<T>(fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
+  async tryWithPermit<T>(
+    first: SemaphoreOptions | WithPermits<T>,
+    second?: WithPermits<T>,
+  ): Promise<{ ran: true; value: T } | { ran: false }> {
+    const [options, fn] = this.#optionsAndBody(first, second)
+    if (!(await this.tryAcquire(options))) return { ran: false }
+    return { ran: true, value: await this.#run(options, fn) }
+  }
+
+  /**
+   * Give permits back, and wake those who wait for them. More than were taken make more permits; a semaphore that does
+   * not exist is created.
+   * @throws {OutcomeUnknownError} Redis did not answer; it goes on in the background for a minute: do not repeat it
+   * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @see Redisson `RSemaphore.release(permits)`
+   */
+  async release(permits = 1): Promise<void> {
+    await this.#release(permits, false)
+  }
+
+  /**
+   * Give permits back if the semaphore exists: one that was created with `timeToLiveMs` may have ended.
+   * @returns whether it exists
+   * @throws as `release`
+   * @see Redisson `RSemaphore.releaseIfExists`
+   */
+  async releaseIfExists(permits = 1): Promise<boolean> {
+    return await this.#release(permits, true)
+  }
+
+  /**
+   * Let there be so many more permits.
+   * @throws as `release`
+   * @see Redisson `RSemaphore.addPermits`, which ends the expiry of the semaphore
+   */
+  async addPermits(permits: number): Promise<void> {
+    await this.#add('addPermits', checkCount('permits', permits, 0, this.name))
+  }
+
+  /**
+   * Let there be so many fewer permits: fewer than none, if more are taken than there shall be.
+   * @throws as `release`
+   * @see Redisson `RSemaphore.addPermits` with a negative number
+   */
+  async reducePermits(permits: number): Promise<void> {
+    await this.#add('reducePermits', -checkCount('permits', permits, 0, this.name))
+  }
+
+  /**
+   * Take all permits that there are. If there are fewer than none, there are none afterwards.
+   * @returns how many there were
+   * @throws as `release`
+   * @see Redisson `RSemaphore.drainPermits`
+   */
+  async drainPermits(): Promise<number> {
+    return await countOnce(this.#context, this.name, 'drainPermits', ({ key, operation }) =>
+      semaphoreDrainPermits(this.name, key, operation),
+    )
+  }
+
+  /**
+   * How many permits there are right now. Old news when it arrives.
+   * @throws {OutcomeUnknownError} Redis did not answer
+   * @see Redisson `RSemaphore.availablePermits`
+   */
+  async availablePermits(): Promise<number> {
+    const call = semaphoreInspect(this.name)
+    return (await ask(this.#context, this.name, 'availablePermits', call, toInteger)) ?? 0
+  }
+
+  /**
+   * Delete the semaphore. Those who wait go on waiting: for somebody to create it again.
+   * @returns whether it existed
+   * @throws {OutcomeUnknownError} Redis did not answer
+   * @see Redisson `RSemaphore.delete`
+   */
+  async delete(): Promise<boolean> {
+    const call = semaphoreDelete(this.name, this.name)
+    return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
+  }
+
+  async #take(options: SemaphoreOptions): Promise<boolean> {
+    const context = this.#context
+    const { name } = this
+    const { clock, receipts, scripts, settlements } = context
+    const permits = checkCount('permits', options.permits ?? 1, 0, name)
+    const waitTimeMs = checkOptionalDuration('waitTimeMs', options.waitTimeMs, 0, name)
+    const signal = checkSignal(options.signal, name)
+    const warnAfterMs = checkOptionalDuration('warnAfterMs', options.warnAfterMs ?? context.warnAfterMs, 1, name)
+    const label = checkLabel(options.label, name)
+    context.assertOpen(name)
+    signal?.throwIfAborted()
+    if (permits === 0) return true
+
+    const receipt = receipts.open(name)
+    const { key, operation } = receipt
+    /** Whether an attempt went without an answer: it may have taken them, or take them when it arrives. */
+    let mayBeTaken = false
+    let isInFlight = false
+    /** The caller has its outcome. */
+    let isOver = false
+
+    const giveBack = (): void => {
+      const call = semaphoreCancel(name, key, permits, operation, semaphoreChannel(name))
+      void settlements.start(call, clock.now() + SETTLE_MS).then(() => {
+        if (!mayBeTaken) receipts.close(receipt)
+      })
+    }
+    const attempt = async (): Promise<Attempted<true>> => {
+      isInFlight = true
+      try {
+        const reply = toInteger(await scripts.run(semaphoreAcquire(name, key, permits, operation)))
+        if (reply !== 1) {
+          if (isOver && mayBeTaken) giveBack()
+          return { heldForMs: -1 }
+        }
+        return { granted: true, leaseMs: 0 }
+      } catch (error) {
+        mayBeTaken ||= error instanceof Unanswered
+        if (isOver && mayBeTaken) giveBack()
+        throw error
+      } finally {
+        isInFlight = false
+      }
+    }
+
+    const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
+    let isTaken: true | undefined
+    try {
+      const wait = {
+        lockName: name,
+        attempt,
+        isWorthRetrying,
+        giveBack,
+        // Those who want the same: who wants few is not kept back by somebody who wants many.
+        line: `${permits} permits/${name}`,
+        channel: semaphoreChannel(name),
+        isShared: true,
+        deadlineAt: clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+        signal,
+      }
+      isTaken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
+      if (isTaken && !mayBeTaken) receipts.close(receipt)
+      return isTaken === true
+    } catch (error) {
+      throw error instanceof Unanswered ? new OutcomeUnknownError(name, 'acquire', error) : error
+    } finally {
+      isOver = true
+      stopWarning?.()
+      if (!isTaken && !isInFlight && mayBeTaken) giveBack()
+    }
+  }
+
+  async #release(permits: number, mustExist: boolean): Promise<boolean> {
+    const { name } = this
+    const context = this.#context
+    if (checkCount('permits', permits, 0, name) === 0) return !mustExist
+    const heard = await countOnce(context, name, 'release', ({ key, operation }) =>
+      semaphoreRelease(name, key, permits, mustExist ? 1 : 0, semaphoreChannel(name), operation),
+    )
+    if (heard === -1) context.emit('warning', publishRefused(name))
+    return heard !== -2
+  }
+
+  async #add(operation: string, permits: number): Promise<void> {
+    const { name } = this
+    if (permits === 0) return
+    await countOnce(this.#context, name, operation, (receipt) =>
+      semaphoreAddPermits(name, receipt.key, permits, semaphoreChannel(name), receipt.operation),
+    )
+  }
+
+  async #run<T>({ permits = 1 }: SemaphoreOptions, fn: WithPermits<T>): Promise<T> {
+    const { sections } = this.#context
+    const abort = new AbortController()
+    const release = async (): Promise<void> => {
+      sections.delete(section)
+      // The body was not one too many to its end; only the release is uncertain, and goes on in the background.
+      await this.release(permits).catch((error: Error) => this.#context.emit('warning', error))
+    }
+    const section: Section = {
+      giveUp: () => {
+        abort.abort(new ClientClosedError(this.name))
+        void release()
+      },
+    }
+    sections.add(section)
+    try {
+      const value = await fn(abort.signal)
+      abort.signal.throwIfAborted()
+      return value
+    } finally {
+      if (!abort.signal.aborted) await release()
+    }
+  }
+
+  #optionsAndBody<T>(
+    first: SemaphoreOptions | WithPermits<T>,
+    second: WithPermits<T> | undefined,
+  ): [SemaphoreOptions, WithPermits<T>] {
+    const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
+    if (fn === undefined) throw new ConfigError('fn', fn, 'a function to run with permits', { lockName: this.name })
+    checkFunction('fn', fn, this.name)
+    return [ownOptions(options, SEMAPHORE_OPTIONS, this.name), fn]
+  }
+}
