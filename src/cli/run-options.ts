@@ -11,6 +11,8 @@ export type OnLost = (typeof ON_LOST)[number]
 
 export interface RunOptions {
   lockName: string
+  /** How many may run it at once; undefined: one, by a lock. */
+  permits: number | undefined
   /** The program and its arguments. */
   command: [string, ...string[]]
   /** Longest wait; undefined: no limit. */
@@ -26,6 +28,7 @@ export interface RunOptions {
 }
 
 const OPTIONS = {
+  permits: { type: 'string' },
   wait: { type: 'string' },
   lease: { type: 'string' },
   'on-lost': { type: 'string', default: 'term' },
@@ -50,6 +53,7 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
   if (program === undefined) throw new UsageError('no command to run')
   return {
     lockName: checkedName(lockName),
+    permits: values.permits === undefined ? undefined : parsePermits(values.permits),
     command: [program, ...programArgs],
     waitTimeMs: values.wait === undefined ? undefined : parseDuration('--wait', values.wait, 0),
     leaseTimeMs: values.lease === undefined ? undefined : parseDuration('--lease', values.lease, 1),
@@ -95,6 +99,12 @@ function parseOnLost(text: string): OnLost {
   const onLost = ON_LOST.find((known) => known === text)
   if (onLost) return onLost
   throw new UsageError(`--on-lost: expected ${ON_LOST.join(', ')}, not ${JSON.stringify(text)}`)
+}
+
+function parsePermits(text: string): number {
+  const permits = /^\d{1,9}$/.test(text) ? Number(text) : 0
+  if (permits > 0) return permits
+  throw new UsageError(`--permits: expected a whole number of at least 1, not ${JSON.stringify(text)}`)
 }
 
 function parseExitCode(text: string): number {

@@ -1,7 +1,7 @@
 import { isatty } from 'node:tty'
+import type { Client } from '../client.js'
 import { LeaseLostError, LockError } from '../errors.js'
 import type { Hold } from '../primitives/hold.js'
-import type { Lock } from '../primitives/lock.js'
 import { Command } from './command.js'
 import { connectTo } from './connect.js'
 import { EXIT, exitCodeOf, Failure } from './exit-codes.js'
@@ -50,11 +50,12 @@ async function runLocked(options: RunOptions, signal: AbortSignal, onStart: (com
   const client = await connectTo(options.redisUrl, signal)
   client.on('warning', (warning) => say(`warning: ${warning.message}`))
   try {
-    const hold = await acquire(client.getLock(options.lockName), options, signal)
+    const guard = guardOf(client, options)
+    const hold = await acquire(guard, options, signal)
     if (!hold) return options.conflictExitCode
     // From this check to `onStart` nothing is awaited: a signal goes either to the wait or to the command.
     if (signal.aborted) {
-      await release(hold, options)
+      await release(hold, guard, options)
       throw signal.reason
     }
     const command = new Command(options.command, { HOLDFAST_LOCK: hold.lockName, HOLDFAST_HOLDER: hold.holder })
@@ -66,43 +67,82 @@ async function runLocked(options: RunOptions, signal: AbortSignal, onStart: (com
     hold.signal.removeEventListener('abort', onLoss)
 
     if (options.isVerbose) say(`the command ended with exit code ${exitCode}`)
-    await release(hold, options)
+    await release(hold, guard, options)
     return hold.signal.aborted ? EXIT.lost : exitCode
   } finally {
     await client.close().catch((error: unknown) => say(`warning: ${messageOf(error)}`))
   }
 }
 
+/** What keeps others from running the program: a lock, or one of some permits. */
+interface Guard {
+  /** As people call it. */
+  readonly title: string
+  /** @returns null when the wait ended first */
+  take(terms: Terms): Promise<Hold | null>
+  /** Why there is a wait, as part of a sentence. */
+  reason(): Promise<string>
+}
+
+interface Terms {
+  readonly leaseTimeMs: number | undefined
+  /** Undefined: no limit. */
+  readonly waitTimeMs: number | undefined
+  readonly signal: AbortSignal
+}
+
+function guardOf(client: Client, { lockName, permits }: RunOptions): Guard {
+  if (permits === undefined) {
+    const lock = client.getLock(lockName)
+    return {
+      title: `lock ${quote(lockName)}`,
+      take: ({ waitTimeMs, ...terms }) =>
+        waitTimeMs === undefined ? lock.lock(terms) : lock.tryLock({ ...terms, waitTimeMs }),
+      async reason() {
+        const holders = await lock.getHolders()
+        return holders.length > 0 ? `, held by ${holders.map(({ holder }) => holder).join(', ')}` : ''
+      },
+    }
+  }
+  const semaphore = client.getPermitExpirableSemaphore(lockName)
+  return {
+    title: `one of ${permits} permits ${quote(lockName)}`,
+    async take({ waitTimeMs, ...terms }) {
+      await semaphore.setPermits(permits)
+      return waitTimeMs === undefined ? semaphore.acquire(terms) : semaphore.tryAcquire({ ...terms, waitTimeMs })
+    },
+    reason: async () => `, ${await semaphore.acquiredPermits()} are held`,
+  }
+}
+
 /** @returns null when the wait ended first */
-async function acquire(lock: Lock, options: RunOptions, signal: AbortSignal): Promise<Hold | null> {
+async function acquire(guard: Guard, options: RunOptions, signal: AbortSignal): Promise<Hold | null> {
   const { waitTimeMs, leaseTimeMs, isVerbose } = options
   const isTalkative = isVerbose || isatty(2)
   const startedAt = performance.now()
-  const stopReporting = isTalkative ? reportLongWait(lock) : undefined
+  const stopReporting = isTalkative ? reportLongWait(guard) : undefined
   try {
-    const terms = { leaseTimeMs, signal }
-    const hold = await (waitTimeMs === undefined ? lock.lock(terms) : lock.tryLock({ ...terms, waitTimeMs }))
+    const hold = await guard.take({ leaseTimeMs, waitTimeMs, signal })
     if (hold && isVerbose) {
       const waitedMs = Math.round(performance.now() - startedAt)
-      say(`holding lock ${quote(lock.name)} as ${hold.holder} after ${waitedMs} ms`)
+      say(`holding ${guard.title} as ${hold.holder} after ${waitedMs} ms`)
     }
-    if (!hold && isTalkative) say(`lock ${quote(lock.name)} did not come free in time: someone else holds it`)
+    if (!hold && isTalkative) say(`${guard.title} did not come free in time: someone else holds it`)
     return hold
   } catch (error) {
     signal.throwIfAborted()
-    const about = error instanceof LockError ? '' : `lock ${quote(lock.name)}: `
+    const about = error instanceof LockError ? '' : `${guard.title}: `
     throw new Failure(EXIT.unavailable, about + messageOf(error))
   } finally {
     stopReporting?.()
   }
 }
 
-function reportLongWait(lock: Lock): () => void {
+function reportLongWait(guard: Guard): () => void {
   let isWaiting = true
   const timer = setTimeout(async () => {
-    const holders = await lock.getHolders().catch(() => [])
-    const by = holders.length > 0 ? `, held by ${holders.map(({ holder }) => holder).join(', ')}` : ''
-    if (isWaiting) say(`waiting for lock ${quote(lock.name)}${by}`)
+    const reason = await guard.reason().catch(() => '')
+    if (isWaiting) say(`waiting for ${guard.title}${reason}`)
   }, LONG_WAIT_MS)
   return () => {
     isWaiting = false
@@ -111,11 +151,11 @@ function reportLongWait(lock: Lock): () => void {
 }
 
 /** A loss that is noticed only now is told here; a release that fails costs no more than the lease. */
-async function release(hold: Hold, { isVerbose }: RunOptions): Promise<void> {
+async function release(hold: Hold, { title }: Guard, { isVerbose }: RunOptions): Promise<void> {
   const wasLost = hold.signal.aborted
   try {
     await hold.unlock()
-    if (isVerbose) say(`released lock ${quote(hold.lockName)}`)
+    if (isVerbose) say(`released ${title}`)
   } catch (error) {
     if (!wasLost || !(error instanceof LeaseLostError)) say(`warning: ${messageOf(error)}`)
   }

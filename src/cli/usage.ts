@@ -15,6 +15,8 @@ export const RUN_USAGE = `Usage: holdfast run <lock> [options] -- <program> [arg
 
 Waits for the lock, runs the program while holding it, and releases it when the program ends.
 
+  --permits N             let up to N copies run at once across all machines, by a semaphore of this name; the N that
+                          was given last counts (default: one, by a lock)
   --wait DURATION         longest wait for the lock; 0 tries once (default: no limit)
   --lease DURATION        hold the lock for this long, without renewal: the program must end within it
                           (default: renewed for as long as the program runs)
@@ -32,7 +34,8 @@ Waits for the lock, runs the program while holding it, and releases it when the 
 
 A DURATION is a number with a unit: 500ms, 30s, 5m, 2h.
 
-The program gets HOLDFAST_LOCK (the lock's name) and HOLDFAST_HOLDER (who holds it, as Redis has it) in its environment.
+The program gets HOLDFAST_LOCK (the lock's name) and HOLDFAST_HOLDER (who holds it, as Redis has it; with --permits
+the permit's id) in its environment.
 SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to it. Signals reach the program itself, not what it
 starts: a shell script should exec what it runs last, or handle them.
 
@@ -46,4 +49,5 @@ Exit code: the program's own, 128 + N if signal N ended it or the wait for the l
 
 Examples:
   holdfast run nightly-report --wait 0 -- ./report.sh
-  holdfast run deploy:shop --wait 10m --verbose -- make deploy`
+  holdfast run deploy:shop --wait 10m --verbose -- make deploy
+  holdfast run thumbnails --permits 4 -- ./thumbnails.sh`

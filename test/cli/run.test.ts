@@ -389,6 +389,56 @@ describe('holdfast run', () => {
     })
   })
 
+  describe('with --permits', () => {
+    const copies = ['run', 'pool', '--permits', '2', '--verbose']
+
+    afterEach(async () => {
+      await Promise.all(started.splice(0).map((child) => child.stop()))
+      await waitUntil(async () => (await server.admin.zcard('{pool}:timeout')) === 0, { timeoutMs: 40_000 })
+      assert.equal(await server.admin.get('pool'), '2')
+      await server.admin.del('pool')
+    })
+
+    it('lets so many copies run at once, makes others wait, and says for what', async () => {
+      const [first, second] = [
+        holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]),
+        holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]),
+      ]
+      await Promise.all([says(first, 'up'), says(second, 'up')])
+      const third = holdfast([...copies, '--', 'sh', '-c', 'echo "$HOLDFAST_LOCK $HOLDFAST_HOLDER"'])
+      await says(third, 'waiting for one of 2 permits "pool", 2 are held\n')
+      first.endCommands()
+      assert.equal(await exitCode(first), 4)
+      assert.equal(await exitCode(third), 0)
+      assert.match(third.stdout, /^pool [\da-f]{32}\n$/)
+      assert.match(third.stderr, /released one of 2 permits "pool"\n$/)
+      second.endCommands()
+      assert.equal(await exitCode(second), 4)
+    })
+
+    it('gives the conflict exit code when none came free in time', async () => {
+      const both = [holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]), holdfast([...copies, '--', ...UNTIL_STDIN_ENDS])]
+      await Promise.all(both.map((child) => says(child, 'up')))
+      const late = await ended([...copies, '--wait', '100ms', '--', 'true'])
+      assert.deepEqual([late.code, late.stdout], [75, ''])
+      assert.match(late.stderr, /one of 2 permits "pool" did not come free in time: someone else holds it\n$/)
+      for (const child of both) {
+        child.endCommands()
+        assert.equal(await exitCode(child), 4)
+      }
+    })
+
+    it('ends the program when its permit is lost', async () => {
+      const child = holdfast([...copies, '--', ...listener('SIGTERM')])
+      await says(child, 'up')
+      const [permit] = await server.admin.zrangeBuffer('{pool}:timeout', '0', '-1')
+      assert(permit)
+      await server.admin.multi().zrem('{pool}:timeout', permit).incr('pool').exec()
+      assert.equal(await exitCode(child), 76)
+      assert.match(child.stderr, /A permit of semaphore "pool" is no longer held by [\da-f]{32}/)
+    })
+  })
+
   describe('the command line', () => {
     const nowhere = { REDIS_URL: 'redis://127.0.0.1:1' }
 
@@ -403,6 +453,8 @@ describe('holdfast run', () => {
         ['run a --wait=-5s -- true', '--wait: expected a duration'],
         ['run a --wait -- true', "Option '--wait' needs a value"],
         ['run a --wait 999999999h -- true', '--wait: expected at most 100 years'],
+        ['run a --permits 0 -- true', '--permits: expected a whole number of at least 1, not "0"'],
+        ['run a --permits many -- true', '--permits: expected a whole number of at least 1, not "many"'],
         ['run a --lease 0 -- true', '--lease: expected at least 1ms, not 0'],
         ['run a --on-lost panic -- true', '--on-lost: expected term, kill, warn, not "panic"'],
         ['run a --conflict-exit-code 256 -- true', '--conflict-exit-code: expected a number from 0 to 255'],
