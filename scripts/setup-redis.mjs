@@ -1,31 +1,37 @@
-// Makes sure that redis-server and redis-sentinel are there: installs them if we may, else says how to.
+// Makes sure that redis-server and openssl are there: installs what is missing if we may, else says how to.
+// Sentinels are started as `redis-server --sentinel`, so there is no need for Debian's redis-sentinel.
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { capture, fail, since } from './run.mjs'
 
-const HOW = `Holdfast's tests start their own Redis servers and need redis-server and redis-sentinel on the PATH:
-  Debian, Ubuntu   sudo apt-get install redis-server redis-sentinel
-  macOS            brew install redis
-  Fedora           sudo dnf install redis
+const VERSION_ARGS = { 'redis-server': '--version', openssl: 'version' }
+
+const HOW = `Holdfast's tests start their own Redis servers, some with TLS, and need redis-server and openssl on the PATH:
+  Debian, Ubuntu   sudo apt-get install redis-server openssl
+  macOS            brew install redis openssl
+  Fedora           sudo dnf install redis openssl
   Windows          in WSL, as on Ubuntu`
 
 /** Returns when both programs are on the PATH; ends the process with advice when they cannot be. */
 export function ensureRedis() {
-  if (missing() === '') return
+  const wanted = missing()
+  if (wanted.length === 0) return
   const mayInstall = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
-  if (!mayInstall) fail(`Not found: ${missing()}.\n${HOW}`)
+  if (!mayInstall) fail(`Not found: ${wanted.join(' and ')}.\n${HOW}`)
 
   const start = performance.now()
-  console.log(`Installing ${missing()} with apt-get …`)
+  console.log(`Installing ${wanted.join(' and ')} with apt-get …`)
+  // The packages are called like the programs.
   const said = withoutStartingServices(() => [
     apt('update'),
-    apt('install', '-y', '--no-install-recommends', 'redis-server', 'redis-sentinel'),
+    apt('install', '-y', '--no-install-recommends', ...wanted),
   ])
-  if (missing() !== '') fail(`${said.join('\n')}\n\napt-get (its words are above) did not bring ${missing()}.\n${HOW}`)
+  const left = missing().join(' and ')
+  if (left !== '') fail(`${said.join('\n')}\n\napt-get (its words are above) did not bring ${left}.\n${HOW}`)
   console.log(`Installed in ${since(start)}`)
 }
 
 function missing() {
-  return ['redis-server', 'redis-sentinel'].filter((program) => !capture(program, ['--version']).ok).join(' and ')
+  return Object.entries(VERSION_ARGS).flatMap(([program, arg]) => (capture(program, [arg]).ok ? [] : [program]))
 }
 
 function apt(...args) {

@@ -1,17 +1,18 @@
 import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
 import { type Clock, SystemClock } from './clock.js'
-import { ClientClosedError, impediment } from './errors.js'
+import { ClientClosedError, ConfigError, impediment } from './errors.js'
 import { Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
 import type { HoldOptions } from './primitives/any-lock.js'
 import type { ClientEvents, Context } from './primitives/context.js'
 import { CountDownLatch } from './primitives/count-down-latch.js'
-import { FAIR, NON_REENTRANT_FAIR } from './primitives/fair-lock.js'
+import { FairKind, NonReentrantFairKind } from './primitives/fair-lock.js'
 import { FasterMultiKind } from './primitives/faster-multi-lock.js'
 import { FencedKind, FencedLock } from './primitives/fenced-lock.js'
 import type { Hold } from './primitives/hold.js'
 import { Lock } from './primitives/lock.js'
+import { checkNameMapper, mappedName, type NameMapper } from './primitives/names.js'
 import { runInNewScope, runOutside } from './primitives/ownership.js'
 import { PermitExpirableSemaphore } from './primitives/permit-expirable-semaphore.js'
 import { NON_REENTRANT, REENTRANT } from './primitives/plain-kind.js'
@@ -21,8 +22,9 @@ import { SpinKind, type SpinLockOptions } from './primitives/spin-lock.js'
 import { STRING } from './primitives/string-lock.js'
 import { type Random, systemRandom } from './random.js'
 import { Receipts } from './receipts.js'
+import { Replication } from './replication.js'
 import { Settlements } from './settlements.js'
-import { checkDuration, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from './validate.js'
+import { checkDuration, checkOptionalBoolean, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from './validate.js'
 import { Lines } from './waiting/lines.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { Watchdog } from './watchdog.js'
@@ -33,8 +35,24 @@ export interface ClientOptions {
    * Redisson's `lockWatchdogTimeout`: use the same value on both sides.
    */
   lockWatchdogTimeoutMs?: number | undefined
+  /** How many holds one script call renews. Default 100. Redisson's option of the same name. */
+  lockWatchdogBatchSize?: number | undefined
+  /**
+   * How long a waiter without `waitTimeMs` may be silent in the queue of a fair lock, ms. Default 300 000. Redisson's
+   * `fairLockWaitTimeout`: use the same value on both sides.
+   */
+  fairLockWaitTimeoutMs?: number | undefined
+  /** Makes the names in Redis of those in the program. Default: they are the same. Redisson's option of the same name. */
+  nameMapper?: NameMapper | undefined
   /** How long Redis may take to answer one command, ms. Default 3 000. Redisson's `timeout`. */
   commandTimeoutMs?: number | undefined
+  /**
+   * Whether a lock counts as taken only when at least one replica has it, if there are any. Default: with Sentinel and in a
+   * cluster. Redisson's option of the same name.
+   */
+  checkLockSyncedSlaves?: boolean | undefined
+  /** How long replicas have to acknowledge, ms. Default 1 000. Redisson's `slavesSyncTimeout`. */
+  slavesSyncTimeoutMs?: number | undefined
   /** Default of the option of the same name, ms. Default: no limit. */
   maxHoldMs?: number | undefined
   /** Default of the option of the same name, ms. Default: never. */
@@ -52,21 +70,52 @@ export interface Seams {
   random: Random
 }
 
-type CheckedOptions = Pick<Context, 'watchdogTimeoutMs' | 'commandTimeoutMs' | 'maxHoldMs' | 'warnAfterMs'>
+type CheckedOptions = Pick<Context, 'watchdogTimeoutMs' | 'commandTimeoutMs' | 'maxHoldMs' | 'warnAfterMs'> & {
+  readonly checkLockSyncedSlaves: boolean | undefined
+  readonly slavesSyncTimeoutMs: number
+  readonly watchdogBatchSize: number
+  readonly fairWaitMs: number
+  readonly nameMapper: NameMapper | undefined
+}
 
-export const CLIENT_OPTIONS = ['lockWatchdogTimeoutMs', 'commandTimeoutMs', 'maxHoldMs', 'warnAfterMs']
+export const CLIENT_OPTIONS = [
+  'lockWatchdogTimeoutMs',
+  'lockWatchdogBatchSize',
+  'fairLockWaitTimeoutMs',
+  'nameMapper',
+  'commandTimeoutMs',
+  'checkLockSyncedSlaves',
+  'slavesSyncTimeoutMs',
+  'maxHoldMs',
+  'warnAfterMs',
+]
 
 function checkDrain(options: CloseOptions, defaultMs: number): number {
   const { drainMs = defaultMs } = ownOptions(options, ['drainMs'])
   return checkDuration('drainMs', drainMs, 0)
 }
 
+/** More would keep Redis busy with one call for too long. */
+const MAX_BATCH_SIZE = 10_000
+
+function checkBatchSize(size: number): number {
+  if (Number.isSafeInteger(size) && size >= 1 && size <= MAX_BATCH_SIZE) return size
+  throw new ConfigError('lockWatchdogBatchSize', size, `a whole number from 1 to ${MAX_BATCH_SIZE}`)
+}
+
 /** @throws {ConfigError} a value that cannot work */
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
-  const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, maxHoldMs, warnAfterMs } = options
+  const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = options
+  const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = options
+  const { checkLockSyncedSlaves, maxHoldMs, warnAfterMs } = options
   return {
     watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
+    watchdogBatchSize: checkBatchSize(lockWatchdogBatchSize),
+    fairWaitMs: checkDuration('fairLockWaitTimeoutMs', fairLockWaitTimeoutMs, 1),
+    nameMapper: checkNameMapper(nameMapper),
     commandTimeoutMs: checkDuration('commandTimeoutMs', commandTimeoutMs, 1),
+    checkLockSyncedSlaves: checkOptionalBoolean('checkLockSyncedSlaves', checkLockSyncedSlaves),
+    slavesSyncTimeoutMs: checkDuration('slavesSyncTimeoutMs', slavesSyncTimeoutMs, 1),
     maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1),
     warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1),
   }
@@ -83,6 +132,8 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly #context: Context
   readonly #wakeups: Wakeups
   readonly #fenced = new FencedKind()
+  readonly #fair: FairKind
+  readonly #nonReentrantFair: NonReentrantFairKind
   readonly #warned = new Set<string>()
   #onReleased: (() => void) | undefined
   #closing: Promise<void> | undefined
@@ -95,8 +146,11 @@ export class Client extends EventEmitter<ClientEvents> {
     const clock = seams?.clock ?? new SystemClock()
     const random = seams?.random ?? systemRandom
     const checked = checkClientOptions(options)
+    const isChecked = checked.checkLockSyncedSlaves ?? port.isReplicated ?? false
     const scripts = new Scripts(port, clock, checked.commandTimeoutMs)
     this.id = random.uuid()
+    this.#fair = new FairKind(checked.fairWaitMs)
+    this.#nonReentrantFair = new NonReentrantFairKind(checked.fairWaitMs)
     this.#port = port
     this.#wakeups = new Wakeups(port, (channel, error) => this.#subscriptionRefused(channel, error))
     this.#context = {
@@ -106,9 +160,19 @@ export class Client extends EventEmitter<ClientEvents> {
       random,
       scripts,
       lines: new Lines(this.#wakeups),
-      watchdog: new Watchdog(clock, random, scripts, checked.watchdogTimeoutMs, (error) => this.#renewalRefused(error)),
+      watchdog: new Watchdog(
+        clock,
+        random,
+        scripts,
+        checked.watchdogTimeoutMs,
+        (error) => this.#renewalRefused(error),
+        checked.watchdogBatchSize,
+      ),
       settlements: new Settlements(clock, random, scripts),
       receipts: new Receipts(clock, this.id, scripts),
+      replication: new Replication(clock, scripts, isChecked ? checked.slavesSyncTimeoutMs : undefined, (warning) =>
+        this.#tell('warning', [warning]),
+      ),
       possessions: new Tracked(() => this.#onReleased?.()),
       sections: new Tracked(() => this.#onReleased?.()),
       ...checked,
@@ -136,7 +200,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getLock`
    */
   getLock(name: string): Lock {
-    return new Lock(this.#context, REENTRANT, name)
+    return new Lock(this.#context, REENTRANT, this.#key(name))
   }
 
   /**
@@ -146,7 +210,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getFairLock`
    */
   getFairLock(name: string): Lock {
-    return new Lock(this.#context, FAIR, name)
+    return new Lock(this.#context, this.#fair, this.#key(name))
   }
 
   /**
@@ -156,7 +220,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getNonReentrantLock`
    */
   getNonReentrantLock(name: string): Lock {
-    return new Lock(this.#context, NON_REENTRANT, name)
+    return new Lock(this.#context, NON_REENTRANT, this.#key(name))
   }
 
   /**
@@ -165,7 +229,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getNonReentrantFairLock`
    */
   getNonReentrantFairLock(name: string): Lock {
-    return new Lock(this.#context, NON_REENTRANT_FAIR, name)
+    return new Lock(this.#context, this.#nonReentrantFair, this.#key(name))
   }
 
   /**
@@ -174,7 +238,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getReadWriteLock`
    */
   getReadWriteLock(name: string): ReadWriteLock {
-    return new ReadWriteLock(this.#context, name)
+    return new ReadWriteLock(this.#context, this.#key(name))
   }
 
   /**
@@ -184,7 +248,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getFencedLock`
    */
   getFencedLock(name: string): FencedLock {
-    return new FencedLock(this.#context, this.#fenced, name)
+    return new FencedLock(this.#context, this.#fenced, this.#key(name))
   }
 
   /**
@@ -194,7 +258,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getSpinLock`
    */
   getSpinLock(name: string, options?: SpinLockOptions): Lock {
-    return new Lock(this.#context, new SpinKind(name, options), name)
+    return new Lock(this.#context, new SpinKind(name, options), this.#key(name))
   }
 
   /**
@@ -203,7 +267,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @throws {ConfigError} the name cannot be a key
    */
   getStringLock(name: string): Lock {
-    return new Lock(this.#context, STRING, name)
+    return new Lock(this.#context, STRING, this.#key(name))
   }
 
   /**
@@ -214,7 +278,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getMultiLock(group, values)`, with `StringCodec` in its configuration
    */
   getFasterMultiLock(group: string, values: readonly string[]): Lock {
-    return new Lock(this.#context, new FasterMultiKind(group, values), group)
+    return new Lock(this.#context, new FasterMultiKind(group, values), this.#key(group))
   }
 
   /**
@@ -224,7 +288,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getSemaphore`
    */
   getSemaphore(name: string): Semaphore {
-    return new Semaphore(this.#context, name)
+    return new Semaphore(this.#context, this.#key(name, 'semaphore name'))
   }
 
   /**
@@ -234,7 +298,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getPermitExpirableSemaphore`
    */
   getPermitExpirableSemaphore(name: string): PermitExpirableSemaphore {
-    return new PermitExpirableSemaphore(this.#context, name)
+    return new PermitExpirableSemaphore(this.#context, this.#key(name, 'semaphore name'))
   }
 
   /**
@@ -243,7 +307,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.getCountDownLatch`
    */
   getCountDownLatch(name: string): CountDownLatch {
-    return new CountDownLatch(this.#context, name)
+    return new CountDownLatch(this.#context, this.#key(name, 'latch name'))
   }
 
   /**
@@ -314,6 +378,16 @@ export class Client extends EventEmitter<ClientEvents> {
     }
     for (const signal of signals) process.on(signal, onSignal)
     return stop
+  }
+
+  /** @internal Tell of what was found before anybody could listen. */
+  warnSoon(warning: Error): void {
+    this.#context.clock.after(0, () => this.#tell('warning', [warning]), false)
+  }
+
+  /** What an object of this name is called in Redis. */
+  #key(name: string, noun?: string): string {
+    return mappedName(this.#context.nameMapper, name, noun)
   }
 
   async #close(): Promise<void> {

@@ -13,6 +13,7 @@ export type LockErrorCode =
   | 'LOCK_CLIENT_CLOSED'
   | 'LOCK_SELF_DEADLOCK'
   | 'LOCK_QUORUM'
+  | 'LOCK_NOT_REPLICATED'
   | 'LOCK_CONFIG'
 
 /** The base of all errors that Holdfast itself throws. `code` is stable, the message is for people. */
@@ -148,6 +149,23 @@ export class QuorumError extends LockError {
   }
 }
 
+/**
+ * It was granted, but no replica acknowledged it in time: a failover might have given it to somebody else as well. It was
+ * given back.
+ */
+export class NotReplicatedError extends LockError {
+  readonly code = 'LOCK_NOT_REPLICATED'
+
+  /** @param replicas  how many were connected */
+  constructor(lockName: string, replicas: number, timeoutMs: number) {
+    super(
+      `None of ${replicas} replicas acknowledged ${quote(lockName)} within ${timeoutMs} ms, so it was given back. Look why ` +
+        'they lag, or set checkLockSyncedSlaves to false, and expect two holders after a failover',
+      lockName,
+    )
+  }
+}
+
 /** The client is closing or closed: no new work, and waiters are sent away. */
 export class ClientClosedError extends LockError {
   readonly code = 'LOCK_CLIENT_CLOSED'
@@ -180,7 +198,13 @@ export class ConfigError extends LockError {
 
 /** What makes everything work worse than it should. `code` is what the client tells of it once by. */
 export function impediment(
-  code: 'PUBLISH_REFUSED' | 'SUBSCRIBE_REFUSED' | 'RENEWAL_REFUSED' | 'FENCING_TOKENS_WENT_BACK',
+  code:
+    | 'PUBLISH_REFUSED'
+    | 'SUBSCRIBE_REFUSED'
+    | 'WAIT_REFUSED'
+    | 'RENEWAL_REFUSED'
+    | 'FENCING_TOKENS_WENT_BACK'
+    | 'CONFIG_KEYS_IGNORED',
   message: string,
   options?: ErrorOptions,
 ): Error {

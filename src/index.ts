@@ -1,8 +1,9 @@
 export type { IoredisLike } from './adapters/ioredis.js'
 export type { NodeRedisLike } from './adapters/node-redis.js'
 export type { PortEvents, RedisPort } from './adapters/port.js'
-export type { Client, ClientOptions, CloseOptions } from './client.js'
+export { Client, type ClientOptions, type CloseOptions } from './client.js'
 export { type ConnectOptions, connect } from './config/open.js'
+export type { Credentials, CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 export {
   ClientClosedError,
   ConfigError,
@@ -11,6 +12,7 @@ export {
   type LockErrorCode,
   type LossReason,
   NotHeldError,
+  NotReplicatedError,
   OutcomeUnknownError,
   QuorumError,
   SelfDeadlockError,
@@ -32,6 +34,7 @@ export type { Hold } from './primitives/hold.js'
 export type { Holder } from './primitives/inspection.js'
 export type { Lock } from './primitives/lock.js'
 export { getMultiLock, type MultiLock } from './primitives/multi-lock.js'
+export type { NameMapper } from './primitives/names.js'
 export type {
   Permit,
   PermitExpirableSemaphore,

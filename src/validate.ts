@@ -55,6 +55,11 @@ export function ownOptions<T extends object>(options: T, known: readonly string[
   return Object.assign(Object.create(null), options) as T
 }
 
+export function checkOptionalBoolean(path: string, value: unknown): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value
+  throw new ConfigError(path, value, 'true or false')
+}
+
 export function checkSignal(signal: unknown, lockName?: string): AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return signal
   const about = lockName === undefined ? {} : { lockName }

@@ -31,7 +31,7 @@ export interface Watched {
   inspect(now: number): number
 }
 
-/** Redisson's `lockWatchdogBatchSize`. */
+/** Redisson's default of `lockWatchdogBatchSize`. */
 const BATCH_SIZE = 100
 
 /**
@@ -43,6 +43,7 @@ export class Watchdog {
   readonly #random: Random
   readonly #scripts: Scripts
   readonly #periodMs: number
+  readonly #batchSize: number
   readonly #watched = new Set<Watched>()
   #nextRenewalAt = 0
   #wakeAt = Number.POSITIVE_INFINITY
@@ -57,7 +58,9 @@ export class Watchdog {
     scripts: Scripts,
     leaseTimeMs: number,
     onRefused: (error: unknown) => void = () => {},
+    batchSize = BATCH_SIZE,
   ) {
+    this.#batchSize = batchSize
     this.#onRefused = onRefused
     this.#clock = clock
     this.#random = random
@@ -119,17 +122,26 @@ export class Watchdog {
   }
 
   #renew(possessions: readonly Watched[]): void {
-    const byRenewal = new Map<Renewal, Watched[]>()
-    for (const possession of possessions) {
-      const group = byRenewal.get(possession.renewal)
-      if (group) group.push(possession)
-      else byRenewal.set(possession.renewal, [possession])
-    }
-    for (const [renewal, group] of byRenewal) {
-      for (let start = 0; start < group.length; start += BATCH_SIZE) {
-        void this.#renewBatch(renewal, group.slice(start, start + BATCH_SIZE))
+    for (const group of this.#groups(possessions)) {
+      for (let start = 0; start < group.length; start += this.#batchSize) {
+        const batch = group.slice(start, start + this.#batchSize)
+        void this.#renewBatch((batch[0] as Watched).renewal, batch)
       }
     }
+  }
+
+  /** What one script can renew: the same kind of renewal, in a cluster of one slot. */
+  #groups(possessions: readonly Watched[]): Iterable<readonly Watched[]> {
+    const groups = new Map<Renewal, Map<number, Watched[]>>()
+    for (const possession of possessions) {
+      const bySlot = groups.get(possession.renewal) ?? new Map<number, Watched[]>()
+      groups.set(possession.renewal, bySlot)
+      const slot = this.#scripts.slotOf(possession.lockName)
+      const group = bySlot.get(slot)
+      if (group) group.push(possession)
+      else bySlot.set(slot, [possession])
+    }
+    return [...groups.values()].flatMap((bySlot) => [...bySlot.values()])
   }
 
   /** One batch for itself: the failure of another never stops it. Repeated until answered, or until the next tick. */

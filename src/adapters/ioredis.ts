@@ -1,21 +1,10 @@
 import { ConfigError } from '../errors.js'
+import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { DISCONNECT_TIMEOUT_MS, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
+import { type IoredisClusterLike, IoredisClusterPort } from './ioredis-cluster.js'
 import { type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
-/** What Holdfast uses of an ioredis client (5.4 or later). Declared by hand, so that no type needs ioredis installed. */
-export interface IoredisLike {
-  readonly status: string
-  readonly isCluster?: boolean
-  readonly options: { readonly keyPrefix?: string | undefined }
-  call(command: string, ...args: string[]): Promise<unknown>
-  duplicate(override?: object): IoredisLike
-  subscribe(...channels: string[]): Promise<unknown>
-  unsubscribe(...channels: string[]): Promise<unknown>
-  disconnect(): void
-  // biome-ignore lint/suspicious/noExplicitAny: each event of the real client has listeners of its own
-  on(event: string, listener: (...args: any[]) => void): unknown
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  off(event: string, listener: (...args: any[]) => void): unknown
-}
+export { DISCONNECT_TIMEOUT_MS, type IoredisLike }
 
 export function isIoredis(client: unknown): client is IoredisLike {
   const candidate = client as Partial<IoredisLike> | null
@@ -23,40 +12,35 @@ export function isIoredis(client: unknown): client is IoredisLike {
 }
 
 /**
- * Use a live ioredis client that you own: Holdfast sends its commands on it, and never closes it. Wake-ups need a
- * connection of their own, a duplicate of the client that is opened when somebody first waits.
+ * Use a live ioredis client that you own, of one server, of Sentinel, or a Cluster: Holdfast sends its commands on it, and
+ * never closes it. Wake-ups need a connection of their own (in a cluster one to each master that somebody waits at), a
+ * duplicate that is opened when somebody first waits.
  *
  * `connect({ client })` calls this by itself; it is for bundlers that cannot follow a dynamic import.
  * @throws {ConfigError} the client has a `keyPrefix`, or was closed
  */
 export function ioredis(client: IoredisLike): RedisPort {
-  return new IoredisPort(client, () => {})
+  return portOf(client, () => {})
 }
 
 /** @internal Like `ioredis`, but `close()` ends the client, too. */
 export function ownedIoredis(client: IoredisLike): RedisPort {
-  return new IoredisPort(client, () => client.disconnect())
+  return portOf(client, () => client.disconnect())
 }
 
-/**
- * How long ioredis waits for a connection that we end, ms. It waits for one that is down already, too, and keeps the process
- * for as long; its default is 2 s.
- */
-export const DISCONNECT_TIMEOUT_MS = 500
-
-/**
- * For the duplicate that listens: it must come back by itself whatever the user's own client does about reconnects, and
- * be left alone while nothing is said on its channels.
- */
-const SUBSCRIBER_OPTIONS = {
-  lazyConnect: false,
-  enableOfflineQueue: true,
-  autoResubscribe: false, // we do it, to know when it is done
-  maxRetriesPerRequest: null,
-  retryStrategy: (attempt: number) => Math.min(attempt * 50, 1_000),
-  disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-  commandTimeout: undefined,
-  socketTimeout: undefined,
+function portOf(client: IoredisLike, disconnect: () => void): RedisPort {
+  if (client.options.keyPrefix) {
+    throw new ConfigError(
+      'client',
+      undefined,
+      'an ioredis client without keyPrefix: it would prefix the keys but not the channels, so no waiter would ever be ' +
+        'woken, and Redisson would use other keys. Put the prefix into the lock names',
+    )
+  }
+  if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
+  return client.isCluster
+    ? new IoredisClusterPort(client as IoredisClusterLike, disconnect)
+    : new IoredisPort(client, disconnect)
 }
 
 class IoredisPort implements RedisPort {
@@ -67,20 +51,12 @@ class IoredisPort implements RedisPort {
   #subscriber: IoredisLike | undefined
   #events: PortEvents | undefined
 
+  readonly isReplicated: boolean
+  readonly #replicas: Replicas
+
   constructor(client: IoredisLike, disconnect: () => void) {
-    if (client.options.keyPrefix) {
-      throw new ConfigError(
-        'client',
-        undefined,
-        'an ioredis client without keyPrefix: it would prefix the keys but not the channels, so no waiter would ever be ' +
-          'woken, and Redisson would use other keys. Put the prefix into the lock names',
-      )
-    }
-    if (client.isCluster) {
-      throw new ConfigError('client', undefined, 'an ioredis client of one server; Cluster is not supported yet')
-    }
-    if (client.status === 'end')
-      throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
+    this.isReplicated = client.options.sentinels != null
+    this.#replicas = new Replicas((name, ...args) => client.call(name, ...args))
     this.#client = client
     this.#disconnect = disconnect
   }
@@ -90,8 +66,12 @@ class IoredisPort implements RedisPort {
     return await this.#client.call(name, ...args)
   }
 
+  acknowledge(_key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#replicas.acknowledge(timeoutMs)
+  }
+
   isErrorReply(error: unknown): boolean {
-    return error instanceof Error && error.name === 'ReplyError'
+    return isReplyError(error)
   }
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {

@@ -1,26 +1,16 @@
 import { ConfigError } from '../errors.js'
+import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { end, isErrorReply, type NodeRedisLike } from './node-redis-client.js'
+import { type NodeRedisClusterLike, NodeRedisClusterPort } from './node-redis-cluster.js'
+import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './node-redis-sentinel.js'
 import { type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
-/** What Holdfast uses of a node-redis client (4.7 or later). Declared by hand, so that no type needs it installed. */
-export interface NodeRedisLike {
-  readonly isOpen: boolean
-  readonly options?: object | undefined
-  sendCommand(args: string[]): Promise<unknown>
-  duplicate(overrides?: object): NodeRedisLike
-  connect(): Promise<unknown>
-  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
-  unsubscribe(channel: string): Promise<unknown>
-  // biome-ignore lint/suspicious/noExplicitAny: each event of the real client has listeners of its own
-  on(event: string, listener: (...args: any[]) => void): unknown
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  off(event: string, listener: (...args: any[]) => void): unknown
-  /** node-redis 5 and later. */
-  destroy?(): unknown
-  /** node-redis 4. */
-  disconnect?(): unknown
-}
+export type { NodeRedisClusterLike, NodeRedisLike, NodeRedisSentinelLike }
 
-export function isNodeRedis(client: unknown): client is NodeRedisLike {
+/** Anything that node-redis makes. */
+export type AnyNodeRedis = NodeRedisLike | NodeRedisClusterLike | NodeRedisSentinelLike
+
+export function isNodeRedis(client: unknown): client is AnyNodeRedis {
   const candidate = client as Partial<NodeRedisLike> | null
   return (
     typeof candidate?.sendCommand === 'function' && 'isOpen' in candidate && typeof candidate.subscribe === 'function'
@@ -28,14 +18,31 @@ export function isNodeRedis(client: unknown): client is NodeRedisLike {
 }
 
 /**
- * Use a connected node-redis client that you own: Holdfast sends its commands on it, and never closes it. Wake-ups need a
- * connection of their own, a duplicate of the client that is opened when somebody first waits.
+ * Use a connected node-redis client, cluster or sentinel that you own: Holdfast sends its commands on it, and never closes
+ * it. Wake-ups need a connection of their own (in a cluster one to each master that somebody waits at), a duplicate that is
+ * opened when somebody first waits.
  *
  * `connect({ client })` calls this by itself; it is for bundlers that cannot follow a dynamic import.
  * @throws {ConfigError} the client is not connected, or has a `keyPrefix`
  */
-export function nodeRedis(client: NodeRedisLike): RedisPort {
-  return new NodeRedisPort(client)
+export function nodeRedis(client: AnyNodeRedis): RedisPort {
+  const { keyPrefix, legacyMode } = ('options' in client ? (client.options ?? {}) : {}) as OptionsWeRead
+  if (legacyMode) {
+    throw new ConfigError('client', undefined, 'a node-redis client without legacyMode, which answers no promise')
+  }
+  if (keyPrefix) {
+    throw new ConfigError(
+      'client',
+      undefined,
+      'a node-redis client without keyPrefix: Redisson would use other keys. Put the prefix into the lock names',
+    )
+  }
+  if (!client.isOpen) {
+    throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
+  }
+  if ('slots' in client) return new NodeRedisClusterPort(client)
+  if ('getSentinelNode' in client) return new NodeRedisSentinelPort(client as NodeRedisSentinelLike)
+  return new NodeRedisPort(client as NodeRedisLike)
 }
 
 interface OptionsWeRead {
@@ -55,28 +62,10 @@ class NodeRedisPort implements RedisPort {
   #isClosed = false
   #events: PortEvents | undefined
 
+  readonly #replicas: Replicas
+
   constructor(client: NodeRedisLike) {
-    const { keyPrefix, legacyMode } = (client.options ?? {}) as OptionsWeRead
-    if (legacyMode) {
-      throw new ConfigError('client', undefined, 'a node-redis client without legacyMode, which answers no promise')
-    }
-    if (['masters', 'slots', 'getMasterNode'].some((member) => member in client)) {
-      throw new ConfigError(
-        'client',
-        undefined,
-        'a node-redis client of one server; Cluster and Sentinel are not supported yet',
-      )
-    }
-    if (keyPrefix) {
-      throw new ConfigError(
-        'client',
-        undefined,
-        'a node-redis client without keyPrefix: Redisson would use other keys. Put the prefix into the lock names',
-      )
-    }
-    if (!client.isOpen) {
-      throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
-    }
+    this.#replicas = new Replicas((...command) => client.sendCommand(command))
     this.#client = client
   }
 
@@ -84,9 +73,12 @@ class NodeRedisPort implements RedisPort {
     return await this.#client.sendCommand(command as string[])
   }
 
+  acknowledge(_key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#replicas.acknowledge(timeoutMs)
+  }
+
   isErrorReply(error: unknown): boolean {
-    // By the form of the text: ErrorReply may come from any copy and version of the library, and be minified.
-    return error instanceof Error && /^[A-Z]{3,} /.test(error.message)
+    return isErrorReply(error)
   }
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
@@ -165,10 +157,4 @@ class NodeRedisPort implements RedisPort {
     }
     this.#events?.resubscribed(await subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply))
   }
-}
-
-async function end(client: NodeRedisLike): Promise<void> {
-  if (!client.isOpen) return
-  if (client.destroy) client.destroy()
-  else await client.disconnect?.()
 }

@@ -1,3 +1,5 @@
+import type { Acknowledgement } from './acknowledgement.js'
+
 /**
  * All that Holdfast asks of Redis. An adapter maps it onto one client library; nothing else knows that library.
  *
@@ -5,14 +7,26 @@
  * callers (their own time-out, scripts that may run twice).
  */
 export interface RedisPort {
+  /** Whether keys are spread over several servers by their slots. Then channels are listened on both ways. */
+  readonly isCluster?: boolean
+
   /** Send one command to the server that owns `key`. Rejects with the client's own error. */
   send(command: readonly string[], key: string): Promise<unknown>
 
   /** Whether an error that `send` rejected with is Redis' own reply, so that the command surely did not run. */
   isErrorReply(error: unknown): boolean
 
+  /** Whether there may be replicas, one of which takes over when the server fails. */
+  readonly isReplicated?: boolean
+
   /**
-   * Listen on a channel; at most one listener a channel. Resolves when Redis confirmed. The adapter subscribes again by
+   * Let the replicas of the server that owns `key` acknowledge what was written there on our connection, for `timeoutMs` at
+   * most. Absent: they can not be asked.
+   */
+  acknowledge?(key: string, timeoutMs: number): Promise<Acknowledgement>
+
+  /**
+   * Listen on a channel, in a cluster as a sharded channel, too; at most one listener a channel. Resolves when Redis confirmed. The adapter subscribes again by
    * itself after a reconnect, then calls `events.resubscribed`.
    */
   subscribe(channel: string, onMessage: (message: string) => void): Promise<void>

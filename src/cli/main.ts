@@ -13,6 +13,10 @@ async function main([name, ...args]: string[]): Promise<number> {
       const { demo } = await import('./demo.js')
       return await demo(args)
     }
+    case 'doctor': {
+      const { doctor } = await import('./doctor.js')
+      return await doctor(args)
+    }
     case 'help':
       return args[0] === undefined ? print(USAGE) : await main([args[0], '--help'])
     case '--help':
@@ -40,7 +44,7 @@ function version(): string {
 
 function report(error: unknown): number {
   if (error instanceof UsageError) {
-    const command = ['run', 'demo'].find((name) => name === process.argv[2])
+    const command = ['run', 'doctor', 'demo'].find((name) => name === process.argv[2])
     say(`${error.message}\nTry: holdfast ${command ? `${command} ` : ''}--help`)
     return error.exitCode
   }

@@ -2,35 +2,91 @@ import type { IoredisLike } from '../adapters/ioredis.js'
 import type { NodeRedisLike } from '../adapters/node-redis.js'
 import type { RedisPort } from '../adapters/port.js'
 import { CLIENT_OPTIONS, Client, type ClientOptions, checkClientOptions } from '../client.js'
-import { ConfigError } from '../errors.js'
+import { ConfigError, impediment } from '../errors.js'
 import { ownOptions } from '../validate.js'
+import { describe, overridden } from './deployment.js'
+import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './schema.js'
 
 export interface ConnectOptions extends ClientOptions {
   /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
   url?: string | undefined
   /** A live client that you own, instead of `url`: an ioredis or a node-redis client. It is never closed by Holdfast. */
   client?: IoredisLike | NodeRedisLike | RedisPort | undefined
+  /** A configuration of Redisson, instead of `url`: the path of its YAML or JSON file, or an object of the same shape. */
+  config?: string | URL | RedissonConfig | undefined
+  /** With `config`: asked for user and password before each connection is opened. */
+  credentialsResolver?: CredentialsResolver | undefined
 }
 
-/** Redisson's `connectTimeout`. */
-const CONNECT_TIMEOUT_MS = 10_000
+const DEFAULT_URL = 'redis://127.0.0.1:6379'
+const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credentialsResolver']
 
 /**
- * Open a client: `connect('redis://127.0.0.1:6379')`, or `connect({ client })` with an ioredis or node-redis client that
- * you own.
- * @returns the client, when Redis has answered (with `url`) or at once (with `client`)
- * @throws {ConfigError} an option cannot work
- * @throws the Redis client's error if Redis at `url` cannot be reached, does not answer within 10 s, refuses the
+ * Open a client: `connect('redis://127.0.0.1:6379')`, `connect({ config: 'redisson.yaml' })`, or `connect({ client })` with
+ * an ioredis or node-redis client that you own. Without arguments the environment says where Redis is: `HOLDFAST_CONFIG`
+ * is the path of a configuration, else `REDIS_URL` a URL, else it is redis://127.0.0.1:6379.
+ *
+ * Options that are given here go before those of `config`. Keys of `config` that mean nothing here are told in one
+ * `warning` of the client.
+ * @returns the client, when Redis has answered (with `url` or `config`) or at once (with `client`)
+ * @throws {ConfigError} an option or a key of the configuration cannot work
+ * @throws the Redis client's error if Redis cannot be reached, does not answer within 10 s (`connectTimeout`), refuses the
  *   password or does not have the database
  * @see Redisson `Redisson.create`
  */
-export async function connect(target: string | ConnectOptions): Promise<Client> {
+export async function connect(target: string | ConnectOptions = ofEnvironment()): Promise<Client> {
   const options = typeof target === 'string' ? { url: target } : target
-  const { url, client, ...rest } = ownOptions<ConnectOptions>(options, [...CLIENT_OPTIONS, 'url', 'client'])
-  if ((url === undefined) === (client === undefined))
-    throw new ConfigError('connect', undefined, 'either url or client')
+  const own = ownOptions<ConnectOptions>(options, CONNECT_OPTIONS)
+  const { url, client, config, credentialsResolver, ...rest } = own
+  if ([url, client, config].filter((one) => one !== undefined).length !== 1) {
+    throw new ConfigError('connect', undefined, 'one of url, client and config')
+  }
+  if (credentialsResolver !== undefined && config === undefined) {
+    throw new ConfigError('credentialsResolver', undefined, 'config, and not url or client')
+  }
   checkClientOptions(rest) // a mistake there must not cost a connection
-  return new Client(url === undefined ? await portOf(client) : await openUrl(url), rest)
+  if (config !== undefined) return await openConfig(config, own, rest)
+  return new Client(url === undefined ? await portOf(client) : await openUrl(checkUrl(url)), rest)
+}
+
+function ofEnvironment(): ConnectOptions {
+  const { HOLDFAST_CONFIG, REDIS_URL } = process.env
+  return HOLDFAST_CONFIG ? { config: HOLDFAST_CONFIG } : { url: REDIS_URL || DEFAULT_URL }
+}
+
+async function openConfig(
+  config: string | URL | RedissonConfig,
+  { nameMapper, credentialsResolver }: ConnectOptions,
+  rest: ClientOptions,
+): Promise<Client> {
+  const overrides = { nameMapper, credentialsResolver }
+  const isFile = typeof config === 'string' || config instanceof URL
+  const loaded = isFile
+    ? await (await import('./load.js')).loadConfig(config, overrides)
+    : overridden(config, overrides)
+  const deployment = describe(loaded)
+  const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
+  const options = { ...deployment.options, ...given }
+  checkClientOptions(options)
+  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
+  const client = new Client(ownedIoredis(await servers.openDeployment(deployment, DISCONNECT_TIMEOUT_MS)), options)
+  if (deployment.ignored.length > 0) client.warnSoon(keysIgnored(deployment.ignored))
+  return client
+}
+
+function keysIgnored(ignored: readonly IgnoredKey[]): Error {
+  const lines = ignored.map(({ path, reason }) => `  ${path}: ${reason}`)
+  const message = `These keys of the configuration mean nothing here:\n${lines.join('\n')}`
+  return Object.assign(impediment('CONFIG_KEYS_IGNORED', message), { keys: ignored })
+}
+
+async function openUrl(url: string): Promise<RedisPort> {
+  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
+  return ownedIoredis(await servers.openUrl(url, DISCONNECT_TIMEOUT_MS))
+}
+
+async function openers() {
+  return await Promise.all([import('./servers.js'), import('../adapters/ioredis.js')])
 }
 
 async function portOf(client: ConnectOptions['client']): Promise<RedisPort> {
@@ -44,60 +100,6 @@ async function portOf(client: ConnectOptions['client']): Promise<RedisPort> {
 
 function isPort(client: unknown): client is RedisPort {
   return typeof (client as Partial<RedisPort> | null)?.isErrorReply === 'function'
-}
-
-/** Opens an ioredis client of our own, which ends with the Holdfast client. */
-async function openUrl(url: string): Promise<RedisPort> {
-  const [{ Redis }, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await Promise.all([
-    importIoredis(),
-    import('../adapters/ioredis.js'),
-  ])
-  let isConnected = false
-  const redis = new Redis(checkUrl(url), {
-    lazyConnect: true,
-    // Fail at once when Redis cannot be reached at the start; come back by ourselves ever after.
-    retryStrategy: (attempt) => (isConnected ? Math.min(attempt * 50, 1_000) : null),
-    // Commands end by our own time-out; this only bounds what piles up while Redis is away.
-    maxRetriesPerRequest: 2,
-    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-  })
-  let cause: unknown
-  redis.on('error', (error) => {
-    if (!isConnected) cause ??= error
-  })
-  // A server that accepts connections and says nothing keeps ioredis waiting for ever.
-  const timer = setTimeout(() => {
-    cause ??= new Error(`no answer within ${CONNECT_TIMEOUT_MS} ms`)
-    redis.disconnect()
-  }, CONNECT_TIMEOUT_MS)
-  try {
-    await redis.connect()
-    // It says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event. And it
-    // goes on after a database that does not exist, with another one.
-    if (cause) throw cause
-    isConnected = true
-    return ownedIoredis(redis)
-  } catch (error) {
-    // Ended twice, ioredis would leave a timer that keeps the process for 2 s.
-    if (redis.status !== 'close' && redis.status !== 'end') redis.disconnect()
-    throw withoutSecrets(cause ?? error)
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** An error reply of ioredis carries the command it answers: of HELLO and AUTH that is the password. */
-function withoutSecrets(error: unknown): unknown {
-  if (typeof error === 'object' && error !== null && 'command' in error) delete error.command
-  return error
-}
-
-async function importIoredis() {
-  try {
-    return await import('ioredis')
-  } catch (cause) {
-    throw new ConfigError('url', undefined, 'the package ioredis to be installed (npm install ioredis)', { cause })
-  }
 }
 
 /** @throws {ConfigError} without the URL, which may contain a password */

@@ -1,5 +1,8 @@
+import { createHash } from 'node:crypto'
+import type { Acknowledgement } from '../adapters/acknowledgement.js'
 import type { RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
+import { slotOf } from '../slots.js'
 
 export interface Script {
   readonly name: string
@@ -8,6 +11,33 @@ export interface Script {
 }
 
 export type Argument = string | number
+
+/** How our scripts publish. */
+const PUBLISH = "redis.pcall('publish', "
+
+/** How they do in a cluster, where some of those who wait listen on the sharded channel, and some on the plain one. */
+const PUBLISH_BOTH_WAYS = `local function publish(channel, message)
+  local plain = redis.pcall('publish', channel, message)
+  local sharded = redis.pcall('spublish', channel, message)
+  if type(plain) == 'number' and type(sharded) == 'number' then
+    return plain + sharded
+  end
+  return type(plain) == 'number' and plain or sharded
+end
+`
+
+/** The forms for clusters of scripts that publish. */
+const forClusters = new Map<Script, Script>()
+
+function forCluster(script: Script): Script {
+  if (!script.text.includes(PUBLISH)) return script
+  const known = forClusters.get(script)
+  if (known) return known
+  const text = PUBLISH_BOTH_WAYS + script.text.replaceAll(PUBLISH, 'publish(')
+  const form = { name: script.name, text, sha1: createHash('sha1').update(text).digest('hex') }
+  forClusters.set(script, form)
+  return form
+}
 
 /** One call of a script, as the functions of `generated.ts` make them. */
 export interface ScriptCall {
@@ -66,14 +96,32 @@ export class Scripts {
    * @throws Redis' own error reply as the client gave it
    */
   async run(call: ScriptCall, timeoutMs = this.#timeoutMs): Promise<unknown> {
+    const script = this.#port.isCluster ? forCluster(call.script) : call.script
     const rest = [String(call.keys.length), ...call.keys, ...call.args.map(String)]
     const key = call.keys[0] as string
     try {
-      return await this.#send(['EVALSHA', call.script.sha1, ...rest], key, timeoutMs)
+      return await this.#send(['EVALSHA', script.sha1, ...rest], key, timeoutMs)
     } catch (error) {
       if (!(error instanceof Error) || !error.message.includes('NOSCRIPT')) throw error
-      return await this.#send(['EVAL', call.script.text, ...rest], key, timeoutMs)
+      return await this.#send(['EVAL', script.text, ...rest], key, timeoutMs)
     }
+  }
+
+  /**
+   * Let replicas acknowledge what was written where `key` is.
+   * @returns undefined if they can not be asked
+   * @throws {Unanswered} no reply in time, or the connection failed
+   */
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement | undefined> {
+    const port = this.#port
+    if (!port.acknowledge) return undefined
+    // Another WAIT may be ahead.
+    return await this.#within(2 * timeoutMs + this.#timeoutMs, async () => await port.acknowledge?.(key, timeoutMs))
+  }
+
+  /** Keys of one script must have the same. Without a cluster all have. */
+  slotOf(key: string): number {
+    return this.#port.isCluster ? slotOf(key) : 0
   }
 
   get isIdle(): boolean {
@@ -86,6 +134,10 @@ export class Scripts {
   }
 
   #send(command: readonly string[], key: string, timeoutMs: number): Promise<unknown> {
+    return this.#within(timeoutMs, () => this.#port.send(command, key))
+  }
+
+  #within<T>(timeoutMs: number, ask: () => Promise<T>): Promise<T> {
     this.#inFlight++
     return new Promise((resolve, reject) => {
       const settled = (): void => {
@@ -98,7 +150,7 @@ export class Scripts {
         settled()
         reject(new Unanswered(`no reply within ${timeoutMs} ms`))
       })
-      this.#port.send(command, key).then(
+      ask().then(
         (reply) => {
           if (isTimedOut) return
           settled()

@@ -4,10 +4,12 @@ import type { Owners } from '../holder.js'
 import type { Scripts } from '../lua/run.js'
 import type { Random } from '../random.js'
 import type { Receipts } from '../receipts.js'
+import type { Replication } from '../replication.js'
 import type { Settlements } from '../settlements.js'
 import type { Lines } from '../waiting/lines.js'
 import type { Watchdog } from '../watchdog.js'
 import type { Hold } from './hold.js'
+import type { NameMapper } from './names.js'
 import type { Possession } from './possession.js'
 
 /** What a client lends to the primitives it hands out. */
@@ -21,12 +23,14 @@ export interface Context {
   readonly watchdog: Watchdog
   readonly settlements: Settlements
   readonly receipts: Receipts
+  readonly replication: Replication
   /** All that this client holds. */
   readonly possessions: Set<Possession>
   /** What runs with permits that have no holder in Redis. */
   readonly sections: Set<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
+  readonly nameMapper: NameMapper | undefined
   /** How long one command may take, ms. */
   readonly commandTimeoutMs: number
   /** Defaults of the options of the same names. */

@@ -17,6 +17,8 @@ export interface Holding {
   /** The client whose it is. */
   readonly context: Context
   readonly lockName: string
+  /** What the program calls it, if that is another name. */
+  readonly programName?: string | undefined
   /** What that is the name of, at the beginning of a sentence. */
   readonly noun: string
   readonly holder: string
@@ -64,7 +66,7 @@ export class Hold {
   }
 
   get lockName(): string {
-    return this.#holding.lockName
+    return this.#holding.programName ?? this.#holding.lockName
   }
 
   /** How the holder is spelled in Redis: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>`. */

@@ -1,4 +1,11 @@
-import { ConfigError, LeaseLostError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
+import {
+  ConfigError,
+  LeaseLostError,
+  NotHeldError,
+  NotReplicatedError,
+  OutcomeUnknownError,
+  SelfDeadlockError,
+} from '../errors.js'
 import { checkHolder, type Owner } from '../holder.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
 import { checkName, ownOptions } from '../validate.js'
@@ -31,7 +38,8 @@ function framesOf({ stack = '' }: { stack?: string }): string {
 
 /** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
 export function isPassing(error: unknown): boolean {
-  return isWorthRetrying(error) || (error instanceof LeaseLostError && error.reason === 'expired')
+  if (isWorthRetrying(error) || error instanceof NotReplicatedError) return true
+  return error instanceof LeaseLostError && error.reason === 'expired'
 }
 
 /**
@@ -150,7 +158,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = kind.adopt(asked, checkHolder(holder))
     try {
+      const { reconnects } = context.scripts
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
+      if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
       if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
     } catch (error) {
       possession.settle() // it may have been taken over, and nobody else knows the new holder
@@ -226,10 +236,12 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       isInFlight = true
       mayBeQueued = waitTimeMs !== 0
       let answer: Answer
+      const { reconnects } = context.scripts
       try {
         answer = kind.read(await context.scripts.run(kind.acquire(asked)), lockName)
+        if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
       } catch (error) {
-        mayBeHeld ||= error instanceof Unanswered
+        mayBeHeld ||= error instanceof Unanswered || error instanceof NotReplicatedError
         if (isOver) giveUp()
         throw error
       } finally {
@@ -308,7 +320,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
   }
 
   #checkWithin(within: unknown): asserts within is Hold {
-    if (within instanceof Hold && within.lockName === this.name && within.holding.context === this.context) {
+    if (within instanceof Hold && within.holding.lockName === this.name && within.holding.context === this.context) {
       return within.assertHeld()
     }
     throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })

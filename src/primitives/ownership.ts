@@ -84,7 +84,7 @@ export function* enclosingHolds(context: Context, lockName: string): Generator<H
     const holds = frame.holds ?? frame.scope?.holds ?? []
     for (let index = holds.length - 1; index >= 0; index--) {
       const hold = holds[index] as Hold
-      if (hold.lockName === lockName && hold.holding.context === context && hold.isLive) yield hold
+      if (hold.holding.lockName === lockName && hold.holding.context === context && hold.isLive) yield hold
     }
   }
 }

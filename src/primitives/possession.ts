@@ -60,6 +60,10 @@ export class Possession implements Watched, Holding {
     this.holder = kind.holder(spellHolder(context.clientId, owner.id))
   }
 
+  get programName(): string | undefined {
+    return this.context.nameMapper?.unmap(this.lockName)
+  }
+
   /** What names this owner's field of this lock, to claim it. */
   get field(): string {
     return fieldOf(this.kind, this.lockName)

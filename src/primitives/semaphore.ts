@@ -1,4 +1,4 @@
-import { ClientClosedError, ConfigError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { ClientClosedError, ConfigError, NotReplicatedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import { semaphoreChannel } from '../keys.js'
 import {
   semaphoreAcquire,
@@ -239,14 +239,16 @@ export class Semaphore {
     const attempt = async (): Promise<Attempted<true>> => {
       isInFlight = true
       try {
+        const { reconnects } = scripts
         const reply = toInteger(await scripts.run(semaphoreAcquire(name, key, permits, operation)))
+        if (reply === 1) await context.replication.confirm(name, reconnects)
         if (reply !== 1) {
           if (isOver && mayBeTaken) giveBack()
           return { heldForMs: -1 }
         }
         return { granted: true, leaseMs: 0 }
       } catch (error) {
-        mayBeTaken ||= error instanceof Unanswered
+        mayBeTaken ||= error instanceof Unanswered || error instanceof NotReplicatedError
         if (isOver && mayBeTaken) giveBack()
         throw error
       } finally {
@@ -260,7 +262,7 @@ export class Semaphore {
       const wait = {
         lockName: name,
         attempt,
-        isWorthRetrying,
+        isWorthRetrying: (error: unknown) => isWorthRetrying(error) || error instanceof NotReplicatedError,
         giveBack,
         // Those who want the same: who wants few is not kept back by somebody who wants many.
         line: `${permits} permits/${name}`,

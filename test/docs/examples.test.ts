@@ -118,6 +118,8 @@ function compile(): [name: string, error: string][] {
     strict: true,
     skipLibCheck: true,
     rootDir: '.',
+    experimentalDecorators: true, // for Nest
+    emitDecoratorMetadata: true,
   }
   writeFileSync(join(OUT, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
   const tsc = join(dirname(createRequire(ROOT).resolve('typescript/package.json')), 'bin', 'tsc')

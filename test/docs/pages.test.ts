@@ -47,6 +47,16 @@ describe('the pages', () => {
     ])
   })
 
+  it('explain every option for Nest in docs/nestjs.md', () => {
+    expectNamed('docs/nestjs.md', [
+      ...optionsOf('src/nestjs/locked.ts', 'LockedOptions'),
+      ...optionsOf('src/nestjs/health.ts', 'HoldfastHealthOptions'),
+      'drainMs',
+      'isGlobal',
+      'name',
+    ])
+  })
+
   it('name every lock in docs/locks/README.md', () => {
     const sources = source('src/client.ts') + source('src/index.ts')
     const getters = new Set(sources.match(/\bget\w*Lock\b/g))

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,19 +11,27 @@ import { sleep } from './wait-until.js'
 
 const START_MS = 15_000
 const LOG_FILE = 'redis.log'
+const CONFIG_FILE = 'redis.conf'
 
 /**
  * A redis-server of our own on a free port, without persistence unless `args` ask for it. It ends with this process.
- * @param options.args further command line arguments, such as `['--appendonly', 'yes']`
+ * @param options.args   further command line arguments, such as `['--appendonly', 'yes']`
+ * @param options.ports  arguments that each get a free port of their own, such as `['--tls-port']`: `server.ports` has them
+ * @param options.config a configuration file: it is read before the arguments, and the server may rewrite it
  */
-export async function startRedis(options: { args?: string[] } = {}): Promise<RedisServer> {
+export async function startRedis(
+  options: { args?: string[]; ports?: readonly string[]; config?: string } = {},
+): Promise<RedisServer> {
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-redis-'))
   const args = options.args ?? []
   try {
+    if (options.config !== undefined) writeFileSync(join(dir, CONFIG_FILE), options.config)
     for (let tries = 1; ; tries++) {
       const port = await freePort()
+      const ports: Record<string, number> = {}
+      for (const name of options.ports ?? []) ports[name] = await freePort()
       try {
-        return new RedisServer(dir, port, args, await launch(dir, port, args))
+        return new RedisServer(dir, port, args, await launch(dir, port, ports, args), ports)
       } catch (error) {
         if (!(error instanceof PortTakenError) || tries === 5) throw error
       }
@@ -36,16 +44,27 @@ export async function startRedis(options: { args?: string[] } = {}): Promise<Red
 
 /** One real redis-server: stop it, kill it, freeze it, start it again; port and directory stay. */
 export class RedisServer implements AsyncDisposable {
+  readonly host = '127.0.0.1'
   readonly port: number
   readonly url: string
+  /** The further ports that `startRedis` was asked for, by argument: `ports['--tls-port']`. */
+  readonly ports: Readonly<Record<string, number>>
   /** A connection of the tests, to look at raw keys. It reconnects, and what is asked meanwhile waits. */
   readonly admin: Redis
   readonly #dir: string
   readonly #keepDirOnExit: () => void
   #args: string[]
   #process: ChildProcess
+  #frozen = false
 
-  constructor(dir: string, port: number, args: string[], process: ChildProcess) {
+  constructor(
+    dir: string,
+    port: number,
+    args: string[],
+    process: ChildProcess,
+    ports: Readonly<Record<string, number>> = {},
+  ) {
+    this.ports = ports
     this.#dir = dir
     this.#args = args
     this.#process = process
@@ -68,13 +87,20 @@ export class RedisServer implements AsyncDisposable {
     return pidOf(this.#process)
   }
 
+  /** Whether it runs and is not frozen. */
+  get isUp(): boolean {
+    return !this.#frozen && !hasEnded(this.#process)
+  }
+
   /** Stops the process where it stands (SIGSTOP): connections stay open, nothing is answered. */
   freeze(): void {
+    this.#frozen = true
     this.#process.kill('SIGSTOP')
   }
 
   /** Lets a frozen server go on (SIGCONT); it then executes what it was sent meanwhile. */
   thaw(): void {
+    this.#frozen = false
     this.#process.kill('SIGCONT')
   }
 
@@ -91,7 +117,25 @@ export class RedisServer implements AsyncDisposable {
   async restart(args: string[] = this.#args): Promise<void> {
     await this.kill()
     this.#args = args
-    this.#process = await launch(this.#dir, this.port, args)
+    this.#process = await launch(this.#dir, this.port, this.ports, args)
+    this.#frozen = false
+  }
+
+  /** Connections of clients, as CLIENT LIST shows them: without the admin's, those of replicas and those of sentinels. */
+  async connections(): Promise<string[]> {
+    const lists = await Promise.all(['NORMAL', 'PUBSUB'].map((type) => this.admin.call('CLIENT', 'LIST', 'TYPE', type)))
+    const lines = lists.flatMap((list) => String(list).trim().split('\n'))
+    return lines.filter((line) => line !== '' && !/ name=(admin|sentinel-\S*) /.test(line))
+  }
+
+  /** Whether this is a replica of `master` in step with it: the link is up, and WAIT counts it. */
+  async follows(master: RedisServer): Promise<boolean> {
+    const [ours, theirs] = await Promise.all([this.admin.info('replication'), master.admin.info('replication')])
+    return (
+      ours.includes(`\r\nmaster_port:${master.port}\r\n`) &&
+      ours.includes('\r\nmaster_link_status:up\r\n') &&
+      new RegExp(`^slave\\d+:.*port=${this.port},state=online`, 'm').test(theirs)
+    )
   }
 
   /** Ends the server and the admin connection, and removes the directory. Stopping twice is harmless. */
@@ -109,8 +153,15 @@ export class RedisServer implements AsyncDisposable {
 
 class PortTakenError extends Error {}
 
-async function launch(dir: string, port: number, args: string[]): Promise<ChildProcess> {
-  const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--logfile', LOG_FILE]
+async function launch(
+  dir: string,
+  port: number,
+  ports: Readonly<Record<string, number>>,
+  args: string[],
+): Promise<ChildProcess> {
+  const options = existsSync(join(dir, CONFIG_FILE)) ? [CONFIG_FILE] : []
+  options.push('--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--logfile', LOG_FILE)
+  options.push(...Object.entries(ports).flatMap(([name, number]) => [name, String(number)]))
   options.push('--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes', ...args)
   const child = spawn('redis-server', options, { cwd: dir, stdio: 'ignore' })
   const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {

@@ -35,12 +35,18 @@ export async function connecting(redis: Redis, nodeRedisClient: ReturnType<typeo
   await connect({ client: redis, maxHoldMs: 60_000, warnAfterMs: undefined })
   await connect({ client: nodeRedisClient })
   await connect({ client: port })
+  await connect()
+  await connect({ config: 'redisson.yaml', credentialsResolver: async ({ host }) => ({ password: host }) })
+  await connect({
+    config: { singleServerConfig: { address: 'redis://127.0.0.1:6379', database: 1 }, lockWatchdogTimeout: 30_000 },
+    nameMapper: { map: (name) => `app:${name}`, unmap: (key) => key.slice(4) },
+  })
+  // @ts-expect-error: no key of Redisson
+  await connect({ config: { singleServerConfig: { url: 'redis://127.0.0.1:6379' } } })
   expectSame<ReturnType<typeof ioredis>, RedisPort>(true)
   await connect({ client: ioredis(redis) })
   await connect({ client: nodeRedis(nodeRedisClient) })
 
-  // @ts-expect-error: a target is required
-  await connect()
   // @ts-expect-error: a misspelt option
   await connect({ url: 'redis://127.0.0.1', lockWatchdogTimeout: 30_000 })
   // @ts-expect-error: a duration is a number of ms

@@ -10,19 +10,23 @@ import { test } from 'node:test'
  */
 const FLOORS = [
   ['cli', 'nestjs'],
+  ['doctor'],
   ['index'],
   ['config'],
   ['client'],
   ['primitives'],
-  ['settlements', 'receipts', 'watchdog', 'waiting'],
+  ['settlements', 'receipts', 'replication', 'watchdog', 'waiting'],
   ['lua'],
   ['keys', 'holder'],
   ['adapters'],
-  ['clock', 'random', 'validate', 'highway-hash', 'fencing-guards'],
+  ['clock', 'random', 'validate', 'highway-hash', 'slots', 'fencing-guards'],
   ['errors'],
 ]
 
 const CLIENT_PACKAGES = ['ioredis', 'redis']
+/** Reads configuration files. */
+const YAML = 'yaml'
+const NEST_PACKAGES = ['@nestjs/common', '@nestjs/core']
 
 /** From the compiled test in build/test/unit. */
 const ROOT = new URL('../../../', import.meta.url)
@@ -81,15 +85,24 @@ test('only config/open.ts imports an adapter, and only when it is needed; index.
   })
 })
 
-test('a Redis client is imported by its adapter and the command line; config asks for it when it is needed', () => {
+test('a Redis client is imported by its adapter and the command line; config and doctor ask for it when it is needed', () => {
   expectNone(({ from, to, kind }) => {
-    const allowed = isAdapter(from) || from.startsWith('cli/') || (from.startsWith('config/') && kind !== 'static')
+    const asks = from.startsWith('config/') || from.startsWith('doctor/')
+    const allowed = isAdapter(from) || from.startsWith('cli/') || (asks && kind !== 'static')
     return CLIENT_PACKAGES.includes(to) && !allowed
   })
 })
 
-test('nothing else is imported but Node itself', () => {
-  expectNone(({ to }) => !to.startsWith('node:') && ![...files, ...CLIENT_PACKAGES].includes(to))
+test('nothing else is imported but Node itself, and Nest by its module', () => {
+  expectNone(({ from, to }) => {
+    const allowed = [
+      ...files,
+      ...CLIENT_PACKAGES,
+      ...(from.startsWith('nestjs/') ? NEST_PACKAGES : []),
+      ...(from.startsWith('config/') ? [YAML] : []),
+    ]
+    return !to.startsWith('node:') && !allowed.includes(to)
+  })
 })
 
 const errorClasses = [...code('errors.ts').matchAll(/^export class (\w+) extends \w+ \{([\s\S]*?)^\}/gm)].map(

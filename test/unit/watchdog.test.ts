@@ -66,6 +66,17 @@ describe('the watchdog', () => {
     assert.equal(port.redis.pttl('a'), LEASE_MS)
   })
 
+  it('renews as many at once as lockWatchdogBatchSize says', async () => {
+    open({ lockWatchdogBatchSize: 2 })
+    const holds = await takeMany(5)
+    await clock.advance(PERIOD_MS)
+    assert.deepEqual(
+      renewed().map((names) => names.length),
+      [2, 2, 1],
+    )
+    await clock.until(Promise.all(holds.map((hold) => hold.unlock())))
+  })
+
   it('keeps its rate, however long the renewals take', async () => {
     port.fault = ({ name }) => (name === 'lock/renew' ? { requestMs: 700, replyMs: 800 } : undefined)
     const startedAt = clock.now()

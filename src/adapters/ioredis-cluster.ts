@@ -1,0 +1,138 @@
+import { ConfigError } from '../errors.js'
+import { slotOf } from '../slots.js'
+import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
+import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
+import type { PortEvents, RedisPort } from './port.js'
+
+/** What Holdfast uses of an ioredis Cluster besides. */
+export interface IoredisClusterLike extends IoredisLike {
+  /** By slot the addresses of its servers, the master first. */
+  readonly slots?: readonly (readonly string[] | undefined)[]
+  nodes(role?: 'master'): IoredisNodeLike[]
+  refreshSlotsCache?(): void
+}
+
+interface IoredisNodeLike extends IoredisLike {
+  readonly options: { readonly host?: string; readonly port?: number; readonly keyPrefix?: string | undefined }
+  connect(): Promise<unknown>
+  ssubscribe(...channels: string[]): Promise<unknown>
+  sunsubscribe(...channels: string[]): Promise<unknown>
+}
+
+/** An ioredis Cluster: commands go where their key is, and each channel is listened on where its slot is. */
+export class IoredisClusterPort implements RedisPort {
+  readonly isCluster = true
+  readonly isReplicated = true
+  readonly #cluster: IoredisClusterLike
+  readonly #disconnect: () => void
+  readonly #channels: ClusterChannels
+  /** Whose connection was lost. The first one to a server is opened with the first command, and is no reconnect. */
+  readonly #lost = new Set<string>()
+  readonly #readiness = new Map<IoredisNodeLike, () => void>()
+  readonly #onNode = (node: IoredisNodeLike): void => {
+    const onReady = (): void => {
+      if (this.#lost.delete(addressOf(node))) this.#events?.reconnected()
+    }
+    this.#readiness.set(node, onReady)
+    node.on('ready', onReady)
+  }
+  readonly #onNodeLost = (node: IoredisNodeLike): void => {
+    this.#readiness.delete(node)
+    this.#lost.add(addressOf(node))
+    this.#events?.reconnected()
+  }
+  readonly #replicas = new WeakMap<IoredisNodeLike, Replicas>()
+  #events: PortEvents | undefined
+
+  constructor(cluster: IoredisClusterLike, disconnect: () => void) {
+    if (!cluster.slots) {
+      throw new ConfigError('client', undefined, 'an ioredis Cluster of version 5.4 or later')
+    }
+    this.#cluster = cluster
+    this.#disconnect = disconnect
+    this.#channels = new ClusterChannels({
+      ownerOf: (slot) => cluster.slots?.[slot]?.[0],
+      open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
+      refresh: () => cluster.refreshSlotsCache?.(),
+      isErrorReply: isReplyError,
+    })
+  }
+
+  async send(command: readonly string[]): Promise<unknown> {
+    const [name, ...args] = command as [string, ...string[]]
+    return await this.#cluster.call(name, ...args)
+  }
+
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    const node = this.#nodeAt(String(this.#cluster.slots?.[slotOf(key)]?.[0]))
+    const replicas = this.#replicas.get(node) ?? new Replicas((name, ...args) => node.call(name, ...args))
+    this.#replicas.set(node, replicas)
+    return await replicas.acknowledge(timeoutMs)
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return isReplyError(error)
+  }
+
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    return this.#channels.subscribe(channel, onMessage)
+  }
+
+  unsubscribe(channel: string): Promise<void> {
+    return this.#channels.unsubscribe(channel)
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#channels.listen(events)
+    // A command in flight at a server that is gone is sent again to another one.
+    this.#cluster.on('+node', this.#onNode)
+    this.#cluster.on('-node', this.#onNodeLost)
+    for (const node of this.#cluster.nodes()) this.#onNode(node)
+  }
+
+  async close(): Promise<void> {
+    this.#cluster.off('+node', this.#onNode)
+    this.#cluster.off('-node', this.#onNodeLost)
+    for (const [node, onReady] of this.#readiness) node.off('ready', onReady)
+    this.#channels.close()
+    this.#disconnect()
+  }
+
+  #nodeAt(address: string): IoredisNodeLike {
+    const node = this.#cluster.nodes('master').find((one) => addressOf(one) === address)
+    if (!node) throw new Error(`${address} is not known as a master`)
+    return node
+  }
+
+  async #open(
+    address: string,
+    onMessage: (channel: string, message: string) => void,
+    onChange: () => void,
+  ): Promise<Listener> {
+    const options = { ...SUBSCRIBER_OPTIONS, lazyConnect: true, retryStrategy: null }
+    const redis = this.#nodeAt(address).duplicate(options) as IoredisNodeLike
+    redis.on('error', () => {})
+    redis.on('message', onMessage)
+    redis.on('smessage', onMessage)
+    redis.on('moved', onChange)
+    redis.on('end', onChange)
+    await redis.connect()
+    return {
+      async subscribe(channel) {
+        await redis.subscribe(channel)
+        await unlessUnknown(redis.ssubscribe(channel))
+      },
+      async unsubscribe(channel) {
+        await redis.unsubscribe(channel)
+        await unlessUnknown(redis.sunsubscribe(channel))
+      },
+      end: () => redis.disconnect(),
+    }
+  }
+}
+
+function addressOf({ options: { host, port } }: IoredisNodeLike): string {
+  return `${host}:${port}`
+}

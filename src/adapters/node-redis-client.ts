@@ -1,0 +1,33 @@
+/** What Holdfast uses of anything that node-redis makes. Declared by hand, so that no type needs it installed. */
+export interface NodeRedisBase {
+  readonly isOpen: boolean
+  // biome-ignore lint/suspicious/noExplicitAny: each event of the real client has listeners of its own
+  on(event: string, listener: (...args: any[]) => void): unknown
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  off(event: string, listener: (...args: any[]) => void): unknown
+}
+
+/** What it uses of a node-redis client of one server (4.7 or later). */
+export interface NodeRedisLike extends NodeRedisBase {
+  readonly options?: object | undefined
+  sendCommand(args: string[]): Promise<unknown>
+  duplicate(overrides?: object): NodeRedisLike
+  connect(): Promise<unknown>
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  unsubscribe(channel: string): Promise<unknown>
+  /** node-redis 5 and later. */
+  destroy?(): unknown
+  /** node-redis 4. */
+  disconnect?(): unknown
+}
+
+export function isErrorReply(error: unknown): boolean {
+  // By the form of the text: ErrorReply may come from any copy and version of the library, and be minified.
+  return error instanceof Error && /^[A-Z]{3,} /.test(error.message)
+}
+
+export async function end(client: NodeRedisLike): Promise<void> {
+  if (!client.isOpen) return
+  if (client.destroy) client.destroy()
+  else await client.disconnect?.()
+}

@@ -1,0 +1,113 @@
+import { slotOf } from '../slots.js'
+import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
+import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './node-redis-client.js'
+import type { PortEvents, RedisPort } from './port.js'
+
+/** What Holdfast uses of a node-redis cluster (4.7 or later). */
+export interface NodeRedisClusterLike extends NodeRedisBase {
+  readonly slots: readonly ({ readonly master: Master } | undefined)[]
+  readonly masters: readonly Master[]
+  sendCommand(firstKey: string, isReadonly: boolean, args: string[]): Promise<unknown>
+  nodeClient(node: Master): NodeRedisNodeLike | Promise<NodeRedisNodeLike>
+}
+
+interface Master {
+  readonly address: string
+}
+
+interface NodeRedisNodeLike extends NodeRedisLike {
+  sSubscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  sUnsubscribe(channel: string): Promise<unknown>
+}
+
+/** What a server of the cluster did that may have cost us messages, or let a command be sent twice. */
+const CHANGES = ['node-ready', 'node-disconnect', 'node-error']
+
+/** A node-redis cluster: commands go where their key is, and each channel is listened on where its slot is. */
+export class NodeRedisClusterPort implements RedisPort {
+  readonly isCluster = true
+  readonly isReplicated = true
+  readonly #cluster: NodeRedisClusterLike
+  readonly #channels: ClusterChannels
+  readonly #onChange = (): void => this.#events?.reconnected()
+  readonly #replicas = new WeakMap<NodeRedisNodeLike, Replicas>()
+  #events: PortEvents | undefined
+
+  constructor(cluster: NodeRedisClusterLike) {
+    this.#cluster = cluster
+    this.#channels = new ClusterChannels({
+      ownerOf: (slot) => cluster.slots[slot]?.master.address,
+      open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
+      refresh: () => {}, // it learns of a move by the next command that is redirected
+      isErrorReply,
+    })
+  }
+
+  async send(command: readonly string[], key: string): Promise<unknown> {
+    return await this.#cluster.sendCommand(key, false, command as string[])
+  }
+
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    const master = this.#cluster.slots[slotOf(key)]?.master
+    if (!master) throw new Error(`no master is known for the slot of ${JSON.stringify(key)}`)
+    const node = await this.#cluster.nodeClient(master)
+    const replicas = this.#replicas.get(node) ?? new Replicas((...command) => node.sendCommand(command))
+    this.#replicas.set(node, replicas)
+    return await replicas.acknowledge(timeoutMs)
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return isErrorReply(error)
+  }
+
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    return this.#channels.subscribe(channel, onMessage)
+  }
+
+  unsubscribe(channel: string): Promise<void> {
+    return this.#channels.unsubscribe(channel)
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#channels.listen(events)
+    for (const change of CHANGES) this.#cluster.on(change, this.#onChange)
+  }
+
+  async close(): Promise<void> {
+    for (const change of CHANGES) this.#cluster.off(change, this.#onChange)
+    this.#channels.close()
+  }
+
+  async #open(
+    address: string,
+    onMessage: (channel: string, message: string) => void,
+    onChange: () => void,
+  ): Promise<Listener> {
+    const master = this.#cluster.masters.find((node) => node.address === address)
+    if (!master) throw new Error(`${address} is not known as a master`)
+    const node = await this.#cluster.nodeClient(master)
+    const { socket } = (node.options ?? {}) as { socket?: object }
+    const client = node.duplicate({
+      disableOfflineQueue: false,
+      socket: { ...socket, reconnectStrategy: false, socketTimeout: undefined },
+    }) as NodeRedisNodeLike
+    client.on('error', onChange)
+    client.on('end', onChange)
+    client.on('sharded-channel-moved', onChange)
+    await client.connect()
+    return {
+      async subscribe(channel) {
+        const listener = (message: string): void => onMessage(channel, message)
+        await client.subscribe(channel, listener)
+        await unlessUnknown(client.sSubscribe(channel, listener))
+      },
+      async unsubscribe(channel) {
+        await client.unsubscribe(channel)
+        await unlessUnknown(client.sUnsubscribe(channel))
+      },
+      end: () => end(client),
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import { parseArgs } from 'node:util'
+import type { Target } from '../doctor/patient.js'
+import { UsageError } from './exit-codes.js'
+import { messageOf } from './say.js'
+
+export interface DoctorOptions {
+  target: Target
+  json: boolean
+  isVerbose: boolean
+  /** Only print the rule. */
+  acl: boolean
+  /** Whom the rule is for. */
+  user: string
+  /** Of the names of locks: in the rule, and of those that are tried. */
+  prefix: string
+}
+
+export const DOCTOR_USAGE = `Usage: holdfast doctor [options]
+
+Looks at a deployment of Redis, and says what is wrong with it for locks, why that matters, and how to mend it. It only
+reads, but for a trial lock of a random name, which it removes again.
+
+  --redis URL      which Redis to look at (default $HOLDFAST_CONFIG or $REDIS_URL, else redis://127.0.0.1:6379). Other
+                   users of this machine can see it in the process list: a password is better off in REDIS_URL
+  --config FILE    a configuration of Redisson, YAML or JSON: one server, master and slaves, Sentinel, or a cluster
+  --prefix PREFIX  what the names of your locks begin with (default lock:); the names of the trial locks do, too
+  --json           print one line of JSON instead: { ok, checks: [{ id, outcome, found, why, mend, … }] }
+  --verbose        say why, and how to mend it, also of what is as it should be
+  --acl            only print the ACL SETUSER rule for a user of Redis that can do all that Holdfast does, for redis-cli.
+                   Replace "secret" in it. Before Redis 7 leave out +spublish +ssubscribe +sunsubscribe, and write
+                   +cluster for what begins so
+  --user NAME      the name of that user (default app)
+  -h, --help       print this
+
+Exit code:
+    0  nothing is a problem; there may be warnings
+    1  something is
+   64  wrong usage
+   69  Redis cannot be reached, or refuses the password`
+
+/**
+ * @returns undefined if help was asked for
+ * @throws {UsageError} it cannot work
+ */
+export function parseDoctorOptions(args: string[], env: NodeJS.ProcessEnv): DoctorOptions | undefined {
+  const values = parse(args)
+  if (values.help) return undefined
+  if (values.redis !== undefined && values.config !== undefined) throw new UsageError('either --redis or --config')
+  if (values.user !== undefined && !values.acl) throw new UsageError('--user: only with --acl')
+  return {
+    target: targetOf(values, env),
+    json: values.json,
+    isVerbose: values.verbose,
+    acl: values.acl,
+    user: word('--user', values.user ?? 'app'),
+    prefix: word('--prefix', values.prefix),
+  }
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        redis: { type: 'string' },
+        config: { type: 'string' },
+        prefix: { type: 'string', default: 'lock:' },
+        json: { type: 'boolean', default: false },
+        verbose: { type: 'boolean', default: false },
+        acl: { type: 'boolean', default: false },
+        user: { type: 'string' },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    }).values
+  } catch (error) {
+    // It quotes what was typed, which may be a URL in the wrong place.
+    const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
+    throw new UsageError(problem.replace(/\/\/[^'"\s]*@/g, '//…@'))
+  }
+}
+
+function targetOf({ redis, config }: { redis?: string; config?: string }, env: NodeJS.ProcessEnv): Target {
+  const { HOLDFAST_CONFIG, REDIS_URL } = env
+  if (config !== undefined) return { config }
+  if (redis !== undefined) return { url: redis }
+  return HOLDFAST_CONFIG ? { config: HOLDFAST_CONFIG } : { url: REDIS_URL || 'redis://127.0.0.1:6379' }
+}
+
+/** A space would end the word of the rule. */
+function word(option: string, text: string): string {
+  if (/^[^\s"']+$/.test(text)) return text
+  throw new UsageError(`${option}: expected a text without spaces and quotes, not ${JSON.stringify(text)}`)
+}

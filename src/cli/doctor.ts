@@ -1,0 +1,59 @@
+import { problem, type Result, resultOf } from '../doctor/check.js'
+import { REACHABLE } from '../doctor/connection-checks.js'
+import { examine } from '../doctor/examination.js'
+import { Patient, type Target } from '../doctor/patient.js'
+import { aclRule } from '../doctor/rights.js'
+import { ConfigError } from '../errors.js'
+import { Terminal } from './demo-terminal.js'
+import { DOCTOR_USAGE, type DoctorOptions, parseDoctorOptions } from './doctor-options.js'
+import { jsonOf, reportOf, summaryOf } from './doctor-report.js'
+import { EXIT, UsageError } from './exit-codes.js'
+import { reasonOf } from './say.js'
+
+/**
+ * `holdfast doctor`: says what is wrong with a deployment, and how to mend it.
+ * @param args  the command line after the word `doctor`
+ * @returns the exit code
+ * @throws {UsageError} the command line or the configuration cannot work
+ */
+export async function doctor(args: string[]): Promise<number> {
+  const options = parseDoctorOptions(args, process.env)
+  if (!options) return await print(DOCTOR_USAGE, 0)
+  if (options.acl) return await print(aclRule(options.user, options.prefix), 0)
+  const results = await resultsOf(options)
+  const isUnreachable = results[0]?.id === REACHABLE.id && results[0].outcome === 'problem'
+  const exitCode = isUnreachable ? EXIT.unavailable : results.some(({ outcome }) => outcome === 'problem') ? 1 : 0
+  if (options.json) return await print(jsonOf(results), exitCode)
+  const terminal = new Terminal(process.stdout, process.env)
+  const lines = [...reportOf(results, terminal, options.isVerbose), summaryOf(results, terminal)]
+  return await print(lines.join('\n'), exitCode)
+}
+
+async function resultsOf({ target, prefix }: DoctorOptions): Promise<Result[]> {
+  let patient: Patient
+  try {
+    patient = await Patient.open(target, prefix.replace(/\*$/, ''))
+  } catch (error) {
+    if (error instanceof ConfigError) throw new UsageError(error.message)
+    return [unreachable(target, error)]
+  }
+  await using opened = patient
+  return await examine(opened)
+}
+
+function unreachable(target: Target, error: unknown): Result {
+  const place =
+    'url' in target ? `${new URL(target.url).hostname}:${new URL(target.url).port || '6379'}` : target.config
+  const reason = reasonOf(error)
+  const mend = /WRONGPASS|NOAUTH|invalid (username|password)/i.test(reason)
+    ? 'the user and password of Redis: redis://user:password@host:port in REDIS_URL, or username and password in the file'
+    : 'see that Redis runs there, listens on that address (bind, protected-mode), and that no firewall is in between'
+  return resultOf(REACHABLE, problem(`${place}: ${reason}`, mend))
+}
+
+/** Resolved when it is written, so that the process may exit. */
+async function print(text: string, exitCode: number): Promise<number> {
+  process.stdout.on('error', () => {}) // nobody reads it to the end
+  await new Promise<void>((resolve) => process.stdout.write(`${text}\n`, () => resolve()))
+  return exitCode
+}

@@ -1,0 +1,100 @@
+import { ConfigError } from '../errors.js'
+
+/** Checks one value of a configuration, and answers it in its own type: files have numbers as text, too. */
+export type Check<T> = (value: unknown, path: string) => T
+
+/** An object of Java: `!<class> {…}` in YAML, `{"class": …}` in JSON. */
+export interface JavaObject {
+  readonly class: string
+  readonly [property: string]: unknown
+}
+
+const MAX_INT = 2 ** 31 - 1
+
+export function int(least: number, most = MAX_INT): Check<number> {
+  return (value, path) => {
+    const number = typeof value === 'string' && /^-?\d{1,10}$/.test(value) ? Number(value) : value
+    if (typeof number === 'number' && Number.isSafeInteger(number) && number >= least && number <= most) return number
+    throw new ConfigError(path, value, `a whole number from ${least} to ${most}`)
+  }
+}
+
+export const flag: Check<boolean> = (value, path) => {
+  if (typeof value === 'boolean') return value
+  if (value === 'true') return true
+  if (value === 'false') return false
+  throw new ConfigError(path, value, 'true or false')
+}
+
+export const text: Check<string> = (value, path) => {
+  if (typeof value === 'string' && value !== '') return value
+  throw new ConfigError(path, value, 'text')
+}
+
+/** Text that is never shown. */
+export const secret: Check<string> = (value, path) => {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number') return String(value)
+  throw new ConfigError(path, undefined, 'text')
+}
+
+export function oneOf<T extends string>(...words: readonly [T, ...T[]]): Check<T> {
+  return (value, path) => {
+    if (words.includes(value as T)) return value as T
+    throw new ConfigError(path, value, words.join(' or '))
+  }
+}
+
+export function listOf<T>(check: Check<T>, least: number): Check<readonly T[]> {
+  return (value, path) => {
+    if (!Array.isArray(value)) throw new ConfigError(path, undefined, 'a list')
+    if (value.length < least) throw new ConfigError(path, undefined, 'a list of at least one')
+    return value.map((one, index) => check(one, `${path}[${index}]`))
+  }
+}
+
+export const object: Check<Readonly<Record<string, unknown>>> = (value, path) => {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+  throw new ConfigError(path, typeof value === 'string' ? undefined : value, 'a mapping of keys to values')
+}
+
+/** Anything: its meaning is Java's. */
+export const anything: Check<unknown> = (value) => value
+
+/** Whether it is an object of this class of Java, in whatever package. */
+export function isJava(value: unknown, simpleName: string): value is JavaObject {
+  const { class: name } = (typeof value === 'object' && value !== null ? value : {}) as Partial<JavaObject>
+  return typeof name === 'string' && name.slice(name.lastIndexOf('.') + 1) === simpleName
+}
+
+/** The class of an object of Java; undefined: it is something else. */
+export function javaClass(value: unknown): string | undefined {
+  const { class: name } = (typeof value === 'object' && value !== null ? value : {}) as Partial<JavaObject>
+  return typeof name === 'string' ? name : undefined
+}
+
+/**
+ * What we can only be given in code: a function, or an object with methods. Redisson's own default is nothing at all.
+ * @param defaultClass  the class of Java that stands for nothing
+ */
+export function inCode<T>(
+  isRight: (value: unknown) => boolean,
+  allowed: string,
+  defaultClass: string,
+): Check<T | null> {
+  return (value, path) => {
+    if (isJava(value, defaultClass)) return null
+    if (isRight(value)) return value as T
+    throw new ConfigError(path, javaClass(value), allowed)
+  }
+}
+
+/** ISO 8601, as `java.time.Duration` reads and writes it, in ms. */
+export const isoDuration: Check<number> = (value, path) => {
+  const match = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$/i.exec(String(value))
+  const [, days, hours, minutes, seconds] = match ?? []
+  const parts = [days, hours, minutes, seconds]
+  if (parts.every((part) => part === undefined)) throw new ConfigError(path, value, 'a duration such as PT1S or PT0.1S')
+  const [d = 0, h = 0, m = 0, s = 0] = parts.map((part) => Number(part ?? 0))
+  return Math.round((((d * 24 + h) * 60 + m) * 60 + s) * 1000)
+}

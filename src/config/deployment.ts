@@ -1,0 +1,223 @@
+import type { ConnectionOptions } from 'node:tls'
+import type { ClientOptions } from '../client.js'
+import { ConfigError } from '../errors.js'
+import type { NameMapper } from '../primitives/names.js'
+import { type Address, parseAddress, parseHostPort } from './address.js'
+import { isJava, text } from './checks.js'
+import { constantDelay, type Delay, delayOf, equalJitter } from './delay.js'
+import {
+  type CheckedConfig,
+  type CredentialsResolver,
+  checkConfig,
+  type IgnoredKey,
+  KEYS,
+  type RedissonConfig,
+  type Section,
+} from './schema.js'
+import { tlsOptions } from './tls.js'
+
+export type Mode = 'single' | 'masterSlave' | 'sentinel' | 'cluster' | 'replicated'
+
+/** A checked configuration, in our words and with all defaults: what there is to open, and how. */
+export interface Deployment {
+  readonly mode: Mode
+  /** At least one: the server, all servers, the Sentinels, or the first servers of a cluster to ask. */
+  readonly addresses: readonly Address[]
+  readonly credentials: CredentialsResolver | undefined
+  readonly username: string | undefined
+  readonly password: string | undefined
+  readonly database: number
+  /** undefined: no TLS. */
+  readonly tls: ConnectionOptions | undefined
+  readonly clientName: string | undefined
+  readonly protocol: 2 | 3 | undefined
+  readonly connectTimeoutMs: number
+  readonly isLazy: boolean
+  readonly retryAttempts: number
+  readonly retryDelay: Delay
+  readonly reconnectionDelay: Delay
+  /** ms without traffic before the first probe; undefined: no probes. */
+  readonly keepAliveMs: number | undefined
+  readonly isNoDelay: boolean
+  readonly scanIntervalMs: number
+  readonly natMap: ((hostPort: string) => { host: string; port: number } | null) | undefined
+  readonly sentinel: {
+    readonly masterName: string
+    readonly username: string | undefined
+    readonly password: string | undefined
+    readonly isDiscovering: boolean
+  }
+  readonly checksSlotsCoverage: boolean
+  /** What concerns the client, not the connection. */
+  readonly options: ClientOptions
+  readonly ignored: readonly IgnoredKey[]
+}
+
+/** What can only be given in code, instead of a class of Java in a file. */
+export interface ConfigOverrides {
+  nameMapper?: NameMapper | undefined
+  credentialsResolver?: CredentialsResolver | undefined
+}
+
+const MODES: Record<Section, Mode> = {
+  masterSlaveServersConfig: 'masterSlave',
+  singleServerConfig: 'single',
+  sentinelServersConfig: 'sentinel',
+  clusterServersConfig: 'cluster',
+  replicatedServersConfig: 'replicated',
+}
+
+/**
+ * The same configuration with our function in the place of each class of Java that it stands for.
+ * @internal
+ */
+export function overridden(
+  config: RedissonConfig,
+  { nameMapper, credentialsResolver }: ConfigOverrides,
+): RedissonConfig {
+  const overrides = Object.entries({ nameMapper, credentialsResolver }).filter(([, value]) => value !== undefined)
+  if (overrides.length === 0 || typeof config !== 'object' || config === null) return config
+  const result: Record<string, unknown> = { ...config }
+  for (const section of Object.keys(MODES)) {
+    const server = result[section]
+    if (typeof server !== 'object' || server === null) continue
+    result[section] = Object.fromEntries(
+      Object.entries(server).filter(([key]) => !overrides.some(([name]) => name === key)),
+    )
+  }
+  return { ...result, ...Object.fromEntries(overrides) } as RedissonConfig
+}
+
+/** @throws {ConfigError} the first thing that is wrong, with its path as in the file */
+export function describe(config: RedissonConfig): Deployment {
+  const checked = checkConfig(config)
+  const { section, top, server } = checked
+  const mode = MODES[section]
+  const get = <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
+  const pathOf = (key: string): string => (Object.hasOwn(top, key) ? key : `${section}.${key}`)
+
+  const addresses = addressesOf(checked)
+  const isTls = addresses.some((address) => address.isTls)
+  if (!addresses.every((address) => address.isTls === isTls)) {
+    throw new ConfigError(section, undefined, 'either rediss:// in all addresses or redis:// in all')
+  }
+  const ofUrl = addresses.find(({ password }) => password !== undefined)
+  // Those of the URL of one server are of that server. A cluster and Sentinel tell of servers that have no URL.
+  const own = mode === 'cluster' ? ofUrl : undefined
+  const verification = top.sslVerificationMode ?? server.sslVerificationMode ?? legacyVerification(server)
+  const isKeptAlive = top.tcpKeepAlive ?? server.tcpKeepAlive ?? server.keepAlive ?? true
+  return {
+    mode,
+    addresses,
+    credentials: get('credentialsResolver') ?? undefined,
+    username: own?.username ?? get('username'),
+    password: own?.password ?? get('password'),
+    database: server.database ?? 0,
+    tls: isTls
+      ? tlsOptions(
+          {
+            tls: top.tls,
+            sslVerificationMode: verification,
+            sslTruststore: get('sslTruststore'),
+            sslKeystore: get('sslKeystore'),
+            sslKeystorePassword: get('sslKeystorePassword'),
+            sslProtocols: get('sslProtocols'),
+            sslCiphers: get('sslCiphers'),
+          },
+          pathOf,
+        )
+      : undefined,
+    clientName: server.clientName,
+    protocol: top.protocol === undefined ? undefined : top.protocol === 'RESP3' ? 3 : 2,
+    connectTimeoutMs: server.connectTimeout ?? 10_000,
+    isLazy: top.lazyInitialization ?? false,
+    retryAttempts: server.retryAttempts ?? 4,
+    retryDelay: retryDelayOf(checked),
+    reconnectionDelay: server.reconnectionDelay
+      ? delayOf(server.reconnectionDelay, `${section}.reconnectionDelay`)
+      : equalJitter(100, 10_000),
+    keepAliveMs: isKeptAlive ? (get('tcpKeepAliveIdle') ?? 0) * 1000 : undefined,
+    isNoDelay: get('tcpNoDelay') ?? true,
+    scanIntervalMs: server.scanInterval ?? (mode === 'cluster' ? 5_000 : 1_000),
+    natMap: natMapOf(server.natMapper, `${section}.natMapper`),
+    sentinel: {
+      masterName: mode === 'sentinel' ? text(server.masterName, `${section}.masterName`) : '',
+      username: server.sentinelUsername ?? ofUrl?.username,
+      password: server.sentinelPassword ?? ofUrl?.password,
+      isDiscovering: server.sentinelsDiscovery ?? true,
+    },
+    checksSlotsCoverage: server.checkSlotsCoverage ?? true,
+    options: withoutAbsent({
+      lockWatchdogTimeoutMs: top.lockWatchdogTimeout,
+      lockWatchdogBatchSize: top.lockWatchdogBatchSize,
+      fairLockWaitTimeoutMs: top.fairLockWaitTimeout,
+      checkLockSyncedSlaves: top.checkLockSyncedSlaves ?? (mode === 'single' ? undefined : true),
+      slavesSyncTimeoutMs: top.slavesSyncTimeout,
+      commandTimeoutMs: server.timeout,
+      nameMapper: get('nameMapper') ?? undefined,
+    }),
+    ignored: checked.ignored,
+  }
+}
+
+function addressesOf({ section, server }: CheckedConfig): Address[] {
+  const at = (key: string, urls: readonly string[] | string | undefined): Address[] => {
+    const path = `${section}.${key}`
+    if (urls === undefined) throw new ConfigError(path, undefined, KEYS[section]?.[key]?.effect ?? 'an address')
+    const isList = typeof urls !== 'string'
+    return (isList ? urls : [urls]).map((url, index) => {
+      const where = isList ? `${path}[${index}]` : path
+      const address = parseAddress(url, where)
+      if (address.socket !== undefined && section !== 'singleServerConfig') {
+        throw new ConfigError(where, undefined, 'host and port: a socket is for singleServerConfig')
+      }
+      return address
+    })
+  }
+  switch (section) {
+    case 'singleServerConfig':
+      return at('address', server.address)
+    case 'masterSlaveServersConfig':
+      return [...at('masterAddress', server.masterAddress), ...at('slaveAddresses', server.slaveAddresses ?? [])]
+    case 'sentinelServersConfig':
+      return at('sentinelAddresses', server.sentinelAddresses)
+    default:
+      return at('nodeAddresses', server.nodeAddresses)
+  }
+}
+
+function legacyVerification({
+  sslEnableEndpointIdentification,
+}: CheckedConfig['server']): 'STRICT' | 'NONE' | undefined {
+  if (sslEnableEndpointIdentification === undefined) return undefined
+  return sslEnableEndpointIdentification ? 'STRICT' : 'NONE'
+}
+
+function retryDelayOf({ section, server }: CheckedConfig): Delay {
+  if (server.retryDelay) return delayOf(server.retryDelay, `${section}.retryDelay`)
+  return server.retryInterval === undefined ? equalJitter(1_000, 2_000) : constantDelay(server.retryInterval)
+}
+
+function natMapOf(mapper: CheckedConfig['server']['natMapper'], path: string): Deployment['natMap'] {
+  const isByHost = isJava(mapper, 'HostNatMapper')
+  if (!isByHost && !isJava(mapper, 'HostPortNatMapper')) return undefined
+  const key = isByHost ? 'hostsMap' : 'hostsPortMap'
+  const entries = Object.entries((mapper[key] ?? {}) as Record<string, unknown>)
+  if (isByHost) {
+    const hosts = new Map(entries.map(([from, to]) => [from, text(to, `${path}.${key}.${from}`)]))
+    return (hostPort) => {
+      const colon = hostPort.lastIndexOf(':')
+      const host = hosts.get(hostPort.slice(0, colon))
+      return host === undefined ? null : { host, port: Number(hostPort.slice(colon + 1)) }
+    }
+  }
+  const servers = new Map(
+    entries.map(([from, to]) => [from, parseHostPort(text(to, `${path}.${key}.${from}`), `${path}.${key}.${from}`)]),
+  )
+  return (hostPort) => servers.get(hostPort) ?? null
+}
+
+/** So that an option of `connect` is not hidden by one that the file does not have. */
+function withoutAbsent<T extends object>(options: T): T {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T
+}

@@ -1,0 +1,344 @@
+import { ConfigError } from '../errors.js'
+import type { NameMapper } from '../primitives/names.js'
+import { LEAST_LEASE_MS } from '../validate.js'
+import { parseAddress } from './address.js'
+import { anything, type Check, flag, inCode, int, isJava, listOf, object, oneOf, secret, text } from './checks.js'
+import { delayStrategy } from './delay.js'
+import { type TlsFiles, tlsFiles } from './tls.js'
+
+/** A user of Redis, or only the password of the default one. */
+export interface Credentials {
+  readonly username?: string | undefined
+  readonly password?: string | undefined
+}
+
+/** Asked before each connection is opened. */
+export type CredentialsResolver = (server: {
+  readonly host: string
+  readonly port: number
+}) => Credentials | PromiseLike<Credentials>
+
+/** One key of a configuration. */
+interface Key<T> {
+  readonly check: Check<T>
+  /** What becomes of it here. */
+  readonly effect: string
+  readonly isUsed: boolean
+}
+
+type Keys = Readonly<Record<string, Key<unknown>>>
+type Values<K> = { [Name in keyof K]?: K[Name] extends Key<infer T> ? T | undefined : never }
+
+function used<T>(check: Check<T>, effect: string): Key<T> {
+  return { check, effect, isUsed: true }
+}
+
+/** Accepted, so that the file can be shared, and reported once. */
+function unused<T>(check: Check<T>, effect: string): Key<T> {
+  return { check, effect, isUsed: false }
+}
+
+const address: Check<string> = (value, path) => {
+  parseAddress(text(value, path), path)
+  return value as string
+}
+
+const never = (): boolean => false
+const isFunction = (value: unknown): boolean => typeof value === 'function'
+
+const nameMapper = used(
+  inCode<NameMapper>(
+    (value) => isFunction((value as NameMapper | null)?.map) && isFunction((value as NameMapper).unmap),
+    'an object with the functions map and unmap, given in code: connect({ config, nameMapper: { map, unmap } })',
+    'DefaultNameMapper',
+  ),
+  'maps the names of locks and other objects',
+)
+const credentialsResolver = used(
+  inCode<CredentialsResolver>(
+    isFunction,
+    'a function, given in code: connect({ config, credentialsResolver: async () => ({ username, password }) })',
+    'DefaultCredentialsResolver',
+  ),
+  'asked for user and password before each connection is opened',
+)
+const commandMapper = used(
+  inCode<never>(never, 'nothing: renamed commands are not supported', 'DefaultCommandMapper'),
+  'only the default one',
+)
+const natMapper = used<Readonly<Record<string, unknown>>>((value, path) => {
+  if (['DefaultNatMapper', 'HostNatMapper', 'HostPortNatMapper'].some((name) => isJava(value, name))) {
+    return object(value, path)
+  }
+  const allowed =
+    '!<org.redisson.api.HostNatMapper> {hostsMap: …} or !<org.redisson.api.HostPortNatMapper> {hostsPortMap: …}'
+  throw new ConfigError(path, (value as { class?: unknown } | null)?.class, allowed)
+}, 'maps the addresses that the servers tell of each other')
+
+const POOL = 'one connection carries all commands'
+const CHANNELS = 'one connection carries all channels, in a cluster one for each master'
+const JAVA = 'it is about the Java process'
+const OTHER_OBJECTS = 'it is about other objects than locks'
+const MASTER_ONLY = 'everything is asked of the master'
+const DNS = 'host names are resolved whenever a connection is opened'
+
+/** May stand at the top (4.x) or in the server section (3.x); the top wins. */
+const SHARED = {
+  username: used(text, 'user of Redis'),
+  password: used(secret, 'password of Redis'),
+  credentialsResolver,
+  nameMapper,
+  commandMapper,
+  sslVerificationMode: used(
+    oneOf('STRICT', 'CA_ONLY', 'NONE'),
+    'STRICT checks certificate and host name, CA_ONLY the certificate, NONE nothing',
+  ),
+  sslTruststore: used(text, 'file with the certificates to trust, PEM'),
+  sslTruststorePassword: unused(secret, 'a PEM file of certificates has none'),
+  sslKeystore: used(text, 'file with our certificate and key, PKCS12 or PEM'),
+  sslKeystorePassword: used(secret, 'password of sslKeystore'),
+  sslKeystoreType: unused(text, 'the kind of a file is seen from its contents'),
+  sslProtocols: used(listOf(oneOf('TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'), 1), 'the lowest and the highest of them'),
+  sslCiphers: used(listOf(text, 1), 'names of Java or OpenSSL'),
+  sslProvider: unused(text, 'TLS is the one of Node'),
+  sslTrustManagerFactory: used(
+    inCode<never>(never, 'nothing: name certificates in sslTruststore or tls.ca', ''),
+    'refused',
+  ),
+  sslKeyManagerFactory: used(inCode<never>(never, 'nothing: name them in sslKeystore or tls.key', ''), 'refused'),
+  tcpKeepAlive: used(flag, 'SO_KEEPALIVE'),
+  tcpKeepAliveIdle: used(int(0), 's without traffic before the first probe'),
+  tcpKeepAliveCount: unused(int(0), 'Node cannot set it'),
+  tcpKeepAliveInterval: unused(int(0), 'Node cannot set it'),
+  tcpUserTimeout: unused(int(0), 'Node cannot set it'),
+  tcpNoDelay: used(flag, 'TCP_NODELAY'),
+}
+
+const TOP = {
+  ...SHARED,
+  lockWatchdogTimeout: used(int(LEAST_LEASE_MS), 'lockWatchdogTimeoutMs of the client'),
+  lockWatchdogBatchSize: used(int(1, 10_000), 'holds that are renewed by one script call'),
+  fairLockWaitTimeout: used(int(1), 'fairLockWaitTimeoutMs of the client'),
+  checkLockSyncedSlaves: used(flag, 'of the same name in the client'),
+  slavesSyncTimeout: used(int(1), 'slavesSyncTimeoutMs of the client'),
+  protocol: used(oneOf('RESP2', 'RESP3'), 'protocol of ioredis 6'),
+  lazyInitialization: used(flag, 'connect() answers at once, and the first command connects'),
+  tls: used<TlsFiles>(tlsFiles, 'ours: certificates as Node takes them'),
+  useScriptCache: unused(flag, 'scripts are always sent by their hash'),
+  keepPubSubOrder: unused(flag, 'messages are always handled in their order'),
+  valkeyCapabilities: unused(anything, 'no capability of Valkey is needed'),
+  codec: unused(anything, 'locks store text; the values of a FasterMultiLock are hashed as with StringCodec'),
+  addressResolverGroupFactory: unused(anything, 'host names are resolved by Node'),
+  threads: unused(int(0), JAVA),
+  nettyThreads: unused(int(0), JAVA),
+  transportMode: unused(oneOf('NIO', 'EPOLL', 'KQUEUE', 'IO_URING'), JAVA),
+  executor: unused(anything, JAVA),
+  nettyExecutor: unused(anything, JAVA),
+  eventLoopGroup: unused(anything, JAVA),
+  nettyHook: unused(anything, JAVA),
+  connectionListener: unused(anything, JAVA),
+  useThreadClassLoader: unused(flag, JAVA),
+  referenceEnabled: unused(flag, OTHER_OBJECTS),
+  reliableTopicWatchdogTimeout: unused(int(0), OTHER_OBJECTS),
+  minCleanUpDelay: unused(int(0), OTHER_OBJECTS),
+  maxCleanUpDelay: unused(int(0), OTHER_OBJECTS),
+  cleanUpKeysAmount: unused(int(0), OTHER_OBJECTS),
+}
+
+const BASE = {
+  ...SHARED,
+  keepAlive: used(flag, 'tcpKeepAlive'),
+  sslEnableEndpointIdentification: used(flag, 'sslVerificationMode: true is STRICT, false is NONE'),
+  connectTimeout: used(int(1), 'ms until a connection is given up, and connect() at the start'),
+  timeout: used(int(1), 'commandTimeoutMs of the client'),
+  clientName: used(text, 'CLIENT SETNAME'),
+  retryAttempts: used(int(0, 1_000), 'reconnects that a command waits for, within timeout'),
+  retryDelay: used(delayStrategy, 'in a cluster the delay after CLUSTERDOWN, TRYAGAIN and a failover'),
+  retryInterval: used(int(0), 'retryDelay of that many ms'),
+  reconnectionDelay: used(delayStrategy, 'delay before a reconnect'),
+  idleConnectionTimeout: unused(int(0), POOL),
+  pingConnectionInterval: unused(int(0), 'the watchdog speaks with Redis as long as anything is held'),
+  subscriptionTimeout: unused(int(0), 'a waiter polls until its subscription is there'),
+  subscriptionsPerConnection: unused(int(1), CHANNELS),
+  subscriptionConnectionMinimumIdleSize: unused(int(0), CHANNELS),
+  subscriptionConnectionPoolSize: unused(int(1), CHANNELS),
+  dnsMonitoringInterval: unused(int(-1), DNS),
+  dnsMonitoringTimes: unused(int(1), DNS),
+}
+
+const REPLICATED = {
+  readMode: unused(oneOf('SLAVE', 'MASTER', 'MASTER_SLAVE'), MASTER_ONLY),
+  subscriptionMode: unused(oneOf('SLAVE', 'MASTER'), 'channels are listened to on the master'),
+  loadBalancer: unused(anything, MASTER_ONLY),
+  masterConnectionMinimumIdleSize: unused(int(0), POOL),
+  masterConnectionPoolSize: unused(int(1), POOL),
+  slaveConnectionMinimumIdleSize: unused(int(0), MASTER_ONLY),
+  slaveConnectionPoolSize: unused(int(1), MASTER_ONLY),
+  failedSlaveReconnectionInterval: unused(int(0), MASTER_ONLY),
+  failedSlaveNodeDetector: unused(anything, MASTER_ONLY),
+  failedSlaveCheckInterval: unused(int(0), MASTER_ONLY),
+  fallbackLoadingToMaster: unused(flag, MASTER_ONLY),
+}
+
+const database = used(int(0), 'SELECT')
+
+/** The server sections, in the order of their precedence. */
+const SECTIONS = {
+  masterSlaveServersConfig: {
+    ...BASE,
+    ...REPLICATED,
+    database,
+    masterAddress: used(address, 'one of the servers: the master is who says so itself'),
+    slaveAddresses: used(listOf(address, 0), 'the other servers'),
+  },
+  singleServerConfig: {
+    ...BASE,
+    database,
+    address: used(address, 'the server'),
+    connectionMinimumIdleSize: unused(int(0), POOL),
+    connectionPoolSize: unused(int(1), POOL),
+  },
+  sentinelServersConfig: {
+    ...BASE,
+    ...REPLICATED,
+    database,
+    natMapper,
+    sentinelAddresses: used(listOf(address, 1), 'the Sentinels to ask'),
+    masterName: used(text, 'the name of the master'),
+    sentinelUsername: used(text, 'user of the Sentinels, if different'),
+    sentinelPassword: used(secret, 'password of the Sentinels, if different'),
+    scanInterval: used(int(1), 'ms between two rounds of asking the Sentinels while none answers'),
+    sentinelsDiscovery: used(flag, 'whether Sentinels that others tell of are asked, too'),
+    checkSentinelsList: unused(flag, 'one Sentinel that answers is enough'),
+    checkSlaveStatusWithSyncing: unused(flag, MASTER_ONLY),
+  },
+  clusterServersConfig: {
+    ...BASE,
+    ...REPLICATED,
+    database: used(int(0, 0), 'only 0: ioredis has no other in a cluster'),
+    natMapper,
+    nodeAddresses: used(listOf(address, 1), 'the servers to ask first'),
+    scanInterval: used(int(1), 'ms between two looks at who has which slots'),
+    checkSlotsCoverage: used(flag, 'connect() fails if a slot has no server'),
+    checkMasterLinkStatus: unused(flag, MASTER_ONLY),
+    shardedSubscriptionMode: unused(oneOf('AUTO', 'ON', 'OFF'), 'both kinds of channels are listened to and served'),
+  },
+  replicatedServersConfig: {
+    ...BASE,
+    ...REPLICATED,
+    database,
+    natMapper: unused(anything, 'the addresses are those of the file'),
+    nodeAddresses: used(listOf(address, 1), 'all servers: the master is who says so itself'),
+    scanInterval: unused(int(1), 'the master is looked for whenever a server refuses to write or is gone'),
+    monitorIPChanges: unused(flag, DNS),
+  },
+}
+
+export type Section = keyof typeof SECTIONS
+
+/** The object that a configuration file of Redisson is. Everything but one server section may be absent. */
+export type RedissonConfig = Values<typeof TOP> & { [S in Section]?: Values<(typeof SECTIONS)[S]> | undefined }
+
+/** A key that is accepted and has no effect here. */
+export interface IgnoredKey {
+  /** As in the file: `singleServerConfig.connectionPoolSize`. */
+  readonly path: string
+  readonly reason: string
+}
+
+type AnySection = (typeof SECTIONS)[Section]
+type UnionToIntersection<U> = (U extends unknown ? (one: U) => void : never) extends (all: infer I) => void ? I : never
+
+export interface CheckedConfig {
+  readonly section: Section
+  readonly top: Values<typeof TOP>
+  /** Of the server section. What belongs to the other ones is absent. */
+  readonly server: Values<UnionToIntersection<AnySection>>
+  readonly ignored: readonly IgnoredKey[]
+}
+
+/** @internal Every key that is known, as it stands in a file. */
+export const KEYS: Readonly<Record<string, Keys>> = { '': TOP, ...SECTIONS }
+
+const POOLS = [
+  ['connectionMinimumIdleSize', 'connectionPoolSize', 24, 64],
+  ['masterConnectionMinimumIdleSize', 'masterConnectionPoolSize', 24, 64],
+  ['slaveConnectionMinimumIdleSize', 'slaveConnectionPoolSize', 24, 64],
+  ['subscriptionConnectionMinimumIdleSize', 'subscriptionConnectionPoolSize', 1, 50],
+] as const
+
+const SECTION_NAMES = Object.keys(SECTIONS) as Section[]
+
+/** @throws {ConfigError} the first thing that is wrong, with its path as in the file */
+export function checkConfig(config: unknown): CheckedConfig {
+  const whole = object(config, 'config')
+  const present = SECTION_NAMES.filter((name) => whole[name] !== undefined && whole[name] !== null)
+  const [section, ...losers] = present
+  const rest = Object.fromEntries(Object.entries(whole).filter(([key]) => !SECTION_NAMES.includes(key as Section)))
+  const ignored: IgnoredKey[] = []
+  const top = checkKeys(TOP, rest, '', ignored) as CheckedConfig['top']
+  if (section === undefined)
+    throw new ConfigError('config', undefined, `one of the sections ${SECTION_NAMES.join(', ')}`)
+  const server = checkKeys(
+    SECTIONS[section],
+    object(whole[section], section),
+    section,
+    ignored,
+  ) as CheckedConfig['server']
+  for (const loser of losers) ignored.push({ path: loser, reason: `${section} is there, too, and goes before` })
+  checkPools(server as Readonly<Record<string, unknown>>, section)
+  return { section, top, server, ignored }
+}
+
+function checkKeys(keys: Keys, values: Readonly<Record<string, unknown>>, at: string, ignored: IgnoredKey[]): object {
+  const checked: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(values)) {
+    const path = at === '' ? name : `${at}.${name}`
+    const key = Object.hasOwn(keys, name) ? keys[name] : undefined
+    if (!key) throw new ConfigError(path, undefined, advice(name, keys, at))
+    if (value === null || value === undefined) continue
+    checked[name] = key.check(value, path)
+    if (!key.isUsed) ignored.push({ path, reason: key.effect })
+  }
+  return checked
+}
+
+/** What an unknown key may have meant. */
+function advice(name: string, keys: Keys, at: string): string {
+  const places = Object.entries(KEYS).filter(([place, others]) => place !== at && Object.hasOwn(others, name))
+  const place = places.find(([other]) => other === '') ?? places[0]
+  if (place)
+    return place[0] === '' ? 'it at the top of the configuration' : `it in ${places.map(([p]) => p).join(' or ')}`
+  const similar = Object.keys(keys).find((other) => bare(other) === bare(name) || distance(other, name) <= 2)
+  return similar === undefined
+    ? `one of the keys ${Object.keys(keys).sort().join(', ')}`
+    : `a key that exists: ${similar}?`
+}
+
+function bare(name: string): string {
+  return name.replace(/[-_]/g, '').toLowerCase()
+}
+
+/** Letters to change, add or leave out (Levenshtein). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] as number) + 1, (next[j - 1] as number) + 1))
+    }
+    row = next
+  }
+  return row[b.length] as number
+}
+
+/** As in Redisson, where it is an error although the sizes have no meaning here. */
+function checkPools(server: Readonly<Record<string, unknown>>, section: Section): void {
+  for (const [idle, pool, defaultIdle, defaultPool] of POOLS) {
+    const least = (server[idle] as number | undefined) ?? defaultIdle
+    const most = (server[pool] as number | undefined) ?? defaultPool
+    if (server[idle] === undefined && server[pool] === undefined) continue
+    if (most < least) throw new ConfigError(`${section}.${pool}`, most, `at least ${idle} (${least})`)
+  }
+}

@@ -1,0 +1,224 @@
+import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
+import { ConfigError } from '../errors.js'
+import type { Address } from './address.js'
+import { type Connecting, listConnector, nodeConnector, sentinelConnector } from './connectors.js'
+import type { Deployment } from './deployment.js'
+
+type Ioredis = Omit<typeof import('ioredis'), 'default'>
+type Opened = Redis | Cluster
+type Options = Omit<RedisOptions, 'replyMapping'>
+
+/** Commands end by our own time-out; this only bounds what piles up while Redis is away. */
+const COMMAND_RETRIES = 2
+/** Of ioredis' reconnects, ms. */
+const URL_RETRY_MS = { step: 50, most: 1_000 }
+const CONNECT_TIMEOUT_MS = 10_000
+const SLOTS = 16_384
+
+/** Opens a client for a URL that was checked. @throws as `openDeployment` */
+export async function openUrl(url: string, disconnectTimeout: number): Promise<Opened> {
+  const { Redis } = await importIoredis('url')
+  const shared = { isUp: false }
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    // Fail at once when Redis cannot be reached at the start; come back by ourselves ever after.
+    retryStrategy: (attempt) => (shared.isUp ? Math.min(attempt * URL_RETRY_MS.step, URL_RETRY_MS.most) : null),
+    maxRetriesPerRequest: COMMAND_RETRIES,
+    disconnectTimeout,
+    reconnectOnError,
+  })
+  return await started(redis, shared, CONNECT_TIMEOUT_MS)
+}
+
+/**
+ * Opens an ioredis client of our own for a configuration; ready when it is answered, unless that is to come later.
+ * @throws what the Redis client says, without secrets: it cannot be reached, refuses the password, is no master …
+ */
+export async function openDeployment(deployment: Deployment, disconnectTimeout: number): Promise<Opened> {
+  const ioredis = await importIoredis('config')
+  const shared: Connecting = { deployment, isUp: deployment.isLazy }
+  const client =
+    deployment.mode === 'cluster'
+      ? cluster(ioredis, shared, disconnectTimeout)
+      : new ioredis.Redis(redisOptions(ioredis, shared, disconnectTimeout))
+  if (deployment.isLazy) {
+    client.on('error', () => {})
+    return client
+  }
+  const opened = await started(client, shared, deployment.connectTimeoutMs, nobodyOf(deployment))
+  if (deployment.mode === 'cluster' && deployment.checksSlotsCoverage) await checkCoverage(opened)
+  return opened
+}
+
+/** A server that was demoted says so when it is written to: the next connection finds its successor. */
+function reconnectOnError({ message }: Error): boolean {
+  return /\bREADONLY\b/.test(message)
+}
+
+function commonOptions(deployment: Deployment, disconnectTimeout: number): Options {
+  const { clientName, connectTimeoutMs, keepAliveMs, protocol, tls } = deployment
+  return {
+    connectTimeout: connectTimeoutMs,
+    maxRetriesPerRequest: deployment.retryAttempts,
+    disconnectTimeout,
+    reconnectOnError,
+    noDelay: deployment.isNoDelay,
+    // Null, as undefined would be its default.
+    keepAlive: (keepAliveMs ?? null) as number,
+    ...(clientName === undefined ? {} : { connectionName: clientName }),
+    ...(protocol === undefined ? {} : { protocol }),
+    ...(tls ? { tls } : {}),
+  }
+}
+
+function redisOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
+  const { deployment } = shared
+  return {
+    ...commonOptions(deployment, disconnectTimeout),
+    lazyConnect: true,
+    retryStrategy: (attempt) => (shared.isUp ? deployment.reconnectionDelay(attempt - 1) : null),
+    ...(deployment.mode === 'sentinel' ? sentinelOptions(ioredis, shared) : serverOptions(ioredis, shared)),
+  }
+}
+
+function serverOptions(ioredis: Ioredis, shared: Connecting): Options {
+  const { addresses, credentials, database: db, mode } = shared.deployment
+  if (mode !== 'single' || credentials) return { db, Connector: listConnector(ioredis, shared) }
+  const { host, port, socket } = addresses[0] as Address
+  return { db, ...(socket === undefined ? { host, port } : { path: socket }), ...userOf(shared.deployment) }
+}
+
+function sentinelOptions(ioredis: Ioredis, shared: Connecting): Options {
+  const { deployment } = shared
+  const { addresses, credentials, database: db, natMap, scanIntervalMs, sentinel, tls } = deployment
+  return {
+    db,
+    sentinels: addresses.map(({ host, port }) => ({ host, port })),
+    name: sentinel.masterName,
+    updateSentinels: sentinel.isDiscovering,
+    sentinelRetryStrategy: () => (shared.isUp ? scanIntervalMs : null),
+    // Told of a new master at once, even if the old one still answers.
+    failoverDetector: true,
+    sentinelReconnectStrategy: () => scanIntervalMs,
+    ...(sentinel.username === undefined ? {} : { sentinelUsername: sentinel.username }),
+    ...(sentinel.password === undefined ? {} : { sentinelPassword: sentinel.password }),
+    ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
+    ...(natMap ? { natMap } : {}),
+    ...(credentials ? {} : signIn(deployment)),
+    Connector: sentinelConnector(ioredis, shared),
+  }
+}
+
+function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Cluster {
+  const { deployment } = shared
+  const { addresses, credentials, natMap, reconnectionDelay, retryDelay } = deployment
+  const delay = (attempt: number): number => Math.round(retryDelay(attempt))
+  const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
+    lazyConnect: true,
+    clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
+    slotsRefreshInterval: deployment.scanIntervalMs,
+    slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs, 5_000),
+    enableReadyCheck: deployment.checksSlotsCoverage,
+    retryDelayOnFailover: delay(0),
+    retryDelayOnClusterDown: delay(0),
+    retryDelayOnTryAgain: delay(0),
+    redisOptions: {
+      ...withoutReconnect(commonOptions(deployment, disconnectTimeout)),
+      ...(credentials ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),
+    },
+    ...(natMap ? { natMap } : {}),
+  }
+  return new ioredis.Cluster(
+    addresses.map(({ host, port }) => ({ host, port })),
+    options,
+  )
+}
+
+/** A cluster finds the new master by itself. */
+function withoutReconnect({ reconnectOnError: _, ...options }: Options): Options {
+  return options
+}
+
+/** Of the one server: what its URL says goes first. */
+function userOf(deployment: Deployment): Options {
+  const [first] = deployment.addresses
+  return signIn(first?.password === undefined ? deployment : first)
+}
+
+function signIn({ username, password }: { username?: string | undefined; password?: string | undefined }): Options {
+  return {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+  }
+}
+
+/** Connects, and ends the client if that does not work within `limitMs`. */
+async function started(client: Opened, shared: { isUp: boolean }, limitMs: number, nobody?: string): Promise<Opened> {
+  let cause: unknown
+  let hint: unknown
+  // Without a listener ioredis prints every failed reconnect to the console.
+  client.on('error', (error) => {
+    if (!shared.isUp) cause ??= error
+  })
+  // One of several: another one may do.
+  const onHint = (error: unknown): void => {
+    if (!shared.isUp) hint ??= error
+  }
+  client.on('node error', onHint)
+  client.on('sentinelError', onHint)
+  // A server that accepts connections and says nothing keeps ioredis waiting for ever.
+  const timer = setTimeout(() => {
+    cause ??= new Error(`no answer within ${limitMs} ms`)
+    client.disconnect()
+  }, limitMs)
+  try {
+    await client.connect()
+    // It says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event. And it
+    // goes on after a database that does not exist, with another one.
+    if (cause && !client.isCluster) throw cause
+    shared.isUp = true
+    return client
+  } catch (error) {
+    // Ended twice, ioredis would leave a timer that keeps the process for 2 s.
+    if (client.status !== 'close' && client.status !== 'end') client.disconnect()
+    const told = client.isCluster ? (hint ?? cause ?? error) : (cause ?? hint ?? error)
+    throw withoutSecrets(nobody !== undefined && isMere(told) ? new Error(nobody, { cause: told }) : told)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** Whether ioredis keeps to itself what happened. */
+function isMere(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Connection is closed.'
+}
+
+function nobodyOf({ addresses }: Deployment): string {
+  return `cannot reach ${addresses.map(({ host, port, socket }) => socket ?? `${host}:${port}`).join(', ')}`
+}
+
+/** An error reply of ioredis carries the command it answers: of HELLO and AUTH that is the password. */
+function withoutSecrets(error: unknown): unknown {
+  if (typeof error === 'object' && error !== null && 'command' in error) delete error.command
+  return error
+}
+
+/** @throws a slot is served by nobody */
+async function checkCoverage(client: Opened): Promise<void> {
+  try {
+    const ranges = (await client.call('CLUSTER', 'SLOTS')) as [number, number][]
+    const served = ranges.reduce((sum, [from, to]) => sum + to - from + 1, 0)
+    if (served < SLOTS) throw new Error(`only ${served} of ${SLOTS} slots of the cluster are served`)
+  } catch (error) {
+    client.disconnect()
+    throw withoutSecrets(error)
+  }
+}
+
+async function importIoredis(path: string): Promise<Ioredis> {
+  try {
+    return await import('ioredis')
+  } catch (cause) {
+    throw new ConfigError(path, undefined, 'the package ioredis to be installed (npm install ioredis)', { cause })
+  }
+}

@@ -1,0 +1,153 @@
+import { type Check, note, ok, problem, warning } from './check.js'
+import { isBefore, type Server } from './server.js'
+
+/** How long one command may keep the server from all others, µs. */
+const SLOW_COMMAND_US = 100_000
+const VERY_SLOW_COMMAND_US = 1_000_000
+const SLOW_FORK_US = 500_000
+const LEAST_PUBSUB_BUFFER = 1024 * 1024
+
+export const serverChecks: readonly Check[] = [
+  {
+    id: 'version',
+    group: 'Server',
+    title: 'Version',
+    why: 'The scripts need what newer versions of Redis have; each version adds rights and channels that help locks.',
+    async look(server) {
+      const { product, text, compatible } = await server.version()
+      const found = `${product} ${text}`
+      if (text === '') return note('the server does not tell')
+      const mend = 'a newer version: Redis 7.2 or Valkey 8, or later'
+      if (isBefore(compatible, 5)) return problem(`${found}: scripts that ask for the time may not write`, mend)
+      if (isBefore(compatible, 6, 0, 6)) return problem(`${found}: fair locks need LPOS, of 6.0.6`, mend)
+      if (isBefore(compatible, 6, 2)) return note(`${found}: ACLs cannot limit channels`, mend)
+      if (isBefore(compatible, 7))
+        return note(`${found}: no sharded channels; in a cluster messages go to all nodes`, mend)
+      return ok(found)
+    },
+  },
+  {
+    id: 'product',
+    group: 'Server',
+    title: 'Product',
+    why:
+      'Proxies and look-alikes answer some commands otherwise: a WAIT on another connection than the write means nothing, ' +
+      'and a connection that is shared hears no messages.',
+    async look(server) {
+      const stranger = await strangerOf(server)
+      const [first, second] = [await idOf(server), await idOf(server)]
+      if (first !== second) {
+        return warning(
+          `the commands of one connection arrive on several (CLIENT ID says ${first}, then ${second}): a proxy`,
+          'connect to Redis itself, or let the proxy pin connections',
+        )
+      }
+      if (stranger) return stranger
+      return ok(`${(await server.told('redis_mode')) || 'a single server'}, nothing in between that shows`)
+    },
+  },
+  {
+    id: 'script-limit',
+    group: 'Server',
+    title: 'Slow scripts',
+    why: 'When a script of anybody takes longer, Redis answers BUSY to all others: no lock is taken or renewed meanwhile.',
+    async look(server) {
+      const limit = Number((await server.setting('busy-reply-threshold')) ?? (await server.setting('lua-time-limit')))
+      if (Number.isNaN(limit)) return note('the server does not tell')
+      if (limit === 0)
+        return note(
+          'scripts may take as long as they like, and all others wait',
+          'CONFIG SET busy-reply-threshold 5000',
+        )
+      const found = `BUSY after ${limit} ms`
+      return limit < 1_000 ? warning(found, 'CONFIG SET busy-reply-threshold 5000') : ok(found)
+    },
+  },
+  {
+    id: 'slow-commands',
+    group: 'Server',
+    title: 'Slow commands',
+    why: 'Redis does one command at a time: while one takes long, nothing is renewed.',
+    async look(server) {
+      const entries = (await server.ask('SLOWLOG', 'GET', '128')) as [number, number, number, string[]][]
+      const [slowest] = entries.sort((one, other) => Number(other[2]) - Number(one[2]))
+      const micros = slowest ? Number(slowest[2]) : 0
+      const mend = 'SLOWLOG GET 128 shows them: split them, or give locks a Redis of their own'
+      if (micros >= SLOW_COMMAND_US) {
+        // Not its arguments: they may be secrets.
+        const found = `${slowest?.[3]?.[0]?.toUpperCase() ?? 'one'} once took ${Math.round(micros / 1_000)} ms`
+        return micros >= VERY_SLOW_COMMAND_US ? warning(found, mend) : note(found, mend)
+      }
+      const forkMicros = await server.counted('latest_fork_usec')
+      if (forkMicros >= SLOW_FORK_US) {
+        const mend = 'turn transparent huge pages off on that machine, and save less often'
+        return note(`the last fork, for a snapshot, stopped Redis for ${Math.round(forkMicros / 1_000)} ms`, mend)
+      }
+      return ok('none of the last 128 took 100 ms')
+    },
+  },
+  {
+    id: 'output-buffer',
+    group: 'Server',
+    title: 'Subscriber buffers',
+    why: 'Whoever is slow to read messages is disconnected at this limit, and misses those that come meanwhile.',
+    async look(server) {
+      const limits = (await server.setting('client-output-buffer-limit')) ?? ''
+      const [, hard, soft = '0', seconds] = /pubsub (\d+) (\d+) (\d+)/.exec(limits) ?? []
+      if (hard === undefined) return note('the server does not tell')
+      const isSmall = [hard, soft].some((limit) => Number(limit) > 0 && Number(limit) < LEAST_PUBSUB_BUFFER)
+      const found = `${size(hard)}, or ${size(soft)} for ${seconds} s`
+      return isSmall ? warning(found, 'CONFIG SET client-output-buffer-limit "pubsub 33554432 8388608 60"') : ok(found)
+    },
+  },
+]
+
+async function strangerOf(server: Server) {
+  let info: ReadonlyMap<string, string>
+  try {
+    info = await server.info()
+  } catch (error) {
+    // A refusal is one of Redis; a proxy does not know the command.
+    if (/NOPERM/.test(String(error))) throw error
+    return warning(
+      'INFO is not answered: a proxy (Envoy, twemproxy), or a service that hides it',
+      'connect to Redis itself',
+    )
+  }
+  const says = (pattern: RegExp): boolean => [...info].some(([name, value]) => pattern.test(`${name}:${value}`))
+  const test = 'run the tests of your program against it: only Redis and Valkey are tested here'
+  if (says(/^dragonfly_version:/)) {
+    return warning(
+      'Dragonfly: read locks touch keys that their scripts do not declare',
+      '--default_lua_flags=allow-undeclared-keys',
+    )
+  }
+  if (says(/^(server_name:.*keydb|executable:.*keydb|mvcc_depth:)/i)) {
+    return warning(
+      'KeyDB: with active replication two masters grant the same lock',
+      'active-replica no, and one master',
+    )
+  }
+  if (says(/^upstash_version:/)) return note('Upstash', test)
+  if (says(/^garnet_version:/)) return note('Garnet', test)
+  if (says(/^os:.*ElastiCache/i))
+    return note('Amazon ElastiCache: settings are in its parameter group; CONFIG is not answered', test)
+  return undefined
+}
+
+async function idOf(server: Server): Promise<string> {
+  try {
+    return await server.askText('CLIENT', 'ID')
+  } catch {
+    return '' // before Redis 5, or not allowed
+  }
+}
+
+export function size(bytes: string | number): string {
+  const number = Number(bytes)
+  if (number === 0) return 'no limit'
+  if (number === 1) return '1 byte'
+  const units = ['bytes', 'kB', 'MB', 'GB']
+  const at = Math.min(Math.floor(Math.log(number) / Math.log(1024)), units.length - 1)
+  return `${Math.round((number / 1024 ** at) * 10) / 10} ${units[at]}`
+}

@@ -1,0 +1,119 @@
+import type { Redis } from 'ioredis'
+
+/** How long a server may take to answer one question, ms. */
+const ANSWER_MS = 5_000
+
+/** One server that takes writes, or should: what the doctor asks it. */
+export class Server {
+  readonly redis: Redis
+  readonly address: string
+  readonly #settings = new Map<string, Promise<string | undefined>>()
+  #info: Promise<ReadonlyMap<string, string>> | undefined
+
+  constructor(redis: Redis) {
+    const { host, port, path } = redis.options
+    const { remoteAddress = host, remotePort = port } = redis.stream ?? {}
+    this.redis = redis
+    this.address = path ?? `${remoteAddress?.includes(':') ? `[${remoteAddress}]` : remoteAddress}:${remotePort}`
+  }
+
+  get isLoopback(): boolean {
+    return this.redis.options.path !== undefined || /^(127\.|\[::1\]|\[::ffff:127\.|localhost:)/.test(this.address)
+  }
+
+  /** @throws the error reply, or that there was no answer in time */
+  async ask(command: string, ...args: string[]): Promise<unknown> {
+    return await within(ANSWER_MS, this.redis.call(command, ...args))
+  }
+
+  async askText(command: string, ...args: string[]): Promise<string> {
+    return String(await this.ask(command, ...args))
+  }
+
+  /** All fields of INFO, asked once. */
+  info(): Promise<ReadonlyMap<string, string>> {
+    this.#info ??= this.askText('INFO').then(fieldsOf)
+    return this.#info
+  }
+
+  /** A field of INFO; an empty text if it is not there. */
+  async told(field: string): Promise<string> {
+    return (await this.info()).get(field) ?? ''
+  }
+
+  /** A number of INFO; NaN if it is not there. */
+  async counted(field: string): Promise<number> {
+    return Number.parseFloat(await this.told(field))
+  }
+
+  /**
+   * A setting, asked once.
+   * @returns undefined if this server has none of that name
+   * @throws the error reply, such as NOPERM
+   */
+  setting(name: string): Promise<string | undefined> {
+    const known = this.#settings.get(name)
+    if (known !== undefined) return known
+    const asked = this.ask('CONFIG', 'GET', name).then((reply) => {
+      // A list with RESP2, a map with RESP3.
+      const values = Array.isArray(reply) ? reply.slice(1) : Object.values((reply ?? {}) as object)
+      return values[0] === undefined ? undefined : String(values[0])
+    })
+    this.#settings.set(name, asked)
+    return asked
+  }
+
+  async version(): Promise<Version> {
+    const [redis, valkey, name] = await Promise.all([
+      this.told('redis_version'),
+      this.told('valkey_version'),
+      this.told('server_name'),
+    ])
+    const isValkey = valkey !== '' || name === 'valkey'
+    return { product: isValkey ? 'Valkey' : 'Redis', text: valkey || redis, compatible: numbersOf(redis) }
+  }
+}
+
+export interface Version {
+  readonly product: 'Redis' | 'Valkey'
+  readonly text: string
+  /** The version of Redis that it is or says to be compatible with. */
+  readonly compatible: readonly number[]
+}
+
+/** Whether a version is older than `major.minor.patch`. */
+export function isBefore(version: readonly number[], ...other: number[]): boolean {
+  for (const [at, number] of other.entries()) {
+    const own = version[at] ?? 0
+    if (own !== number) return own < number
+  }
+  return false
+}
+
+/** Whether it is what the server said, and not that it did not answer. */
+export function isReply(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError'
+}
+
+export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([promise, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The fields of INFO and of CLUSTER INFO. */
+export function fieldsOf(text: string): ReadonlyMap<string, string> {
+  return new Map(
+    [...text.matchAll(/^([^#:\r\n][^:\r\n]*):([^\r\n]*)/gm)].map(([, name = '', value = '']) => [name, value]),
+  )
+}
+
+function numbersOf(version: string): number[] {
+  return version.split('.').map((part) => Number.parseInt(part, 10) || 0)
+}

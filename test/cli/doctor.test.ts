@@ -1,0 +1,625 @@
+/** `holdfast doctor` on real servers, most of them set up badly on purpose: each fault is found, with its remedy. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, afterEach, before, describe, it } from 'node:test'
+import type { Redis } from 'ioredis'
+import { CHECKS } from '../../src/doctor/examination.js'
+import { refusedRights } from '../../src/doctor/lock-checks.js'
+import type { Patient } from '../../src/doctor/patient.js'
+import { aclRule, PLAIN_COMMANDS, SCRIPT_COMMANDS } from '../../src/doctor/rights.js'
+import { Server } from '../../src/doctor/server.js'
+import { connect } from '../../src/index.js'
+import { codeBlocksOf, readPage } from '../docs/code-blocks.js'
+import { spawnChild } from '../support/child.js'
+import { freePort } from '../support/free-port.js'
+import { expectNothingLeft } from '../support/leak-check.js'
+import { startCluster } from '../support/redis-cluster.js'
+import { startSentinels } from '../support/redis-sentinel.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { startProxy } from '../support/tcp-proxy.js'
+import { makeCertificates, startTlsRedis } from '../support/tls.js'
+import { waitUntil } from '../support/wait-until.js'
+
+/** From the compiled test in build/test/cli. */
+const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
+const SECRET = 'tr0ub4dor'
+
+interface Answer {
+  ok: boolean
+  checks: { id: string; outcome: string; found: string; why: string; mend: string | null }[]
+}
+
+/** Runs it to its end, as people see it. */
+async function doctor(args: string[], env: Record<string, string> = {}) {
+  const child = spawnChild(MAIN, ['doctor', ...args], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '', ...env } })
+  child.endCommands()
+  const { code } = await child.exit
+  return { code, stdout: child.stdout, stderr: child.stderr }
+}
+
+/** With `--json`. */
+async function examined(args: string[], env: Record<string, string> = {}) {
+  const all = { REDIS_URL: '', HOLDFAST_CONFIG: '', ...env }
+  await using child = spawnChild(MAIN, ['doctor', ...args, '--json'], { env: all })
+  child.endCommands()
+  const answer = (await child.nextMessage((message) => 'checks' in message, 60_000)) as unknown as Answer
+  const { code } = await child.exit
+  const check = (id: string) => {
+    const found = answer.checks.find((one) => one.id === id)
+    assert.ok(found, `no ${id} in ${answer.checks.map((one) => one.id)}`)
+    return found
+  }
+  const bad = answer.checks.filter(({ outcome }) => outcome === 'warning' || outcome === 'problem')
+  assert.equal(answer.ok, !answer.checks.some(({ outcome }) => outcome === 'problem'))
+  for (const { id, why, mend, outcome } of answer.checks) {
+    assert.ok(why, `${id} says why it matters`)
+    if (outcome === 'warning' || outcome === 'problem') assert.ok(mend, `${id} says how to mend it`)
+  }
+  return { code, ...answer, check, bad: bad.map(({ id }) => id), output: child.stdout + child.stderr }
+}
+
+function withUser({ url }: RedisServer, user: string, password: string): string {
+  return url.replace('//', `//${user}:${password}@`)
+}
+
+describe('holdfast doctor', () => {
+  const files = mkdtempSync(join(tmpdir(), 'holdfast-doctor-'))
+  after(() => rmSync(files, { recursive: true, force: true }))
+
+  function file(name: string, text: string): string {
+    const path = join(files, name)
+    writeFileSync(path, text)
+    return path
+  }
+
+  describe('on a healthy server', () => {
+    let server: RedisServer
+    before(async () => {
+      server = await startRedis({ args: ['--appendonly', 'yes'] })
+    })
+    afterEach(() => expectNothingLeft(server))
+    after(() => server.stop())
+
+    it('finds nothing to mend, leaves nothing behind, and exits with 0', async () => {
+      const run = await examined(['--redis', server.url])
+      assert.deepEqual([run.code, run.ok, run.bad], [0, true, []])
+      for (const id of ['reachable', 'version', 'eviction', 'persistence', 'role', 'trial-lock', 'pubsub']) {
+        assert.equal(run.check(id).outcome, 'ok', `${id}: ${run.check(id).found}`)
+      }
+      assert.match(run.check('version').found, /^(Redis|Valkey) \d+\.\d+/)
+      assert.equal(run.check('rights').outcome, 'note', 'the default user may do everything')
+    })
+
+    it('tells people in lines by group, without colours in a pipe; reasons only with --verbose', async () => {
+      const run = await doctor([], { REDIS_URL: server.url })
+      assert.equal(run.code, 0)
+      assert.equal(run.stderr, '')
+      assert.match(run.stdout, /^Connection\n {2}✓ Reachable +127\.0\.0\.1:\d+ answers in/)
+      assert.match(run.stdout, /\nData\n {2}✓ Eviction +noeviction\n/)
+      assert.match(run.stdout, /\n\d notes, \d+ of \d+ as they should be\n$/)
+      assert.ok(!run.stdout.includes('\x1b'))
+      assert.ok(!run.stdout.includes(' why '))
+      const verbose = await doctor(['--verbose'], { REDIS_URL: server.url })
+      assert.match(verbose.stdout, / {6}why {3}A lock is a key with a TTL/)
+      assert.match(verbose.stdout, / {6}id {4}eviction\n/)
+    })
+  })
+
+  describe('on a server that is set up badly', () => {
+    let server: RedisServer
+    before(async () => {
+      server = await startRedis()
+    })
+    afterEach(() => expectNothingLeft(server))
+    after(() => server.stop())
+
+    const faults: {
+      settings: Record<string, string | number>
+      found: Record<string, [outcome: string, found: RegExp, mend: RegExp]>
+    }[] = [
+      {
+        settings: { 'maxmemory-policy': 'allkeys-lru', maxmemory: '100mb' },
+        found: {
+          eviction: ['problem', /^allkeys-lru: locks can be evicted/, /CONFIG SET maxmemory-policy noeviction/],
+        },
+      },
+      {
+        settings: { 'maxmemory-policy': 'volatile-ttl' },
+        found: { eviction: ['warning', /^volatile-ttl/, /CONFIG SET maxmemory-policy noeviction/] },
+      },
+      {
+        settings: { maxmemory: 1 },
+        found: { memory: ['problem', /of 1 byte\b/, /maxmemory/], 'trial-lock': ['problem', /\bOOM\b/, /maxmemory/] },
+      },
+      {
+        settings: { save: '' },
+        found: { persistence: ['warning', /^none/, /CONFIG SET appendonly yes/] },
+      },
+      {
+        settings: { save: '3600 1' },
+        found: { persistence: ['warning', /^snapshots only/, /CONFIG SET appendonly yes/] },
+      },
+      {
+        settings: { timeout: 30 },
+        found: { 'idle-timeout': ['warning', /30 s/, /CONFIG SET timeout 0/] },
+      },
+      {
+        settings: { 'tcp-keepalive': 0 },
+        found: { keepalive: ['warning', /^off/, /CONFIG SET tcp-keepalive/] },
+      },
+      {
+        settings: { 'busy-reply-threshold': 100 },
+        found: { 'script-limit': ['warning', /100 ms/, /CONFIG SET busy-reply-threshold/] },
+      },
+      {
+        settings: { 'client-output-buffer-limit': 'pubsub 1000 1000 10' },
+        found: { 'output-buffer': ['warning', /1000 bytes/, /CONFIG SET client-output-buffer-limit/] },
+      },
+      {
+        settings: { 'min-replicas-to-write': 1 },
+        found: {
+          'min-replicas': ['problem', /NOREPLICAS/, /CONFIG SET min-replicas-to-write 0/],
+          'trial-lock': ['problem', /NOREPLICAS/, /replicas/],
+        },
+      },
+    ]
+    for (const { settings, found } of faults) {
+      const title = Object.entries(settings).map(([name, value]) => `${name} "${value}"`)
+      it(`finds ${title.join(' and ')}`, async () => {
+        const { admin } = server
+        const before = new Map<string, string>()
+        for (const [name, value] of Object.entries(settings)) {
+          const [, old = ''] = (await admin.config('GET', name)) as string[]
+          before.set(name, old)
+          await admin.config('SET', name, value)
+        }
+        try {
+          const run = await examined(['--redis', server.url])
+          for (const [id, [outcome, text, mend]] of Object.entries(found)) {
+            const check = run.check(id)
+            assert.equal(check.outcome, outcome, check.found)
+            assert.match(check.found, text)
+            assert.match(check.mend ?? '', mend)
+          }
+          assert.equal(run.code, Object.values(found).some(([outcome]) => outcome === 'problem') ? 1 : 0)
+        } finally {
+          for (const [name, old] of before) await admin.config('SET', name, old)
+        }
+      })
+    }
+
+    it('finds a slow command, and does not print its arguments', async () => {
+      const { admin } = server
+      const slow = `local function now() local t = redis.call('time') return t[1] * 1000 + t[2] / 1000 end
+        local until_ = now() + 150 while now() < until_ do end return ARGV[1]`
+      await admin.eval(slow, 0, SECRET)
+      const run = await examined(['--redis', server.url])
+      await admin.slowlog('RESET')
+      const check = run.check('slow-commands')
+      assert.equal(check.outcome, 'note')
+      assert.match(check.found, /^EVAL once took \d+ ms$/)
+      assert.ok(!JSON.stringify(run).includes(SECRET))
+    })
+
+    it('finds that there is no room for another connection', async () => {
+      const { admin } = server
+      await admin.config('SET', 'maxclients', 3) // ours, and two of the doctor
+      try {
+        const run = await examined(['--redis', server.url])
+        assert.deepEqual([run.code, run.check('clients').outcome], [1, 'problem'])
+        assert.match(run.check('clients').mend ?? '', /maxclients/)
+        assert.equal(run.check('pubsub').outcome, 'warning')
+      } finally {
+        await admin.config('SET', 'maxclients', 10_000)
+      }
+    })
+
+    it('says how to mend it below the line, for people', async () => {
+      await server.admin.config('SET', 'tcp-keepalive', 0)
+      const run = await doctor(['--redis', server.url])
+      await server.admin.config('SET', 'tcp-keepalive', 300)
+      assert.match(
+        run.stdout,
+        /\n {2}! TCP keep-alive +off\n {6}why {3}.*\n(.*\n)* {6}mend {2}CONFIG SET tcp-keepalive 60\n/,
+      )
+      assert.match(run.stdout, /\n2 warnings, /)
+    })
+  })
+
+  describe('where there is no Redis, or no way in', () => {
+    let server: RedisServer
+    before(async () => {
+      server = await startRedis()
+      await server.admin.config('SET', 'requirepass', SECRET)
+    })
+    after(() => server.stop())
+
+    it('says so, and exits with 69', async () => {
+      const run = await examined(['--redis', `redis://127.0.0.1:${await freePort()}`])
+      assert.deepEqual([run.code, run.ok, run.checks.length], [69, false, 1])
+      assert.match(run.check('reachable').found, /ECONNREFUSED/)
+    })
+
+    it('tells a wrong password and a missing one, and never prints it', async () => {
+      const wrong = `${SECRET}-wrong`
+      for (const url of [withUser(server, 'default', wrong), server.url]) {
+        for (const run of [await examined([], { REDIS_URL: url }), await doctor(['--redis', url])]) {
+          assert.equal(run.code, 69)
+          assert.ok(!JSON.stringify(run).includes(SECRET))
+        }
+        const run = await examined(['--redis', url])
+        assert.match(run.check('reachable').found, /WRONGPASS|NOAUTH/)
+        assert.match(run.check('reachable').mend ?? '', /password/)
+      }
+    })
+
+    it('refuses wrong usage with 64, without secrets', async () => {
+      for (const args of [
+        ['--nonsense'],
+        ['--redis', `http://user:${SECRET}@example.org`],
+        ['--redis', server.url, '--config', 'x.yaml'],
+        ['--config', join(files, 'missing.yaml')],
+        ['--config', file('wrong.yaml', 'singleServerConfig:\n  address: redis://127.0.0.1:6379\n  nonsense: 1\n')],
+        ['--user', 'app'],
+        ['--acl', '--prefix', 'two words'],
+      ]) {
+        const run = await doctor(args)
+        assert.equal(run.code, 64, `${args}: ${run.stdout}${run.stderr}`)
+        assert.match(run.stderr, /^holdfast: .+\n(.*\n)*Try: holdfast doctor --help\n$/)
+        assert.ok(!run.stderr.includes(SECRET))
+      }
+    })
+
+    it('gives up on a server that does not answer', async () => {
+      await using silent = await startRedis()
+      await using proxy = await startProxy(silent.port)
+      proxy.freeze()
+      const address = `singleServerConfig:\n  address: redis://127.0.0.1:${proxy.port}\n  connectTimeout: 500\n`
+      const run = await examined(['--config', file('silent.yaml', address)])
+      assert.deepEqual([run.code, run.check('reachable').outcome], [69, 'problem'])
+      assert.match(run.check('reachable').found, /no answer within 500 ms/)
+    })
+  })
+
+  describe('--acl', () => {
+    let server: RedisServer
+    before(async () => {
+      server = await startRedis({ args: ['--appendonly', 'yes'] })
+    })
+    after(() => server.stop())
+
+    async function user(...words: string[]): Promise<string> {
+      await server.admin.call('ACL', 'SETUSER', 'someone', 'reset', 'on', `>${SECRET}`, ...words)
+      return withUser(server, 'someone', SECRET)
+    }
+
+    it('prints the rule and nothing else', async () => {
+      const run = await doctor(['--acl'])
+      assert.deepEqual([run.code, run.stderr, run.stdout], [0, '', `${aclRule('app', 'lock:')}\n`])
+      const other = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:*'])
+      assert.match(other.stdout, /^ACL SETUSER shop on >secret \+.* ~order:\* ~\{order:\* .*\n$/)
+    })
+
+    it('prints what docs/architecture.md shows', () => {
+      const blocks = codeBlocksOf('docs/architecture.md').map(({ lines }) =>
+        lines.join(' ').split(/\s+/).join(' ').trim(),
+      )
+      assert.ok(
+        blocks.includes(aclRule('app', 'lock:')),
+        'the block of the user app is what holdfast doctor --acl prints',
+      )
+    })
+
+    it('has every command of the scripts, and no other', () => {
+      const scripts = readFileSync(new URL('../../src/lua/generated.js', import.meta.url), 'utf8')
+      const used = new Set([...scripts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name = '']) => name))
+      for (const outside of ['publish', 'time']) assert.ok(used.delete(outside))
+      assert.deepEqual([...used].sort(), Object.keys(SCRIPT_COMMANDS).sort())
+      for (const command of PLAIN_COMMANDS) assert.ok(used.has(command))
+    })
+
+    it('pasted into a server, lets a lock and the doctor work, and says so', async () => {
+      const { stdout } = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:'])
+      const [, ...words] = stdout.trim().replace('>secret', `>${SECRET}`).split(' ')
+      await server.admin.call('ACL', ...words)
+      await server.admin.acl('LOG', 'RESET')
+      const url = withUser(server, 'shop', SECRET)
+      {
+        await using client = await connect(url)
+        const waiting = client.getFairLock('order:1')
+        const hold = await waiting.lock()
+        const next = waiting.lock()
+        await hold.unlock()
+        await (await next).unlock()
+        await client
+          .getReadWriteLock('order:2')
+          .readLock()
+          .withLock(async () => {})
+      }
+      assert.deepEqual(await server.admin.acl('LOG'), [])
+      const run = await examined(['--redis', url, '--prefix', 'order:*'])
+      assert.deepEqual([run.code, run.ok], [0, true])
+      assert.deepEqual(
+        [run.check('rights').outcome, run.check('trial-lock').outcome, run.check('pubsub').outcome],
+        ['ok', 'ok', 'ok'],
+      )
+      // It has no right to look at the settings.
+      assert.equal(run.check('keepalive').outcome, 'note')
+      assert.match(run.check('keepalive').mend ?? '', /\+config\|get/)
+      assert.equal(run.check('eviction').outcome, 'ok', 'which INFO tells')
+      await expectNothingLeft(server)
+    })
+
+    it('a user without rights is told which are missing', async () => {
+      const rights: [words: string[], outcome: string, found: RegExp][] = [
+        [['+@all', '~lock:*', '&*'], 'warning', /no right to \{lock:.*fair locks/],
+        [['+@all', '-lpos', '-zcard', '~*', '&*'], 'warning', /^not allowed: lpos, zcard$/],
+        [['+@all', '-hset', '-evalsha', '~*', '&*'], 'problem', /^not allowed: hset, evalsha$/],
+        [['+@all', '-publish', '~*', '&*'], 'warning', /^not allowed: publish$/],
+        [['+@all', '-ssubscribe', '~*', '&*'], 'note', /all that is needed/],
+        [['+@all', '~*', 'resetchannels'], 'problem', /no right to redisson_lock__channel:/],
+        [['+@all', '~order:*', '&*'], 'problem', /no right to lock:.*, for all locks/],
+      ]
+      for (const [words, outcome, found] of rights) {
+        const run = await examined(['--redis', await user(...words)])
+        const check = run.check('rights')
+        assert.match(check.found, found)
+        assert.equal(check.outcome, outcome, `${words}: ${check.found}`)
+        assert.match(check.mend ?? '', /holdfast doctor --acl/)
+      }
+      const run = await examined(['--redis', await user('+@all', '-hset', '~*', '&*')])
+      assert.deepEqual([run.code, run.check('trial-lock').outcome], [1, 'problem'])
+      assert.match(run.check('trial-lock').found, /NOPERM|hset|can't run/i)
+      const deaf = await examined(['--redis', await user('+@all', '-subscribe', '~*', '&*')])
+      assert.equal(deaf.check('pubsub').outcome, 'warning')
+      await expectNothingLeft(server)
+    })
+
+    it('goes on where it has no right to look, and says so', async () => {
+      const run = await examined([
+        '--redis',
+        await user('+evalsha', '+eval', '+@hash', '+@keyspace', '+@pubsub', '~*', '&*'),
+      ])
+      for (const id of ['eviction', 'persistence', 'role', 'replicas', 'clients']) {
+        assert.equal(run.check(id).outcome, 'note')
+        assert.match(run.check(id).found, /^could not be looked at: NOPERM/)
+        assert.match(run.check(id).mend ?? '', /\+info/)
+      }
+      assert.equal(run.check('trial-lock').outcome, 'ok')
+    })
+
+    it('finds out the same by trying, as it must before Redis 7', async () => {
+      for (const words of [
+        ['+@all', '~*', '&*'],
+        ['+@all', '-lpos', '-zcard', '~*', '&*'],
+        ['+@all', '~lock:*', '&*'],
+        ['+@all', '~*', 'resetchannels', '&redisson_lock__channel:*'],
+      ]) {
+        await user(...words)
+        const redis = server.admin.duplicate({ username: 'someone', password: SECRET, lazyConnect: false })
+        try {
+          const patient = { trialName: 'lock:trial', isCluster: false }
+          const [asked, tried] = await Promise.all(
+            (['ask', 'try'] as const).map((way) => refusedRights(new Server(redis), patient, way)),
+          )
+          assert.deepEqual([tried?.commands, tried?.names], [asked?.commands, asked?.names], `${words}`)
+        } finally {
+          redis.disconnect()
+        }
+      }
+      await expectNothingLeft(server)
+    })
+  })
+
+  describe('with replicas', () => {
+    let master: RedisServer
+    let replica: RedisServer
+    before(async () => {
+      master = await startRedis({ args: ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'] })
+      replica = await startRedis({ args: ['--replicaof', master.host, String(master.port)] })
+      await waitUntil(() => replica.follows(master), { timeoutMs: 15_000, message: 'the replica follows' })
+    })
+    after(async () => {
+      await replica.stop()
+      await master.stop()
+    })
+
+    it('tells a replica, and where its master is', async () => {
+      const run = await examined(['--redis', replica.url])
+      assert.deepEqual([run.code, run.check('role').outcome], [1, 'problem'])
+      assert.match(run.check('role').mend ?? '', new RegExp(`127\\.0\\.0\\.1:${master.port}`))
+    })
+
+    it('sees that they acknowledge, and that a master alone would go on', async () => {
+      const run = await examined(['--redis', master.url])
+      assert.deepEqual([run.code, run.check('replicas').found, run.check('wait').outcome], [0, '1 in step', 'ok'])
+      assert.match(run.check('min-replicas').mend ?? '', /min-replicas-to-write 1/)
+      assert.deepEqual(await master.admin.keys('*'), [])
+    })
+
+    it('tells that WAIT is not allowed', async () => {
+      const { admin } = master
+      await admin.call('ACL', 'SETUSER', 'someone', 'on', `>${SECRET}`, '+@all', '-wait', '~*', '&*')
+      const run = await examined(['--redis', withUser(master, 'someone', SECRET)])
+      assert.match(run.check('wait').found, /^refused: NOPERM/)
+      assert.match(run.check('wait').mend ?? '', /\+wait/)
+    })
+
+    it('tells that no replica acknowledges', async () => {
+      replica.freeze()
+      try {
+        const run = await examined(['--redis', master.url])
+        assert.deepEqual([run.code, run.check('wait').outcome], [1, 'problem'])
+        assert.match(run.check('wait').found, /no replica acknowledged/)
+      } finally {
+        replica.thaw()
+      }
+    })
+  })
+
+  it('looks at a configuration of Redisson: what means nothing here, and what bites', async () => {
+    await using server = await startRedis()
+    const address = `singleServerConfig:\n  address: "${server.url}"\n`
+    const ignored = await examined([
+      '--config',
+      file('ignored.yaml', `${address}  connectionPoolSize: 24\nthreads: 16\n`),
+    ])
+    assert.deepEqual([ignored.code, ignored.check('settings').outcome], [0, 'note'])
+    assert.match(ignored.check('settings').found, /threads .*singleServerConfig\.connectionPoolSize/)
+    const slow = file('slow.yaml', `${address}  timeout: 20000\nlockWatchdogTimeout: 30000\n`)
+    const run = await examined([], { HOLDFAST_CONFIG: slow })
+    assert.equal(run.check('settings').outcome, 'warning')
+    assert.match(run.check('settings').mend ?? '', /timeout: 3000/)
+  })
+
+  it('looks at a server with TLS', async () => {
+    using certificates = await makeCertificates()
+    await using tls = await startTlsRedis(certificates)
+    const env = { NODE_EXTRA_CA_CERTS: certificates.caFile }
+    const run = await examined(['--redis', tls.url], env)
+    assert.deepEqual([run.code, run.check('encrypted').found, run.check('pubsub').outcome], [0, 'encrypted', 'ok'])
+    const untrusted = await examined(['--redis', tls.url])
+    assert.equal(untrusted.code, 69)
+  })
+
+  it('looks at a cluster: its nodes, slots and replicas', async () => {
+    await using cluster = await startCluster()
+    const addresses = cluster.nodes.map(({ url }) => `    - "${url}"`).join('\n')
+    const config = file('cluster.yaml', `clusterServersConfig:\n  nodeAddresses:\n${addresses}\n`)
+    const healthy = await examined(['--config', config])
+    assert.equal(healthy.code, 0, JSON.stringify(healthy.checks.filter(({ outcome }) => outcome === 'problem')))
+    assert.equal(healthy.check('cluster-state').found, 'ok, 3 masters')
+    assert.match(healthy.check('pubsub').found, /plain channels, and in .* by sharded ones/)
+    assert.equal(healthy.check('wait').outcome, 'ok', healthy.check('wait').found)
+    assert.equal(healthy.check('trial-lock').outcome, 'ok', healthy.check('trial-lock').found)
+    assert.match(healthy.check('cluster-coverage').mend ?? '', /cluster-require-full-coverage no/)
+
+    const [first] = cluster.nodes
+    assert(first)
+    await first.admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
+    const uneven = await examined(['--config', config])
+    assert.equal(
+      uneven.check('eviction').found,
+      `127.0.0.1:${first.port}: allkeys-lru: locks will be evicted as soon as maxmemory is set`,
+    )
+
+    const single = await examined(['--redis', first.url])
+    assert.deepEqual([single.code, single.check('role').outcome], [1, 'problem'])
+    assert.match(single.check('role').mend ?? '', /clusterServersConfig/)
+  })
+
+  it('looks at Sentinels', async () => {
+    await using group = await startSentinels()
+    const addresses = group.sentinels.map(({ url }) => `    - "${url}"`).join('\n')
+    const text = `sentinelServersConfig:\n  masterName: ${group.masterName}\n  sentinelAddresses:\n${addresses}\n`
+    const config = file('sentinel.yaml', text)
+    const healthy = await examined(['--config', config])
+    assert.equal(healthy.code, 0)
+    assert.equal(healthy.check('sentinels').outcome, 'ok', healthy.check('sentinels').found)
+    assert.match(healthy.check('sentinels').found, /^3 watch holdfast, 2 must agree/)
+    assert.deepEqual([healthy.check('replicas').found, healthy.check('wait').outcome], ['2 in step', 'ok'])
+
+    await group.sentinels[2]?.kill()
+    const run = await examined(['--config', config])
+    assert.equal(run.check('sentinels').outcome, 'warning')
+    assert.match(run.check('sentinels').found, /^1 of 3 do not answer/)
+    const off = await examined(['--config', file('off.yaml', `${text}checkLockSyncedSlaves: false\n`)])
+    assert.match(off.check('settings').found, /checkLockSyncedSlaves is false/)
+  })
+
+  describe('knows from what a server tells', () => {
+    const patient = { isCluster: false } as Patient
+
+    /** A server with these fields of INFO, that answers these commands. */
+    function told(info: Record<string, string>, replies: Record<string, () => unknown> = {}): Server {
+      const fields = Object.entries(info).map(([name, value]) => `${name}:${value}\r\n`)
+      const all: Record<string, () => unknown> = { INFO: () => fields.join(''), CLIENT: () => 7, ...replies }
+      const call = async (command: string) => {
+        const reply = all[command]
+        if (!reply) throw Object.assign(new Error(`ERR unknown command '${command}'`), { name: 'ReplyError' })
+        return reply()
+      }
+      return new Server({ options: { host: 'redis.example', port: 6379 }, call } as unknown as Redis)
+    }
+
+    async function finding(id: string, server: Server) {
+      const check = CHECKS.find((one) => one.id === id)
+      return await check?.look(server, patient)
+    }
+
+    it('versions that are too old', async () => {
+      const versions: [info: Record<string, string>, outcome: string, found: RegExp][] = [
+        [{ redis_version: '4.0.14' }, 'problem', /^Redis 4\.0\.14: scripts that ask for the time/],
+        [{ redis_version: '5.0.14' }, 'problem', /LPOS/],
+        [{ redis_version: '6.0.16' }, 'note', /channels/],
+        [{ redis_version: '6.2.14' }, 'note', /sharded/],
+        [{ redis_version: '8.2.1' }, 'ok', /^Redis 8\.2\.1$/],
+        [{ redis_version: '7.2.4', server_name: 'valkey', valkey_version: '8.1.3' }, 'ok', /^Valkey 8\.1\.3$/],
+      ]
+      for (const [info, outcome, found] of versions) {
+        const seen = await finding('version', told(info))
+        assert.equal(seen?.outcome, outcome, seen?.found)
+        assert.match(seen?.found ?? '', found)
+      }
+    })
+
+    it('products that differ, and proxies', async () => {
+      const products: [server: Server, outcome: string, found: RegExp][] = [
+        [told({ redis_mode: 'standalone' }), 'ok', /^standalone/],
+        [told({ dragonfly_version: 'df-v1.30' }), 'warning', /^Dragonfly/],
+        [told({ executable: '/usr/bin/keydb-server' }), 'warning', /^KeyDB/],
+        [told({ os: 'Amazon ElastiCache' }), 'note', /ElastiCache/],
+        [told({ upstash_version: '1.0' }), 'note', /Upstash/],
+        [told({}, { CLIENT: Math.random }), 'warning', /a proxy$/],
+      ]
+      for (const [server, outcome, found] of products) {
+        const seen = await finding('product', server)
+        assert.equal(seen?.outcome, outcome, seen?.found)
+        assert.match(seen?.found ?? '', found)
+      }
+      const silent = told({}, { INFO: () => Promise.reject(new Error("ERR unknown command 'INFO'")) })
+      assert.match((await finding('product', silent))?.found ?? '', /^INFO is not answered/)
+    })
+
+    it('clocks that differ, and one that is set', async () => {
+      const time = (ms: number): string[] => [String(Math.floor(ms / 1_000)), String(Math.floor((ms % 1_000) * 1_000))]
+      const ahead = await finding('clock', told({}, { TIME: () => time(Date.now() + 90_000) }))
+      assert.equal(ahead?.outcome, 'note')
+      assert.match(ahead?.found ?? '', /differ by (89|90)\d{3} ms/)
+      let asked = 0
+      const stepping = await finding('clock', told({}, { TIME: () => time(Date.now() - asked++ * 3_600_000) }))
+      assert.equal(stepping?.outcome, 'warning')
+      assert.match(stepping?.found ?? '', /stepped by -3\d{6} ms/)
+    })
+
+    it('writes that failed, and a failover that takes long', async () => {
+      const misconf = await finding('persistence', told({ rdb_last_bgsave_status: 'err' }))
+      assert.match(misconf?.found ?? '', /MISCONF/)
+      assert.equal(misconf?.outcome, 'problem')
+      const lagging = { role: 'master', slave0: 'ip=10.0.0.2,port=6379,state=online,offset=1,lag=60' }
+      const late = await finding('replicas', told(lagging))
+      assert.deepEqual([late?.outcome, late?.found], ['warning', '10.0.0.2:6379 is online, 60 s behind'])
+    })
+  })
+
+  it('has every option and exit code in docs/cli.md', async () => {
+    const { stdout, code } = await doctor(['--help'])
+    assert.equal(code, 0)
+    const page = readPage('docs/cli.md')
+    const words = [
+      ...(stdout.match(/--[a-z]+/g) ?? []),
+      ...[...stdout.matchAll(/^ +(\d+) {2}/gm)].map(([, exit]) => exit),
+    ]
+    assert.ok(words.length > 10)
+    for (const word of words) assert.ok(page.includes(String(word)), `${word} is not in docs/cli.md`)
+  })
+
+  it('has a word on every check in docs/deploying.md', () => {
+    const page = readPage('docs/deploying.md')
+    const missing = CHECKS.filter(({ id }) => !page.includes(`\`${id}\``)).map(({ id }) => id)
+    assert.deepEqual(missing, [])
+    assert.equal(new Set(CHECKS.map(({ id }) => id)).size, CHECKS.length)
+  })
+})

@@ -1,0 +1,354 @@
+/** Configurations of Redisson on real servers. Sentinel and clusters have tests of their own. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { inspect } from 'node:util'
+import { type Client, type ConnectOptions, connect, type RedissonConfig } from '../../src/index.js'
+import { setUpLab } from '../support/lab.js'
+import { timersLeft } from '../support/leak-check.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { type Certificates, makeCertificates, startTlsRedis, type TlsRedis } from '../support/tls.js'
+import { waitUntil } from '../support/wait-until.js'
+
+/** As CLIENT LIST shows the connections of these tests. */
+const CLIENT_NAME = 'holdfast-config-test'
+
+/** What can be told of a connection that must not come about. */
+async function refusal(target: ConnectOptions): Promise<Error> {
+  const startedAt = performance.now()
+  const timers = timersLeft()
+  const error = await connect(target).then(
+    () => assert.fail('connected'),
+    (error: Error) => error,
+  )
+  assert(performance.now() - startedAt < 8_000, 'at once')
+  assert(!inspect(error, { depth: 10 }).includes('hunter2'), 'no secrets')
+  await waitUntil(() => timersLeft(timers) <= 0, { timeoutMs: 2_000, message: 'no timer is left' })
+  return error
+}
+
+describe('connect, with a configuration of one server,', () => {
+  const lab = setUpLab(undefined, ['--user', 'orders', 'on', '>hunter2', '~*', '&*', '+@all'])
+  const dir = mkdtempSync(join(tmpdir(), 'holdfast-config-'))
+  after(() => rmSync(dir, { recursive: true }))
+
+  async function open(options: ConnectOptions): Promise<Client> {
+    const client = await connect(options)
+    lab.onEnd(() => client.close())
+    return client
+  }
+
+  function file(text: string): string {
+    const path = join(dir, 'redisson.yaml')
+    writeFileSync(path, text)
+    return path
+  }
+
+  const single = (server: object = {}, top: object = {}): RedissonConfig => ({
+    singleServerConfig: { address: lab.server.url, ...server },
+    ...top,
+  })
+
+  it('reads it from a file, and takes user, password, database and name from there', async () => {
+    const config = file(`
+singleServerConfig:
+  address: "${lab.server.url}"
+  username: orders
+  password: "\${SECRET:-hunter2}"
+  database: 3
+  clientName: ${CLIENT_NAME}
+  connectionPoolSize: 64
+codec: !<org.redisson.codec.Kryo5Codec> {}
+lockWatchdogTimeout: 12000
+`)
+    const client = await open({ config })
+    const warnings: (Error & { code?: string; keys?: readonly { path: string }[] })[] = []
+    client.on('warning', (warning) => warnings.push(warning))
+    const hold = await client.getLock('a').lock()
+    const list = String(await lab.server.admin.client('LIST'))
+    assert.match(list, new RegExp(`name=${CLIENT_NAME} .*db=3 .*user=orders`))
+    await lab.server.admin.select(3)
+    const ttl = await lab.server.admin.pttl('a')
+    await lab.server.admin.select(0)
+    assert(ttl > 10_000 && ttl <= 12_000, String(ttl))
+    await hold.unlock()
+    assert.deepEqual(
+      warnings.map(({ code, keys }) => [code, keys?.map(({ path }) => path)]),
+      [['CONFIG_KEYS_IGNORED', ['codec', 'singleServerConfig.connectionPoolSize']]],
+    )
+  })
+
+  it('lets its own options go before those of the configuration', async () => {
+    const config = single({}, { lockWatchdogTimeout: 12_000 })
+    const client = await open({ config, lockWatchdogTimeoutMs: 20_000, commandTimeoutMs: undefined })
+    await client.getLock('a').withLock(async () => {
+      assert((await lab.server.admin.pttl('a')) > 12_000)
+    })
+  })
+
+  it('maps the names of all objects: keys, channels, and what a hold is adopted by', async () => {
+    const nameMapper = { map: (name: string) => `app:${name}`, unmap: (key: string) => key.slice(4) }
+    const client = await open({ config: single({}, { nameMapper }) })
+    const lock = client.getLock('a')
+    const hold = await lock.lock()
+    assert.deepEqual(await lab.server.admin.keys('*'), ['app:a'])
+    assert.equal(hold.lockName, 'a')
+    const waiting = client.getLock('a').lock()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+    assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), ['redisson_lock__channel:{app:a}'])
+    await hold.unlock()
+    const next = await waiting
+    const holder = await next.handOver()
+    const adopted = await client.adopt(next.lockName, holder)
+    await adopted.unlock()
+    await client
+      .getReadWriteLock('b')
+      .readLock()
+      .withLock(async () => {
+        assert((await lab.server.admin.keys('*')).every((key) => /^(app:b|\{app:b\}:)/.test(key)))
+      })
+    await client.getSemaphore('c').trySetPermits(1)
+    assert.equal(await lab.server.admin.get('app:c'), '1')
+    // Whoever wants the name again inside is the same owner.
+    await client.getLock('d').withLock(async () => {
+      await client.getLock('d').withLock(async () => assert.deepEqual(await lab.server.admin.hvals('app:d'), ['2']))
+    })
+    await lab.server.admin.flushall()
+  })
+
+  it('gives the waiters of a fair lock the time of the configuration', async () => {
+    const client = await open({ config: single({}, { fairLockWaitTimeout: 40_000 }) })
+    const hold = await client.getFairLock('a').lock()
+    const waiting = client.getFairLock('a').lock()
+    const deadlines = await waitUntil(async () => {
+      const entries = await lab.server.admin.zrange('redisson_lock_timeout:{a}', '0', '-1', 'WITHSCORES')
+      return entries.length > 0 && entries
+    })
+    // The lease of the holder is added.
+    const left = Number(deadlines[1]) - Date.now()
+    assert(left > 40_000 && left <= 71_000, String(left))
+    await hold.unlock()
+    await (await waiting).unlock()
+  })
+
+  it('asks for the password anew for each connection', async () => {
+    let password = 'hunter2'
+    const asked: string[] = []
+    const client = await open({
+      config: single({ clientName: CLIENT_NAME }),
+      credentialsResolver: async ({ host, port }) => {
+        asked.push(`${host}:${port}`)
+        return { username: 'orders', password }
+      },
+    })
+    const hold = await client.getLock('a').lock()
+    const waiting = client.getLock('a').lock()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    assert.deepEqual(asked, Array(2).fill(`127.0.0.1:${lab.server.port}`))
+
+    password = 'rotated'
+    await lab.server.admin.call('ACL', 'SETUSER', 'orders', 'resetpass', '>rotated')
+    await lab.server.admin.call('CLIENT', 'KILL', 'USER', 'orders')
+    await hold.unlock()
+    await (await waiting).unlock()
+    await lab.server.admin.call('ACL', 'SETUSER', 'orders', 'resetpass', '>hunter2')
+    assert(asked.length >= 3)
+  })
+
+  it('connects with the first command if it is to be lazy', async () => {
+    const proxyless = single({}, { lazyInitialization: true })
+    await lab.server.kill()
+    const client = await open({ config: proxyless })
+    await lab.server.restart()
+    await client.getLock('a').withLock(async () => assert.deepEqual(await lab.server.admin.keys('*'), ['a']))
+  })
+
+  it('fails soon, without secrets, if it is refused or nobody is there', async () => {
+    const wrong = await refusal({ config: single({ username: 'orders', password: 'hunter2!' }) })
+    assert.match(wrong.message, /WRONGPASS/)
+    const credentialsResolver = () => ({ username: 'orders', password: 'hunter2!' })
+    assert.match((await refusal({ config: single(), credentialsResolver })).message, /WRONGPASS/)
+    const failing = () => Promise.reject(new Error('the vault is closed'))
+    assert.match((await refusal({ config: single(), credentialsResolver: failing })).message, /vault is closed/)
+    const nobody = { singleServerConfig: { address: 'redis://:hunter2@127.0.0.1:1' } }
+    assert.match((await refusal({ config: nobody })).message, /ECONNREFUSED/)
+    assert.match((await refusal({ config: single({ database: 99 }) })).message, /out of range/)
+    lab.server.freeze()
+    try {
+      assert.match((await refusal({ config: single({ connectTimeout: 300 }) })).message, /no answer within 300 ms/)
+    } finally {
+      lab.server.thaw()
+    }
+  })
+
+  describe('or none at all', () => {
+    const { HOLDFAST_CONFIG, REDIS_URL } = process.env
+    afterEach(() => {
+      for (const [name, value] of Object.entries({ HOLDFAST_CONFIG, REDIS_URL })) {
+        if (value === undefined) delete process.env[name]
+        else process.env[name] = value
+      }
+    })
+
+    it('finds it by HOLDFAST_CONFIG, else the server by REDIS_URL', async () => {
+      process.env['HOLDFAST_CONFIG'] = file(`singleServerConfig: {address: "${lab.server.url}", database: 4}`)
+      process.env['REDIS_URL'] = 'redis://127.0.0.1:1'
+      const first = await connect()
+      await first.getLock('a').withLock(async () => assert.match(await lab.server.admin.info('keyspace'), /db4:keys=1/))
+      await first.close()
+      delete process.env['HOLDFAST_CONFIG']
+      process.env['REDIS_URL'] = `${lab.server.url}/5`
+      const second = await connect()
+      await second
+        .getLock('a')
+        .withLock(async () => assert.match(await lab.server.admin.info('keyspace'), /db5:keys=1/))
+      await second.close()
+    })
+  })
+})
+
+describe('connect, with certificates in its configuration,', () => {
+  let certificates: Certificates
+  let tls: TlsRedis
+  before(async () => {
+    certificates = await makeCertificates({ names: ['DNS:redis.example'] })
+    tls = await startTlsRedis(certificates, { clientCertificates: 'yes' })
+  })
+  after(async () => {
+    await tls.stop()
+    certificates.remove()
+  })
+
+  async function works(top: RedissonConfig): Promise<void> {
+    await using client = await connect({ config: { singleServerConfig: { address: tls.url }, ...top } })
+    await client.getLock('a').withLock(async () => assert.deepEqual(await tls.server.admin.keys('*'), ['a']))
+  }
+
+  it('trusts a CA, shows its own, and does not mind the host name with CA_ONLY', async () => {
+    const { caFile, client } = certificates
+    const keystore = { sslKeystore: client.p12File, sslKeystorePassword: client.p12Password }
+    await works({ sslTruststore: caFile, sslVerificationMode: 'CA_ONLY', ...keystore })
+    await works({ sslVerificationMode: 'NONE', ...keystore })
+    const { ca } = certificates
+    await works({ tls: { ca, cert: client.cert, key: client.key, servername: 'redis.example' } })
+  })
+
+  it('goes nowhere if the certificate is not for that host, of nobody it trusts, or it has none to show', async () => {
+    const { ca, client } = certificates
+    const { cert, key } = client
+    const config = (files: object): ConnectOptions => ({
+      config: { singleServerConfig: { address: tls.url }, tls: files },
+    })
+    assert.match((await refusal(config({ ca, cert, key }))).message, /altnames/)
+    assert.match((await refusal(config({ cert, key }))).message, /self-signed|unable to (get|verify)/)
+    assert.match(
+      (await refusal(config({ ca, servername: 'redis.example' }))).message,
+      /alert|certificate|closed|ECONNRESET/,
+    )
+  })
+})
+
+describe('connect, with several servers of which one is the master,', () => {
+  const args = ['--repl-diskless-sync-delay', '0']
+  let servers: [RedisServer, RedisServer]
+  let client: Client | undefined
+
+  before(async () => {
+    servers = await Promise.all([startRedis({ args }), startRedis({ args })])
+  })
+  beforeEach(async () => {
+    await servers[1].admin.replicaof('NO', 'ONE')
+    await follow(servers[0], servers[1])
+  })
+  afterEach(async () => {
+    await client?.close()
+    client = undefined
+    for (const { admin } of servers) {
+      await waitUntil(async () => !String(await admin.client('LIST')).includes(`name=${CLIENT_NAME}`))
+    }
+  })
+  after(async () => {
+    for (const server of servers) await server.stop()
+  })
+
+  async function follow(replica: RedisServer, master: RedisServer): Promise<void> {
+    await replica.admin.replicaof('127.0.0.1', master.port)
+    await waitUntil(async () => /master_link_status:up/.test(await replica.admin.info('replication')), {
+      timeoutMs: 10_000,
+    })
+  }
+
+  const shared = { clientName: CLIENT_NAME, connectTimeout: 5_000 }
+  const ways: [name: string, config: () => RedissonConfig][] = [
+    [
+      'masterSlaveServersConfig',
+      () => ({
+        masterSlaveServersConfig: { ...shared, masterAddress: servers[0].url, slaveAddresses: [servers[1].url] },
+        checkLockSyncedSlaves: false,
+      }),
+    ],
+    [
+      'replicatedServersConfig',
+      () => ({
+        replicatedServersConfig: { ...shared, nodeAddresses: ['redis://127.0.0.1:1', servers[0].url, servers[1].url] },
+        checkLockSyncedSlaves: false,
+      }),
+    ],
+  ]
+  for (const [name, config] of ways) {
+    it(`${name}: finds the master, whatever the order of the addresses`, async () => {
+      client = await connect({ config: config() })
+      const hold = await client.getLock('a').lock()
+      assert.equal(await servers[1].admin.exists('a'), 1)
+      await hold.unlock()
+    })
+
+    it(`${name}: finds the next master when the present one is demoted, for holders and those who wait`, async () => {
+      client = await connect({ config: config() })
+      const other = await connect({ config: config() })
+      try {
+        const hold = await client.getLock('a').lock()
+        const waiting = other.getLock('a').lock()
+        await waitUntil(async () => (await servers[1].admin.pubsub('CHANNELS')).length === 1)
+        await waitUntil(async () => (await servers[0].admin.exists('a')) === 1)
+
+        await servers[0].admin.replicaof('NO', 'ONE')
+        await follow(servers[1], servers[0])
+        hold.assertHeld()
+        await hold.unlock()
+        const next = await waiting
+        assert.equal(await servers[0].admin.hlen('a'), 1)
+        await next.unlock()
+      } finally {
+        await other.close()
+      }
+    })
+  }
+
+  it('finds the next master when the present one is gone', async () => {
+    client = await connect({ config: (ways[0] as (typeof ways)[0])[1]() })
+    await client.getLock('a').withLock(() => {})
+    await servers[1].kill()
+    await servers[0].admin.replicaof('NO', 'ONE')
+    const hold = await client.getLock('a').lock()
+    assert.equal(await servers[0].admin.exists('a'), 1)
+    await hold.unlock()
+    await servers[1].restart()
+  })
+
+  it('fails soon if none of them is a master, or all refuse the password', async () => {
+    const master = servers[0].url
+    const config: RedissonConfig = { masterSlaveServersConfig: { ...shared, masterAddress: master } }
+    assert.match((await refusal({ config })).message, /is no master/)
+    const wrong: RedissonConfig = {
+      replicatedServersConfig: { ...shared, nodeAddresses: servers.map(({ url }) => url) },
+      username: 'nobody',
+      password: 'hunter2',
+    }
+    assert.match((await refusal({ config: wrong })).message, /WRONGPASS/)
+    const nobody = { replicatedServersConfig: { nodeAddresses: ['redis://127.0.0.1:1', 'redis://127.0.0.1:2'] } }
+    assert.match((await refusal({ config: nobody })).message, /ECONNREFUSED/)
+  })
+})
