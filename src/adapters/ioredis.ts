@@ -63,7 +63,12 @@ class IoredisPort implements RedisPort {
   readonly #client: IoredisLike
   readonly #disconnect: () => void
   readonly #channels = new Map<string, (message: string) => void>()
-  readonly #onReady = (): void => this.#events?.reconnected()
+  readonly #onReady = (): void => {
+    if (this.#wasReady) this.#events?.reconnected()
+    this.#wasReady = true
+  }
+  /** The first time it is ready is no reconnect: what waited for that is sent once. */
+  #wasReady: boolean
   #subscriber: IoredisLike | undefined
   #events: PortEvents | undefined
 
@@ -83,6 +88,7 @@ class IoredisPort implements RedisPort {
       throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
     this.#client = client
     this.#disconnect = disconnect
+    this.#wasReady = client.status === 'ready'
   }
 
   async send(command: readonly string[]): Promise<unknown> {
