@@ -407,7 +407,7 @@ export class Client extends EventEmitter<ClientEvents> {
       await receipts.flush()
       await scripts.idle()
       await new Promise<void>((resolve) => void clock.after(0, resolve))
-    } while (settlements.size > 0 || !scripts.isIdle)
+    } while (settlements.size > 0 || !receipts.isFlushed || !scripts.isIdle)
     await this.#port.close()
   }
 

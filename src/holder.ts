@@ -35,6 +35,11 @@ export class Owner {
     return true
   }
 
+  /** Whether it has any field of the same lock: who writes may read, but that is for the writer itself. */
+  hasBeside(field: string): boolean {
+    return [...this.#claimed].some((other) => lockOf(other) === lockOf(field))
+  }
+
   free(field: string): void {
     this.#claimed.delete(field)
   }
@@ -52,6 +57,11 @@ export class Owner {
   get isSpent(): boolean {
     return this.#spent.size > 0
   }
+}
+
+/** A field is `<suffix of the holder>/<lock name>`. */
+function lockOf(field: string): string {
+  return field.slice(field.indexOf('/'))
 }
 
 /** Mints owners with ids unique in one client. 2^53 of them outlast any process. */

@@ -51,6 +51,11 @@ export class Receipts {
     this.#cancelTimer ??= this.#clock.after(GATHER_MS, () => this.#forget(), false)
   }
 
+  /** Whether there is nothing that Redis should be told to forget. */
+  get isFlushed(): boolean {
+    return this.#answered.size === 0
+  }
+
   /** Resolves when Redis was told all that it may forget. */
   async flush(): Promise<void> {
     this.#forget()

@@ -47,7 +47,12 @@ class IoredisPort implements RedisPort {
   readonly #client: IoredisLike
   readonly #disconnect: () => void
   readonly #channels = new Map<string, (message: string) => void>()
-  readonly #onReady = (): void => this.#events?.reconnected()
+  readonly #onReady = (): void => {
+    if (this.#wasReady) this.#events?.reconnected()
+    this.#wasReady = true
+  }
+  /** The first time it is ready is no reconnect: what waited for that is sent once. */
+  #wasReady: boolean
   #subscriber: IoredisLike | undefined
   #events: PortEvents | undefined
 
@@ -59,6 +64,7 @@ class IoredisPort implements RedisPort {
     this.#replicas = new Replicas((name, ...args) => client.call(name, ...args))
     this.#client = client
     this.#disconnect = disconnect
+    this.#wasReady = client.status === 'ready'
   }
 
   async send(command: readonly string[]): Promise<unknown> {

@@ -783,7 +783,7 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: 'd4878bf1bca706c81b7c3bca0df5a73dcddcf3f1',
+  sha1: '41e47e919c1b7bd479de36569e3c2b36978cd8dd',
   text: `-- holdfast latch/count-down
 -- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
 -- operation.
@@ -802,6 +802,8 @@ return once(KEYS[2], ARGV[3], function()
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
+  -- changes nothing: a Redis without memory refuses DECR, unless the script has written before
+  redis.call('pexpire', KEYS[2], 120000)
   local count = redis.call('decr', KEYS[1])
   if count > 0 then
     return count
@@ -828,28 +830,27 @@ export function latchCountDown(latch: string, receipts: string, channel: Argumen
 
 const LATCH_DELETE: Script = {
   name: 'latch/delete',
-  sha1: '42b9e2a02d2dc48f250189747f4d15e0295ef002',
+  sha1: '2b0df8d913984f53d56beca96c5971ef5fd9b0b4',
   text: `-- holdfast latch/delete
 if redis.call('del', KEYS[1]) == 0 then
   return 0
 end
+-- Nothing but this: Redisson 3.14 may hear two messages in the wrong order.
 redis.pcall('publish', ARGV[1], ARGV[2])
-redis.pcall('publish', ARGV[1], ARGV[3])
 return 1
 `,
 }
 
 /**
  * latch/delete: delete the latch, which opens it, and tell those who wait.
- * KEYS[1] latch       string: what is left to count
- * ARGV[1] channel     where waiters listen
- * ARGV[2] newCount    what Redisson says of a deleted latch, and makes its waiters stay
- * ARGV[3] open        that it is open: then they ask, and go
- * Reply   integer     1 it was closed, 0 it was open
+ * KEYS[1] latch    string: what is left to count
+ * ARGV[1] channel  where waiters listen
+ * ARGV[2] message  that it is open; Redisson says that there is a new count, and makes its waiters stay
+ * Reply   integer  1 it was closed, 0 it was open
  * Source  RedissonCountDownLatch.deleteAsync
  */
-export function latchDelete(latch: string, channel: Argument, newCount: Argument, open: Argument): ScriptCall {
-  return { script: LATCH_DELETE, keys: [latch], args: [channel, newCount, open] }
+export function latchDelete(latch: string, channel: Argument, message: Argument): ScriptCall {
+  return { script: LATCH_DELETE, keys: [latch], args: [channel, message] }
 }
 
 const LATCH_INSPECT: Script = {
@@ -1164,7 +1165,7 @@ export function lockStepDown(lock: string, leaseTimeMs: Argument, holder: Argume
 
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: '877a15a9c1828a35fcb96c84c2ebeb1ccc355f10',
+  sha1: '6f56bb7b63a654ffd1c47234bf84f3e240411925',
   text: `-- holdfast permit/acquire
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
@@ -1202,7 +1203,12 @@ end
 
 local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
-if not redis.call('zscore', KEYS[2], bytesOf(ARGV[3])) then
+-- It may come twice, and somebody may have given some of them back in between: those stay given back.
+local isAgain = false
+for n = 3, #ARGV do
+  isAgain = isAgain or redis.call('zscore', KEYS[2], bytesOf(ARGV[n])) ~= false
+end
+if not isAgain then
   local permits = #ARGV - 2
   if tonumber(redis.call('get', KEYS[1]) or 0) < permits then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
@@ -1215,7 +1221,7 @@ if not redis.call('zscore', KEYS[2], bytesOf(ARGV[3])) then
   redis.call('decrby', KEYS[1], permits)
 end
 for n = 3, #ARGV do
-  redis.call('zadd', KEYS[2], string.format('%d', expires), bytesOf(ARGV[n]))
+  redis.call('zadd', KEYS[2], isAgain and 'xx' or 'nx', string.format('%d', expires), bytesOf(ARGV[n]))
 end
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then
@@ -1379,7 +1385,7 @@ export function permitRelease(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RENEW: Script = {
   name: 'permit/renew',
-  sha1: '37668631d73e67a38a75549b6e3cd94759ffbb7c',
+  sha1: '96e5fffce46702c0103c8c7834a1537584cc1a8e',
   text: `-- holdfast permit/renew
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -1401,6 +1407,10 @@ for n, leases in ipairs(KEYS) do
     elseif tonumber(score) < expires then
       table.insert(permits, permit)
     end
+  end
+  if isHeld == 1 and #permits > 0 then
+    -- removes nothing: a Redis without memory refuses ZADD, unless the script has written before
+    redis.call('zrem', leases, '')
   end
   for _, permit in ipairs(isHeld == 1 and permits or {}) do
     redis.call('zadd', leases, string.format('%d', expires), permit)
@@ -2170,7 +2180,7 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: '80f834b33a9e44569c64a5d1c4e9358b5065567a',
+  sha1: '0b6c2cd175976da7b787172121fe4505fc22a1f1',
   text: `-- holdfast semaphore/release
 -- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
 -- operation.
@@ -2198,6 +2208,8 @@ return once(KEYS[2], ARGV[4], function()
   if ARGV[2] == '1' and redis.call('exists', KEYS[1]) == 0 then
     return -2
   end
+  -- changes nothing: a Redis without memory refuses INCRBY, unless the script has written before
+  redis.call('pexpire', KEYS[2], 120000)
   return announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
 end)
 `,

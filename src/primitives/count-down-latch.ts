@@ -22,28 +22,46 @@ export interface AwaitOptions {
   label?: string | undefined
 }
 
-/** All of one client who wait for one latch: one of them asks and listens for all, and all are told at once. */
+/**
+ * All of one client who wait for one latch: one asks and listens for all, and all are told at once. An answer counts only
+ * for those who were there when it was asked for: the latch may have been closed before the others came.
+ */
 class Gate {
-  /** Resolves when the latch was seen open. */
-  readonly opened: Promise<void>
+  readonly #waiters = new Set<Waiter>()
   readonly #abort = new AbortController()
   readonly #onEmpty: () => void
-  #waiters = 0
 
-  constructor(wait: (signal: AbortSignal) => Promise<void>, onEmpty: () => void) {
+  constructor(onEmpty: () => void) {
     this.#onEmpty = onEmpty
-    this.opened = wait(this.#abort.signal)
-    this.opened.catch(() => {}) // those who wait are told
   }
 
-  enter(): void {
-    this.#waiters++
+  /** Aborts when all have left. */
+  get signal(): AbortSignal {
+    return this.#abort.signal
   }
 
-  leave(): void {
-    if (--this.#waiters > 0) return
+  get waiters(): readonly Waiter[] {
+    return [...this.#waiters]
+  }
+
+  enter(waiter: Waiter): void {
+    this.#waiters.add(waiter)
+  }
+
+  leave(waiter: Waiter): void {
+    if (this.#waiters.delete(waiter) && this.#isEmpty()) this.#abort.abort()
+  }
+
+  /** @returns whether nobody waits any more */
+  open(waiters: readonly Waiter[]): boolean {
+    for (const waiter of waiters) if (this.#waiters.delete(waiter)) waiter.wake()
+    return this.#isEmpty()
+  }
+
+  #isEmpty(): boolean {
+    if (this.#waiters.size > 0) return false
     this.#onEmpty()
-    this.#abort.abort()
+    return true
   }
 }
 
@@ -118,7 +136,8 @@ export class CountDownLatch {
     const context = this.#context
     const own = ownOptions(options, ['waitTimeMs', 'signal', 'warnAfterMs', 'label'], name)
     const waitTimeMs = checkOptionalDuration('waitTimeMs', own.waitTimeMs, 0, name) ?? Number.POSITIVE_INFINITY
-    const warnAfterMs = checkOptionalDuration('warnAfterMs', own.warnAfterMs ?? context.warnAfterMs, 1, name)
+    const { warnAfterMs: warnAfter = context.warnAfterMs } = own
+    const warnAfterMs = checkOptionalDuration('warnAfterMs', warnAfter, 1, name)
     const signal = checkSignal(own.signal, name)
     const label = checkLabel(own.label, name)
     context.assertOpen(name)
@@ -128,25 +147,15 @@ export class CountDownLatch {
     const gate = this.#gate()
     const waiter = new Waiter(context.clock, name, context.clock.now() + waitTimeMs, signal)
     const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
-    gate.enter()
+    gate.enter(waiter)
     try {
-      let isOpen = false
-      gate.opened.then(
-        () => {
-          isOpen = true
-          waiter.wake()
-        },
-        (error: unknown) => {
-          waiter.dismiss(error instanceof Unanswered ? new OutcomeUnknownError(name, 'await', error) : error)
-        },
-      )
       await waiter.pause(Number.POSITIVE_INFINITY)
       waiter.throwIfDismissed()
-      return isOpen
+      return waiter.isWoken
     } finally {
       stopWarning?.()
       waiter.end()
-      gate.leave()
+      gate.leave(waiter)
     }
   }
 
@@ -157,7 +166,7 @@ export class CountDownLatch {
    * @see Redisson `RCountDownLatch.delete`, which leaves those who wait waiting
    */
   async delete(): Promise<boolean> {
-    const call = latchDelete(this.name, latchChannel(this.name), LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE)
+    const call = latchDelete(this.name, latchChannel(this.name), LATCH_OPEN_MESSAGE)
     return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
   }
 
@@ -168,29 +177,43 @@ export class CountDownLatch {
     gates.set(context, ours)
     const present = ours.get(name)
     if (present) return present
-    const forget = (): void => {
-      if (ours.get(name) === gate) ours.delete(name)
-    }
-    const gate = new Gate(async (signal) => {
-      const wait = {
-        lockName: name,
-        attempt: async () => {
-          const count = toInteger(await context.scripts.run(latchInspect(name)))
-          if (count !== 0) return { heldForMs: -1 }
-          forget() // who comes later asks anew
-          return { granted: true as const, leaseMs: 0 }
-        },
-        isWorthRetrying,
-        giveBack: () => {},
-        line: `latch/${name}`,
-        channel: latchChannel(name),
-        isShared: true,
-        deadlineAt: Number.POSITIVE_INFINITY,
-        signal,
-      }
-      await waitFor(wait, context).finally(forget)
-    }, forget)
+    const gate = new Gate(() => {
+      if (ours.get(name) === gate) ours.delete(name) // who comes later asks anew
+    })
     ours.set(name, gate)
+    void this.#watch(gate)
     return gate
+  }
+
+  async #watch(gate: Gate): Promise<void> {
+    const context = this.#context
+    const { name } = this
+    const wait = {
+      lockName: name,
+      attempt: async () => {
+        const { waiters } = gate
+        const count = toInteger(await context.scripts.run(latchInspect(name)))
+        if (count !== 0) return { heldForMs: -1 }
+        return gate.open(waiters) ? { granted: true as const, leaseMs: 0 } : { heldForMs: 0 }
+      },
+      isWorthRetrying,
+      giveBack: () => {},
+      line: `latch/${name}`,
+      channel: latchChannel(name),
+      isShared: true,
+      deadlineAt: Number.POSITIVE_INFINITY,
+      signal: gate.signal,
+    }
+    try {
+      await null // all who come in one turn are asked for at once
+      context.assertOpen(name)
+      await waitFor(wait, context)
+    } catch (error) {
+      const reason = error instanceof Unanswered ? new OutcomeUnknownError(name, 'await', error) : error
+      for (const waiter of gate.waiters) {
+        waiter.dismiss(reason)
+        gate.leave(waiter)
+      }
+    }
   }
 }

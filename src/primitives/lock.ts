@@ -274,7 +274,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         giveBack,
         // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
         // wait for its own write.
-        line: reentered ?? joined ?? (kind.isQueuedInRedis ? possession : `${kind.line}/${lockName}`),
+        line: reentered ?? joined?.owner ?? (kind.isQueuedInRedis ? possession : `${kind.line}/${lockName}`),
         channel: kind.channel(lockName, possession.holder),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,

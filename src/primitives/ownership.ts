@@ -35,7 +35,7 @@ export class Scope {
    */
   ownerFor(field: string): Owner {
     if (this.#owner.isSpent) this.#owner = this.context.owners.next()
-    if (this.#owner.claim(field)) return this.#owner
+    if (!this.#owner.hasBeside(field) && this.#owner.claim(field)) return this.#owner
     return this.context.owners.next()
   }
 

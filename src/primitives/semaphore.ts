@@ -103,7 +103,9 @@ export class Semaphore {
    * @see Redisson `RSemaphore.tryAcquire(permits, waitTime, unit)`
    */
   async tryAcquire(options: SemaphoreOptions = {}): Promise<boolean> {
-    return await this.#take({ waitTimeMs: 0, ...ownOptions(options, SEMAPHORE_OPTIONS, this.name) })
+    const own = ownOptions(options, SEMAPHORE_OPTIONS, this.name)
+    const { waitTimeMs = 0 } = own
+    return await this.#take({ ...own, waitTimeMs })
   }
 
   /**
@@ -213,10 +215,11 @@ export class Semaphore {
     const context = this.#context
     const { name } = this
     const { clock, receipts, scripts, settlements } = context
-    const permits = checkCount('permits', options.permits ?? 1, 0, name)
+    const { permits: wanted = 1, warnAfterMs: warnAfter = context.warnAfterMs } = options
+    const permits = checkCount('permits', wanted, 0, name)
     const waitTimeMs = checkOptionalDuration('waitTimeMs', options.waitTimeMs, 0, name)
     const signal = checkSignal(options.signal, name)
-    const warnAfterMs = checkOptionalDuration('warnAfterMs', options.warnAfterMs ?? context.warnAfterMs, 1, name)
+    const warnAfterMs = checkOptionalDuration('warnAfterMs', warnAfter, 1, name)
     const label = checkLabel(options.label, name)
     context.assertOpen(name)
     signal?.throwIfAborted()
@@ -246,6 +249,13 @@ export class Semaphore {
           if (isOver && mayBeTaken) giveBack()
           return { heldForMs: -1 }
         }
+        try {
+          context.assertOpen(name)
+        } catch (error) {
+          // Nobody could give it back later.
+          giveBack()
+          throw error
+        }
         return { granted: true, leaseMs: 0 }
       } catch (error) {
         mayBeTaken ||= error instanceof Unanswered || error instanceof NotReplicatedError
@@ -264,8 +274,9 @@ export class Semaphore {
         attempt,
         isWorthRetrying: (error: unknown) => isWorthRetrying(error) || error instanceof NotReplicatedError,
         giveBack,
-        // Those who want the same: who wants few is not kept back by somebody who wants many.
-        line: `${permits} permits/${name}`,
+        // Those who want the same: who wants few is not kept back by somebody who wants many. Never those who want permits
+        // with leases: their attempts give back what has expired.
+        line: `${permits} permits without leases/${name}`,
         channel: semaphoreChannel(name),
         isShared: true,
         deadlineAt: clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
@@ -279,6 +290,8 @@ export class Semaphore {
     } finally {
       isOver = true
       stopWarning?.()
+      // The client may have sent a copy of an attempt on a connection that was lost; it may arrive after what was answered.
+      mayBeTaken ||= receipt.reconnects !== scripts.reconnects
       if (!isTaken && !isInFlight && mayBeTaken) giveBack()
     }
   }

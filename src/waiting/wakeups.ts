@@ -8,15 +8,15 @@ interface Channel {
 
 /** One listener's place on a channel. */
 export interface Subscription {
-  /** Whether Redis confirmed that we hear the channel. The listener is called when that becomes true. */
+  /** Whether Redis confirmed that we hear the channel. The listener is called when that is or becomes true. */
   readonly isLive: boolean
   leave(): void
 }
 
 /**
  * Wake-ups by pub/sub, counted: one SUBSCRIBE for a channel however many listen, one UNSUBSCRIBE when the last leaves.
- * A listener is called for each message, once when the channel is first heard, and after each re-subscription, because
- * messages may have been missed. All of them are hints to try again.
+ * A listener is called for each message, once when the channel is heard, and after each re-subscription, because messages
+ * may have been missed. All of them are hints to try again.
  */
 export class Wakeups {
   readonly #port: RedisPort
@@ -32,6 +32,7 @@ export class Wakeups {
   listen(name: string, listener: () => void): Subscription {
     const channel = this.#channels.get(name) ?? this.#open(name)
     channel.listeners.add(listener)
+    if (channel.isHeard) listener() // what came before it listened went to the others only
     return {
       get isLive() {
         return channel.isHeard

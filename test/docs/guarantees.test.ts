@@ -49,7 +49,7 @@ function isThere({ file, title }: Citation): boolean {
  * of the cases beside Java. A `${value}` in a title may be anything.
  */
 function titlesIn(file: string, source: string): RegExp[] {
-  const before = file.startsWith('test/interop/') ? /\btitle: / : /\b(?:test|it|describe)\(\s*/
+  const before = file.startsWith('test/interop/') ? /\btitle:\s+/ : /\b(?:test|it|describe)\(\s*/
   const quoted = /(['"`])((?:(?!\1)[^\\]|\\.)*)\1/
   return [...source.matchAll(new RegExp(before.source + quoted.source, 'g'))].map(([, , title = '']) => {
     const fixed = title.replace(/\\(.)/g, '$1').split(/\$\{[^}]*\}/)

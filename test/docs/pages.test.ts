@@ -39,12 +39,21 @@ describe('the pages', () => {
     ])
   })
 
-  it('explain every option of one lock on its page', () => {
+  it('explain every option of one lock or synchronizer on its page', () => {
     expectNamed('docs/locks/spin-lock.md', optionsOf('src/primitives/spin-lock.ts', 'SpinLockOptions'))
     expectNamed('docs/locks/fenced-lock.md', [
       ...optionsOf('src/fencing-guards.ts', 'FencedUpdateOptions'),
       ...optionsOf('src/fencing-guards.ts', 'FencedSetOptions'),
     ])
+    expectNamed('docs/synchronizers/semaphore.md', optionsOf('src/primitives/semaphore.ts', 'SemaphoreOptions'))
+    expectNamed('docs/synchronizers/permit-expirable-semaphore.md', [
+      ...optionsOf('src/primitives/permit-expirable-semaphore.ts', 'PermitOptions'),
+      ...optionsOf('src/primitives/any-lock.ts', 'HoldOptions'),
+    ])
+    expectNamed(
+      'docs/synchronizers/count-down-latch.md',
+      optionsOf('src/primitives/count-down-latch.ts', 'AwaitOptions'),
+    )
   })
 
   it('explain every option for Nest in docs/nestjs.md', () => {
@@ -64,8 +73,20 @@ describe('the pages', () => {
     expectNamed('docs/locks/README.md', [...getters])
   })
 
-  it('say of every lock what it promises, what it does not, and what is in Redis, and show how it is used', () => {
-    for (const page of PAGES.filter((path) => /^docs\/locks\/[^R]/.test(path))) {
+  it('name every synchronizer in docs/synchronizers/README.md, and every call of one on its page', () => {
+    const getters = new Set(source('src/client.ts').match(/\bget\w*(?:Semaphore|Latch)\b/g))
+    assert.equal(getters.size, 3)
+    expectNamed('docs/synchronizers/README.md', [...getters])
+    for (const name of ['semaphore', 'permit-expirable-semaphore', 'count-down-latch']) {
+      const calls = [...source(`src/primitives/${name}.ts`).matchAll(/^ {2}async (\w+)/gm)].map(([, call = '']) => call)
+      assert.ok(calls.length >= 5)
+      expectNamed(`docs/synchronizers/${name}.md`, calls)
+      expectNamed('docs/coming-from-redisson.md', calls)
+    }
+  })
+
+  it('say of every one what it promises, what it does not, and what is in Redis, and show how it is used', () => {
+    for (const page of PAGES.filter((path) => /^docs\/(?:locks|synchronizers)\/[^R]/.test(path))) {
       const headings = [...readPage(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
       for (const heading of ['What it promises', 'What it does not', 'In Redis', 'With Redisson', 'What it costs']) {
         assert.ok(headings.includes(heading), `${page} has no "${heading}"`)

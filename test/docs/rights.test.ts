@@ -20,6 +20,9 @@ const shown = new Map(
     .map(([, ...words]) => [words[1] ?? '', words]),
 )
 
+/** What something of a kind is called in Redis. */
+type NameOf = (kind: Pick<Kind, 'name'>) => string
+
 /** Whom a user is for; the names of its locks begin with `lock:`. */
 const users: readonly { user: string; kinds: readonly Kind[] }[] = [
   { user: 'app', kinds },
@@ -48,13 +51,13 @@ for (const { user, kinds } of users) {
 
     it('are enough for ioredis, and all of the commands are used', async () => {
       const redis = new Redis(url)
-      await exerciseAll({ client: redis }, (kind) => `lock:${kind.name}:1001`)
+      await exerciseAll({ client: redis }, ({ name }) => `lock:${name}:1001`)
       redis.disconnect()
     })
 
     it('are enough for node-redis, and for names with braces, and all of the commands are used', async () => {
       const redis = await createClient({ url }).connect()
-      await exerciseAll({ client: redis }, (kind) => `lock:{${kind.name}}:1001`)
+      await exerciseAll({ client: redis }, ({ name }) => `lock:{${name}}:1001`)
       await redis.close()
     })
 
@@ -78,6 +81,7 @@ for (const { user, kinds } of users) {
             await Promise.allSettled([take(5_000).then((taken) => taken.unlock())])
           }),
         )
+        if (user === 'app') await touchSynchronizers(client)
         const refused = (await refusals()).map(({ object }) => object)
         assert.ok(refused.length > 0)
         assert.deepEqual(
@@ -92,7 +96,7 @@ for (const { user, kinds } of users) {
     }
 
     /** Does all that can be done with each kind, side by side: nothing is refused, nothing granted in vain. */
-    async function exerciseAll(options: ConnectOptions, nameOf: (kind: Kind) => string): Promise<void> {
+    async function exerciseAll(options: ConnectOptions, nameOf: NameOf): Promise<void> {
       const { admin } = server
       await admin.acl('LOG', 'RESET')
       await admin.script('FLUSH') // EVAL has to be allowed, too
@@ -104,7 +108,10 @@ for (const { user, kinds } of users) {
         client.on('warning', ({ message }) => complaints.push(message))
         client.on('lost', ({ error }) => complaints.push(error.message))
         await Promise.all(kinds.map((kind) => exercise(kind, nameOf(kind), client, other)))
-        if (user === 'app') await exerciseMore(client)
+        if (user === 'app') {
+          await exerciseMore(client)
+          await exerciseSynchronizers((kind) => nameOf({ name: kind }), client, other)
+        }
         const left = async () => (await admin.keys('*')).filter((key) => !key.startsWith('redisson_lock_token:'))
         await waitUntil(async () => (await left()).length === 0, { message: 'all is released' })
       }
@@ -177,6 +184,76 @@ for (const { user, kinds } of users) {
       await (await both.readLock().lock()).unlock()
       await renewal(read)
       await read.unlock()
+    }
+
+    /** Waiting, giving back, renewal, looking, and changing the number; `other` is there to be waited for. */
+    async function exerciseSynchronizers(
+      nameOf: (kind: string) => string,
+      client: Client,
+      other: Client,
+    ): Promise<void> {
+      const semaphore = client.getSemaphore(nameOf('semaphore'))
+      assert.equal(await semaphore.trySetPermits(1, { timeToLiveMs: 60_000 }), true)
+      assert.equal(await other.getSemaphore(semaphore.name).tryAcquire(), true)
+      const taken = semaphore.acquire()
+      await somebodyListens(`redisson_sc:*${semaphore.name}*`)
+      await other.getSemaphore(semaphore.name).release()
+      await taken
+      await semaphore.addPermits(3)
+      await semaphore.reducePermits(1)
+      assert.equal(await semaphore.drainPermits(), 2)
+      assert.equal(await semaphore.releaseIfExists(), true)
+      await semaphore.withPermit(async () => assert.equal(await semaphore.availablePermits(), 0))
+      assert.equal(await semaphore.delete(), true)
+
+      const permits = client.getPermitExpirableSemaphore(nameOf('permits'))
+      assert.equal(await permits.trySetPermits(2), true)
+      const busy = await other.getPermitExpirableSemaphore(permits.name).acquire({ permits: 2 })
+      const waiting = permits.acquire()
+      await somebodyListens(`redisson_sc:*${permits.name}*`)
+      await busy.unlock()
+      const permit = await waiting
+      await renewal(permit)
+      assert.equal(await permit.isHeld(), true)
+      await permit.unlock()
+      const passedOn = await other.getPermitExpirableSemaphore(permits.name).acquire({ leaseTimeMs: 60_000 })
+      const [id = ''] = passedOn.permitIds
+      assert.equal(await permits.updateLeaseTime(id, 120_000), true)
+      assert.ok((await permits.getLeaseTime(id)) > 60_000)
+      assert.equal(await permits.acquiredPermits(), 1)
+      await permits.release(id)
+      await permits.setPermits(5)
+      await permits.addPermits(2)
+      await permits.reducePermits(1)
+      assert.equal(await permits.getPermits(), 6)
+      assert.equal(await permits.delete(), true)
+
+      const latch = client.getCountDownLatch(nameOf('latch'))
+      assert.equal(await latch.trySetCount(2), true)
+      const opened = latch.await()
+      await somebodyListens(`redisson_countdownlatch__channel__*${latch.name}*`)
+      await latch.countDown()
+      assert.equal(await latch.getCount(), 1)
+      await latch.countDown()
+      assert.equal(await opened, true)
+      assert.equal(await latch.trySetCount(1), true)
+      assert.equal(await latch.delete(), true)
+    }
+
+    /** Comes to every key and channel of the synchronizers, and does not mind if that is refused. */
+    async function touchSynchronizers(client: Client): Promise<void> {
+      const latch = client.getCountDownLatch('lock:latch:1001')
+      await Promise.allSettled([
+        client.getSemaphore('lock:semaphore:1001').release(),
+        client.getPermitExpirableSemaphore('lock:permits:1001').tryAcquire({ leaseTimeMs: 10_000 }),
+        latch.trySetCount(1).then(async () => await latch.delete()),
+      ])
+    }
+
+    async function somebodyListens(pattern: string): Promise<void> {
+      await waitUntil(async () => (await server.admin.pubsub('CHANNELS', pattern)).length > 0, {
+        message: `somebody waits on ${pattern}`,
+      })
     }
 
     async function refusals(): Promise<{ reason: string; object: string }[]> {

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { report } from '../support/child.js'
 import { sleep } from '../support/wait-until.js'
 
-const LIMIT_MS = 10_000
+const LIMIT_MS = 30_000
 
 const { REDIS_URL = '' } = process.env
 const redis = new Redis(REDIS_URL)

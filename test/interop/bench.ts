@@ -5,6 +5,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 import { Doomed } from './doomed.js'
 import { type Each, javaLock, type Kind, kindOf } from './kinds.js'
 import { NodeLock } from './node-lock.js'
+import { Place } from './place.js'
 import { type JavaOwner, Jvm, type Redisson } from './redisson.js'
 
 /** `lockWatchdogTimeout` of both sides: short, so that a crash and a renewal are soon over. */
@@ -76,6 +77,16 @@ export class Site implements AsyncDisposable {
     return await redissonsOf(this.jvm, this.servers.slice(0, made?.servers ?? 1))
   }
 
+  /** What a case does with a Redis of its own, and a client of each side. */
+  async onAnotherServer<T>(act: (server: RedisServer, client: Client, redisson: Redisson) => Promise<T>): Promise<T> {
+    await using server = await startRedis()
+    await using client = await connect({ url: server.url, lockWatchdogTimeoutMs: WATCHDOG_MS })
+    const redisson = await this.jvm.open(server.url, WATCHDOG_MS)
+    const value = await act(server, client, redisson)
+    await redisson.shutdown()
+    return value
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.doomedJvm.end(), this.doomedNode.end(), ...this.clients.map((client) => client.close())])
     await this.jvm.stop()
@@ -93,18 +104,12 @@ function each<T>([first, ...more]: readonly T[]): Each<T> {
 }
 
 /** What one case has: locks of a kind under names of its own, on both sides. */
-export class Bench {
-  readonly site: Site
-  readonly kind: Kind
-  /** All names of the case contain it. */
-  readonly name: string
+export class Bench extends Place<Kind> {
   /** What the names of its threads begin with. */
   readonly #threads: string
 
   constructor(site: Site, kind: Kind, name: string, threads = name) {
-    this.site = site
-    this.kind = kind
-    this.name = name
+    super(site, kind, name)
     this.#threads = threads
   }
 
@@ -123,13 +128,7 @@ export class Bench {
     return this.#of(kindName, this.#threads)
   }
 
-  /** The first Redis that the lock is on. */
-  get server(): RedisServer {
-    return this.site.servers[0]
-  }
-
-  /** All of them. */
-  get servers(): readonly RedisServer[] {
+  override get servers(): readonly RedisServer[] {
     return this.site.servers.slice(0, this.kind.made?.servers ?? 1)
   }
 
@@ -159,23 +158,7 @@ export class Bench {
     await sleep(50) // it listens, asks once more, and then sleeps
   }
 
-  /** On how many channels of this lock somebody listens. */
-  async listeners(name = this.name): Promise<number> {
-    const channels = await Promise.all(this.servers.map(({ admin }) => admin.pubsub('CHANNELS')))
-    return channels.flat().filter((channel) => isOf(name, channel)).length
-  }
-
-  /** The keys that the case left behind. The counter of fencing tokens is to stay. */
-  async leftKeys(): Promise<string[]> {
-    const keys = await Promise.all(this.site.servers.map(({ admin }) => admin.keys('*')))
-    return keys.flat().filter((key) => isOf(this.name, key) && !key.startsWith('redisson_lock_token:'))
-  }
-
   #of(kindName: string, threads: string): Bench {
     return new Bench(this.site, kindOf(kindName), this.name, threads)
   }
-}
-
-function isOf(name: string, keyOrChannel: unknown): boolean {
-  return String(keyOrChannel).includes(name)
 }

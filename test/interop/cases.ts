@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect, LeaseLostError, NotHeldError } from '../../src/index.js'
-import { startRedis } from '../support/redis-server.js'
+import { LeaseLostError, NotHeldError } from '../../src/index.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { type Bench, WATCHDOG_MS } from './bench.js'
 import { isBefore, type Kind } from './kinds.js'
+import type { Place } from './place.js'
 import { SPECIAL_CASES } from './special-cases.js'
 import {
   endsIn,
@@ -24,7 +24,7 @@ import {
   WOKEN_MS,
 } from './steps.js'
 
-export interface Case {
+export interface Case<B extends Place = Bench> {
   /** Of its names and threads; short. */
   readonly id: string
   /** A fact, in the present tense. */
@@ -36,15 +36,15 @@ export interface Case {
   /** It waits for the site's doomed JVM or Node process to die, which happens when all such cases are ready. */
   readonly dies?: 'jvm' | 'node'
   /** Why this kind cannot do it beside this version of Redisson, if so. */
-  readonly notFor?: (kind: Kind, version: string) => string | undefined
+  readonly notFor?: (kind: B['kind'], version: string) => string | undefined
   /** Answers what is worth telling, such as a measured time. */
-  run(bench: Bench): Promise<string | undefined>
+  run(bench: B): Promise<string | undefined>
 }
 
 const STOCK = 100
 
 /** Names that are spelled or sent in a special way. */
-const ODD_NAMES = ['{shop}:order', 'a{b', 'a}b', 'a{}b', ' two words\n', 'größe:"7"%20\\', '鎖🔒']
+export const ODD_NAMES = ['{shop}:order', 'a{b', 'a}b', 'a{}b', ' two words\n', 'größe:"7"%20\\', '鎖🔒']
 
 /** Why a waiter in Java does not see that a lease has ended, if so. */
 function sleepsOn({ name }: Kind, version: string): string | undefined {
@@ -333,33 +333,24 @@ export const CASES: readonly Case[] = [
     notFor: (kind) => kind.deafAfterRestart,
     async run(bench) {
       const { kind, name, rival } = bench
-      await using server = await startRedis()
-      await using client = await connect({ url: server.url, lockWatchdogTimeoutMs: WATCHDOG_MS })
-      const redisson = await bench.site.jvm.open(server.url, WATCHDOG_MS)
-      const java = await rival.oneJava(name, [redisson])
-      const listeners = async () => {
-        const channels = (await server.admin.pubsub('CHANNELS')).map(String)
-        const counts = (await server.admin.call('PUBSUB', 'NUMSUB', ...channels)) as (string | number)[]
-        return sum(counts.filter((count) => typeof count === 'number'))
-      }
-
-      const hold = await bench.node(name, [client]).lock({ leaseTimeMs: LONG_LEASE_MS })
-      const inNode = rival.node(name, [client]).lock({ leaseTimeMs: LONG_LEASE_MS })
-      const inJava = java.lock()
-      await waitUntil(async () => (await listeners()) === 2, { message: 'both sides listen' })
-      await sleep(50) // and sleep
-      await server.restart()
-      const next = await soon(inNode, 3_000)
-      await sleep(100) // Node has left the channel
-      await waitUntil(async () => (await listeners()) === 1, { timeoutMs: 15_000, message: 'Java listens again' })
-      const startedAt = performance.now()
-      await next.unlock()
-      await soon(inJava, 1_000)
-      const tookMs = performance.now() - startedAt
-      await java.unlock()
-      await assert.rejects(hold.unlock(), LeaseLostError, `${kind.name}: the first hold is lost`)
-      await redisson.shutdown()
-      return `woken after ${tookMs.toFixed(1)} ms`
+      return await bench.site.onAnotherServer(async (server, client, redisson) => {
+        const java = await rival.oneJava(name, [redisson])
+        const hold = await bench.node(name, [client]).lock({ leaseTimeMs: LONG_LEASE_MS })
+        const inNode = rival.node(name, [client]).lock({ leaseTimeMs: LONG_LEASE_MS })
+        const inJava = java.lock()
+        await bench.hasWaiters(2, name, server)
+        await server.restart()
+        const next = await soon(inNode, 3_000)
+        await sleep(100) // Node has left the channel
+        await bench.hasWaiters(1, name, server) // Java listens again
+        const startedAt = performance.now()
+        await next.unlock()
+        await soon(inJava, 1_000)
+        const tookMs = performance.now() - startedAt
+        await java.unlock()
+        await assert.rejects(hold.unlock(), LeaseLostError, `${kind.name}: the first hold is lost`)
+        return `woken after ${tookMs.toFixed(1)} ms`
+      })
     },
   },
   {

@@ -1,15 +1,13 @@
 import { fieldDigest } from '../../src/highway-hash.js'
 import { type AnyLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
+import type { Thing } from './place.js'
 import { type JavaLock, locks, type Redisson, text, texts } from './redisson.js'
 
 /** What there is one of for each Redis server that a lock is on. */
 export type Each<T> = readonly [T, ...T[]]
 
 /** A lock that both sides have: what the cases are run with. */
-export interface Kind {
-  readonly name: string
-  /** The first version of Redisson that has it; absent: all that we test have it. */
-  readonly since?: string
+export interface Kind extends Thing {
   /** The lock in Java; if it is made of others, one of those. */
   readonly java: (redisson: Redisson, name: string) => Promise<JavaLock>
   /** The same in Node. */
@@ -169,8 +167,9 @@ export async function javaLock({ java, made }: Kind, redissons: Each<Redisson>, 
 }
 
 /** Why this version of Redisson cannot be tested with this kind, if so. */
-export function lacks(version: string, { since }: Kind): string | undefined {
-  return since !== undefined && isBefore(version, since) ? `Redisson has it since ${since}` : undefined
+export function lacks(version: string, { since, whyNotBefore }: Thing): string | undefined {
+  if (since === undefined || !isBefore(version, since)) return undefined
+  return whyNotBefore ?? `Redisson has it since ${since}`
 }
 
 export function isBefore(version: string, other: string): boolean {

@@ -19,11 +19,12 @@ export class JavaError extends Error {
   }
 }
 
-/** For an argument of type long, boxed int, TimeUnit, or an object that was kept. Plain text is a String. */
+/** For an argument of type long, int, Duration, TimeUnit, or an object that was kept. Plain text is a String. */
 export type JavaArgument = string & { readonly typed: unique symbol }
 const typed = (letter: string, text = ''): JavaArgument => `${letter}${text}` as JavaArgument
 export const long = (value: number): JavaArgument => typed('l', String(value))
 export const int = (value: number): JavaArgument => typed('i', String(value))
+export const duration = (ms: number): JavaArgument => typed('d', String(ms))
 export const text = (value: string): JavaArgument => typed('s', value)
 export const kept = (name: string): JavaArgument => typed('o', name)
 export const locks = (names: string[]): JavaArgument => typed('a', names.join(','))
@@ -199,6 +200,31 @@ export class JavaObject {
 
   async call(thread: string, method: string, ...args: JavaArgument[]): Promise<JavaValue> {
     return await this.jvm.call(thread, this.kept, method, args)
+  }
+}
+
+/** Threads of Java for calls that may wait: each waits on one of its own. */
+export class JavaThreads {
+  readonly #prefix: string
+  readonly #idle: string[] = []
+  #count = 0
+
+  constructor(prefix: string) {
+    this.#prefix = prefix
+  }
+
+  /** Calls a method on a thread that has nothing else to do. */
+  async call(object: JavaObject, method: string, ...args: JavaArgument[]): Promise<JavaValue> {
+    return await this.use((thread) => object.call(thread, method, ...args))
+  }
+
+  async use<T>(act: (thread: string) => Promise<T>): Promise<T> {
+    const thread = this.#idle.pop() ?? `${this.#prefix}-${++this.#count}`
+    try {
+      return await act(thread)
+    } finally {
+      this.#idle.push(thread)
+    }
   }
 }
 

@@ -1,19 +1,14 @@
-// The interop tests: every case, with every kind of lock, beside every version of Redisson. scripts/interop.mjs runs it.
+// The interop tests: every case, with every kind that it is about, beside every version of Redisson. scripts/interop.mjs runs it.
 import { parseArgs } from 'node:util'
 import { settlesWithin, sleep } from '../support/wait-until.js'
-import { Bench, type Mortals, Site } from './bench.js'
-import { CASES, type Case } from './cases.js'
-import { KINDS, type Kind, kindOf, lacks } from './kinds.js'
+import { type Mortals, Site } from './bench.js'
 import { text } from './redisson.js'
 import { expectNoKeys } from './steps.js'
+import { type Job, SUITES, type Suite } from './suites.js'
 
-interface Job {
-  readonly kind: Kind
-  readonly case: Case
-}
-
-interface Result extends Job {
+interface Result {
   readonly version: string
+  readonly job: Job
   /** `cannot`: this version or kind has no such thing. */
   readonly outcome: 'passed' | 'failed' | 'cannot'
   /** What was measured, or why it failed or cannot be. */
@@ -29,17 +24,16 @@ const { values } = parseArgs({
     built: { type: 'string', default: '' },
     versions: { type: 'string', default: '' },
     unbuilt: { type: 'string', default: '' },
-    kinds: { type: 'string', default: KINDS.map(({ name }) => name).join() },
+    kinds: { type: 'string', default: '' },
     cases: { type: 'string', default: '' },
     json: { type: 'boolean', default: false },
   },
 })
 
 const versions = values.versions.split(',')
-const kinds = chosenKinds()
-const cases = CASES.filter(({ id }) => values.cases === '' || values.cases.split(',').includes(id))
-const jobs = kinds.flatMap((kind) => cases.filter((one) => isAbout(one, kind)).map((one) => ({ kind, case: one })))
-if (jobs.length === 0) fail(`No such case. There are: ${CASES.map(({ id }) => id).join(', ')}`)
+const suites = SUITES.map(chosen).filter(({ jobs }) => jobs.length > 0)
+const jobs = suites.flatMap((suite) => suite.jobs)
+if (jobs.length === 0) fail(`No such kind or case. There are:\n${SUITES.map(overview).join('\n')}`)
 
 // A case that failed may leave a call to Java that nobody waits for any more.
 process.on('unhandledRejection', (reason) => tell(`Left over: ${String(reason)}`))
@@ -50,10 +44,10 @@ for (const version of versions) results.push(...(await runVersion(version)))
 const passed = results.filter(({ outcome }) => outcome === 'passed').length
 const failed = results.filter(({ outcome }) => outcome === 'failed').length
 console.log(`${matrix()}\n`)
-for (const { version, kind, case: one, note } of results.filter(({ outcome }) => outcome === 'failed'))
-  console.log(
-    `FAILED ${one.id} – ${one.title}\n  ${kind.name}, Redisson ${version}\n  ${note?.replaceAll('\n', '\n  ')}\n`,
-  )
+for (const { version, job, note } of results.filter(({ outcome }) => outcome === 'failed')) {
+  const { id, title, kind } = job
+  console.log(`FAILED ${id} – ${title}\n  ${kind.name}, Redisson ${version}\n  ${note?.replaceAll('\n', '\n  ')}\n`)
+}
 console.log(`${passed} passed, ${failed} failed`)
 if (values.json) console.log(JSON.stringify({ passed, failed, total: passed + failed }))
 process.exit(failed > 0 || passed === 0 ? 1 : 0) // JVMs and servers that would not end, end with us
@@ -62,51 +56,51 @@ async function runVersion(version: string): Promise<Result[]> {
   const done: Result[] = []
   const add = (result: Result): void => {
     done.push(result)
-    const { outcome, note, kind } = result
-    if (outcome !== 'cannot') tell(`${version} ${kind.name} ${result.case.id}: ${outcome}${note ? ` (${note})` : ''}`)
+    const { outcome, note, job } = result
+    if (outcome !== 'cannot') tell(`${version} ${job.kind.name} ${job.id}: ${outcome}${note ? ` (${note})` : ''}`)
   }
   const runnable = jobs.filter((job) => {
-    const why = lacks(version, job.kind) ?? job.case.notFor?.(job.kind, version)
-    if (why !== undefined) add({ version, ...job, outcome: 'cannot', note: why })
+    const why = job.notFor(version)
+    if (why !== undefined) add({ version, job, outcome: 'cannot', note: why })
     return why === undefined
   })
   const startedAt = performance.now()
   try {
     if (values.unbuilt.split(',').includes(version)) throw new Error('its Java side could not be built')
-    const deadly = (process: keyof Mortals): Job[] => runnable.filter((job) => job.case.dies === process)
+    const deadly = (process: keyof Mortals): Job[] => runnable.filter((job) => job.dies === process)
     const mortals = { jvm: deadly('jvm').length, node: deadly('node').length }
     await using site = await Site.open(values.built, version, mortals)
     tell(`${version} is up after ${seconds(startedAt)}`)
-    const run = async (job: Job): Promise<void> => add({ version, ...job, ...(await runJob(site, job)) })
+    const run = async (job: Job): Promise<void> => add({ version, job, ...(await runJob(site, job)) })
     await warmUp(site)
-    const queue = runnable.filter(({ case: { alone, dies } }) => !alone && !dies)
+    const queue = runnable.filter(({ alone, dies }) => !alone && !dies)
     const workers = Array.from({ length: SIDE_BY_SIDE }, async () => {
       for (let job = queue.shift(); job; job = queue.shift()) await run(job)
     })
     await Promise.all([...deadly('jvm'), ...deadly('node')].map(run).concat(workers))
-    for (const job of runnable.filter(({ case: { alone } }) => alone)) await run(job)
+    for (const job of runnable.filter(({ alone }) => alone)) await run(job)
     if (done.some(({ outcome }) => outcome === 'failed') && site.jvm.log) tell(`Redisson ${version}:\n${site.jvm.log}`)
   } catch (error) {
-    for (const job of runnable.filter(({ kind, case: one }) => !done.some((r) => r.kind === kind && r.case === one)))
-      add({ version, ...job, outcome: 'failed', note: `could not run: ${describe(error)}` })
+    for (const job of runnable.filter((one) => !done.some((result) => result.job === one)))
+      add({ version, job, outcome: 'failed', note: `could not run: ${describe(error)}` })
   }
   tell(`${version} took ${seconds(startedAt)}`)
   return done
 }
 
-async function runJob(site: Site, { kind, case: one }: Job): Promise<Pick<Result, 'outcome' | 'note'>> {
-  const bench = new Bench(site, kind, `interop:${kind.name}:${one.id}`)
+async function runJob(site: Site, { begin, dies }: Job): Promise<Pick<Result, 'outcome' | 'note'>> {
+  const { place, run } = begin(site)
   try {
-    const running = one.run(bench)
+    const running = run()
     await settlesWithin(running, CASE_LIMIT_MS)
     const note = await running
-    await expectNoKeys(bench)
+    await expectNoKeys(place)
     return { outcome: 'passed', note }
   } catch (error) {
     return { outcome: 'failed', note: describe(error) }
   } finally {
-    if (one.dies === 'jvm') site.doomedJvm.giveUp(bench)
-    if (one.dies === 'node') site.doomedNode.giveUp(bench)
+    if (dies === 'jvm') site.doomedJvm.giveUp(place)
+    if (dies === 'node') site.doomedNode.giveUp(place)
   }
 }
 
@@ -127,51 +121,60 @@ async function warmUp({ redissons, clients, servers }: Site): Promise<void> {
   await servers[0].admin.del('interop:warm-up')
 }
 
-/** For each version one line for each case and one column for each kind; then what cannot be, and why. */
+/** For each suite and version one line for each case and one column for each kind; then what cannot be, and why. */
 function matrix(): string {
   const reasons: string[] = []
-  const cell = (version: string, kind: Kind, one: Case): string => {
-    const result = results.find((r) => r.version === version && r.kind === kind && r.case === one)
+  const tables = suites.flatMap((suite) => [
+    ...versions.map((version) => `${table(suite, version, reasons)}\n`),
+    `${titles(suite)}\n`,
+  ])
+  return [...tables, ...reasons.map((reason, index) => `(${index + 1}) ${reason}`)].join('\n')
+}
+
+/** @param reasons  why something cannot be; those that it needs are added */
+function table({ kinds, cases, jobs: own }: Suite, version: string, reasons: string[]): string {
+  const cell = (kind: string, id: string): string => {
+    const job = own.find((one) => one.kind.name === kind && one.id === id)
+    const result = results.find((one) => one.version === version && one.job === job)
     if (!result) return ''
     if (result.outcome !== 'cannot') return result.outcome === 'passed' ? 'pass' : 'FAIL'
     const reason = result.note ?? ''
     if (!reasons.includes(reason)) reasons.push(reason)
     return `– (${reasons.indexOf(reason) + 1})`
   }
+  const names = kinds.map(({ name }) => name)
   const first = Math.max(...cases.map(({ id }) => id.length))
   const row = (head: string, cells: string[]): string =>
-    [head.padEnd(first), ...cells.map((text, index) => text.padEnd(Math.max(kinds[index]?.name.length ?? 0, 6)))]
+    [head.padEnd(first), ...cells.map((text, index) => text.padEnd(Math.max(names[index]?.length ?? 0, 6)))]
       .join('  ')
       .trimEnd()
-  const heads = kinds.map(({ name }) => name)
-  const tables = versions.flatMap((version) => [
-    row(version, heads),
-    ...cases.map((one) =>
-      row(
-        one.id,
-        kinds.map((kind) => cell(version, kind, one)),
-      ),
+  const rows = cases.map(({ id }) =>
+    row(
+      id,
+      names.map((name) => cell(name, id)),
     ),
-    '',
-  ])
-  return [
-    ...tables,
-    ...cases.map(({ id, title }) => `${id.padEnd(first)}  ${title}`),
-    '',
-    ...reasons.map((reason, index) => `(${index + 1}) ${reason}`),
-  ].join('\n')
+  )
+  return [row(version, names), ...rows].join('\n')
 }
 
-function isAbout({ kinds: about }: Case, { name }: Kind): boolean {
-  return about?.includes(name) ?? true
+function titles({ cases }: Suite): string {
+  const first = Math.max(...cases.map(({ id }) => id.length))
+  return cases.map(({ id, title }) => `${id.padEnd(first)}  ${title}`).join('\n')
 }
 
-function chosenKinds(): Kind[] {
-  try {
-    return values.kinds.split(',').map(kindOf)
-  } catch (error) {
-    return fail((error as Error).message)
+/** What is left of a suite by the kinds and cases that were asked for. */
+function chosen({ kinds, cases, jobs: all }: Suite): Suite {
+  const isWanted = (wanted: string, name: string) => wanted === '' || wanted.split(',').includes(name)
+  const left = all.filter(({ kind, id }) => isWanted(values.kinds, kind.name) && isWanted(values.cases, id))
+  return {
+    kinds: kinds.filter((kind) => left.some((job) => job.kind === kind)),
+    cases: cases.filter(({ id }) => left.some((job) => job.id === id)),
+    jobs: left,
   }
+}
+
+function overview({ kinds, cases }: Suite): string {
+  return `${kinds.map(({ name }) => name).join(', ')}: ${cases.map(({ id }) => id).join(', ')}`
 }
 
 function fail(message: string): never {

@@ -4,12 +4,11 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 import type { Bench } from './bench.js'
 import type { Case } from './cases.js'
 import { JavaError, type JavaOwner, text, texts } from './redisson.js'
-import { isFree, LONG_LEASE_MS, nodeSees, soon, toJava, toNode } from './steps.js'
+import { isFree, LONG_LEASE_MS, nodeSees, PROMPT_MS, soon, toJava, toNode } from './steps.js'
 
 const FAIR = ['fair', 'nonReentrantFair']
 /** A waiter that died costs the others at most this: until the next one in Node asks, and the time it is given then. */
 const DEAD_WAITER_MS = 8_000
-const PROMPT_MS = 1_000
 /** Longest sleep of a waiter in Node that nobody wakes. */
 const POLL_MS = 5_000
 /** Longest sleep of a waiter that asks again, with much to spare. */

@@ -3,11 +3,16 @@ import type { Hold } from '../../src/index.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 import { type Bench, WATCHDOG_MS } from './bench.js'
 import { holdersOf } from './node-lock.js'
+import type { Place } from './place.js'
 import { JavaError, type JavaOwner, text } from './redisson.js'
 
 /** More than any watchdog's lease here: what sleeps until it ends has not been woken. */
 export const LONG_LEASE_MS = 60_000
 export const WOKEN_MS = 100
+/** What is woken has it by then, also on a busy machine; what asks again does so later. */
+export const PROMPT_MS = 1_000
+/** After Redis has confirmed a subscription that was renewed, Redisson takes a while until it passes messages on. */
+export const HEARS_AGAIN_MS = 500
 const HAND_OVERS = 9
 
 /** A thread of Java holds the lock: nobody else gets it, in Node or Java. Then Node does. */
@@ -113,7 +118,8 @@ async function countInJava(bench: Bench, hold: Hold, index: number): Promise<unk
   return await fields?.call('counter', 'get', text(bench.kind.field?.(holder) ?? holder))
 }
 
-async function becomes<T>(actual: () => Promise<T>, expected: T): Promise<void> {
+/** That it becomes this in time. */
+export async function becomes<T>(actual: () => Promise<T>, expected: T, timeoutMs = 1_000): Promise<void> {
   let seen: T | undefined
   const isEqual = async () => {
     seen = await actual()
@@ -124,7 +130,7 @@ async function becomes<T>(actual: () => Promise<T>, expected: T): Promise<void> 
       return false
     }
   }
-  await waitUntil(isEqual, { timeoutMs: 1_000, message: () => `${JSON.stringify(seen)} = ${JSON.stringify(expected)}` })
+  await waitUntil(isEqual, { timeoutMs, message: () => `${JSON.stringify(seen)} = ${JSON.stringify(expected)}` })
 }
 
 /** Watches the TTL of what this holder has for some periods of the watchdog. */
@@ -149,7 +155,8 @@ async function leftOf(
   return Number(await admin.hget(key, field)) - Math.floor(seconds * 1_000 + microseconds / 1_000)
 }
 
-async function onePattern(ttl: () => Promise<number>): Promise<string> {
+/** How a TTL falls and is renewed, for some periods of the watchdog. */
+export async function onePattern(ttl: () => Promise<number>): Promise<string> {
   const seen: number[] = []
   const endsAt = performance.now() + 1.5 * WATCHDOG_MS
   while (performance.now() < endsAt) {
@@ -173,19 +180,33 @@ export async function outlives(
   waiter: Promise<{ unlock(): Promise<void> }>,
 ): Promise<string> {
   await bench.rival.hasWaiter(side)
+  const needed = bench.kind.made?.needed ?? 1
+  const left = async () => {
+    const ttls = await Promise.all(bench.servers.map(({ admin }) => admin.pttl(bench.name)))
+    return ttls.toSorted((a, b) => a - b)[needed - 1] ?? 0
+  }
+  const { value, note } = await comesAtEndOfLease(kill, left, waiter)
+  await value.unlock()
+  return note
+}
+
+/** Kills the holder: what is waited for comes when the lease is over, not earlier, and within a second. */
+export async function comesAtEndOfLease<T>(
+  kill: () => Promise<void>,
+  left: () => Promise<number>,
+  waiter: Promise<T>,
+): Promise<{ value: T; note: string }> {
   await sleep(WATCHDOG_MS / 3) // at least one renewal
   await kill()
   const killedAt = performance.now()
   await sleep(50) // what was on its way has arrived
-  const ttls = await Promise.all(bench.servers.map(({ admin }) => admin.pttl(bench.name)))
-  const needed = bench.kind.made?.needed ?? 1
-  const ttl = ttls.toSorted((a, b) => a - b)[needed - 1] ?? 0
-  const leaseMs = performance.now() - killedAt + ttl
-  const owner = await soon(waiter, leaseMs + 1_000)
+  const askedAt = performance.now() // the answer may take its time
+  const ttl = await left()
+  const leaseMs = askedAt - killedAt + ttl
+  const value = await soon(waiter, leaseMs + 1_000)
   const tookMs = performance.now() - killedAt
-  await owner.unlock()
   assert.ok(ttl > 0 && tookMs > leaseMs - 50, `after ${tookMs} ms, of ${leaseMs}`)
-  return `${Math.round(tookMs - leaseMs)} ms after the end of the lease`
+  return { value, note: `${Math.round(tookMs - leaseMs)} ms after the end of the lease` }
 }
 
 /** The value, if it comes in time. */
@@ -214,7 +235,7 @@ export function isIllegalMonitorState(error: unknown): boolean {
 export const sum = (numbers: number[]): number => numbers.reduce((total, number) => total + number, 0)
 
 /** Fails while something of the case is still there. What was forced may leave a read hold to its lease. */
-export async function expectNoKeys(bench: Bench): Promise<void> {
+export async function expectNoKeys(bench: Place): Promise<void> {
   let left: string[] = []
   const isClean = async () => {
     left = await bench.leftKeys()

@@ -8,6 +8,7 @@
  * | F | RedissonFairLock | `defects-fair.test.ts` |
  * | RW, E | RedissonReadWriteLock, RedissonFencedLock | `defects-read-write.test.ts` |
  * | M, X, P | RedissonMultiLock and RedissonRedLock, RedissonFasterMultiLock, RedissonSpinLock | `defects-multi.test.ts` |
+ * | S, C | RedissonSemaphore and RedissonPermitExpirableSemaphore, RedissonCountDownLatch | `defects-synchronizers.test.ts` |
  *
  * Without a test, and why:
  * - L8: queries that go to a replica. Replicas are not supported.

@@ -119,6 +119,35 @@ for (const driver of drivers) {
       }
     })
 
+    it('OOM lets permits be renewed and given back, and a latch be counted down', async () => {
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+      const expirable = client.getPermitExpirableSemaphore('a')
+      await expirable.setPermits(2)
+      const semaphore = client.getSemaphore('b')
+      await semaphore.trySetPermits(2)
+      const latch = client.getCountDownLatch('c')
+      await latch.trySetCount(2)
+      const permit = await expirable.acquire()
+      await semaphore.acquire()
+      try {
+        await lab.server.admin.config('SET', 'maxmemory', '1')
+        await assert.rejects(expirable.acquire(), { message: /OOM/ })
+        await assert.rejects(semaphore.acquire(), { message: /OOM/ })
+        await sleep(400)
+        assert.equal(await permit.isHeld(), true)
+        await permit.unlock()
+        await semaphore.release()
+        await latch.countDown()
+        await latch.countDown()
+      } finally {
+        await lab.server.admin.config('SET', 'maxmemory', '0')
+      }
+      assert.equal(await expirable.availablePermits(), 2)
+      assert.equal(await semaphore.availablePermits(), 2)
+      assert.equal(await latch.getCount(), 0)
+      for (const counted of [expirable, semaphore]) await counted.delete()
+    })
+
     it('READONLY is waited out: a demoted server grants nothing, and the wait goes on when it is master again', async () => {
       const client = await lab.connect()
       await lab.server.admin.config('SET', 'replica-read-only', 'yes')

@@ -11,7 +11,12 @@
 -- include permit/reclaim
 local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
-if not redis.call('zscore', KEYS[2], bytesOf(ARGV[3])) then
+-- It may come twice, and somebody may have given some of them back in between: those stay given back.
+local isAgain = false
+for n = 3, #ARGV do
+  isAgain = isAgain or redis.call('zscore', KEYS[2], bytesOf(ARGV[n])) ~= false
+end
+if not isAgain then
   local permits = #ARGV - 2
   if tonumber(redis.call('get', KEYS[1]) or 0) < permits then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
@@ -24,7 +29,7 @@ if not redis.call('zscore', KEYS[2], bytesOf(ARGV[3])) then
   redis.call('decrby', KEYS[1], permits)
 end
 for n = 3, #ARGV do
-  redis.call('zadd', KEYS[2], string.format('%d', expires), bytesOf(ARGV[n]))
+  redis.call('zadd', KEYS[2], isAgain and 'xx' or 'nx', string.format('%d', expires), bytesOf(ARGV[n]))
 end
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then

@@ -24,6 +24,10 @@ for n, leases in ipairs(KEYS) do
       table.insert(permits, permit)
     end
   end
+  if isHeld == 1 and #permits > 0 then
+    -- removes nothing: a Redis without memory refuses ZADD, unless the script has written before
+    redis.call('zrem', leases, '')
+  end
   for _, permit in ipairs(isHeld == 1 and permits or {}) do
     redis.call('zadd', leases, string.format('%d', expires), permit)
   end

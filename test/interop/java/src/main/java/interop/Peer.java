@@ -7,6 +7,7 @@ import java.io.UnsupportedEncodingException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.net.URLDecoder;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -17,8 +18,11 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
+import org.redisson.api.RAtomicLong;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
@@ -35,10 +39,12 @@ import org.redisson.config.Config;
  * call as target method argument ...          `target.method(...)`; an object that it answers is kept as `as`
  * threadId                                    of the thread that it runs on
  * sell lock client key pauseMs restMs         takes one from the number at `key` under `lock`, until it is 0; how many
+ * sellInside semaphore client key pauseMs restMs leaseMs
+ *                                             the same with one permit each; how many, and the most that were inside
  * </pre>
  *
  * <p>An argument of a call is a letter and its text: {@code i5} int, {@code l5} long, {@code stext} String, {@code u}
- * TimeUnit.MILLISECONDS, {@code oname} an object that was kept, {@code aname,name} an array of locks, {@code ctext,text} a
+ * TimeUnit.MILLISECONDS, {@code d5} Duration in ms, {@code oname} an object that was kept, {@code aname,name} an array of locks, {@code ctext,text} a
  * collection of strings, each percent-encoded once more. Methods are found by reflection, so that this compiles with every
  * version of Redisson, and one that lacks a method answers NoSuchMethodException.
  *
@@ -83,7 +89,11 @@ public final class Peer {
     }
 
     private static String error(Throwable e) {
-        return ",\"error\":" + json(e.getClass().getName()) + ",\"message\":" + json(e.getMessage()) + "}";
+        StringBuilder message = new StringBuilder(String.valueOf(e.getMessage()));
+        for (Throwable cause = e.getCause(); cause != null; cause = cause.getCause()) {
+            message.append(", because of ").append(cause);
+        }
+        return ",\"error\":" + json(e.getClass().getName()) + ",\"message\":" + json(message.toString()) + "}";
     }
 
     private static void say(String line) {
@@ -106,6 +116,9 @@ public final class Peer {
                 RedissonClient client = (RedissonClient) object(words.get(1));
                 return sell((RLock) object(words.get(0)), client.getBucket(words.get(2)),
                         Long.parseLong(words.get(3)), Long.parseLong(words.get(4)));
+            case "sellInside":
+                return sellInside(object(words.get(0)), (RedissonClient) object(words.get(1)), words.get(2),
+                        Long.parseLong(words.get(3)), Long.parseLong(words.get(4)), Long.parseLong(words.get(5)));
             default:
                 throw new IllegalArgumentException("no such verb: " + verb);
         }
@@ -175,6 +188,8 @@ public final class Peer {
                 return text;
             case 'u':
                 return TimeUnit.MILLISECONDS;
+            case 'd':
+                return Duration.ofMillis(Long.parseLong(text));
             case 'o':
                 return object(text);
             case 'a':
@@ -224,6 +239,44 @@ public final class Peer {
                 lock.unlock();
             }
             Thread.sleep(restMs);
+        }
+    }
+
+    private static List<Long> sellInside(Object semaphore, RedissonClient client, String key, long pauseMs, long restMs,
+            long leaseMs) throws Exception {
+        RAtomicLong stock = client.getAtomicLong(key);
+        RAtomicLong inside = client.getAtomicLong(key + ":inside");
+        long most = 0;
+        for (long sold = 0; ; sold++) {
+            String permit = enter(semaphore, leaseMs);
+            try {
+                most = Math.max(most, inside.incrementAndGet());
+                boolean isSold = stock.decrementAndGet() >= 0;
+                Thread.sleep(pauseMs);
+                inside.decrementAndGet();
+                if (!isSold) {
+                    return Arrays.asList(sold, most);
+                }
+            } finally {
+                leave(semaphore, permit);
+            }
+            Thread.sleep(restMs);
+        }
+    }
+
+    private static String enter(Object semaphore, long leaseMs) throws InterruptedException {
+        if (semaphore instanceof RPermitExpirableSemaphore) {
+            return ((RPermitExpirableSemaphore) semaphore).acquire(leaseMs, TimeUnit.MILLISECONDS);
+        }
+        ((RSemaphore) semaphore).acquire();
+        return null;
+    }
+
+    private static void leave(Object semaphore, String permit) {
+        if (permit == null) {
+            ((RSemaphore) semaphore).release();
+        } else {
+            ((RPermitExpirableSemaphore) semaphore).release(permit);
         }
     }
 

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { sleep } from '../support/wait-until.js'
+import { type Case, ODD_NAMES } from './cases.js'
+import type { LatchBench, LatchSide } from './latches.js'
+import { becomes, HEARS_AGAIN_MS, measure, PROMPT_MS, soon, WOKEN_MS } from './steps.js'
+
+export const LATCH_CASES: readonly Case<LatchBench>[] = [
+  {
+    id: 'java-opens',
+    title: `both sides count down, Java last: waiters of both sides are told within ${WOKEN_MS} ms`,
+    alone: true,
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      return await measure(() => opens(bench, [node, java, node, java]))
+    },
+  },
+  {
+    id: 'node-opens',
+    title: `both sides count down, Node last: waiters of both sides are told within ${WOKEN_MS} ms`,
+    alone: true,
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      return await measure(() => opens(bench, [java, node, java, node]))
+    },
+  },
+  {
+    id: 'counts',
+    title: 'each side sees the count of the other, cannot set it while the latch is closed, and can when it is open',
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      for (const [maker, other] of [
+        [java, node],
+        [node, java],
+      ] as const) {
+        assert.equal(await maker.trySetCount(3), true)
+        assert.equal(await other.trySetCount(5), false)
+        await sees([java, node], 3)
+        await other.countDown()
+        await sees([java, node], 2)
+        await maker.countDown()
+        await sees([java, node], 1)
+        assert.equal(await other.await(50), false)
+        await other.countDown()
+        await sees([java, node], 0)
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'open',
+    title: 'an open latch lets everybody pass at once, and stays open when it is counted down further',
+    async run(bench) {
+      const sides = [await bench.java(), bench.node()]
+      for (const counter of sides) {
+        await counter.countDown()
+        await sees(sides, 0)
+        for (const side of sides) assert.equal(await soon(side.await(), PROMPT_MS), true)
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'again',
+    title: 'who comes when the latch was closed anew waits for that, whoever opened it before',
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      for (let round = 0; round < 3; round++) {
+        for (const [closer, opener] of [
+          [java, node],
+          [node, java],
+        ] as const) {
+          assert.equal(await closer.trySetCount(1), true)
+          const { passed, all } = waitersFor([java, node])
+          await bench.hasWaiters(2)
+          assert.equal(passed.length, 0)
+          await opener.countDown()
+          await soon(all, PROMPT_MS)
+        }
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'names',
+    title: 'names with tags, braces, spaces and letters of all kinds mean the same latch',
+    async run(bench) {
+      for (const name of ODD_NAMES.map((odd) => `${bench.name}:${odd}`)) {
+        const [java, node] = [await bench.java(name), bench.node(name)]
+        for (const [from, to] of [
+          [java, node],
+          [node, java],
+        ] as const) {
+          assert.equal(await from.trySetCount(1), true)
+          await sees([to], 1)
+          const { all } = waitersFor([to])
+          await bench.hasWaiters(1, name)
+          await from.countDown()
+          await soon(all, PROMPT_MS)
+        }
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'node-deletes',
+    title: 'Node deletes it: waiters of both sides go on at once',
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      for (const maker of [java, node]) {
+        assert.equal(await maker.trySetCount(2), true)
+        const { all } = waitersFor([java, node, java, node])
+        await bench.hasWaiters(2)
+        assert.equal(await node.delete(), true)
+        await soon(all, PROMPT_MS)
+        assert.equal(await node.delete(), false)
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'java-deletes',
+    title: 'Java deletes it: waiters in Node go on at once; those in Java wait until it is opened the next time',
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      assert.equal(await node.trySetCount(2), true)
+      const [inNode, inJava] = [waitersFor([node, node]), waitersFor([java])]
+      await bench.hasWaiters(2)
+      assert.equal(await java.delete(), true)
+      await soon(inNode.all, PROMPT_MS)
+      await sees([java, node], 0)
+      await sleep(200)
+      assert.equal(inJava.passed.length, 0, 'Redisson tells its waiters to stay')
+      assert.equal(await node.trySetCount(1), true)
+      await sleep(50) // 3.14.1 may hear in the wrong order what is said at once
+      await node.countDown()
+      await soon(inJava.all, PROMPT_MS)
+      return undefined
+    },
+  },
+  {
+    id: 'restart',
+    title: 'Redis restarts empty, so the latch is open: Node goes on, Java when it is opened the next time',
+    async run(bench) {
+      await bench.site.onAnotherServer(async (server, client, redisson) => {
+        const [java, node] = [await bench.java(bench.name, [redisson]), bench.node(bench.name, [client])]
+        assert.equal(await java.trySetCount(2), true)
+        const [inNode, inJava] = [waitersFor([node, node]), waitersFor([java, java])]
+        await bench.hasWaiters(2, bench.name, server)
+        await server.restart()
+        await soon(inNode.all, 3_000)
+        await bench.hasWaiters(1, bench.name, server)
+        await sleep(HEARS_AGAIN_MS)
+        assert.equal(inJava.passed.length, 0, 'Redisson does not look whether it is still closed')
+        assert.equal(await node.trySetCount(1), true)
+        await sleep(50) // as above
+        await node.countDown()
+        await soon(inJava.all, PROMPT_MS)
+      })
+      return undefined
+    },
+  },
+]
+
+/** How long it takes from the last count until all waiters, threads and tasks, were told, ms. Nobody was told before. */
+async function opens(bench: LatchBench, counters: readonly LatchSide[]): Promise<number> {
+  const [java, node] = [await bench.java(), bench.node()]
+  assert.equal(await node.trySetCount(counters.length), true)
+  const { passed, all } = waitersFor([java, node, java, node, java, node])
+  await bench.hasWaiters(2)
+  for (const counter of counters.slice(0, -1)) await counter.countDown()
+  await sees([java, node], 1)
+  assert.equal(passed.length, 0)
+  const startedAt = performance.now()
+  await counters.at(-1)?.countDown()
+  await all
+  return performance.now() - startedAt
+}
+
+/** One more waiter for each of these, and who has passed so far. */
+function waitersFor(sides: readonly LatchSide[]): { passed: boolean[]; all: Promise<unknown> } {
+  const passed: boolean[] = []
+  return { passed, all: Promise.all(sides.map(async (side) => passed.push(await side.await()))) }
+}
+
+async function sees(sides: readonly LatchSide[], count: number): Promise<void> {
+  for (const side of sides) await becomes(() => side.getCount(), count)
+}

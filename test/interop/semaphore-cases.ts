@@ -1,0 +1,421 @@
+import assert from 'node:assert/strict'
+import { sleep } from '../support/wait-until.js'
+import { type Case, ODD_NAMES } from './cases.js'
+import { isBefore } from './kinds.js'
+import { PERMIT_CASES } from './permit-cases.js'
+import { duration, int, type JavaArgument, long, MILLISECONDS, text } from './redisson.js'
+import type { SemaphoreBench, Side, Taken } from './semaphores.js'
+import { becomes, HEARS_AGAIN_MS, measure, PROMPT_MS, soon, sum, WOKEN_MS } from './steps.js'
+
+export type SemaphoreCase = Case<SemaphoreBench>
+
+const STOCK = 60
+
+/** For both kinds of semaphores, then those for one of them. */
+export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
+  {
+    id: 'java-first',
+    title: 'while Java has all permits Node and Java are refused, then Node has them',
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 3)
+      await excludes(java, node, 3)
+      await endsWith(3, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'node-first',
+    title: 'while Node has all permits Java and Node are refused, then Java has them',
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 3)
+      await excludes(node, java, 3)
+      await endsWith(3, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'names',
+    title: 'names with tags, braces, spaces and letters of all kinds mean the same semaphore',
+    async run(bench) {
+      for (const name of ODD_NAMES.map((odd) => `${bench.name}:${odd}`)) {
+        const [java, node] = await sidesOf(bench, 2, name)
+        await excludes(java, node, 2)
+        await excludes(node, java, 2)
+        const what = JSON.stringify(name)
+        assert.ok((await handOver(bench, java, node, 2, name)) < PROMPT_MS, `Node is woken: ${what}`)
+        assert.ok((await handOver(bench, node, java, 2, name)) < PROMPT_MS, `Java is woken: ${what}`)
+        await endsWith(2, [java, node])
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'to-node',
+    title: `Java's release wakes Node within ${WOKEN_MS} ms`,
+    alone: true,
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 1)
+      const note = await measure(() => handOver(bench, java, node, 1))
+      await endsWith(1, [java, node])
+      return note
+    },
+  },
+  {
+    id: 'to-java',
+    title: `Node's release wakes Java within ${WOKEN_MS} ms`,
+    alone: true,
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 1)
+      const note = await measure(() => handOver(bench, node, java, 1))
+      await endsWith(1, [java, node])
+      return note
+    },
+  },
+  {
+    id: 'several',
+    title: 'when several permits come back at once, as many threads and tasks have them at once',
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 6)
+      for (const from of [java, node]) {
+        const [four, two] = [await from.acquire(4), await from.acquire(2)]
+        const queue = waitersFor([java, node, java, node, java, node])
+        await bench.hasWaiters(2)
+        await four.release()
+        await becomes(async () => queue.served.length, 4)
+        await sleep(50)
+        assert.equal(queue.served.length, 4)
+        await two.release()
+        await soon(queue.all, PROMPT_MS)
+        await Promise.all(queue.served.map((taken) => taken.release()))
+        await sees([java, node], 6)
+      }
+      await endsWith(6, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'many-wanted',
+    title: 'who wants several permits has them as soon as the last of them came back, not earlier',
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 3)
+      const pairs = [
+        [java, node],
+        [node, java],
+      ] as const
+      for (const [from, to] of pairs) {
+        const singles = [await from.acquire(), await from.acquire(), await from.acquire()]
+        const queue = waitersFor([to], 3)
+        await bench.hasWaiters(1)
+        for (const [index, single] of singles.entries()) {
+          assert.equal(queue.served.length, 0, `after ${index} of 3`)
+          await single.release()
+          if (index < 2) await sleep(50)
+        }
+        await soon(queue.all, PROMPT_MS)
+        await sees([java, node], 0)
+        for (const taken of queue.served) await taken.release()
+      }
+      await endsWith(3, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'counts',
+    title: 'each side sees how many permits the other has left, and what it creates, adds and takes away',
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      const both = [java, node]
+      for (const [maker, other] of [
+        [java, node],
+        [node, java],
+      ] as const) {
+        await sees(both, 0)
+        assert.equal(await other.tryAcquire(), null)
+        assert.equal(await maker.trySetPermits(2), true)
+        assert.equal(await other.trySetPermits(7), false)
+        await sees(both, 2)
+        const one = await other.acquire()
+        await sees(both, 1)
+        await maker.addPermits(3)
+        await sees(both, 4)
+        await other.addPermits(-5)
+        await sees(both, -1)
+        assert.equal(await maker.tryAcquire(), null)
+        await one.release()
+        await sees(both, 0)
+        await maker.addPermits(1)
+        await (await other.acquire()).release()
+        await endsWith(1, [other, maker])
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'java-adds',
+    title: 'permits that Java adds wake Node',
+    notFor: (_, version) =>
+      isBefore(version, '3.16.2')
+        ? 'before 3.16.2 it tells nobody: who waits in Java sleeps on, who waits in Node asks again after 5 s'
+        : undefined,
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 0)
+      await wakesByAdding(bench, java, node)
+      await endsWith(1, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'node-adds',
+    title: 'permits that Node adds wake Java',
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 0)
+      await wakesByAdding(bench, node, java)
+      await endsWith(1, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'deleted',
+    title: 'who waits when one side deletes it waits until the other side creates it again',
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      for (const [deleter, maker] of [
+        [java, node],
+        [node, java],
+      ] as const) {
+        assert.equal(await maker.trySetPermits(0), true)
+        const queue = waitersFor([java, node])
+        await bench.hasWaiters(2)
+        assert.equal(await deleter.delete(), true)
+        assert.equal(await maker.delete(), false)
+        await sees([java, node], 0)
+        await sleep(50)
+        assert.equal(queue.served.length, 0)
+        assert.equal(await maker.trySetPermits(2), true)
+        await soon(queue.all, PROMPT_MS)
+        await Promise.all(queue.served.map((taken) => taken.release()))
+        await endsWith(2, [java, node])
+      }
+      return undefined
+    },
+  },
+  {
+    id: 'restart',
+    title: 'Redis restarts empty: waiters of both sides go on when Node has created the semaphore again',
+    async run(bench) {
+      await bench.site.onAnotherServer(async (server, client, redisson) => {
+        const [java, node] = [await bench.java(bench.name, [redisson]), bench.node(bench.name, [client])]
+        assert.equal(await java.trySetPermits(0), true)
+        const [inJava, inNode] = [waitersFor([java, java]), waitersFor([node, node])]
+        await bench.hasWaiters(2, bench.name, server)
+        await server.restart()
+        await bench.hasWaiters(2, bench.name, server)
+        await sleep(HEARS_AGAIN_MS)
+        assert.equal(await node.trySetPermits(4), true)
+        await soon(inNode.all, PROMPT_MS)
+        await soon(inJava.all, PROMPT_MS)
+        await Promise.all([...inNode.served, ...inJava.served].map((taken) => taken.release()))
+        await endsWith(4, [java, node])
+      })
+      return undefined
+    },
+  },
+  {
+    id: 'flash-sale',
+    title: `four threads and four tasks sell a stock of ${STOCK} with three permits: never more than three are inside`,
+    async run(bench) {
+      const permits = 3
+      const [, node] = await sidesOf(bench, permits)
+      const { admin } = bench.server
+      const key = `${bench.name}:stock`
+      await admin.set(key, STOCK)
+      const sellInNode = async () => {
+        let most = 0
+        for (let sold = 0; ; sold++) {
+          const taken = await node.acquire()
+          most = Math.max(most, await admin.incr(`${key}:inside`))
+          const isSold = (await admin.decr(key)) >= 0
+          await sleep(2)
+          await admin.decr(`${key}:inside`)
+          await taken.release()
+          if (!isSold) return { sold, most }
+          await sleep(5)
+        }
+      }
+      const java = await bench.java()
+      const startedAt = performance.now()
+      const threads = Array.from({ length: 4 }, () => java.sell(key, 2, 5))
+      const tasks = Array.from({ length: 4 }, sellInNode)
+      const [inJava, inNode] = [await Promise.all(threads), await Promise.all(tasks)]
+      const [byJava, byNode] = [sum(inJava.map(({ sold }) => sold)), sum(inNode.map(({ sold }) => sold))]
+      const most = Math.max(...[...inJava, ...inNode].map((seller) => seller.most))
+      const tookMs = Math.round(performance.now() - startedAt)
+      const note = `Java sold ${byJava}, Node ${byNode} in ${tookMs} ms, at most ${most} inside`
+      assert.equal(byJava + byNode, STOCK, note)
+      assert.ok(byJava > 0 && byNode > 0 && most <= permits, note)
+      assert.equal(await admin.get(`${key}:inside`), '0')
+      await admin.del(key, `${key}:inside`)
+      await endsWith(permits, [java, node])
+      return note
+    },
+  },
+  {
+    id: 'anybody',
+    title: 'a permit has no holder: what one side took the other gives back, and more than were taken',
+    kinds: ['semaphore'],
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 1)
+      const { inJava, inNode } = await objectsOf(bench)
+      await java.acquire()
+      await inNode.release()
+      await sees([java, node], 1)
+      await node.acquire()
+      await inJava('release')
+      await sees([java, node], 1)
+      await inJava('release', int(2))
+      await inNode.release(3)
+      await endsWith(6, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'drained',
+    title: 'who drains it has all there is, and the other side finds nothing',
+    kinds: ['semaphore'],
+    async run(bench) {
+      const [java, node] = await sidesOf(bench, 5)
+      const { inJava, inNode } = await objectsOf(bench)
+      const drainers = [() => inNode.drainPermits(), async () => Number(await inJava('drainPermits'))]
+      for (const drain of drainers) {
+        assert.equal(await drain(), 5)
+        await sees([java, node], 0)
+        assert.equal(await java.tryAcquire(), null)
+        assert.equal(await node.tryAcquire(), null)
+        assert.equal(await drain(), 0)
+        await java.addPermits(2)
+        await node.addPermits(3)
+      }
+      await endsWith(5, [java, node])
+      return undefined
+    },
+  },
+  {
+    id: 'expiry',
+    title: 'each side sees the expiry of the other; Node keeps it, and creates nothing anew when it is over',
+    kinds: ['semaphore'],
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      const { inJava, inNode } = await objectsOf(bench)
+      const leftInJava = async () => Number(await inJava('remainTimeToLive'))
+      assert.equal(await inNode.trySetPermits(1, { timeToLiveMs: 30_000 }), true)
+      const left = await leftInJava()
+      assert.ok(left > 28_000 && left <= 30_000, `${left} ms of 30 s`)
+      await (await java.acquire()).release()
+      await (await node.acquire()).release()
+      await node.addPermits(2)
+      assert.ok((await leftInJava()) > 0)
+      assert.equal(await inNode.drainPermits(), 3)
+      assert.ok((await leftInJava()) > 0)
+      assert.equal(await inJava('expire', long(300), MILLISECONDS), true)
+      await becomes(() => bench.server.admin.exists(bench.name), 0, 2_000)
+      assert.equal(await inNode.releaseIfExists(), false)
+      assert.equal(await inJava('isExists'), false)
+      return undefined
+    },
+  },
+  {
+    id: 'java-expiry',
+    title: 'what Java creates with an expiry ends for Node too; a release by either side if it exists creates nothing',
+    kinds: ['semaphore'],
+    notFor: (_, version) => (isBefore(version, '4.0.0') ? 'Redisson has it since 3.29 and 4.0' : undefined),
+    async run(bench) {
+      const [java, node] = [await bench.java(), bench.node()]
+      const { inJava, inNode } = await objectsOf(bench)
+      assert.equal(await inJava('trySetPermits', int(1), duration(500)), true)
+      await node.acquire()
+      assert.equal(await inJava('releaseIfExists', int(1)), true)
+      await java.acquire()
+      assert.equal(await inNode.releaseIfExists(), true)
+      await sees([java, node], 1)
+      await sees([java, node], 0)
+      assert.equal(await inNode.releaseIfExists(), false)
+      assert.equal(await inJava('releaseIfExists', int(1)), false)
+      assert.equal(await node.delete(), false)
+      return undefined
+    },
+  },
+  ...PERMIT_CASES,
+]
+
+/** Both sides of a semaphore that one of them creates. */
+async function sidesOf(bench: SemaphoreBench, permits: number, name = bench.name) {
+  const sides = [await bench.java(name), bench.node(name)] as const
+  assert.equal(await sides[permits % 2 === 0 ? 0 : 1].trySetPermits(permits), true)
+  return sides
+}
+
+/** The objects of a plain semaphore, for what only it has. */
+async function objectsOf({ site, name, threads }: SemaphoreBench) {
+  const object = await site.redissons[0].get('getSemaphore', text(name))
+  const inJava = (method: string, ...args: JavaArgument[]) => threads.call(object, method, ...args)
+  return { inJava, inNode: site.clients[0].getSemaphore(name) }
+}
+
+/** One side has all permits: nobody else gets any. Then the other side has them. */
+async function excludes(owner: Side, other: Side, permits: number): Promise<void> {
+  const all = await owner.acquire(permits)
+  await sees([owner, other], 0)
+  for (const side of [owner, other]) {
+    assert.equal(await side.tryAcquire(), null)
+    assert.equal(await side.tryAcquire(1, 50), null)
+  }
+  await all.release()
+  assert.equal(await other.tryAcquire(permits + 1), null)
+  const next = await other.tryAcquire(permits)
+  assert.ok(next, 'they are free')
+  assert.equal(await owner.tryAcquire(), null)
+  await next.release()
+}
+
+/** How long it takes from the release of all permits by one side until a waiter of the other has one, ms. */
+async function handOver(
+  bench: SemaphoreBench,
+  from: Side,
+  to: Side,
+  permits: number,
+  name = bench.name,
+): Promise<number> {
+  const all = await from.acquire(permits)
+  const waiter = to.acquire()
+  await bench.hasWaiters(1, name)
+  const startedAt = performance.now()
+  await all.release()
+  const next = await waiter
+  const tookMs = performance.now() - startedAt
+  await next.release()
+  return tookMs
+}
+
+async function wakesByAdding(bench: SemaphoreBench, adder: Side, waiter: Side): Promise<void> {
+  const queue = waitersFor([waiter])
+  await bench.hasWaiters(1)
+  await adder.addPermits(1)
+  await soon(queue.all, PROMPT_MS)
+  for (const taken of queue.served) await taken.release()
+}
+
+/** One more waiter for each of these, and what they got so far. */
+function waitersFor(sides: readonly Side[], permits = 1): { served: Taken[]; all: Promise<unknown> } {
+  const served: Taken[] = []
+  return { served, all: Promise.all(sides.map(async (side) => served.push(await side.acquire(permits)))) }
+}
+
+async function sees(sides: readonly Side[], available: number): Promise<void> {
+  for (const side of sides) await becomes(() => side.availablePermits(), available)
+}
+
+/** All permits have come back; the last side deletes the semaphore. */
+async function endsWith(permits: number, sides: readonly Side[]): Promise<void> {
+  await sees(sides, permits)
+  assert.equal(await sides.at(-1)?.delete(), true)
+}

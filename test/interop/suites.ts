@@ -1,0 +1,56 @@
+import { Bench, type Site } from './bench.js'
+import { CASES, type Case } from './cases.js'
+import { KINDS, lacks } from './kinds.js'
+import { LATCH_CASES } from './latch-cases.js'
+import { LATCHES, LatchBench } from './latches.js'
+import type { Place, Thing } from './place.js'
+import { SEMAPHORE_CASES } from './semaphore-cases.js'
+import { SEMAPHORES, SemaphoreBench } from './semaphores.js'
+
+/** Kinds that share their cases: one table. */
+export interface Suite {
+  readonly kinds: readonly Thing[]
+  readonly cases: readonly Pick<Job, 'id' | 'title'>[]
+  /** Each case with each kind that it is about. */
+  readonly jobs: readonly Job[]
+}
+
+/** One case with one kind. */
+export interface Job {
+  readonly kind: Thing
+  readonly id: string
+  readonly title: string
+  readonly alone: boolean
+  readonly dies: Case['dies']
+  /** Why it cannot be done beside this version of Redisson, if so. */
+  readonly notFor: (version: string) => string | undefined
+  readonly begin: (site: Site) => { place: Place; run: () => Promise<string | undefined> }
+}
+
+export const SUITES: readonly Suite[] = [
+  suite(KINDS, CASES, (site, kind, name) => new Bench(site, kind, name)),
+  suite(SEMAPHORES, SEMAPHORE_CASES, (site, kind, name) => new SemaphoreBench(site, kind, name)),
+  suite(LATCHES, LATCH_CASES, (site, kind, name) => new LatchBench(site, kind, name)),
+]
+
+function suite<B extends Place>(
+  kinds: readonly B['kind'][],
+  cases: readonly Case<B>[],
+  place: (site: Site, kind: B['kind'], name: string) => B,
+): Suite {
+  const job = (kind: B['kind'], one: Case<B>): Job => ({
+    kind,
+    id: one.id,
+    title: one.title,
+    alone: one.alone ?? false,
+    dies: one.dies,
+    notFor: (version) => lacks(version, kind) ?? one.notFor?.(kind, version),
+    begin(site) {
+      const bench = place(site, kind, `interop:${kind.name}:${one.id}`)
+      return { place: bench, run: () => one.run(bench) }
+    },
+  })
+  const isAbout = ({ kinds: about }: Case<B>, { name }: Thing) => about?.includes(name) ?? true
+  const jobs = kinds.flatMap((kind) => cases.filter((one) => isAbout(one, kind)).map((one) => job(kind, one)))
+  return { kinds, cases, jobs }
+}

@@ -1,0 +1,217 @@
+import fc from 'fast-check'
+import { type Caller, LEASES, type Model, type Operation, type Spell } from './model.js'
+
+/** What to do, in numbers: whom and what they mean depends on the state in which it is done. */
+interface Draft {
+  readonly verb: Verb
+  readonly who: number
+  readonly what: number
+  readonly lease: number
+}
+
+/** What is started in one turn. */
+export type Command = readonly Draft[]
+
+/** How often each is chosen. */
+const VERBS = {
+  'take now': 6,
+  'take soon': 1,
+  wait: 5,
+  abandon: 1,
+  'take again': 4,
+  'take again too late': 1,
+  nest: 1,
+  unlock: 8,
+  'unlock again': 1,
+  'unlock current': 1,
+  abort: 3,
+  force: 1,
+  'hand over': 1,
+  adopt: 2,
+  ask: 2,
+  'ask hold': 2,
+  'ask count': 1,
+  renew: 1,
+  expire: 2,
+  intrude: 1,
+} as const
+
+type Verb = keyof typeof VERBS
+
+const draft: fc.Arbitrary<Draft> = fc.record({
+  verb: fc.oneof(...Object.entries(VERBS).map(([verb, weight]) => ({ arbitrary: fc.constant(verb as Verb), weight }))),
+  who: fc.nat(11),
+  what: fc.nat(11),
+  lease: fc.nat(LEASES.length - 1),
+})
+
+const command: fc.Arbitrary<Command> = fc.oneof(
+  { arbitrary: fc.tuple(draft), weight: 3 },
+  { arbitrary: fc.array(draft, { minLength: 2, maxLength: 3 }), weight: 1 },
+)
+
+/** @param maxLength  of a sequence */
+export function sequences(maxLength: number): fc.Arbitrary<readonly Command[]> {
+  return fc.array(command, { minLength: 1, maxLength, size: 'max' })
+}
+
+/** Who there is to ask. */
+export interface Cast {
+  readonly callers: readonly Caller[]
+  readonly isAdoptable: boolean
+}
+
+const MOST_WAITERS = 4
+
+/** The operations that a command means in this state; none if it makes no sense there. */
+export function operationsOf(command: Command, firstId: number, model: Model, cast: Cast, spell: Spell): Operation[] {
+  const operations: Operation[] = []
+  for (const [index, draft] of command.entries()) {
+    const operation = operationOf(draft, String(firstId + index), model, cast, spell)
+    if (!operation || !isClear(operation, model)) continue
+    if (operations.some((other) => !mayMeet(other, operation, model))) continue
+    if (operation.do !== 'unlock') operations.push(operation)
+    else {
+      const isRepeated = operations.some((other) => other.do === 'unlock' && other.hold === operation.hold)
+      operations.push({ ...operation, isRepeated })
+    }
+  }
+  return operations
+}
+
+function operationOf(
+  { verb, who, what, lease: choice }: Draft,
+  id: string,
+  model: Model,
+  cast: Cast,
+  spell: Spell,
+): Operation | undefined {
+  const lease = LEASES[choice] as number
+  const isRenewed = choice === 0
+  const caller = pick(cast.callers, who) as Caller
+  const target = what % model.targets.length
+  const { client, scope } = caller
+  // A scope is one thread, which does one thing at a time.
+  const isBusy = scope !== undefined && model.waiters.some(({ take }) => take.scope === scope)
+  const ended = model.known.filter((hold) => model.stateOf(hold) !== 'live')
+  switch (verb) {
+    case 'take now':
+    case 'take soon':
+    case 'wait':
+    case 'abandon': {
+      if (isBusy || (verb === 'wait' && model.waiters.length === MOST_WAITERS)) return undefined
+      if (verb === 'abandon' && model.isJoint(target)) return undefined
+      const how = verb === 'take now' ? 'now' : verb === 'take soon' ? 'soon' : verb
+      return { do: 'take', id, how, ...caller, target, lease, isRenewed, place: model.placeOf(caller, target) }
+    }
+    case 'take again':
+    case 'take again too late': {
+      const hold = pick(verb === 'take again' ? model.live : ended, what)
+      if (hold === undefined || model.isJointHold(hold)) return undefined
+      const possession = model.possessionOf(hold)
+      // Mostly the same lock; what has another name is refused as a mistake.
+      const asked = who % 3 > 0 || hasJoints(model) ? possession.target : what % model.targets.length
+      const place = model.placeOf({ client: possession.client }, asked, hold)
+      const terms = { how: who % 2 ? 'now' : 'wait', target: asked, lease, isRenewed } as const
+      return { do: 'take', id, client: possession.client, within: hold, place, ...terms }
+    }
+    case 'nest': {
+      const inner = who % model.targets.length
+      // A red lock is granted by a majority; whether one is inside the rest shows later.
+      if (isBusy || model.isPolled(target)) return undefined
+      return { do: 'nest', id, ...caller, target, inner, lease, place: model.placeOf(caller, target) }
+    }
+    case 'unlock':
+    case 'unlock again': {
+      const hold = pick(verb === 'unlock' ? model.live : ended, what)
+      return hold === undefined ? undefined : { do: 'unlock', hold, isRepeated: false }
+    }
+    case 'ask hold': {
+      const hold = pick(model.known, what)
+      return hold === undefined ? undefined : { do: 'ask hold', hold }
+    }
+    case 'unlock current':
+    case 'ask count':
+      if (scope === undefined || isBusy || model.isJoint(target)) return undefined
+      return { do: verb, client, scope, target }
+    case 'abort': {
+      const waiter = pick(model.waiters, what)?.take.id
+      return waiter === undefined ? undefined : { do: 'abort', waiter }
+    }
+    case 'force':
+      if (model.isJoint(target)) return undefined
+      return { do: 'force', client, target, condemned: model.condemnedBy(client, target) }
+    case 'ask':
+      return model.isJoint(target) ? undefined : { do: 'ask', client, target }
+    case 'hand over': {
+      const hold = pick(model.live, what)
+      if (hold === undefined || !cast.isAdoptable) return undefined
+      return { do: 'hand over', hold }
+    }
+    case 'adopt': {
+      // Nobody knows the holder of one that was never seen: what was aborted, or nested and released.
+      const seen = [...model.possessions.values()].filter(({ id }) => spell(id) !== `#${id}`)
+      const from = pick(seen, -1 - what)
+      if (!from || !cast.isAdoptable) return undefined
+      const present = model.holderAt(from.target)
+      const isThere = present !== undefined && spell(present) === spell(from.id)
+      return { do: 'adopt', id, client, target: from.target, from: from.id, isThere, lease }
+    }
+    case 'renew':
+      return { do: 'renew', client }
+    case 'expire': {
+      const key = pick(model.expirable, what)
+      return key === undefined ? undefined : { do: 'expire', what: key }
+    }
+    case 'intrude':
+      return model.isJoint(target) || !cast.isAdoptable ? undefined : { do: 'intrude', target }
+  }
+}
+
+/** The one at a place that is counted round and round, from the end if it is below 0. */
+function pick<T>(choices: readonly T[], place: number): T | undefined {
+  return choices.at(place % choices.length)
+}
+
+/** Whether those who wait leave it clear what an operation does. */
+function isClear(operation: Operation, model: Model): boolean {
+  // One that waits for what a sibling in the same write will have is not refused before the command time-out.
+  if ('place' in operation && operation.place.is === 'beside') {
+    const { possession } = operation.place
+    if (model.waiters.some(({ take }) => take.place.is === 'beside' && take.place.possession === possession))
+      return false
+  }
+  const joint = model.waiters.find(({ take }) => model.isJoint(take.target))
+  if (!joint) return true
+  if (operation.do === 'force' || operation.do === 'expire' || operation.do === 'nest') return false
+  // They take what they get and give it back, again and again.
+  if (model.isPolled(joint.take.target)) return operation.do === 'unlock' || operation.do === 'abort'
+  return true
+}
+
+/** Whether two operations can be told apart if they are started in one turn. */
+function mayMeet(first: Operation, second: Operation, model: Model): boolean {
+  const both = [first, second]
+  const has = (...kinds: Operation['do'][]): boolean => both.some((operation) => kinds.includes(operation.do))
+  if (has('nest', 'unlock current', 'hand over', 'adopt', 'ask', 'ask count', 'renew', 'intrude')) return false
+  const takes = both.filter((operation) => operation.do === 'take')
+  if (takes.some(({ how }) => how === 'abandon')) return false
+  // What an aborted wait still brings is given back, and may be in the way until then.
+  if (takes.length > 0 && has('abort')) return false
+  if (first.do === 'abort' && second.do === 'abort') return first.waiter !== second.waiter
+  const [one, two] = takes
+  if (one && two && one.scope !== undefined && one.scope === two.scope) return false
+  // What both could have at once is refused to one that stands behind the other for too long.
+  if (one && two && one.client === two.client && takes.some(({ how }) => how === 'soon')) return false
+  const joint = takes.find(({ target }) => model.isJoint(target))
+  if (joint) {
+    const other = first === joint ? second : first
+    return other.do === 'ask hold' || (other.do === 'unlock' && !model.isInScope(other.hold, joint.scope))
+  }
+  return !(has('force', 'expire') && hasJoints(model))
+}
+
+/** Whether it is about several locks, each with a name of its own. */
+function hasJoints(model: Model): boolean {
+  return model.targets.some((_, target) => model.isJoint(target))
+}

@@ -1,0 +1,628 @@
+/**
+ * What locks promise, without Redis and without time: who holds, who waits, what is lost. Leases are long and only compared;
+ * that one ends is an operation of somebody else.
+ *
+ * A hold is called by the operation that took it; so is the possession that its first hold began. What this class knows is
+ * what clients know; what Redis knows is up to the kinds.
+ */
+
+import { isDeepStrictEqual } from 'node:util'
+
+/** Leases, s. The first is the watchdog's. */
+export const LEASES = [60, 120, 240] as const
+
+/** Who asks: a client, and which of its scopes; without a scope it is a new owner each time. */
+export interface Caller {
+  readonly client: number
+  readonly scope?: number | undefined
+}
+
+/** How asking goes with what the caller holds, as seen when the call is made. */
+export type Place =
+  /** With the scope and the hold inside which several locks are taken. */
+  | { readonly is: 'outside'; readonly scope?: number | undefined; readonly enclosing?: string | undefined }
+  | { readonly is: 'inside'; readonly possession: string }
+  | { readonly is: 'beside'; readonly possession: string }
+  | { readonly is: 'deadlock'; readonly possession: string }
+  | { readonly is: 'ended'; readonly outcome: string }
+
+export type Nesting = 'inside' | 'beside' | 'deadlock' | 'apart'
+
+export interface Take extends Caller {
+  readonly do: 'take'
+  readonly id: string
+  /** `now`: refused at once; `soon`: after some ms; `wait`: as long as it takes; `abandon`: aborted in the same turn. */
+  readonly how: 'now' | 'soon' | 'wait' | 'abandon'
+  readonly target: number
+  readonly lease: number
+  /** Whether the watchdog renews it, or it has a lease of its own. */
+  readonly isRenewed: boolean
+  /** The hold that is re-entered by hand. */
+  readonly within?: string | undefined
+  readonly place: Place
+}
+
+export type Operation =
+  | Take
+  | (Caller & { do: 'nest'; id: string; target: number; inner: number; lease: number; place: Place })
+  /** `isRepeated`: another call for the same hold is made in the same turn, before it. */
+  | { do: 'unlock'; hold: string; isRepeated: boolean }
+  | { do: 'unlock current'; client: number; scope: number; target: number }
+  | { do: 'abort'; waiter: string }
+  | { do: 'force'; client: number; target: number; condemned: readonly string[] }
+  | { do: 'hand over'; hold: string }
+  | { do: 'adopt'; id: string; client: number; target: number; from: string; isThere: boolean; lease: number }
+  | { do: 'ask'; client: number; target: number }
+  | { do: 'ask hold'; hold: string }
+  | { do: 'ask count'; client: number; scope: number; target: number }
+  /** The watchdog of a client looks after all it has. */
+  | { do: 'renew'; client: number }
+  /** Somebody else deletes keys. */
+  | { do: 'expire'; what: string }
+  /** Somebody who is not one of our clients takes the lock if it is free. */
+  | { do: 'intrude'; target: number }
+
+export interface HoldState {
+  readonly possession: string
+  readonly lease: number
+  readonly state: 'live' | 'released' | 'lost'
+}
+
+export interface Possession {
+  readonly id: string
+  readonly client: number
+  /** Two possessions of one owner have the same holder in Redis. */
+  readonly owner: string
+  readonly target: number
+  readonly holds: readonly string[]
+  readonly isLost: boolean
+}
+
+export interface Waiter {
+  readonly take: Take
+  readonly owner: string
+}
+
+/** A state that an operation leads to, and what the caller is answered. */
+export type Branch = readonly [after: Model, outcome: string]
+
+/** How a holder is spelled; of one that was not seen yet `#` and its id. */
+export type Spell = (possession: string) => string
+
+export abstract class Model {
+  /** All there ever were. */
+  possessions = new Map<string, Possession>()
+  /** All there ever were. */
+  holds = new Map<string, HoldState>()
+  /** For each scope the holds that were taken in it. */
+  scopes: readonly (readonly string[])[]
+  waiters: readonly Waiter[] = []
+  /** What became of those who were ready to wait. */
+  fates = new Map<string, string>()
+
+  constructor(scopes: number) {
+    this.scopes = new Array<readonly string[]>(scopes).fill([])
+  }
+
+  // What Redis knows.
+
+  /** Take it for somebody who does not hold it, if it is free for them. */
+  protected abstract acquire(possession: Possession, lease: number): boolean
+  /** Each of these: whether the possession was still there. */
+  protected abstract setCount(possession: Possession, lease: number, count: number): boolean
+  protected abstract free(possession: Possession): boolean
+  protected abstract renew(possession: Possession, lease: number): boolean
+  /** The hold count; 0 if it is not there. */
+  abstract countOf(possession: Possession): number
+  /** Whether anybody held it. */
+  protected abstract force(target: number): boolean
+  protected abstract expire(what: string): void
+  abstract readonly expirable: readonly string[]
+  protected abstract holdersOf(target: number): { readonly counts: ReadonlyMap<string, number>; readonly lease: number }
+  /** Keys and their contents. */
+  protected abstract keys(spell: Spell): Record<string, string>
+
+  // What differs between kinds.
+
+  abstract readonly targets: readonly string[]
+  /** Whether two targets are the same lock. */
+  protected isSame(one: number, other: number): boolean {
+    return one === other
+  }
+  /** How asking for a target goes with having another. */
+  protected abstract nesting(target: number, held: number): Nesting
+  /** Those in one line of one client are served in order. */
+  protected abstract lineOf(take: Take): string
+  protected queue(_waiter: string): void {}
+  protected leave(_waiter: string): void {}
+  protected intrude(_target: number): boolean {
+    return false
+  }
+  protected adoptAs(_from: Possession, _to: Possession, _lease: number): void {}
+  /** What is left of a possession that was lost in parts. */
+  protected abandon(_possession: Possession): void {}
+  /** What a live hold is besides being there. */
+  protected remark(hold: string, spell: Spell): string {
+    return `, as ${spell(this.possessionOf(hold).id)}`
+  }
+  /** Whether an `ask` tells something more. */
+  protected news(): string {
+    return ''
+  }
+
+  /** One as it was made. */
+  protected abstract blank(): this
+
+  clone(): this {
+    const copy = this.blank()
+    for (const [name, value] of Object.entries(this)) {
+      Object.assign(copy, { [name]: value instanceof Map ? new Map(value) : (value as unknown) })
+    }
+    return copy
+  }
+
+  // For those who make operations.
+
+  possessionOf(hold: string): Possession {
+    return this.possessions.get((this.holds.get(hold) as HoldState).possession) as Possession
+  }
+
+  stateOf(hold: string): string | undefined {
+    return this.holds.get(hold)?.state
+  }
+
+  /** How many holds its owner has, this one included. */
+  sizeOf(hold: string): number {
+    return this.possessionOf(hold).holds.length
+  }
+
+  /** The live holds that a caller can release, oldest first. */
+  get live(): readonly string[] {
+    return this.known.filter((id) => this.stateOf(id) === 'live')
+  }
+
+  /** All holds that a caller has or had, oldest first. */
+  get known(): readonly string[] {
+    return [...this.holds.keys()].filter((id) => !this.isMember(id))
+  }
+
+  /** A hold that a hold on several locks is made of. */
+  isMember(_hold: string): boolean {
+    return false
+  }
+
+  /** What a hold is made of; else itself. */
+  protected membersOf(hold: string): readonly string[] {
+    return [hold]
+  }
+
+  /** A hold that nobody can see yet. */
+  protected isHidden(_hold: string): boolean {
+    return false
+  }
+
+  /** Where a caller stands that is inside a hold, by hand or by `withLock`, as well as in its scope. */
+  placeOf({ scope }: Caller, target: number, within?: string): Place {
+    if (within !== undefined && this.stateOf(within) !== 'live') {
+      return { is: 'ended', outcome: this.stateOf(within) === 'lost' ? 'lost' : 'not held' }
+    }
+    const enclosing = scope === undefined ? [] : this.#liveIn(scope)
+    if (within !== undefined) enclosing.unshift(...this.membersOf(within))
+    let beside: Place | undefined
+    let deadlock: Place | undefined
+    for (const hold of enclosing) {
+      const possession = this.possessionOf(hold)
+      const is = this.nesting(target, possession.target)
+      if (is === 'inside') return { is, possession: possession.id }
+      if (is === 'beside') beside ??= { is, possession: possession.id }
+      if (is === 'deadlock') deadlock ??= { is, possession: possession.id }
+    }
+    return beside ?? deadlock ?? { is: 'outside' }
+  }
+
+  /** The possessions that a client ends when it forces a target. */
+  condemnedBy(client: number, _target: number): readonly string[] {
+    const held = [...this.possessions.values()].filter((other) => other.client === client && other.holds.length > 0)
+    return held.map(({ id }) => id)
+  }
+
+  /** Whether a target is several locks. */
+  isJoint(_target: number): boolean {
+    return false
+  }
+
+  /** Whether a hold is one on several locks. */
+  isJointHold(_hold: string): boolean {
+    return false
+  }
+
+  /** Whether those who wait for a target take what they get and give it back, again and again. */
+  isPolled(_target: number): boolean {
+    return false
+  }
+
+  /** Whether a scope holds what a hold is about. */
+  isInScope(hold: string, scope: number | undefined): boolean {
+    const { holds } = this.possessionOf(hold)
+    return scope !== undefined && holds.some((other) => this.scopes[scope]?.includes(other))
+  }
+
+  /** The possession that holds a target alone. */
+  holderAt(_target: number): string | undefined {
+    return undefined
+  }
+
+  // What operations do.
+
+  apply(operation: Operation): readonly Branch[] {
+    if (operation.do === 'take') return this.take(operation)
+    const next = this.clone()
+    switch (operation.do) {
+      case 'nest':
+        return [[next, next.#nest(operation)]]
+      case 'unlock': {
+        const outcome = next.unlock(operation.hold)
+        // The second call may answer before the first knows what becomes of it.
+        return operation.isRepeated
+          ? [
+              [next, outcome],
+              [next, 'ok'],
+            ]
+          : [[next, outcome]]
+      }
+      case 'unlock current':
+        return [[next, next.#unlockCurrent(operation.scope, operation.target)]]
+      case 'abort':
+        return [[next, next.#abort(operation.waiter)]]
+      case 'force': {
+        const wasHeld = next.force(operation.target)
+        if (wasHeld) for (const id of operation.condemned) next.lose(id)
+        return [[next, String(wasHeld)]]
+      }
+      case 'hand over':
+        return [[next, next.#handOver(operation.hold)]]
+      case 'adopt':
+        return [[next, next.#adopt(operation)]]
+      case 'ask': {
+        const { counts, lease } = next.holdersOf(operation.target)
+        const holders = [...counts].map(([id, count]) => `#${id}×${count}`)
+        return [[next, `${holders.join(' ') || 'free'} ${lease} s${next.news()}`]]
+      }
+      case 'ask hold':
+        return [[next, String(next.isHeld(operation.hold))]]
+      case 'ask count':
+        return [[next, String(next.#countIn(operation.scope, operation.target))]]
+      case 'renew':
+        for (const possession of next.possessions.values()) {
+          if (possession.client !== operation.client || possession.holds.length === 0) continue
+          if (!next.renew(possession, next.owedTo(possession))) next.lose(possession.id)
+        }
+        return [[next, 'ok']]
+      case 'expire':
+        next.expire(operation.what)
+        return [[next, 'ok']]
+      case 'intrude':
+        return [[next, String(next.intrude(operation.target))]]
+    }
+  }
+
+  /** The states in which one more of those who wait has it. */
+  grants(): readonly Model[] {
+    const lines = new Set<string>()
+    const granted: Model[] = []
+    for (const waiter of this.waiters) {
+      const line = `${waiter.take.client} ${this.lineOf(waiter.take)}`
+      if (lines.has(line)) continue
+      lines.add(line)
+      const next = this.clone()
+      if (next.serve(waiter)) granted.push(next)
+    }
+    return granted
+  }
+
+  /** What can be seen of this state, in Redis and in the clients. */
+  lines(spell: Spell): Record<string, string> {
+    const lines: Record<string, string> = {}
+    for (const [key, content] of Object.entries(this.keys(spell))) lines[`key ${key}`] = content
+    for (const [id, { state }] of this.holds)
+      if (!this.isHidden(id)) lines[`hold ${id}`] = this.#lineOf(id, state, spell)
+    for (const [id, fate] of this.fates) lines[`wait ${id}`] = fate
+    return lines
+  }
+
+  #lineOf(id: string, state: string, spell: Spell): string {
+    if (state !== 'live') return state
+    return `live, 1 of ${this.sizeOf(id)}${this.remark(id, spell)}`
+  }
+
+  protected take(take: Take): readonly Branch[] {
+    const { place, how } = take
+    const branches: Branch[] = []
+    const enclosing = 'possession' in place ? (this.possessions.get(place.possession) as Possession) : undefined
+    const answer = (outcome: string): void => void branches.push([this.clone(), outcome])
+    const takeAs = (owner: string | undefined): void => {
+      const next = this.clone()
+      branches.push([next, next.#takeAs(take, owner)])
+    }
+    if (place.is === 'ended') answer(place.outcome)
+    else if (place.is === 'outside') takeAs(undefined)
+    else if (place.is === 'beside') {
+      takeAs(enclosing?.owner)
+      // By a sibling that was to be re-entered.
+      if (this.#beside(take, enclosing?.owner).some(({ isLost }) => isLost)) answer('lost')
+    } else if (place.is === 'deadlock') answer('deadlock')
+    else if (enclosing && enclosing.holds.length > 0) {
+      const next = this.clone()
+      branches.push([next, next.reenter(take, enclosing)])
+    } else {
+      answer('not held')
+      if (enclosing?.isLost) answer('lost')
+    }
+    // What it was called inside of may have been released in the same turn, before this call.
+    if (place.is !== 'ended' && take.within !== undefined && this.stateOf(take.within) !== 'live') answer('not held')
+    if (enclosing && take.within === undefined) {
+      const now = this.placeOf(take, take.target)
+      if (!isDeepStrictEqual(now, place)) branches.push(...this.take({ ...take, place: now }))
+    }
+    for (const [after, outcome] of branches) if (how === 'wait') after.fates.set(take.id, outcome)
+    if (how !== 'abandon' || place.is === 'ended' || place.is === 'deadlock') return branches
+    for (const [after, outcome] of branches) if (outcome === 'granted') after.unlock(take.id)
+    return branches.map(([after]) => {
+      after.forget(take.id)
+      return [after, 'aborted']
+    })
+  }
+
+  /** As a new possession. @param owner  of what it is taken beside */
+  #takeAs(take: Take, owner: string | undefined): string {
+    const waiter = { take, owner: owner ?? take.id }
+    const outcome = this.#isBehind(take) ? undefined : this.#attempt(waiter)
+    if (outcome !== undefined) return outcome
+    if (take.how !== 'wait') return 'refused'
+    this.waiters = [...this.waiters, waiter]
+    this.queue(take.id)
+    return 'waiting'
+  }
+
+  /** What an owner has or had of a target. */
+  #beside({ target }: Take, owner: string | undefined): readonly Possession[] {
+    return [...this.possessions.values()].filter((other) => other.owner === owner && other.target === target)
+  }
+
+  /** One attempt; undefined: it is not free. */
+  #attempt({ take, owner }: Waiter): string | undefined {
+    const siblings = this.#beside(take, owner)
+    const sibling = siblings.find(({ holds }) => holds.length > 0)
+    if (sibling) return this.reenter(take, sibling)
+    if (siblings.some(({ isLost }) => isLost)) return 'not held'
+    const possession = newPossession(take, owner)
+    if (!this.acquire(possession, take.lease)) return undefined
+    this.begin(take, possession)
+    return 'granted'
+  }
+
+  #isBehind(own: Take): boolean {
+    const line = this.lineOf(own)
+    return (
+      own.how !== 'now' && this.waiters.some(({ take }) => take.client === own.client && this.lineOf(take) === line)
+    )
+  }
+
+  /** Give it to somebody who waits, if it is free for them. */
+  protected serve(waiter: Waiter): boolean {
+    const outcome = this.#attempt(waiter)
+    if (outcome === undefined) return false
+    this.endWait(waiter.take.id, outcome)
+    return true
+  }
+
+  protected endWait(waiter: string, fate: string): void {
+    this.waiters = this.waiters.filter(({ take }) => take.id !== waiter)
+    this.leave(waiter)
+    this.fates.set(waiter, fate)
+  }
+
+  protected begin(take: Take, possession: Possession): void {
+    this.possessions.set(possession.id, possession)
+    this.addHold(take, possession)
+  }
+
+  protected reenter(take: Take, possession: Possession): string {
+    if (!this.setCount(possession, take.lease, possession.holds.length + 1)) {
+      this.lose(possession.id)
+      return 'lost'
+    }
+    this.addHold(take, possession)
+    return 'granted'
+  }
+
+  protected addHold({ id, lease, scope, within }: Take, possession: Possession): void {
+    this.possessions.set(possession.id, { ...possession, holds: [...possession.holds, id] })
+    this.holds.set(id, { possession: possession.id, lease, state: 'live' })
+    if (scope === undefined || within !== undefined) return
+    this.scopes = this.scopes.map((holds, index) => (index === scope ? [...holds, id] : holds))
+  }
+
+  /** The lease that the holds of a possession need. */
+  protected owedTo({ holds }: Possession): number {
+    return Math.max(...holds.map((id) => (this.holds.get(id) as HoldState).lease))
+  }
+
+  unlock(id: string): string {
+    const { state } = this.holds.get(id) as HoldState
+    if (state !== 'live') return state === 'lost' ? 'lost' : 'ok'
+    const possession = this.possessionOf(id)
+    const rest = { ...possession, holds: possession.holds.filter((other) => other !== id) }
+    const wasThere =
+      rest.holds.length > 0 ? this.setCount(rest, this.owedTo(rest), rest.holds.length) : this.free(possession)
+    if (!wasThere) {
+      this.lose(possession.id)
+      return 'lost'
+    }
+    this.possessions.set(rest.id, rest)
+    this.#end(id, 'released')
+    return 'ok'
+  }
+
+  /** Its client knows that it is lost. */
+  protected lose(id: string): void {
+    const possession = this.possessions.get(id) as Possession
+    if (possession.holds.length === 0) return
+    for (const hold of possession.holds) this.#end(hold, 'lost')
+    this.possessions.set(id, { ...possession, holds: [], isLost: true })
+    this.abandon(possession)
+  }
+
+  #end(id: string, state: 'released' | 'lost'): void {
+    this.holds.set(id, { ...(this.holds.get(id) as HoldState), state })
+  }
+
+  isHeld(id: string): boolean {
+    if (this.stateOf(id) !== 'live') return false
+    const possession = this.possessionOf(id)
+    if (this.countOf(possession) > 0) return true
+    this.lose(possession.id)
+    return false
+  }
+
+  #liveIn(scope: number): string[] {
+    return (this.scopes[scope] ?? []).filter((id) => this.stateOf(id) === 'live').reverse()
+  }
+
+  /** What a scope has of a target. */
+  #current(scope: number, target: number): Possession | undefined {
+    const hold = this.#liveIn(scope).find((id) => this.isSame(target, this.possessionOf(id).target))
+    return hold === undefined ? undefined : this.possessionOf(hold)
+  }
+
+  #unlockCurrent(scope: number, target: number): string {
+    const latest = this.#current(scope, target)?.holds.at(-1)
+    return latest === undefined ? 'not held' : this.unlock(latest)
+  }
+
+  #countIn(scope: number, target: number): number {
+    const possession = this.#current(scope, target)
+    if (!possession) return 0
+    const count = this.countOf(possession)
+    if (count === 0) this.lose(possession.id)
+    return count
+  }
+
+  #abort(waiter: string): string {
+    if (this.fates.get(waiter) !== 'waiting') return 'too late'
+    this.endWait(waiter, 'aborted')
+    return 'ok'
+  }
+
+  #handOver(id: string): string {
+    const { state } = this.holds.get(id) as HoldState
+    if (state !== 'live') return state === 'lost' ? 'lost' : 'not held'
+    const possession = this.possessionOf(id)
+    for (const hold of possession.holds) this.#end(hold, 'released')
+    this.possessions.set(possession.id, { ...possession, holds: [] })
+    return 'ok'
+  }
+
+  #adopt({ id, client, target, from, isThere, lease }: Operation & { do: 'adopt' }): string {
+    if (!isThere) return 'not held'
+    const take: Take = { do: 'take', id, how: 'now', client, target, lease, isRenewed: false, place: { is: 'outside' } }
+    const possession = newPossession(take, id)
+    this.adoptAs(this.possessions.get(from) as Possession, possession, lease)
+    this.begin(take, possession)
+    return 'granted'
+  }
+
+  /** One inside the other, and both released; tells the hold counts that are seen inside. */
+  #nest({ id, target, inner, lease, place, client, scope }: Operation & { do: 'nest' }): string {
+    const [outerId, innerId] = [`${id} outer`, `${id} inner`]
+    const terms = { do: 'take', how: 'now', client, lease, isRenewed: false } as const
+    const outer = this.#takeNow({ ...terms, id: outerId, target, place })
+    if (outer !== 'granted') return outer
+    const counts = [this.#countAt(outerId)]
+    const nested = this.#takeNow({
+      ...terms,
+      id: innerId,
+      target: inner,
+      place: this.placeOf({ client, scope }, inner, outerId),
+    })
+    if (nested === 'granted') {
+      counts.push(this.#countAt(innerId))
+      this.unlock(innerId)
+    }
+    this.unlock(outerId)
+    this.forget(outerId)
+    this.forget(innerId)
+    return nested === 'granted' ? counts.join(' ') : nested === 'refused' ? `${counts.join(' ')} refused` : nested
+  }
+
+  #takeNow(take: Take): string {
+    const [[after, outcome]] = this.take(take) as readonly [Branch]
+    Object.assign(this, after)
+    return outcome
+  }
+
+  #countAt(hold: string): number {
+    return this.sizeOf(hold)
+  }
+
+  /** A hold that nobody has. */
+  protected forget(hold: string): void {
+    this.holds.delete(hold)
+  }
+}
+
+export function newPossession({ id, client, target }: Take, owner: string): Possession {
+  return { id, client, owner, target, holds: [], isLost: false }
+}
+
+/**
+ * Every state that operations started in one turn may lead to, in whatever order Redis and the clients see them, with these
+ * answers. Those who wait may be served at any time; in the end nobody waits for what is free.
+ */
+export function explore(
+  model: Model,
+  operations: readonly Operation[],
+  fits: (operation: Operation, outcome: string) => boolean,
+): readonly Model[] {
+  const ends: Model[] = []
+  const visit = (from: Model, rest: readonly Operation[]): void => {
+    for (const state of servedFrom(from)) {
+      if (rest.length === 0 && state.grants().length === 0) ends.push(state)
+      for (const [index, operation] of rest.entries()) {
+        if (rest.slice(0, index).some((earlier) => isBefore(earlier, operation, model))) continue
+        if (operation.do !== 'abort' && rest.some((other) => other.do === 'abort')) continue
+        for (const [after, outcome] of state.apply(operation)) {
+          if (fits(operation, outcome))
+            visit(
+              after,
+              rest.filter((other) => other !== operation),
+            )
+        }
+      }
+    }
+  }
+  visit(model, operations)
+  return ends
+}
+
+/** This state, and those in which more and more of those who wait are served. */
+function servedFrom(model: Model): readonly Model[] {
+  if (model.waiters.length === 0) return [model]
+  return [model, ...model.grants().flatMap(servedFrom)]
+}
+
+/** Whether two operations keep the order of their calls: those of one possession, and the waits of one client. */
+function isBefore(first: Operation, second: Operation, model: Model): boolean {
+  const isWait = (operation: Operation): boolean => operation.do === 'take' && operation.how === 'wait'
+  if (first.do === 'take' && second.do === 'take' && isWait(first) && isWait(second))
+    return first.client === second.client
+  // It may stand in line behind another one first.
+  if (isWait(first)) return false
+  const turn = turnOf(first, model)
+  return turn !== undefined && turn === turnOf(second, model)
+}
+
+function turnOf(operation: Operation, model: Model): string | undefined {
+  if (operation.do === 'unlock') return model.holds.get(operation.hold)?.possession
+  return operation.do === 'take' && operation.place.is === 'inside' ? operation.place.possession : undefined
+}

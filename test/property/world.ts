@@ -1,0 +1,570 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { createHash } from 'node:crypto'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
+import {
+  type AnyLock,
+  type Client,
+  type FencedLock,
+  type Hold,
+  LeaseLostError,
+  type Lock,
+  type LockOptions,
+  NotHeldError,
+  SelfDeadlockError,
+  WaitTimeoutError,
+} from '../../src/index.js'
+import type { Context } from '../../src/primitives/context.js'
+import { settlesWithin } from '../support/wait-until.js'
+import { STRANGER } from './cells-model.js'
+import { type Command, operationsOf } from './commands.js'
+import { type Kind, leaseOf, type Row, STRANGER_HOLDER } from './kinds.js'
+import { type Caller, explore, type Model, type Operation, type Take } from './model.js'
+
+/** How soon somebody who waits has what is free. Whoever was not woken asks again after 4.5 s at the earliest. */
+const SERVED_WITHIN_MS = 4_000
+/** How soon anything else is answered. */
+const ANSWERED_WITHIN_MS = 10_000
+/** For how long at least a multi-lock keeps what it has while it waits for the rest. */
+const PATIENCE_MS = 1_400
+const SOON_MS = 3
+const LONG_MS = 60_000
+
+const DUMP = `
+local found = { redis.call('time') }
+for database = 0, ARGV[2] - 1 do
+  if ARGV[2] ~= '1' then
+    redis.call('select', database)
+  end
+  for _, key in ipairs(redis.call('keys', ARGV[1])) do
+    local type, content = redis.call('type', key).ok, {}
+    if type == 'hash' then
+      content = redis.call('hgetall', key)
+    elseif type == 'list' then
+      content = redis.call('lrange', key, 0, -1)
+    elseif type == 'zset' then
+      content = redis.call('zrange', key, 0, -1, 'withscores')
+    elseif type == 'string' then
+      content = { redis.call('get', key) }
+    end
+    table.insert(found, { database, key, type, redis.call('pttl', key), content })
+  end
+end
+return found`
+const DUMP_SHA1 = createHash('sha1').update(DUMP).digest('hex')
+
+const UUID = /[\da-f]{8}-[\da-f-]{27}/g
+const ABORTED = new Error('aborted by the test')
+
+/** Where sequences are done, one after the other: clients of its own, and a way to look at Redis. */
+export class Stage {
+  readonly admin: Redis
+  /** By client of the cast and database. */
+  readonly clients: readonly (readonly Client[])[]
+
+  constructor(admin: Redis, clients: readonly (readonly Client[])[]) {
+    this.admin = admin
+    this.clients = clients
+  }
+
+  async prepare(): Promise<void> {
+    await this.admin.script('LOAD', DUMP)
+  }
+
+  get contexts(): readonly Context[] {
+    return this.clients.flat().map((client) => client.getLock('any').context)
+  }
+
+  /** Resolves when all commands were answered. What is left to the background was tried once then. */
+  async quiet(): Promise<void> {
+    const { contexts } = this
+    for (;;) {
+      await setImmediate()
+      const busy = contexts.find(({ scripts }) => !scripts.isIdle)
+      if (!busy) return
+      await busy.scripts.idle()
+    }
+  }
+}
+
+/** How often what happened. */
+export class Tally extends Map<string, number> {
+  count(what: string): void {
+    this.set(what, (this.get(what) ?? 0) + 1)
+  }
+}
+
+/** Redis and the clients do not do what the model does. */
+export class Disagreement extends Error {}
+
+/** Too slow to know what should have happened. */
+class Inconclusive extends Error {}
+
+/** One sequence of operations, done for real and by the model side by side. */
+export class World {
+  readonly #kind: Kind
+  readonly #stage: Stage
+  readonly #name: string
+  readonly #tally: Tally
+  readonly #history: string[] = []
+  readonly #holds = new Map<string, Hold>()
+  readonly #fates = new Map<string, string>()
+  readonly #waits = new Map<string, { readonly controller: AbortController; readonly since: number }>()
+  /** How often each hold was told to be lost. */
+  readonly #told = new Map<Hold, number>()
+  readonly #warnings: unknown[] = []
+  /** The holders of possessions. */
+  readonly #names = new Map<string, string>([[STRANGER, STRANGER_HOLDER]])
+  /** Who asked: what tells the places of several in a queue apart. */
+  readonly #clientOf = new Map<string, number>()
+  /** Client ids, and what we call them. */
+  readonly #labels = new Map<string, string>()
+  readonly #ids = new Map<string, string>()
+  readonly #scopes: (<T>(fn: () => T) => T)[] = []
+  #model: Model
+  #lastId = 0
+
+  constructor(kind: Kind, stage: Stage, name: string, tally: Tally) {
+    this.#kind = kind
+    this.#stage = stage
+    this.#name = name
+    this.#tally = tally
+    this.#model = kind.model()
+    for (const [index, clients] of stage.clients.entries()) {
+      for (const [database, { id }] of clients.entries()) {
+        const label = `c${index + 1}${clients.length > 1 ? 'abc'[database] : ''}`
+        this.#labels.set(id, label)
+        this.#ids.set(label, id)
+      }
+    }
+    for (const { client, scope } of kind.cast.callers) {
+      if (scope !== undefined) this.#scopes[scope] = this.#client(client).runInScope(() => AsyncLocalStorage.snapshot())
+    }
+  }
+
+  /** @throws {Disagreement} with what happened until then */
+  async run(commands: readonly Command[]): Promise<void> {
+    const onLost = ({ hold }: { hold: Hold }): void => void this.#told.set(hold, (this.#told.get(hold) ?? 0) + 1)
+    const onWarning = (warning: Error): void => void this.#warnings.push(warning)
+    const clients = this.#stage.clients.flat()
+    for (const client of clients) client.on('lost', onLost).on('warning', onWarning)
+    try {
+      for (const command of commands) {
+        const operations = operationsOf(command, this.#lastId + 1, this.#model, this.#kind.cast, this.#spell)
+        this.#lastId += command.length
+        if (operations.length > 0) await this.#step(operations)
+      }
+      await this.#endAll()
+    } catch (error) {
+      await this.#cleanUp()
+      if (error instanceof Inconclusive) this.#tally.count('sequence too slow')
+      else throw error
+    } finally {
+      for (const client of clients) client.off('lost', onLost).off('warning', onWarning)
+      await this.#stage.admin.del(`redisson_lock_token:{${this.#name}}`)
+    }
+  }
+
+  /** Release all there is; then nothing may be left, in Redis or in the clients. */
+  async #endAll(): Promise<void> {
+    for (let waiter = this.#model.waiters[0]; waiter; waiter = this.#model.waiters[0]) {
+      await this.#step([{ do: 'abort', waiter: waiter.take.id }])
+    }
+    for (let hold = this.#model.live.at(-1); hold !== undefined; hold = this.#model.live.at(-1)) {
+      await this.#step([{ do: 'unlock', hold, isRepeated: false }])
+    }
+    // What is left of a hold on several locks that was lost.
+    for (const hold of this.#model.known) {
+      if (this.#model.isJointHold(hold) && this.#model.stateOf(hold) === 'lost')
+        await this.#step([{ do: 'unlock', hold, isRepeated: false }])
+    }
+    // What was handed over and nobody adopted, what a stranger has, what somebody else left of keys that belong together.
+    for (let what = this.#model.expirable[0]; what !== undefined; what = this.#model.expirable[0]) {
+      await this.#step([{ do: 'expire', what }])
+    }
+    const left = Object.keys(this.#model.lines(this.#spell)).filter((line) => /^key (?!token)/.test(line))
+    for (const { possessions, lines } of this.#stage.contexts) {
+      if (possessions.size > 0) left.push(`${possessions.size} possessions of a client`)
+      if (lines.size > 0) left.push(`${lines.size} waiters of a client`)
+    }
+    if (left.length > 0) this.#disagree(`At the end there is still\n  ${left.join('\n  ')}`)
+  }
+
+  /** After a failure: the next sequence must not suffer from it. */
+  async #cleanUp(): Promise<void> {
+    for (const { controller } of this.#waits.values()) controller.abort(ABORTED)
+    await Promise.all([...this.#holds.values()].map((hold) => hold.unlock().catch(() => {})))
+    await settlesWithin(this.#stage.quiet(), 2_000).catch(() => {})
+    for (const { possessions } of this.#stage.contexts) for (const lost of [...possessions]) lost.loseAll('gone')
+    for (const { key, database } of (await this.#dump()).rows) {
+      await this.#stage.admin.eval(`redis.call('select', ARGV[1]) redis.call('del', KEYS[1])`, 1, key, database)
+    }
+  }
+
+  /** Operations that are started in one turn. */
+  async #step(operations: readonly Operation[]): Promise<void> {
+    const before = this.#model
+    const lines = operations.map((operation, index) => {
+      this.#history.push(`${index > 0 ? ' with ' : ''}${this.#describe(operation)}`)
+      return this.#history.length - 1
+    })
+    const started = operations.map((operation) => this.#start(operation))
+    const answered = await settlesWithin(Promise.all(started), ANSWERED_WITHIN_MS).catch(() => undefined)
+    if (answered?.status === 'rejected') throw answered.reason
+    const outcomes =
+      answered?.value ?? (await Promise.all(started.map((outcome) => Promise.race([outcome, 'no answer']))))
+    for (const [index, line] of lines.entries()) {
+      this.#history[line] += ` → ${outcomes[index]}`
+      this.#tally.count(`${kindOf(operations[index] as Operation)} → ${kindOfOutcome(outcomes[index] as string)}`)
+    }
+    const isSlow = before.waiters.some(
+      ({ take }) =>
+        before.isJoint(take.target) && performance.now() - (this.#waits.get(take.id)?.since ?? 0) > PATIENCE_MS,
+    )
+    if (isSlow) throw new Inconclusive()
+
+    const fits = (operation: Operation, outcome: string): boolean => {
+      if (operation.do === 'take' && operation.how === 'wait') return true
+      const answer = outcomes[operations.indexOf(operation)] as string
+      // Who holds it is told in any order.
+      const sorted = (text: string): string => (operation.do === 'ask' ? text.split(' ').sort().join(' ') : text)
+      return sorted(this.#spellAll(outcome)) === sorted(answer)
+    }
+    const ends = explore(before, operations, fits)
+    const isPatient =
+      before.waiters.length > 0 || operations.some((operation) => operation.do === 'take' && operation.how === 'wait')
+    const giveUpAt = performance.now() + (isPatient ? SERVED_WITHIN_MS : 0)
+    for (;;) {
+      await this.#stage.quiet()
+      const found = await this.#look()
+      for (const end of ends) {
+        const names = this.#namesIn(end, found)
+        if (!names) continue
+        for (const [id, name] of names) this.#names.set(id, name)
+        this.#model = end
+        return
+      }
+      if (ends.length === 0 || performance.now() >= giveUpAt) this.#explain(before, operations, ends, found)
+      await sleep(2)
+    }
+  }
+
+  /** What can be seen, in the words of the model. */
+  async #look(): Promise<Map<string, string>> {
+    const { rows, now } = await this.#dump()
+    const found = new Map<string, string>()
+    for (const [key, content] of Object.entries(this.#kind.read(rows, this.#name, now)))
+      found.set(`key ${key}`, content)
+    for (const [id, hold] of [...this.#holds]) {
+      for (const member of hold.members) {
+        if (member !== hold) this.#holds.set(`${id}/${this.#cellOf(member)}`, member)
+      }
+    }
+    for (const [id, hold] of this.#holds) found.set(`hold ${id}`, this.#stateOf(id, hold))
+    for (const [id, fate] of this.#fates) found.set(`wait ${id}`, fate)
+    for (const warning of this.#warnings) found.set('warning', String(warning))
+    return found
+  }
+
+  #stateOf(id: string, hold: Hold): string {
+    const { count, lostError, fencingToken } = hold
+    const told = this.#told.get(hold) ?? 0
+    // Nobody asks for the signals of the others.
+    const isAborted = Number.parseInt(id, 10) % 2 === 0 ? hold.signal.aborted : lostError !== undefined
+    if (count > 0) {
+      const wrong = told > 0 || isAborted ? ', but told that it is lost' : ''
+      const holder = hold.members[0] === hold ? `, as ${this.#relabel(hold.holder)}` : ''
+      return `live, 1 of ${count}${holder}${fencingToken === undefined ? '' : `, token ${fencingToken}`}${wrong}`
+    }
+    if (lostError) {
+      return `lost${told === 1 ? '' : `, told by ${told} events`}${isAborted ? '' : ', but its signal did not abort'}`
+    }
+    return told > 0 || isAborted ? 'released, but told that it is lost' : 'released'
+  }
+
+  async #dump(): Promise<{ rows: readonly Row[]; now: number }> {
+    const reply = await this.#stage.admin.evalsha(DUMP_SHA1, 0, `*${this.#name}*`, this.#kind.databases)
+    const [[seconds, micros], ...keys] = reply as [[string, string], ...[number, string, string, number, string[]][]]
+    const rows = keys.map(([database, key, type, ttlMs, content]) => {
+      return { database, key: this.#relabel(key), type, ttlMs, content: content.map((word) => this.#relabel(word)) }
+    })
+    return { rows, now: Number(seconds) * 1_000 + Number(micros) / 1_000 }
+  }
+
+  /** The holders that a state of the model needs to look as what was found; undefined if it never does. */
+  #namesIn(end: Model, found: ReadonlyMap<string, string>): Map<string, string> | undefined {
+    const expected = Object.entries(end.lines(this.#spell))
+    if (expected.length !== found.size) return undefined
+    const names = new Map<string, string>()
+    for (const [line, text] of expected) {
+      if (!this.#isSame(text, found.get(line), names)) return undefined
+    }
+    return names
+  }
+
+  /** @param names  those that are not known yet, and are learned here */
+  #isSame(expected: string, found: string | undefined, names: Map<string, string>): boolean {
+    if (found === undefined || !expected.includes('#')) return expected === found
+    const ids: string[] = []
+    const pattern = expected.split(/(#[\w/]+)/).map((part, index) => {
+      if (index % 2 === 0) return part.replace(/[\^$.*+?()[\]{}|\\]/g, '\\$&')
+      const id = part.slice(1)
+      const name = this.#names.get(id) ?? names.get(id)
+      if (name !== undefined) return name
+      ids.push(id)
+      return `(c${this.#clientOf.get(id.split('/')[0] as string)}[a-c]?:[\\w:]+)`
+    })
+    const match = new RegExp(`^${pattern.join('')}$`).exec(found)
+    for (const [index, id] of ids.entries()) if (match) names.set(id, match[index + 1] as string)
+    return match !== null
+  }
+
+  readonly #spell = (possession: string): string => this.#names.get(possession) ?? `#${possession}`
+
+  #spellAll(text: string): string {
+    return text.replace(/#([\w/]+)/g, (_, id: string) => this.#spell(id))
+  }
+
+  #relabel(text: string): string {
+    return text.replace(UUID, (id) => this.#labels.get(id) ?? id)
+  }
+
+  #client(index: number): Client {
+    return this.#stage.clients[index]?.[0] as Client
+  }
+
+  #lock(client: number, target: number): AnyLock {
+    return this.#kind.lock(this.#stage.clients[client] as readonly Client[], this.#name, target)
+  }
+
+  #cellOf(member: Hold): string {
+    const owner = this.#stage.clients.find((clients) => clients.some(({ id }) => member.holder.startsWith(id)))
+    return this.#kind.cellOf(member, owner ?? [])
+  }
+
+  // What operations are for real. Each is started before this returns.
+
+  async #start(operation: Operation): Promise<string> {
+    if ('id' in operation) this.#clientOf.set(operation.id, operation.client + 1)
+    try {
+      return await this.#do(operation)
+    } catch (error) {
+      return outcomeOf(error)
+    }
+  }
+
+  async #do(operation: Operation): Promise<string> {
+    switch (operation.do) {
+      case 'take':
+        return await this.#take(operation)
+      case 'nest':
+        return await this.#nest(operation)
+      case 'unlock':
+        await this.#hold(operation.hold).unlock()
+        return 'ok'
+      case 'unlock current':
+        await this.#in(operation, () => this.#single(operation).unlock())
+        return 'ok'
+      case 'abort':
+        this.#waits.get(operation.waiter)?.controller.abort(ABORTED)
+        return 'ok'
+      case 'force':
+        return String(await this.#single(operation).forceUnlock())
+      case 'hand over':
+        this.#hold(operation.hold).handOver()
+        return 'ok'
+      case 'adopt': {
+        const { id, from, lease } = operation
+        const hold = await this.#single(operation).adopt(this.#holderOf(from), { leaseTimeMs: lease * 1_000 })
+        return this.#granted(id, hold)
+      }
+      case 'ask':
+        return await this.#ask(this.#single(operation))
+      case 'ask hold':
+        return String(await this.#hold(operation.hold).isHeld())
+      case 'ask count':
+        return String(await this.#in(operation, () => this.#single(operation).getHoldCount()))
+      case 'renew':
+        for (const client of this.#stage.clients[operation.client] ?? []) client.getLock('any').context.watchdog.audit()
+        return 'ok'
+      case 'expire':
+        await this.#kind.expire(this.#stage.admin, this.#name, operation.what, (id) => this.#holderOf(id))
+        return 'ok'
+      case 'intrude':
+        return await this.#intrude(operation.target)
+    }
+  }
+
+  async #take({ id, how, client, scope, target, lease, isRenewed, within }: Take): Promise<string> {
+    const lock = this.#lock(client, target)
+    const isOdd = Number(id) % 2 === 1
+    const controller = new AbortController()
+    const options: LockOptions = { within: within === undefined ? undefined : this.#hold(within) }
+    if (!isRenewed) options.leaseTimeMs = lease * 1_000
+    if (how === 'soon') options.waitTimeMs = SOON_MS
+    if (how === 'now' && isOdd) options.waitTimeMs = 0
+    if (how === 'wait' && isOdd) options.waitTimeMs = LONG_MS
+    if (how === 'wait' || how === 'abandon') options.signal = controller.signal
+    const isTry = isOdd !== (how === 'now')
+    const asked = this.#in({ client, scope }, () => {
+      // Without a wait time tryLock() asks once, and lock() waits for ever.
+      return (how === 'now' ? isTry : isTry && options.waitTimeMs !== undefined)
+        ? lock.tryLock(options)
+        : lock.lock(options)
+    })
+    if (how === 'abandon') controller.abort(ABORTED)
+    const outcome = asked.then(
+      (hold) => (hold === null ? 'refused' : this.#granted(id, hold)),
+      (error: unknown) => outcomeOf(error),
+    )
+    if (how !== 'wait') return await outcome
+    this.#waits.set(id, { controller, since: performance.now() })
+    this.#fates.set(id, 'waiting')
+    void outcome.then((fate) => this.#fates.set(id, fate))
+    return 'started'
+  }
+
+  async #nest({ target, inner, lease, ...caller }: Operation & { do: 'nest' }): Promise<string> {
+    const seen: string[] = []
+    const [outerLock, innerLock] = [this.#lock(caller.client, target), this.#lock(caller.client, inner)]
+    const options = { leaseTimeMs: lease * 1_000 }
+    const outer = await this.#in(caller, () =>
+      outerLock.tryWithLock(options, async (hold) => {
+        seen.push(String(hold.count))
+        const nested = await innerLock.tryWithLock(options, (hold) => void seen.push(String(hold.count)))
+        if (!nested.ran) seen.push('refused')
+      }),
+    )
+    return outer.ran ? seen.join(' ') : 'refused'
+  }
+
+  async #ask(lock: Lock): Promise<string> {
+    const [isLocked, holders, leftMs, token] = await Promise.all([
+      lock.isLocked(),
+      lock.getHolders(),
+      lock.remainingLeaseMs(),
+      (lock as Partial<FencedLock>).getToken?.(),
+    ])
+    const who = holders.map(({ holder, holdCount }) => `${this.#relabel(holder)}×${holdCount}`).join(' ')
+    const answer = `${who || 'free'} ${leaseOf(leftMs)}${token === undefined ? '' : `, token ${token}`}`
+    return isLocked === holders.length > 0 ? answer : `${answer}, but isLocked() answers ${isLocked}`
+  }
+
+  async #intrude(target: number): Promise<string> {
+    if (this.#model.holderAt(target) !== undefined) return 'false'
+    await this.#kind.intrude(this.#stage.admin, this.#name, target)
+    return 'true'
+  }
+
+  #granted(id: string, hold: Hold): string {
+    this.#holds.set(id, hold)
+    this.#names.set(id, this.#relabel(hold.holder))
+    for (const member of hold.members) {
+      if (member !== hold) this.#names.set(`${id}/${this.#cellOf(member)}`, this.#relabel(member.holder))
+    }
+    return 'granted'
+  }
+
+  #single({ client, target }: { client: number; target: number }): Lock {
+    return this.#lock(client, target) as Lock
+  }
+
+  #in<T>({ scope }: Caller, fn: () => T): T {
+    return scope === undefined ? fn() : (this.#scopes[scope] as <R>(fn: () => R) => R)(fn)
+  }
+
+  #hold(id: string): Hold {
+    return this.#holds.get(id) as Hold
+  }
+
+  /** As Redis has it. */
+  #holderOf(possession: string): string {
+    return (this.#names.get(possession) as string).replace(/^\w+/, (label) => this.#ids.get(label) ?? label)
+  }
+
+  // What is told when it fails.
+
+  #describe(operation: Operation): string {
+    const { targets } = this.#model
+    const on = (target: number): string => (targets.length > 1 ? ` ${targets[target]}` : '')
+    const who = ({ client, scope }: Caller): string =>
+      `c${client + 1}${scope === undefined ? '' : ` in scope ${scope + 1}`}`
+    switch (operation.do) {
+      case 'take': {
+        const { id, how, target, lease, isRenewed, within } = operation
+        const place = within === undefined ? '' : ` within ${within}`
+        return `${id}: ${who(operation)} takes${on(target)}${place}, ${how}, ${isRenewed ? 'renewed' : `${lease} s`}`
+      }
+      case 'nest': {
+        const { id, target, inner, lease } = operation
+        return `${id}: ${who(operation)} does something with${on(target)} and inside it with${on(inner)}, ${lease} s`
+      }
+      case 'unlock':
+        return `unlock ${operation.hold}`
+      case 'unlock current':
+      case 'ask count':
+        return `${who(operation)}: ${operation.do}${on(operation.target)}`
+      case 'abort':
+        return `abort ${operation.waiter}`
+      case 'force':
+      case 'ask':
+        return `c${operation.client + 1}: ${operation.do}${on(operation.target)}`
+      case 'hand over':
+      case 'ask hold':
+        return `${operation.do} ${operation.hold}`
+      case 'adopt':
+        return `${operation.id}: c${operation.client + 1} adopts from ${operation.from}, ${operation.lease} s`
+      case 'renew':
+        return `the watchdog of c${operation.client + 1} renews`
+      case 'expire':
+        return `${operation.what} expires`
+      case 'intrude':
+        return `a stranger takes${on(operation.target)}`
+    }
+  }
+
+  #explain(
+    before: Model,
+    operations: readonly Operation[],
+    ends: readonly Model[],
+    found: ReadonlyMap<string, string>,
+  ): never {
+    const texts = (lines: Iterable<readonly [string, string]>): string =>
+      [...lines].map(([line, text]) => `\n    ${line}: ${text}`).join('')
+    if (ends.length > 0) {
+      const expected = ends.slice(0, 3).map((end) => texts(Object.entries(end.lines(this.#spell))))
+      this.#disagree(`Then there should be${expected.join('\n  or')}\n  but there is${texts(found)}`)
+    }
+    const possible = new Set<string>()
+    explore(before, operations, (operation, outcome) => {
+      possible.add(`${this.#describe(operation)} → ${this.#spellAll(outcome)}`)
+      return true
+    })
+    this.#disagree(
+      `No order of these leads to such answers. What could be:\n    ${[...possible].join('\n    ')}\n  There is${texts(found)}`,
+    )
+  }
+
+  #disagree(why: string): never {
+    throw new Disagreement(`\n  ${this.#history.join('\n  ')}\n  ${why}`)
+  }
+}
+
+function outcomeOf(error: unknown): string {
+  if (error === ABORTED) return 'aborted'
+  if (error instanceof LeaseLostError) return 'lost'
+  if (error instanceof NotHeldError) return 'not held'
+  if (error instanceof SelfDeadlockError) return 'deadlock'
+  if (error instanceof WaitTimeoutError) return 'refused'
+  return `failed: ${error instanceof Error ? error.stack : String(error)}`
+}
+
+function kindOf(operation: Operation): string {
+  return operation.do === 'take' ? `take ${operation.how}${operation.within ? ' within' : ''}` : operation.do
+}
+
+function kindOfOutcome(outcome: string): string {
+  return /^(granted|refused|lost|deadlock|not held|ok|true|false|aborted|started)$/.test(outcome)
+    ? outcome
+    : 'an answer'
+}

@@ -1,0 +1,36 @@
+import * as scripts from '../../src/lua/generated.js'
+import type { ScriptCall } from '../../src/lua/run.js'
+import type { Lab } from './lab.js'
+import type { Match } from './tcp-proxy.js'
+import { waitUntil } from './wait-until.js'
+
+/** What operations with lost replies may leave, for two minutes. */
+export const RECEIPTS = /^holdfast_receipts:/
+
+/** Less than any poll: who is served by then was woken. */
+export const WOKEN_MS = 3_000
+
+/** Resolves when so many channels are listened on. */
+export async function listening(lab: Lab, count = 1): Promise<void> {
+  const message = `${count} channels are listened on`
+  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count, { message })
+}
+
+/** Resolves when Redis was told to forget all operations that were answered. */
+export async function receiptsForgotten(lab: Lab): Promise<void> {
+  const message = 'the receipts of answered operations are forgotten'
+  await waitUntil(async () => (await lab.server.admin.keys('holdfast_receipts:*')).length === 0, { message })
+}
+
+/** Our script calls by SHA-1. */
+const NAMES = new Map(
+  Object.values(scripts).map((call) => {
+    const { script } = (call as (...args: string[]) => ScriptCall)(...new Array<string>(10).fill(''))
+    return [script.sha1, script.name]
+  }),
+)
+
+/** The requests that run this script (`semaphore/acquire`), for the faults of a proxy. Redis must know it by then. */
+export function requestOf(script: string): Match {
+  return (request) => NAMES.get(/^EVALSHA (\S+) /.exec(request)?.[1] ?? '') === script
+}
