@@ -1,5 +1,5 @@
-// npm run interop -- [--json] [--versions 4.7.0,3.23.5] [--kinds lock] [--cases flash-sale]
-// Holdfast beside the Java Redisson, on one Redis. Builds the Java side once for each version, into .cache/interop.
+// npm run interop -- [--json] [--versions 4.7.0,3.23.5] [--topologies single,cluster,sentinel] [--kinds lock] [--cases flash-sale]
+// Holdfast beside the Java Redisson, on one Redis, a cluster, or behind Sentinels. Builds the Java side once for each version, into .cache/interop.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,6 +13,7 @@ const { values } = parseArgs({
   options: {
     json: { type: 'boolean', default: false },
     versions: { type: 'string', default: VERSIONS.join() },
+    topologies: { type: 'string' },
     kinds: { type: 'string' },
     cases: { type: 'string' },
   },
@@ -27,7 +28,9 @@ const start = performance.now()
 run('tsc', ['-p', 'test/interop/tsconfig.json']) // beside build/, which a test run may be using
 console.error(`Compiled the tests in ${since(start)}`)
 
-const options = ['kinds', 'cases'].flatMap((name) => (values[name] === undefined ? [] : [`--${name}`, values[name]]))
+const options = ['topologies', 'kinds', 'cases'].flatMap((name) =>
+  values[name] === undefined ? [] : [`--${name}`, values[name]],
+)
 run(process.execPath, [
   '--enable-source-maps',
   join(cache, 'build', 'test', 'interop', 'run.js'),

@@ -12,7 +12,7 @@ import { FasterMultiKind } from './primitives/faster-multi-lock.js'
 import { FencedKind, FencedLock } from './primitives/fenced-lock.js'
 import type { Hold } from './primitives/hold.js'
 import { Lock } from './primitives/lock.js'
-import { checkNameMapper, mappedName, type NameMapper } from './primitives/names.js'
+import { checkNameMapper, checkSlots, mappedName, type NameMapper } from './primitives/names.js'
 import { runInNewScope, runOutside } from './primitives/ownership.js'
 import { PermitExpirableSemaphore } from './primitives/permit-expirable-semaphore.js'
 import { NON_REENTRANT, REENTRANT } from './primitives/plain-kind.js'
@@ -387,7 +387,8 @@ export class Client extends EventEmitter<ClientEvents> {
 
   /** What an object of this name is called in Redis. */
   #key(name: string, noun?: string): string {
-    return mappedName(this.#context.nameMapper, name, noun)
+    const key = mappedName(this.#context.nameMapper, name, noun)
+    return this.#port.isCluster ? checkSlots(key, noun) : key
   }
 
   async #close(): Promise<void> {

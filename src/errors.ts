@@ -157,11 +157,12 @@ export class NotReplicatedError extends LockError {
   readonly code = 'LOCK_NOT_REPLICATED'
 
   /** @param replicas  how many were connected */
-  constructor(lockName: string, replicas: number, timeoutMs: number) {
+  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorOptions) {
     super(
       `None of ${replicas} replicas acknowledged ${quote(lockName)} within ${timeoutMs} ms, so it was given back. Look why ` +
         'they lag, or set checkLockSyncedSlaves to false, and expect two holders after a failover',
       lockName,
+      options,
     )
   }
 }

@@ -2,6 +2,9 @@ import type { Clock } from './clock.js'
 import { impediment, NotReplicatedError } from './errors.js'
 import { type Scripts, Unanswered } from './lua/run.js'
 
+/** Errors of a server that changes its role, or is not itself at the moment: whether replicas have it is not known. */
+const NOT_KNOWN = /\b(UNBLOCKED|LOADING|BUSY|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|TRYAGAIN)\b|replica instances/
+
 /**
  * Makes sure that what was granted survives a failover: at least one replica has it before the caller gets it.
  * @see Redisson `CommandAsyncService.syncedEval`: `checkLockSyncedSlaves`, `slavesSyncTimeout`
@@ -36,8 +39,9 @@ export class Replication {
       if (answer.acknowledged === 0 || !isSame) throw new NotReplicatedError(name, answer.replicas, this.#timeoutMs)
     } catch (cause) {
       if (cause instanceof Unanswered || cause instanceof NotReplicatedError) throw cause
-      this.#refusedUntil = this.#clock.now() + 60_000
       const why = cause instanceof Error ? cause.message : String(cause)
+      if (NOT_KNOWN.test(why)) throw new NotReplicatedError(name, 1, this.#timeoutMs, { cause })
+      this.#refusedUntil = this.#clock.now() + 60_000
       const message =
         `Redis refuses to tell whether replicas have what this client holds (${why}): it goes on without, and a failover ` +
         'may let in a second holder. Allow INFO and WAIT, or set checkLockSyncedSlaves to false'

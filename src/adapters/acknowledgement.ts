@@ -1,19 +1,21 @@
-/** What the replicas of one server said. */
-export interface Acknowledgement {
-  /** How many were connected. */
-  readonly replicas: number
-  /** How many have all that was written on our connection. */
-  readonly acknowledged: number
-}
+import type { Acknowledgement } from './port.js'
 
-/** How long to believe that a server has so many replicas, ms. */
+export type { Acknowledgement }
+
+/** How long to believe that a server has so many replicas, ms. That it has none is never believed for longer than asked. */
 const BELIEVE_MS = 5_000
+/** How long not to trust a server that lost all its replicas while we were connected, ms: less than who waits is patient. */
+const WARY_MS = 10_000
 
 /** Asks the replicas of one server, on the connection that the writes go by. One WAIT serves all who ask meanwhile. */
 export class Replicas {
   readonly #call: (...command: [string, ...string[]]) => Promise<unknown>
   #count: Promise<number> | undefined
   #countedAt = 0
+  /** The most that there were on this connection. */
+  #most = 0
+  /** Since when there are none, on the monotonic clock. */
+  #noneSince: number | undefined
   #running: Promise<number> | undefined
   #next: Promise<number> | undefined
 
@@ -24,10 +26,33 @@ export class Replicas {
   /** @throws what the client library throws if the server refuses, or does not answer */
   async acknowledge(timeoutMs: number): Promise<Acknowledgement> {
     const replicas = await this.#connected()
-    if (replicas === 0) return { replicas, acknowledged: 0 }
+    if (replicas === 0) {
+      this.#count = undefined
+      return { replicas: this.#isSuspicious() ? this.#most : 0, acknowledged: 0 }
+    }
+    this.#most = Math.max(this.#most, replicas)
+    this.#noneSince = undefined
     const acknowledged = await this.#wait(timeoutMs)
     if (acknowledged === 0) this.#count = undefined // there may be none any more
     return { replicas, acknowledged }
+  }
+
+  /** The connection is a new one: what was known is of another server, perhaps. */
+  forget(): void {
+    this.#count = undefined
+    this.#most = 0
+    this.#noneSince = undefined
+  }
+
+  /**
+   * A master whose replicas all went away may have been replaced by one of them, and not know it yet: a failover by order, a
+   * server that was frozen or cut off. Until it is demoted it grants what its successor grants, too.
+   */
+  #isSuspicious(): boolean {
+    if (this.#most === 0) return false
+    const now = performance.now()
+    this.#noneSince ??= now
+    return now - this.#noneSince < WARY_MS
   }
 
   #connected(): Promise<number> {

@@ -46,6 +46,7 @@ export class ClusterChannels {
   readonly #listeners = new Map<string, Promise<Listener>>()
   #events: PortEvents | undefined
   #timer: NodeJS.Timeout | undefined
+  /** Empty as long as no owner is known. */
   #owners = ''
 
   constructor(view: ClusterView) {
@@ -70,22 +71,17 @@ export class ClusterChannels {
     const channel = this.#channels.get(name)
     this.#channels.delete(name)
     channel?.settle?.()
-    if (channel?.place === undefined) return
-    const { place } = channel
-    await this.#listeners.get(place)?.then(
-      (listener) => listener.unsubscribe(name),
-      () => {},
-    )
-    if ([...this.#channels.values()].some((other) => other.place === place)) return
-    this.#end(place)
+    if (channel?.place !== undefined) await this.#leave(channel.place, name)
   }
 
   /** See whether slots have another master now: then what was held may be gone, and messages were missed. */
   look(): void {
     const owners = this.#ownersNow()
     if (owners !== this.#owners) {
+      // A client that has connected at last has lost nothing by that.
+      const isFirst = this.#owners === ''
       this.#owners = owners
-      this.#events?.reconnected()
+      if (!isFirst) this.#events?.reconnected()
     }
     for (const name of this.#channels.keys()) this.#move(name)
   }
@@ -104,12 +100,7 @@ export class ClusterChannels {
     if (!channel || owner === undefined || channel.place === owner) return
     const before = channel.place
     channel.place = owner
-    if (before !== undefined) {
-      void this.#listeners
-        .get(before)
-        ?.then((listener) => listener.unsubscribe(name))
-        .catch(() => {})
-    }
+    if (before !== undefined) void this.#leave(before, name)
     this.#at(owner)
       .then((listener) => listener.subscribe(name))
       .then(
@@ -122,7 +113,17 @@ export class ClusterChannels {
       )
   }
 
+  /** Stop listening at a master, and end the connection if it was the last channel there. Never rejects. */
+  async #leave(place: string, name: string): Promise<void> {
+    const listener = this.#listeners.get(place)
+    // It may be ended meanwhile.
+    await listener?.then((opened) => opened.unsubscribe(name)).catch(() => {})
+    if (this.#listeners.get(place) !== listener) return
+    if (![...this.#channels.values()].some((other) => other.place === place)) this.#end(place)
+  }
+
   #failed(name: string, channel: Channel, owner: string, error: unknown): void {
+    if (this.#channels.get(name) !== channel) return // it was given up meanwhile
     const isRefused = this.#view.isErrorReply(error) && !/\b(MOVED|CLUSTERDOWN|LOADING)\b/.test(String(error))
     if (isRefused && channel.settle) {
       channel.settle(error)
@@ -132,6 +133,8 @@ export class ClusterChannels {
     } else if (channel.place === owner) {
       channel.place = undefined // the next look tries again
       this.#view.refresh()
+      // Whoever waits asks where it belongs, and so the client library learns it, too: node-redis in no other way.
+      if (/\bMOVED\b/.test(String(error))) channel.onMessage('')
     }
   }
 
@@ -144,6 +147,7 @@ export class ClusterChannels {
       // Whatever it was: listen anew, where the channels belong now.
       this.#end(address)
       this.#view.refresh()
+      this.look()
     })
     this.#listeners.set(address, opened)
     opened.catch(() => this.#end(address))

@@ -48,7 +48,10 @@ class IoredisPort implements RedisPort {
   readonly #disconnect: () => void
   readonly #channels = new Map<string, (message: string) => void>()
   readonly #onReady = (): void => {
-    if (this.#wasReady) this.#events?.reconnected()
+    if (this.#wasReady) {
+      this.#replicas.forget()
+      this.#events?.reconnected()
+    }
     this.#wasReady = true
   }
   /** The first time it is ready is no reconnect: what waited for that is sent once. */

@@ -31,3 +31,26 @@ export async function end(client: NodeRedisLike): Promise<void> {
   if (client.destroy) client.destroy()
   else await client.disconnect?.()
 }
+
+/**
+ * Does what is done with a channel one after the other. node-redis sends no SUBSCRIBE for a channel that it is just leaving,
+ * and forgets the new listener with the old one.
+ */
+export class Turns {
+  readonly #last = new Map<string, Promise<unknown>>()
+
+  async take(channel: string, act: () => Promise<unknown>): Promise<void> {
+    const turn = this.#inTurn(this.#last.get(channel), act)
+    this.#last.set(channel, turn)
+    try {
+      await turn
+    } finally {
+      if (this.#last.get(channel) === turn) this.#last.delete(channel)
+    }
+  }
+
+  async #inTurn(before: Promise<unknown> | undefined, act: () => Promise<unknown>): Promise<void> {
+    await before?.catch(() => {})
+    await act()
+  }
+}

@@ -1,7 +1,7 @@
 import { slotOf } from '../slots.js'
 import { type Acknowledgement, Replicas } from './acknowledgement.js'
 import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
-import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './node-redis-client.js'
+import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './node-redis-client.js'
 import type { PortEvents, RedisPort } from './port.js'
 
 /** What Holdfast uses of a node-redis cluster (4.7 or later). */
@@ -21,8 +21,8 @@ interface NodeRedisNodeLike extends NodeRedisLike {
   sUnsubscribe(channel: string): Promise<unknown>
 }
 
-/** What a server of the cluster did that may have cost us messages, or let a command be sent twice. */
-const CHANGES = ['node-ready', 'node-disconnect', 'node-error']
+/** What a server of the cluster did, or its connection, that may have lost what was on its way. */
+const LOSSES = ['node-reconnecting', 'node-disconnect', 'node-error']
 
 /** A node-redis cluster: commands go where their key is, and each channel is listened on where its slot is. */
 export class NodeRedisClusterPort implements RedisPort {
@@ -30,7 +30,15 @@ export class NodeRedisClusterPort implements RedisPort {
   readonly isReplicated = true
   readonly #cluster: NodeRedisClusterLike
   readonly #channels: ClusterChannels
-  readonly #onChange = (): void => this.#events?.reconnected()
+  /** Whose connection was lost. The first one to a server is opened with the first command, and is no reconnect. */
+  readonly #lost = new Set<string>()
+  readonly #onLost = (...args: readonly unknown[]): void => {
+    this.#lost.add(addressOf(args))
+    this.#events?.reconnected()
+  }
+  readonly #onReady = (...args: readonly unknown[]): void => {
+    if (this.#lost.delete(addressOf(args))) this.#events?.reconnected()
+  }
   readonly #replicas = new WeakMap<NodeRedisNodeLike, Replicas>()
   #events: PortEvents | undefined
 
@@ -72,11 +80,13 @@ export class NodeRedisClusterPort implements RedisPort {
   listen(events: PortEvents): void {
     this.#events = events
     this.#channels.listen(events)
-    for (const change of CHANGES) this.#cluster.on(change, this.#onChange)
+    for (const loss of LOSSES) this.#cluster.on(loss, this.#onLost)
+    this.#cluster.on('node-ready', this.#onReady)
   }
 
   async close(): Promise<void> {
-    for (const change of CHANGES) this.#cluster.off(change, this.#onChange)
+    for (const loss of LOSSES) this.#cluster.off(loss, this.#onLost)
+    this.#cluster.off('node-ready', this.#onReady)
     this.#channels.close()
   }
 
@@ -97,17 +107,26 @@ export class NodeRedisClusterPort implements RedisPort {
     client.on('end', onChange)
     client.on('sharded-channel-moved', onChange)
     await client.connect()
+    const turns = new Turns()
     return {
-      async subscribe(channel) {
-        const listener = (message: string): void => onMessage(channel, message)
-        await client.subscribe(channel, listener)
-        await unlessUnknown(client.sSubscribe(channel, listener))
-      },
-      async unsubscribe(channel) {
-        await client.unsubscribe(channel)
-        await unlessUnknown(client.sUnsubscribe(channel))
-      },
+      subscribe: (channel) =>
+        turns.take(channel, async () => {
+          const listener = (message: string): void => onMessage(channel, message)
+          await client.subscribe(channel, listener)
+          await unlessUnknown(client.sSubscribe(channel, listener))
+        }),
+      unsubscribe: (channel) =>
+        turns.take(channel, async () => {
+          await client.unsubscribe(channel)
+          await unlessUnknown(client.sUnsubscribe(channel))
+        }),
       end: () => end(client),
     }
   }
+}
+
+/** Of the server that an event is about: that comes last, after an error, if there is one. */
+function addressOf(args: readonly unknown[]): string {
+  const { host, port } = (args.at(-1) ?? {}) as { host?: string; port?: number }
+  return `${host}:${port}`
 }

@@ -54,7 +54,10 @@ interface OptionsWeRead {
 class NodeRedisPort implements RedisPort {
   readonly #client: NodeRedisLike
   readonly #channels = new Map<string, (message: string) => void>()
-  readonly #onReady = (): void => this.#events?.reconnected()
+  readonly #onReady = (): void => {
+    this.#replicas.forget()
+    this.#events?.reconnected()
+  }
   readonly #leaving = new Map<string, Promise<unknown>>()
   #subscriber: Promise<NodeRedisLike> | undefined
   #opened: NodeRedisLike | undefined

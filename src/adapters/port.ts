@@ -1,5 +1,3 @@
-import type { Acknowledgement } from './acknowledgement.js'
-
 /**
  * All that Holdfast asks of Redis. An adapter maps it onto one client library; nothing else knows that library.
  *
@@ -39,6 +37,14 @@ export interface RedisPort {
 
   /** End the connections that this port opened, and nothing else. */
   close(): Promise<void>
+}
+
+/** What the replicas of one server said. */
+export interface Acknowledgement {
+  /** How many were connected. */
+  readonly replicas: number
+  /** How many have all that was written on our connection. */
+  readonly acknowledged: number
 }
 
 export interface PortEvents {

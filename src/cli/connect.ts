@@ -3,23 +3,29 @@ import { connect } from '../config/open.js'
 import { ConfigError } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
 import { reasonOf } from './say.js'
+import type { Target } from './target.js'
 
 /**
- * Connects to the Redis at `url`, and never tells the password in it.
- * @throws {UsageError} it is not a Redis URL
+ * Connects to Redis, and never tells the password in a URL.
+ * @throws {UsageError} it is not a Redis URL, or the configuration cannot work
  * @throws {Failure} Redis cannot be reached, or refuses us
  * @throws the reason of `signal`, at once
  */
-export async function connectTo(url: string, signal: AbortSignal): Promise<Client> {
+export async function connectTo(target: Target, signal: AbortSignal): Promise<Client> {
   try {
-    return await Promise.race([connect(url), rejectedBy(signal)])
+    return await Promise.race([connect(target), rejectedBy(signal)])
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof ConfigError) throw new UsageError(`Redis ${error.message}`)
-    const { hostname, port } = new URL(url)
     const verb = error instanceof Error && error.name === 'ReplyError' ? 'refused by' : 'cannot reach'
-    throw new Failure(EXIT.unavailable, `${verb} Redis at ${hostname}:${port || '6379'}: ${reasonOf(error)}`)
+    throw new Failure(EXIT.unavailable, `${verb} Redis ${placeOf(target)}: ${reasonOf(error)}`)
   }
+}
+
+function placeOf(target: Target): string {
+  if ('config' in target) return `of ${target.config}`
+  const { hostname, port } = new URL(target.url)
+  return `at ${hostname}:${port || '6379'}`
 }
 
 function rejectedBy(signal: AbortSignal): Promise<never> {

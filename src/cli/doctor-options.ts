@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
-import type { Target } from '../doctor/patient.js'
 import { UsageError } from './exit-codes.js'
 import { messageOf } from './say.js'
+import { type Target, targetOf } from './target.js'
 
 export interface DoctorOptions {
   target: Target
@@ -45,7 +45,6 @@ Exit code:
 export function parseDoctorOptions(args: string[], env: NodeJS.ProcessEnv): DoctorOptions | undefined {
   const values = parse(args)
   if (values.help) return undefined
-  if (values.redis !== undefined && values.config !== undefined) throw new UsageError('either --redis or --config')
   if (values.user !== undefined && !values.acl) throw new UsageError('--user: only with --acl')
   return {
     target: targetOf(values, env),
@@ -77,13 +76,6 @@ function parse(args: string[]) {
     const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
     throw new UsageError(problem.replace(/\/\/[^'"\s]*@/g, '//…@'))
   }
-}
-
-function targetOf({ redis, config }: { redis?: string; config?: string }, env: NodeJS.ProcessEnv): Target {
-  const { HOLDFAST_CONFIG, REDIS_URL } = env
-  if (config !== undefined) return { config }
-  if (redis !== undefined) return { url: redis }
-  return HOLDFAST_CONFIG ? { config: HOLDFAST_CONFIG } : { url: REDIS_URL || 'redis://127.0.0.1:6379' }
 }
 
 /** A space would end the word of the rule. */

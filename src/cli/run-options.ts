@@ -3,6 +3,7 @@ import { ConfigError } from '../errors.js'
 import { checkName } from '../validate.js'
 import { parseDuration } from './duration.js'
 import { EXIT, UsageError } from './exit-codes.js'
+import { type Target, targetOf } from './target.js'
 
 const ON_LOST = ['term', 'kill', 'warn'] as const
 
@@ -23,7 +24,7 @@ export interface RunOptions {
   /** From SIGTERM to SIGKILL. */
   graceMs: number
   conflictExitCode: number
-  redisUrl: string
+  target: Target
   isVerbose: boolean
 }
 
@@ -35,6 +36,7 @@ const OPTIONS = {
   grace: { type: 'string', default: '10s' },
   'conflict-exit-code': { type: 'string', default: String(EXIT.conflict) },
   redis: { type: 'string' },
+  config: { type: 'string' },
   verbose: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
@@ -60,7 +62,7 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
     onLost: parseOnLost(values['on-lost']),
     graceMs: parseDuration('--grace', values.grace, 0),
     conflictExitCode: parseExitCode(values['conflict-exit-code']),
-    redisUrl: values.redis ?? (env['REDIS_URL'] || 'redis://127.0.0.1:6379'),
+    target: targetOf(values, env),
     isVerbose: values.verbose,
   }
 }

@@ -47,7 +47,7 @@ export async function run(args: string[]): Promise<number> {
 
 /** @throws the reason of `signal`, when it aborts before the command is started */
 async function runLocked(options: RunOptions, signal: AbortSignal, onStart: (command: Command) => void) {
-  const client = await connectTo(options.redisUrl, signal)
+  const client = await connectTo(options.target, signal)
   client.on('warning', (warning) => say(`warning: ${warning.message}`))
   try {
     const guard = guardOf(client, options)

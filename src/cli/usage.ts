@@ -30,6 +30,8 @@ Waits for the lock, runs the program while holding it, and releases it when the 
   --redis URL             redis://[user:password@]host:port[/database], or rediss:// for TLS
                           (default $REDIS_URL, else redis://127.0.0.1:6379). Other users of this machine can see it in
                           the process list: a password is better off in REDIS_URL
+  --config FILE           a configuration of Redisson instead, YAML or JSON: for Sentinel, a cluster, and more
+                          (default $HOLDFAST_CONFIG)
   --verbose               say on stderr what happens
   -h, --help              print this
 

@@ -1,6 +1,7 @@
 import type { IoredisLike } from '../adapters/ioredis.js'
-import type { NodeRedisLike } from '../adapters/node-redis.js'
+import type { AnyNodeRedis } from '../adapters/node-redis.js'
 import type { RedisPort } from '../adapters/port.js'
+import type { GlideLike } from '../adapters/valkey-glide.js'
 import { CLIENT_OPTIONS, Client, type ClientOptions, checkClientOptions } from '../client.js'
 import { ConfigError, impediment } from '../errors.js'
 import { ownOptions } from '../validate.js'
@@ -10,8 +11,8 @@ import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './schema.j
 export interface ConnectOptions extends ClientOptions {
   /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
   url?: string | undefined
-  /** A live client that you own, instead of `url`: an ioredis or a node-redis client. It is never closed by Holdfast. */
-  client?: IoredisLike | NodeRedisLike | RedisPort | undefined
+  /** A live client that you own, instead of `url`: an ioredis, node-redis or valkey-glide client. It is never closed. */
+  client?: IoredisLike | AnyNodeRedis | GlideLike | RedisPort | undefined
   /** A configuration of Redisson, instead of `url`: the path of its YAML or JSON file, or an object of the same shape. */
   config?: string | URL | RedissonConfig | undefined
   /** With `config`: asked for user and password before each connection is opened. */
@@ -23,8 +24,8 @@ const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credenti
 
 /**
  * Open a client: `connect('redis://127.0.0.1:6379')`, `connect({ config: 'redisson.yaml' })`, or `connect({ client })` with
- * an ioredis or node-redis client that you own. Without arguments the environment says where Redis is: `HOLDFAST_CONFIG`
- * is the path of a configuration, else `REDIS_URL` a URL, else it is redis://127.0.0.1:6379.
+ * an ioredis, node-redis or valkey-glide client that you own. Without arguments the environment says where Redis is:
+ * `HOLDFAST_CONFIG` is the path of a configuration, else `REDIS_URL` a URL, else it is redis://127.0.0.1:6379.
  *
  * Options that are given here go before those of `config`. Keys of `config` that mean nothing here are told in one
  * `warning` of the client.
@@ -95,7 +96,9 @@ async function portOf(client: ConnectOptions['client']): Promise<RedisPort> {
   if (ioredis.isIoredis(client)) return ioredis.ioredis(client)
   const nodeRedis = await import('../adapters/node-redis.js')
   if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedis(client)
-  throw new ConfigError('client', client, 'an ioredis or node-redis client')
+  const glide = await import('../adapters/valkey-glide.js')
+  if (glide.isValkeyGlide(client)) return glide.valkeyGlide(client)
+  throw new ConfigError('client', client, 'an ioredis, node-redis or valkey-glide client')
 }
 
 function isPort(client: unknown): client is RedisPort {

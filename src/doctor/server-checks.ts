@@ -115,7 +115,7 @@ async function strangerOf(server: Server) {
     )
   }
   const says = (pattern: RegExp): boolean => [...info].some(([name, value]) => pattern.test(`${name}:${value}`))
-  const test = 'run the tests of your program against it: only Redis and Valkey are tested here'
+  const test = 'run the tests of your program against it: Holdfast is tested with Redis'
   if (says(/^dragonfly_version:/)) {
     return warning(
       'Dragonfly: read locks touch keys that their scripts do not declare',

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Acknowledgement } from '../adapters/acknowledgement.js'
-import type { RedisPort } from '../adapters/port.js'
+import type { Acknowledgement, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { slotOf } from '../slots.js'
 
@@ -67,7 +66,7 @@ export function toWords(reply: unknown): string[] {
 }
 
 /** Error replies that mean "not now": nothing ran, and trying again later may succeed. */
-const NOT_NOW = /\b(LOADING|BUSY|READONLY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
+const NOT_NOW = /\b(LOADING|BUSY|READONLY|NOREPLICAS|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
 
 /** Whether trying the same call again later may succeed. All our scripts may run twice. */
 export function isWorthRetrying(error: unknown): boolean {

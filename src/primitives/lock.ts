@@ -74,8 +74,16 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       ({ lockName, kind }) => lockName === this.name && this.kind.nestingIn(kind) !== 'apart',
     )
     const call = this.kind.forceRelease(this.name)
-    const wasHeld = (await ask(this.context, this.name, 'forceUnlock', call, toInteger)) === 1
-    if (wasHeld) for (const possession of condemned) possession.loseAll('forced')
+    let wasHeld = false
+    for (const possession of condemned) possession.isCondemned = true
+    try {
+      wasHeld = (await ask(this.context, this.name, 'forceUnlock', call, toInteger)) === 1
+    } finally {
+      for (const possession of condemned) {
+        possession.isCondemned = false
+        if (wasHeld) possession.loseAll('forced')
+      }
+    }
     return wasHeld
   }
 

@@ -1,4 +1,6 @@
 import { ConfigError } from '../errors.js'
+import { lockChannel } from '../keys.js'
+import { slotOf } from '../slots.js'
 import { checkName } from '../validate.js'
 
 /** Between the names that the program uses and those in Redis: the same on all sides. Redisson's `NameMapper`. */
@@ -17,4 +19,14 @@ export function checkNameMapper(mapper: unknown): NameMapper | undefined {
   const { map, unmap } = (mapper ?? {}) as Partial<NameMapper>
   if (typeof map === 'function' && typeof unmap === 'function') return mapper as NameMapper
   throw new ConfigError('nameMapper', mapper, 'an object with the functions map and unmap')
+}
+
+/**
+ * A name that works in a cluster: what belongs to it must be in one slot. With one brace only, or nothing between two, it is
+ * not.
+ * @throws {ConfigError} it would not be
+ */
+export function checkSlots(name: string, noun = 'lock name'): string {
+  if (slotOf(name) === slotOf(lockChannel(name))) return name
+  throw new ConfigError(noun, name, 'in a cluster a name without braces, or with some text between the first { and a }')
 }

@@ -48,6 +48,8 @@ export class Possession implements Watched, Holding {
   fencingToken: bigint | undefined
   /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
   mayHaveStrays = false
+  /** This client is about to force it: should the answer to something else be here first, that is why it is gone. */
+  isCondemned = false
   /** When the last lease that was asked for ends at the latest, on the clock. */
   #leaseEndsAt = 0
   #busy: Promise<unknown> | undefined
@@ -258,7 +260,7 @@ export class Possession implements Watched, Holding {
   }
 
   gone(): void {
-    this.loseAll('gone')
+    this.loseAll(this.isCondemned ? 'forced' : 'gone')
   }
 
   inspect(now: number): number {

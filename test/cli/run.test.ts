@@ -1,7 +1,7 @@
 /** `holdfast run` as a shell user sees it: the real program, its exit codes, its stderr, and what it leaves in Redis. */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -389,6 +389,23 @@ describe('holdfast run', () => {
     })
   })
 
+  it('finds Redis by a configuration of Redisson', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'holdfast-run-'))
+    try {
+      const config = join(directory, 'redisson.yaml')
+      writeFileSync(config, `singleServerConfig:\n  address: "${server.url}"\n`)
+      const nowhere = { REDIS_URL: 'redis://127.0.0.1:1' }
+      const command = ['--', 'sh', '-c', 'echo "$HOLDFAST_LOCK"']
+      assert.equal((await ended(['run', 'a', '--config', config, ...command], nowhere)).stdout, 'a\n')
+      assert.equal((await ended(['run', 'a', ...command], { ...nowhere, HOLDFAST_CONFIG: config })).stdout, 'a\n')
+      const missing = await ended(['run', 'a', '--config', join(directory, 'none.yaml'), ...command])
+      assert.equal(missing.code, 64)
+      assert.match(missing.stderr, /none\.yaml/)
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
+  })
+
   describe('with --permits', () => {
     const copies = ['run', 'pool', '--permits', '2', '--verbose']
 
@@ -459,6 +476,7 @@ describe('holdfast run', () => {
         ['run a --on-lost panic -- true', '--on-lost: expected term, kill, warn, not "panic"'],
         ['run a --conflict-exit-code 256 -- true', '--conflict-exit-code: expected a number from 0 to 255'],
         ['run a --redis geheim://host -- true', 'Redis url: expected a Redis URL'],
+        ['run a --redis redis://host --config file -- true', 'either --redis or --config'],
         ['run a --loud -- true', "Unknown option '--loud'"],
         ['steal a', 'unknown command "steal"'],
         ['--loud', 'unknown option "--loud"'],

@@ -1,28 +1,27 @@
 import { type Client, connect } from '../../src/index.js'
 import { type Child, spawnChild } from '../support/child.js'
-import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
+import type { Backend } from './backend.js'
 import { Doomed } from './doomed.js'
 import { type Each, javaLock, type Kind, kindOf } from './kinds.js'
 import { NodeLock } from './node-lock.js'
 import { Place } from './place.js'
 import { type JavaOwner, Jvm, type Redisson } from './redisson.js'
-
-/** `lockWatchdogTimeout` of both sides: short, so that a crash and a renewal are soon over. */
-export const WATCHDOG_MS = 3_000
-
-const SERVERS = 3
+import { SingleRedis } from './single-redis.js'
+import type { Setting, Topology } from './topologies.js'
 
 /** What may die, and how many cases wait for it to die. */
 export interface Mortals {
   readonly jvm: number
   readonly node: number
+  /** Every master, if a replica is to take over. */
+  readonly master: number
 }
 
-/** Some Redis servers with a JVM and a Node client on all: what all cases of one version share. */
+/** Some Redis with a JVM and a Node client on all: what all cases of one run share. */
 export class Site implements AsyncDisposable {
-  readonly built: string
-  readonly servers: Each<RedisServer>
+  readonly topology: Topology
+  readonly backends: Each<Backend>
   readonly clients: Each<Client>
   readonly jvm: Jvm
   readonly redissons: Each<Redisson>
@@ -30,29 +29,32 @@ export class Site implements AsyncDisposable {
   readonly doomedJvm: Doomed<{ jvm: Jvm; redissons: Each<Redisson> }>
   /** Another Node process, `peer.ts`. */
   readonly doomedNode: Doomed<Child>
+  readonly doomedMaster: Doomed<Backend>
 
-  static async open(built: string, version: string, mortals: Mortals): Promise<Site> {
-    const [jvm, ...servers] = await Promise.all([
+  /** @param built where scripts/interop.mjs put the versions */
+  static async open(built: string, { version, topology }: Setting, mortals: Mortals): Promise<Site> {
+    const [jvm, ...backends] = await Promise.all([
       Jvm.start(built, version),
-      ...Array.from({ length: SERVERS }, () => startRedis()),
+      ...Array.from({ length: topology.backends }, () => topology.start()),
     ])
     const [clients, redissons] = await Promise.all([
-      Promise.all(servers.map(({ url }) => connect({ url, lockWatchdogTimeoutMs: WATCHDOG_MS }))),
-      redissonsOf(jvm, servers),
+      Promise.all(backends.map(({ target }) => connect(target))),
+      redissonsOf(jvm, backends),
     ])
-    return new Site(built, each(servers), each(clients), jvm, redissons, mortals)
+    return new Site(built, topology, each(backends), each(clients), jvm, redissons, mortals)
   }
 
   private constructor(
     built: string,
-    servers: Each<RedisServer>,
+    topology: Topology,
+    backends: Each<Backend>,
     clients: Each<Client>,
     jvm: Jvm,
     redissons: Each<Redisson>,
     mortals: Mortals,
   ) {
-    this.built = built
-    this.servers = servers
+    this.topology = topology
+    this.backends = backends
     this.clients = clients
     this.jvm = jvm
     this.redissons = redissons
@@ -60,28 +62,33 @@ export class Site implements AsyncDisposable {
       mortals.jvm,
       async () => {
         const another = await Jvm.start(built, jvm.version)
-        return { jvm: another, redissons: await redissonsOf(another, servers) }
+        return { jvm: another, redissons: await redissonsOf(another, backends) }
       },
       (another) => another.jvm.kill(),
     )
-    const urls = servers.map(({ url }) => url)
+    const targets = backends.map(({ target }) => JSON.stringify(target))
     this.doomedNode = new Doomed(
       mortals.node,
-      async () => spawnChild(new URL('./peer.js', import.meta.url), urls),
+      async () => spawnChild(new URL('./peer.js', import.meta.url), targets),
       (child) => void child.stop(),
+    )
+    this.doomedMaster = new Doomed(
+      mortals.master,
+      async () => backends[0],
+      (backend) => backend.failover(),
     )
   }
 
-  /** Fresh clients in the same JVM, of as many servers as this kind needs. */
+  /** Fresh clients in the same JVM, of as many Redis as this kind needs. */
   async openRedissons({ made }: Kind): Promise<Each<Redisson>> {
-    return await redissonsOf(this.jvm, this.servers.slice(0, made?.servers ?? 1))
+    return await redissonsOf(this.jvm, this.backends.slice(0, made?.servers ?? 1))
   }
 
-  /** What a case does with a Redis of its own, and a client of each side. */
-  async onAnotherServer<T>(act: (server: RedisServer, client: Client, redisson: Redisson) => Promise<T>): Promise<T> {
-    await using server = await startRedis()
-    await using client = await connect({ url: server.url, lockWatchdogTimeoutMs: WATCHDOG_MS })
-    const redisson = await this.jvm.open(server.url, WATCHDOG_MS)
+  /** What a case does with a server of its own, and a client of each side. */
+  async onAnotherServer<T>(act: (server: SingleRedis, client: Client, redisson: Redisson) => Promise<T>): Promise<T> {
+    await using server = await SingleRedis.start()
+    await using client = await connect(server.target)
+    const redisson = await server.open(this.jvm)
     const value = await act(server, client, redisson)
     await redisson.shutdown()
     return value
@@ -90,12 +97,12 @@ export class Site implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.doomedJvm.end(), this.doomedNode.end(), ...this.clients.map((client) => client.close())])
     await this.jvm.stop()
-    await Promise.all(this.servers.map((server) => server.stop()))
+    await Promise.all(this.backends.map((backend) => backend.stop()))
   }
 }
 
-async function redissonsOf(jvm: Jvm, servers: readonly RedisServer[]): Promise<Each<Redisson>> {
-  return each(await Promise.all(servers.map(({ url }) => jvm.open(url, WATCHDOG_MS))))
+async function redissonsOf(jvm: Jvm, backends: readonly Backend[]): Promise<Each<Redisson>> {
+  return each(await Promise.all(backends.map((backend) => backend.open(jvm))))
 }
 
 function each<T>([first, ...more]: readonly T[]): Each<T> {
@@ -128,8 +135,8 @@ export class Bench extends Place<Kind> {
     return this.#of(kindName, this.#threads)
   }
 
-  override get servers(): readonly RedisServer[] {
-    return this.site.servers.slice(0, this.kind.made?.servers ?? 1)
+  override get backends(): readonly Backend[] {
+    return this.site.backends.slice(0, this.kind.made?.servers ?? 1)
   }
 
   /** The lock in Node. Each call of `lock` outside of a hold is an owner of its own. */

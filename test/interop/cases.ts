@@ -2,7 +2,10 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { LeaseLostError, NotHeldError } from '../../src/index.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
-import { type Bench, WATCHDOG_MS } from './bench.js'
+import { WATCHDOG_MS } from './backend.js'
+import type { Bench, Mortals } from './bench.js'
+import { LOCKS_IN_CLUSTERS, TORN_NAMES } from './cluster-cases.js'
+import { LOCKS_FAIL_OVER } from './failover-cases.js'
 import { isBefore, type Kind } from './kinds.js'
 import type { Place } from './place.js'
 import { SPECIAL_CASES } from './special-cases.js'
@@ -23,6 +26,7 @@ import {
   ttlPattern,
   WOKEN_MS,
 } from './steps.js'
+import type { Topology, TopologyName } from './topologies.js'
 
 export interface Case<B extends Place = Bench> {
   /** Of its names and threads; short. */
@@ -33,18 +37,24 @@ export interface Case<B extends Place = Bench> {
   readonly kinds?: readonly string[]
   /** It measures time, so nothing else may run beside it. */
   readonly alone?: true
-  /** It waits for the site's doomed JVM or Node process to die, which happens when all such cases are ready. */
-  readonly dies?: 'jvm' | 'node'
-  /** Why this kind cannot do it beside this version of Redisson, if so. */
-  readonly notFor?: (kind: B['kind'], version: string) => string | undefined
+  /** It waits for the site's doomed JVM, Node process or master to die, which happens when all such cases are ready. */
+  readonly dies?: keyof Mortals
+  /** It is about these; absent: about all. */
+  readonly topologies?: readonly TopologyName[]
+  /** Why this kind cannot do it beside this version of Redisson there, if so. */
+  readonly notFor?: (kind: B['kind'], version: string, topology: Topology) => string | undefined
   /** Answers what is worth telling, such as a measured time. */
   run(bench: B): Promise<string | undefined>
 }
 
 const STOCK = 100
 
-/** Names that are spelled or sent in a special way. */
-export const ODD_NAMES = ['{shop}:order', 'a{b', 'a}b', 'a{}b', ' two words\n', 'größe:"7"%20\\', '鎖🔒']
+const ODD_NAMES = ['{shop}:order', ' two words\n', 'größe:"7"%20\\', '鎖🔒']
+
+/** Names that are spelled or sent in a special way, and work there. */
+export function oddNames({ name, site: { topology } }: Place): string[] {
+  return [...ODD_NAMES, ...(topology.name === 'cluster' ? [] : TORN_NAMES)].map((odd) => `${name}:${odd}`)
+}
 
 /** Why a waiter in Java does not see that a lease has ended, if so. */
 function sleepsOn({ name }: Kind, version: string): string | undefined {
@@ -77,7 +87,7 @@ export const CASES: readonly Case[] = [
     title: 'names with tags, braces, spaces and letters of all kinds mean the same lock',
     async run(bench) {
       const { asksAgain } = bench.kind
-      for (const name of ODD_NAMES.map((odd) => `${bench.name}:${odd}`)) {
+      for (const name of oddNames(bench)) {
         const java = await bench.oneJava(name)
         await javaExcludes(bench, java, name)
         await nodeExcludes(bench, name)
@@ -200,8 +210,8 @@ export const CASES: readonly Case[] = [
     notFor: sleepsOn,
     async run(bench) {
       for (const rival of bench.rivals) {
-        const hold = await bench.node().lock({ leaseTimeMs: 700 })
         const java = await rival.oneJava()
+        const hold = await bench.node().lock({ leaseTimeMs: 700 })
         await endsIn(700, () => java.tryLock(5_000, LONG_LEASE_MS))
         assert.throws(() => hold.assertHeld(), LeaseLostError)
         await assert.rejects(hold.unlock(), LeaseLostError)
@@ -330,7 +340,7 @@ export const CASES: readonly Case[] = [
   {
     id: 'restart',
     title: 'Redis restarts empty: a waiter in Node goes on, and its unlock wakes the waiter in Java',
-    notFor: (kind) => kind.deafAfterRestart,
+    notFor: (kind, _, { takesOver }) => takesOver ?? kind.deafAfterRestart,
     async run(bench) {
       const { kind, name, rival } = bench
       return await bench.site.onAnotherServer(async (server, client, redisson) => {
@@ -359,7 +369,7 @@ export const CASES: readonly Case[] = [
     notFor: (kind) => kind.shared,
     async run(bench) {
       const key = `${bench.name}:stock`
-      const { admin } = bench.server
+      const { admin } = bench.backend
       const node = bench.node()
       // As for the watchdog: it leaves many timers.
       const redissons = await bench.site.openRedissons(bench.kind)
@@ -393,4 +403,6 @@ export const CASES: readonly Case[] = [
     },
   },
   ...SPECIAL_CASES,
+  ...LOCKS_IN_CLUSTERS,
+  ...LOCKS_FAIL_OVER,
 ]

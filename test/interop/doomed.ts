@@ -4,15 +4,16 @@
  */
 export class Doomed<T> {
   readonly #start: () => Promise<T>
-  readonly #kill: (process: T) => void
-  readonly #death: Promise<void>
+  readonly #kill: (process: T) => unknown
+  readonly #death: Promise<unknown>
   readonly #ready = new Set<object>()
   #missing: number
   #process: Promise<T> | undefined
-  #strike: () => void = () => {}
+  #strike: (killed?: unknown) => void = () => {}
+  #ended: Promise<void> | undefined
 
   /** @param missing  how many will call `die` or `giveUp` */
-  constructor(missing: number, start: () => Promise<T>, kill: (process: T) => void) {
+  constructor(missing: number, start: () => Promise<T>, kill: (process: T) => unknown) {
     this.#missing = missing
     this.#start = start
     this.#kill = kill
@@ -29,6 +30,7 @@ export class Doomed<T> {
 
   /** One more is ready. Resolves when it has been killed. */
   async die(who: object): Promise<void> {
+    await this.alive() // or there would be nothing to kill
     this.giveUp(who)
     await this.#death
   }
@@ -41,9 +43,14 @@ export class Doomed<T> {
     if (this.#missing === 0) void this.end()
   }
 
+  /** Once. */
   async end(): Promise<void> {
+    this.#ended ??= this.#end()
+    await this.#ended
+  }
+
+  async #end(): Promise<void> {
     const process = await this.#process?.catch(() => undefined)
-    if (process !== undefined) this.#kill(process)
-    this.#strike()
+    this.#strike(process === undefined ? undefined : this.#kill(process)) // as it ends, so do those who wait
   }
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { sleep } from '../support/wait-until.js'
-import { type Case, ODD_NAMES } from './cases.js'
+import { type Case, oddNames } from './cases.js'
+import { LATCHES_IN_CLUSTERS } from './cluster-cases.js'
+import { LATCHES_FAIL_OVER } from './failover-cases.js'
 import type { LatchBench, LatchSide } from './latches.js'
 import { becomes, HEARS_AGAIN_MS, measure, PROMPT_MS, soon, WOKEN_MS } from './steps.js'
 
@@ -84,7 +86,8 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
     id: 'names',
     title: 'names with tags, braces, spaces and letters of all kinds mean the same latch',
     async run(bench) {
-      for (const name of ODD_NAMES.map((odd) => `${bench.name}:${odd}`)) {
+      const names = oddNames(bench).filter((name) => bench.site.topology.name !== 'cluster' || !name.includes('{'))
+      for (const name of names) {
         const [java, node] = [await bench.java(name), bench.node(name)]
         for (const [from, to] of [
           [java, node],
@@ -140,6 +143,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
     id: 'restart',
     title: 'Redis restarts empty, so the latch is open: Node goes on, Java when it is opened the next time',
+    notFor: (_kind, _version, { takesOver }) => takesOver,
     async run(bench) {
       await bench.site.onAnotherServer(async (server, client, redisson) => {
         const [java, node] = [await bench.java(bench.name, [redisson]), bench.node(bench.name, [client])]
@@ -159,6 +163,8 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
       return undefined
     },
   },
+  ...LATCHES_IN_CLUSTERS,
+  ...LATCHES_FAIL_OVER,
 ]
 
 /** How long it takes from the last count until all waiters, threads and tasks, were told, ms. Nobody was told before. */

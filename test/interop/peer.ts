@@ -1,14 +1,12 @@
 import { connect } from '../../src/index.js'
 import { onCommand, report } from '../support/child.js'
-import { WATCHDOG_MS } from './bench.js'
+import type { Target } from './backend.js'
 import { type Each, kindOf } from './kinds.js'
 import { NodeLock } from './node-lock.js'
 import { PERMITS } from './semaphores.js'
 
-/** A process that takes locks and permits, and holds them until it is killed. Arguments: the URLs of the Redis servers. */
-const clients = await Promise.all(
-  process.argv.slice(2).map((url) => connect({ url, lockWatchdogTimeoutMs: WATCHDOG_MS })),
-)
+/** A process that takes locks and permits, and holds them until it is killed. Arguments: the targets, as JSON. */
+const clients = await Promise.all(process.argv.slice(2).map((target) => connect(JSON.parse(target) as Target)))
 onCommand<{ kind: string; name: string }>(({ kind, name }) => {
   const taken =
     kind === PERMITS

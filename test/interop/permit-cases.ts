@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { LeaseLostError, NotHeldError } from '../../src/index.js'
-import { WATCHDOG_MS } from './bench.js'
+import { WATCHDOG_MS } from './backend.js'
 import { isBefore } from './kinds.js'
 import { int, type JavaArgument, JavaError, long, MILLISECONDS, text, texts } from './redisson.js'
 import type { SemaphoreCase } from './semaphore-cases.js'
@@ -322,8 +322,8 @@ async function callsOf({ name, threads }: SemaphoreBench, redisson: SemaphoreBen
 }
 
 /** The ids of the permits that are held, spelled from what is in Redis. */
-async function idsInRedis({ server, name }: SemaphoreBench): Promise<string[]> {
-  const members = await server.admin.zrangeBuffer(`{${name}}:timeout`, '0', '-1')
+async function idsInRedis({ backend, name }: SemaphoreBench): Promise<string[]> {
+  const members = await backend.admin.zrangeBuffer(`{${name}}:timeout`, '0', '-1')
   return members.map((member) => member.toString('hex')).sort()
 }
 

@@ -1,5 +1,5 @@
-import type { RedisServer } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
+import type { Backend } from './backend.js'
 import type { Site } from './bench.js'
 
 /** Java takes its time to connect again. */
@@ -12,6 +12,8 @@ export interface Thing {
   readonly since?: string
   /** Why not before that, if not because Redisson did not have it. */
   readonly whyNotBefore?: string
+  /** It is made of others, on several Redis. */
+  readonly made?: { readonly servers: number }
 }
 
 /** What one case has: a site, and names of its own. */
@@ -28,42 +30,41 @@ export abstract class Place<K extends Thing = Thing> {
   }
 
   /** The first Redis that it is on. */
-  get server(): RedisServer {
-    return this.site.servers[0]
+  get backend(): Backend {
+    return this.site.backends[0]
   }
 
   /** All of them. */
-  get servers(): readonly RedisServer[] {
-    return [this.server]
+  get backends(): readonly Backend[] {
+    return [this.backend]
   }
 
   /** Resolves when waiters on so many sides sleep: only then a message has somebody to wake. */
-  async hasWaiters(sides: number, name = this.name, server = this.server): Promise<void> {
-    const areThere = async () => (await subscribers(server, name)) >= sides
+  async hasWaiters(sides: number, name = this.name, backend = this.backend): Promise<void> {
+    const areThere = async () => (await subscribers(backend, name)) >= sides
     await waitUntil(areThere, { timeoutMs: LISTENS_MS, message: `waiters on ${sides} sides for ${name}` })
     await sleep(50) // they listen, ask once more, and then sleep
   }
 
   /** On how many channels of that name somebody listens. */
   async listeners(name = this.name): Promise<number> {
-    return (await Promise.all(this.servers.map((server) => channelsOf(server, name)))).flat().length
+    return (await Promise.all(this.backends.map((backend) => countsOf(backend, name)))).flat().length
   }
 
   /** The keys that the case left behind. The counter of fencing tokens is to stay. */
   async leftKeys(): Promise<string[]> {
-    const keys = await Promise.all(this.site.servers.map(({ admin }) => admin.keys('*')))
+    const keys = await Promise.all(this.site.backends.map((backend) => backend.keys()))
     return keys.flat().filter((key) => key.includes(this.name) && !key.startsWith('redisson_lock_token:'))
   }
 }
 
-async function channelsOf({ admin }: RedisServer, name: string): Promise<string[]> {
-  return (await admin.pubsub('CHANNELS')).map(String).filter((channel) => channel.includes(name))
+/** Of each channel of that name, how many clients listen. */
+async function countsOf(backend: Backend, name: string): Promise<number[]> {
+  const channels = [...(await backend.channels())].filter(([channel]) => channel.includes(name))
+  return channels.map(([, { plain, sharded }]) => Math.max(plain, sharded)) // in a cluster Node listens both ways
 }
 
 /** How many clients listen to these channels, in all. Each side has one, however many wait there. */
-async function subscribers(server: RedisServer, name: string): Promise<number> {
-  const channels = await channelsOf(server, name)
-  if (channels.length === 0) return 0
-  const counts = (await server.admin.call('PUBSUB', 'NUMSUB', ...channels)) as (string | number)[]
-  return counts.reduce<number>((total, count) => total + (typeof count === 'number' ? count : 0), 0)
+async function subscribers(backend: Backend, name: string): Promise<number> {
+  return (await countsOf(backend, name)).reduce((total, count) => total + count, 0)
 }

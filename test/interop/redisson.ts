@@ -92,6 +92,13 @@ export class Jvm implements AsyncDisposable {
     return new Redisson(this, name, String(await this.call('main', name, 'getId')))
   }
 
+  /** A RedissonClient as a configuration file says. */
+  async openFile(path: string): Promise<Redisson> {
+    const name = this.newName('client')
+    await this.send('main', 'openFile', [name, path])
+    return new Redisson(this, name, String(await this.call('main', name, 'getId')))
+  }
+
   /**
    * Calls a method on the Java thread of that name: the same name is the same owner.
    * @param as what the answer is kept as, if it is an object

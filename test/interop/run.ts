@@ -1,15 +1,17 @@
-// The interop tests: every case, with every kind that it is about, beside every version of Redisson. scripts/interop.mjs runs it.
+// The interop tests: every case, with every kind that it is about, beside every version of Redisson, on every topology that
+// this version is run on. scripts/interop.mjs runs it.
 import { parseArgs } from 'node:util'
 import { settlesWithin, sleep } from '../support/wait-until.js'
 import { type Mortals, Site } from './bench.js'
 import { text } from './redisson.js'
 import { expectNoKeys } from './steps.js'
 import { type Job, SUITES, type Suite } from './suites.js'
+import { type Setting, settingsOf, TOPOLOGIES, titleOf } from './topologies.js'
 
 interface Result {
-  readonly version: string
+  readonly setting: Setting
   readonly job: Job
-  /** `cannot`: this version or kind has no such thing. */
+  /** `cannot`: this version, kind or topology has no such thing. */
   readonly outcome: 'passed' | 'failed' | 'cannot'
   /** What was measured, or why it failed or cannot be. */
   readonly note: string | undefined
@@ -23,6 +25,7 @@ const { values } = parseArgs({
   options: {
     built: { type: 'string', default: '' },
     versions: { type: 'string', default: '' },
+    topologies: { type: 'string', default: '' },
     unbuilt: { type: 'string', default: '' },
     kinds: { type: 'string', default: '' },
     cases: { type: 'string', default: '' },
@@ -30,48 +33,55 @@ const { values } = parseArgs({
   },
 })
 
-const versions = values.versions.split(',')
+const settings = settingsOf(values.versions.split(','), values.topologies)
 const suites = SUITES.map(chosen).filter(({ jobs }) => jobs.length > 0)
 const jobs = suites.flatMap((suite) => suite.jobs)
+const known = [...new Set(TOPOLOGIES.map(({ name }) => name))].join()
+if (settings.length === 0) fail(`Nothing to run. There are ${known}; all but the first need Redisson 4`)
 if (jobs.length === 0) fail(`No such kind or case. There are:\n${SUITES.map(overview).join('\n')}`)
 
 // A case that failed may leave a call to Java that nobody waits for any more.
 process.on('unhandledRejection', (reason) => tell(`Left over: ${String(reason)}`))
 
 const results: Result[] = []
-for (const version of versions) results.push(...(await runVersion(version)))
+for (const setting of settings) results.push(...(await runSetting(setting)))
 
 const passed = results.filter(({ outcome }) => outcome === 'passed').length
 const failed = results.filter(({ outcome }) => outcome === 'failed').length
 console.log(`${matrix()}\n`)
-for (const { version, job, note } of results.filter(({ outcome }) => outcome === 'failed')) {
+for (const { setting, job, note } of results.filter(({ outcome }) => outcome === 'failed')) {
   const { id, title, kind } = job
-  console.log(`FAILED ${id} – ${title}\n  ${kind.name}, Redisson ${version}\n  ${note?.replaceAll('\n', '\n  ')}\n`)
+  console.log(
+    `FAILED ${id} – ${title}\n  ${kind.name}, Redisson ${titleOf(setting)}\n  ${note?.replaceAll('\n', '\n  ')}\n`,
+  )
 }
 console.log(`${passed} passed, ${failed} failed`)
 if (values.json) console.log(JSON.stringify({ passed, failed, total: passed + failed }))
 process.exit(failed > 0 || passed === 0 ? 1 : 0) // JVMs and servers that would not end, end with us
 
-async function runVersion(version: string): Promise<Result[]> {
+async function runSetting(setting: Setting): Promise<Result[]> {
+  const title = titleOf(setting)
   const done: Result[] = []
   const add = (result: Result): void => {
     done.push(result)
     const { outcome, note, job } = result
-    if (outcome !== 'cannot') tell(`${version} ${job.kind.name} ${job.id}: ${outcome}${note ? ` (${note})` : ''}`)
+    if (outcome !== 'cannot') tell(`${title} ${job.kind.name} ${job.id}: ${outcome}${note ? ` (${note})` : ''}`)
   }
-  const runnable = jobs.filter((job) => {
-    const why = job.notFor(version)
-    if (why !== undefined) add({ version, job, outcome: 'cannot', note: why })
+  const about = jobs.filter((job) => job.isAbout(setting.topology))
+  if (about.length === 0) return done
+  const runnable = about.filter((job) => {
+    const why = job.notFor(setting)
+    if (why !== undefined) add({ setting, job, outcome: 'cannot', note: why })
     return why === undefined
   })
   const startedAt = performance.now()
   try {
-    if (values.unbuilt.split(',').includes(version)) throw new Error('its Java side could not be built')
+    if (values.unbuilt.split(',').includes(setting.version)) throw new Error('its Java side could not be built')
     const deadly = (process: keyof Mortals): Job[] => runnable.filter((job) => job.dies === process)
-    const mortals = { jvm: deadly('jvm').length, node: deadly('node').length }
-    await using site = await Site.open(values.built, version, mortals)
-    tell(`${version} is up after ${seconds(startedAt)}`)
-    const run = async (job: Job): Promise<void> => add({ version, job, ...(await runJob(site, job)) })
+    const mortals = { jvm: deadly('jvm').length, node: deadly('node').length, master: deadly('master').length }
+    await using site = await Site.open(values.built, setting, mortals)
+    tell(`${title} is up after ${seconds(startedAt)}`)
+    const run = async (job: Job): Promise<void> => add({ setting, job, ...(await runJob(site, job)) })
     await warmUp(site)
     const queue = runnable.filter(({ alone, dies }) => !alone && !dies)
     const workers = Array.from({ length: SIDE_BY_SIDE }, async () => {
@@ -79,12 +89,13 @@ async function runVersion(version: string): Promise<Result[]> {
     })
     await Promise.all([...deadly('jvm'), ...deadly('node')].map(run).concat(workers))
     for (const job of runnable.filter(({ alone }) => alone)) await run(job)
-    if (done.some(({ outcome }) => outcome === 'failed') && site.jvm.log) tell(`Redisson ${version}:\n${site.jvm.log}`)
+    await Promise.all(deadly('master').map(run)) // last: all others would feel it
+    if (done.some(({ outcome }) => outcome === 'failed') && site.jvm.log) tell(`Redisson ${title}:\n${site.jvm.log}`)
   } catch (error) {
     for (const job of runnable.filter((one) => !done.some((result) => result.job === one)))
-      add({ version, job, outcome: 'failed', note: `could not run: ${describe(error)}` })
+      add({ setting, job, outcome: 'failed', note: `could not run: ${describe(error)}` })
   }
-  tell(`${version} took ${seconds(startedAt)}`)
+  tell(`${title} took ${seconds(startedAt)}`)
   return done
 }
 
@@ -101,11 +112,12 @@ async function runJob(site: Site, { begin, dies }: Job): Promise<Pick<Result, 'o
   } finally {
     if (dies === 'jvm') site.doomedJvm.giveUp(place)
     if (dies === 'node') site.doomedNode.giveUp(place)
+    if (dies === 'master') site.doomedMaster.giveUp(place)
   }
 }
 
 /** A JVM is slow at first: it loads and compiles what it runs. */
-async function warmUp({ redissons, clients, servers }: Site): Promise<void> {
+async function warmUp({ redissons, clients, backends }: Site): Promise<void> {
   const [redisson] = redissons
   const lock = await redisson.lock('getLock', text('interop:warm-up'))
   const node = clients[0].getLock('interop:warm-up')
@@ -118,46 +130,52 @@ async function warmUp({ redissons, clients, servers }: Site): Promise<void> {
     await waiter
     await lock.by('warm-up').unlock()
   }
-  await servers[0].admin.del('interop:warm-up')
+  await backends[0].admin.del('interop:warm-up')
 }
 
-/** For each suite and version one line for each case and one column for each kind; then what cannot be, and why. */
+/** For each suite and run one line for each case and one column for each kind; then what cannot be, and why. */
 function matrix(): string {
   const reasons: string[] = []
   const tables = suites.flatMap((suite) => [
-    ...versions.map((version) => `${table(suite, version, reasons)}\n`),
+    ...settings.map((setting) => table(suite, setting, reasons)).filter((text) => text !== undefined),
     `${titles(suite)}\n`,
   ])
   return [...tables, ...reasons.map((reason, index) => `(${index + 1}) ${reason}`)].join('\n')
 }
 
 /** @param reasons  why something cannot be; those that it needs are added */
-function table({ kinds, cases, jobs: own }: Suite, version: string, reasons: string[]): string {
+function table({ kinds, cases, jobs: own }: Suite, setting: Setting, reasons: string[]): string | undefined {
+  const about = own.filter((job) => job.isAbout(setting.topology))
+  if (about.length === 0) return undefined
   const cell = (kind: string, id: string): string => {
-    const job = own.find((one) => one.kind.name === kind && one.id === id)
-    const result = results.find((one) => one.version === version && one.job === job)
+    const job = about.find((one) => one.kind.name === kind && one.id === id)
+    const result = results.find((one) => one.setting === setting && one.job === job)
     if (!result) return ''
     if (result.outcome !== 'cannot') return result.outcome === 'passed' ? 'pass' : 'FAIL'
     const reason = result.note ?? ''
     if (!reasons.includes(reason)) reasons.push(reason)
     return `– (${reasons.indexOf(reason) + 1})`
   }
-  const names = kinds.map(({ name }) => name)
-  const first = Math.max(...cases.map(({ id }) => id.length))
+  const names = kinds.filter((kind) => about.some((job) => job.kind === kind)).map(({ name }) => name)
+  const title = titleOf(setting)
+  const first = Math.max(title.length, ...cases.map(({ id }) => id.length))
   const row = (head: string, cells: string[]): string =>
     [head.padEnd(first), ...cells.map((text, index) => text.padEnd(Math.max(names[index]?.length ?? 0, 6)))]
       .join('  ')
       .trimEnd()
-  const rows = cases.map(({ id }) =>
-    row(
-      id,
-      names.map((name) => cell(name, id)),
-    ),
-  )
-  return [row(version, names), ...rows].join('\n')
+  const rows = cases
+    .filter(({ id }) => about.some((job) => job.id === id))
+    .map(({ id }) =>
+      row(
+        id,
+        names.map((name) => cell(name, id)),
+      ),
+    )
+  return [row(title, names), ...rows, ''].join('\n')
 }
 
-function titles({ cases }: Suite): string {
+function titles({ cases: all, jobs: own }: Suite): string {
+  const cases = all.filter(({ id }) => results.some(({ job }) => job.id === id && own.includes(job)))
   const first = Math.max(...cases.map(({ id }) => id.length))
   return cases.map(({ id, title }) => `${id.padEnd(first)}  ${title}`).join('\n')
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { sleep } from '../support/wait-until.js'
-import { type Case, ODD_NAMES } from './cases.js'
+import { type Case, oddNames } from './cases.js'
+import { SEMAPHORES_FAIL_OVER } from './failover-cases.js'
 import { isBefore } from './kinds.js'
 import { PERMIT_CASES } from './permit-cases.js'
 import { duration, int, type JavaArgument, long, MILLISECONDS, text } from './redisson.js'
@@ -37,7 +38,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
     id: 'names',
     title: 'names with tags, braces, spaces and letters of all kinds mean the same semaphore',
     async run(bench) {
-      for (const name of ODD_NAMES.map((odd) => `${bench.name}:${odd}`)) {
+      for (const name of oddNames(bench)) {
         const [java, node] = await sidesOf(bench, 2, name)
         await excludes(java, node, 2)
         await excludes(node, java, 2)
@@ -202,6 +203,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'restart',
     title: 'Redis restarts empty: waiters of both sides go on when Node has created the semaphore again',
+    notFor: (_kind, _version, { takesOver }) => takesOver,
     async run(bench) {
       await bench.site.onAnotherServer(async (server, client, redisson) => {
         const [java, node] = [await bench.java(bench.name, [redisson]), bench.node(bench.name, [client])]
@@ -226,7 +228,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
     async run(bench) {
       const permits = 3
       const [, node] = await sidesOf(bench, permits)
-      const { admin } = bench.server
+      const { admin } = bench.backend
       const key = `${bench.name}:stock`
       await admin.set(key, STOCK)
       const sellInNode = async () => {
@@ -254,7 +256,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
       assert.equal(byJava + byNode, STOCK, note)
       assert.ok(byJava > 0 && byNode > 0 && most <= permits, note)
       assert.equal(await admin.get(`${key}:inside`), '0')
-      await admin.del(key, `${key}:inside`)
+      for (const own of [key, `${key}:inside`]) await admin.del(own) // of two slots
       await endsWith(permits, [java, node])
       return note
     },
@@ -317,7 +319,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
       assert.equal(await inNode.drainPermits(), 3)
       assert.ok((await leftInJava()) > 0)
       assert.equal(await inJava('expire', long(300), MILLISECONDS), true)
-      await becomes(() => bench.server.admin.exists(bench.name), 0, 2_000)
+      await becomes(() => bench.backend.admin.exists(bench.name), 0, 2_000)
       assert.equal(await inNode.releaseIfExists(), false)
       assert.equal(await inJava('isExists'), false)
       return undefined
@@ -345,6 +347,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
     },
   },
   ...PERMIT_CASES,
+  ...SEMAPHORES_FAIL_OVER,
 ]
 
 /** Both sides of a semaphore that one of them creates. */

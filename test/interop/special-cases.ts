@@ -370,7 +370,7 @@ export const SPECIAL_CASES: readonly Case[] = [
       const javaOf = async (thread: string, ...values: string[]) =>
         (await redissons[0].lock('getMultiLock', text(group), texts(values))).by(`${group}-${thread}`)
       const nodeOf = (...values: string[]) => clients[0].getFasterMultiLock(group, values)
-      const digests = async () => (await bench.server.admin.hkeys(group)).filter((key) => !key.includes(':')).sort()
+      const digests = async () => (await bench.backend.admin.hkeys(group)).filter((key) => !key.includes(':')).sort()
 
       const all = await javaOf('all', ...ODD_VALUES)
       await all.lock()
@@ -407,7 +407,7 @@ export const SPECIAL_CASES: readonly Case[] = [
 
 /** The plain locks that it is made of, in Java, each of them by a thread of its own. */
 async function membersOf(bench: Bench): Promise<JavaOwner[]> {
-  const redissons = bench.site.redissons.slice(0, bench.servers.length)
+  const redissons = bench.site.redissons.slice(0, bench.backends.length)
   const members = await Promise.all(redissons.map((redisson) => redisson.lock('getLock', text(bench.name))))
   return members.map((member, index) => member.by(`${bench.name}-member-${index}`))
 }
@@ -433,7 +433,7 @@ async function servesInOrder(
   atMostMs: number,
   mortals?: Mortals,
 ): Promise<string> {
-  const { admin } = bench.server
+  const { admin } = bench.backend
   const node = bench.node()
   const threads = await bench.java(queue.filter((who) => who === 'java').length)
   const served: string[] = []

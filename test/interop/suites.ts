@@ -6,6 +6,7 @@ import { LATCHES, LatchBench } from './latches.js'
 import type { Place, Thing } from './place.js'
 import { SEMAPHORE_CASES } from './semaphore-cases.js'
 import { SEMAPHORES, SemaphoreBench } from './semaphores.js'
+import type { Setting, Topology } from './topologies.js'
 
 /** Kinds that share their cases: one table. */
 export interface Suite {
@@ -22,8 +23,9 @@ export interface Job {
   readonly title: string
   readonly alone: boolean
   readonly dies: Case['dies']
-  /** Why it cannot be done beside this version of Redisson, if so. */
-  readonly notFor: (version: string) => string | undefined
+  readonly isAbout: (topology: Topology) => boolean
+  /** Why it cannot be done beside this version of Redisson there, if so. */
+  readonly notFor: (setting: Setting) => string | undefined
   readonly begin: (site: Site) => { place: Place; run: () => Promise<string | undefined> }
 }
 
@@ -44,7 +46,12 @@ function suite<B extends Place>(
     title: one.title,
     alone: one.alone ?? false,
     dies: one.dies,
-    notFor: (version) => lacks(version, kind) ?? one.notFor?.(kind, version),
+    isAbout: ({ name, kinds: such, cases: about }) =>
+      (such?.includes(kind.name) ?? true) &&
+      (one.topologies?.includes(name) ?? true) &&
+      (about?.includes(one.id) ?? true),
+    notFor: ({ version, topology }) =>
+      lacks(version, kind) ?? tooFew(topology, kind) ?? one.notFor?.(kind, version, topology),
     begin(site) {
       const bench = place(site, kind, `interop:${kind.name}:${one.id}`)
       return { place: bench, run: () => one.run(bench) }
@@ -53,4 +60,9 @@ function suite<B extends Place>(
   const isAbout = ({ kinds: about }: Case<B>, { name }: Thing) => about?.includes(name) ?? true
   const jobs = kinds.flatMap((kind) => cases.filter((one) => isAbout(one, kind)).map((one) => job(kind, one)))
   return { kinds, cases, jobs }
+}
+
+function tooFew({ backends }: Topology, { made }: Thing): string | undefined {
+  if (made === undefined || made.servers <= backends) return undefined
+  return 'it is made of locks on several Redis: how they are joined is shown on single servers, and each of them here'
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
-import { createClient, createCluster } from 'redis'
+import { createClient, createCluster, createSentinel } from 'redis'
 import { connect } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
@@ -129,16 +129,27 @@ describe('an argument that cannot work', () => {
     redis.disconnect()
   })
 
-  it('is a client that is not connected, was closed, or is one of a cluster', async () => {
-    await assert.rejects(connect({ client: createClient({ url: lab.server.url }) }), { code: 'LOCK_CONFIG' })
-    const redis = new Redis(lab.server.url)
-    redis.disconnect()
-    await new Promise((resolve) => redis.once('end', resolve))
-    const cluster = new Cluster([{ host: '127.0.0.1', port: lab.server.port }], { lazyConnect: true })
-    await assert.rejects(connect({ client: cluster }), { code: 'LOCK_CONFIG', message: /Cluster/ })
-    const nodeRedisCluster = createCluster({ rootNodes: [{ url: lab.server.url }] })
-    await assert.rejects(connect({ client: nodeRedisCluster as unknown as object as never }), { code: 'LOCK_CONFIG' })
-    await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG' })
+  it('is a client that is not connected or was closed, whatever it is for: one server, Sentinel or a cluster', async () => {
+    const { url, port } = lab.server
+    const sentinelRootNodes = [{ host: '127.0.0.1', port }]
+    for (const client of [
+      createClient({ url }),
+      createCluster({ rootNodes: [{ url }] }),
+      createSentinel({ name: 'mymaster', sentinelRootNodes }),
+    ]) {
+      await assert.rejects(connect({ client }), { code: 'LOCK_CONFIG', path: 'client', message: /connect\(\)/ })
+    }
+    for (const redis of [new Redis(url), new Cluster([url], { lazyConnect: true })]) {
+      redis.disconnect()
+      if (redis.status !== 'end') await new Promise<unknown>((resolve) => redis.once('end', resolve))
+      await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message: /closed/ })
+    }
+  })
+
+  it('is a cluster client whose keyPrefix would move keys into other slots than their channels', async () => {
+    const cluster = new Cluster([lab.server.url], { lazyConnect: true, keyPrefix: 'app:' })
+    await assert.rejects(connect({ client: cluster }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })
+    cluster.disconnect()
   })
 })
 

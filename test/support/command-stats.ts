@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto'
+import type { Place } from './places.js'
 import type { RedisServer } from './redis-server.js'
 import { waitUntil } from './wait-until.js'
 
-const NOT_COUNTED = /^(config|info|ping|client|hello|command|monitor|echo|select|auth|quit)\b/
+/** Of the tests, of connecting, and of servers among each other. */
+const NOT_COUNTED =
+  /^(config|info|ping|client|hello|command|monitor|echo|select|auth|quit|cluster|readonly|role|replconf|psync)\b/
 const SCRIPT_CALLS = /^(eval|evalsha|eval_ro|evalsha_ro|script)\b/
 
 /** How often each command ran. */
@@ -16,7 +19,7 @@ export interface CommandCount {
 }
 
 /** Counts the commands that the server executes while `fn` runs, without those of connecting and of looking. */
-export async function countCommands(server: RedisServer, fn: () => unknown): Promise<CommandCount> {
+export async function countCommands(server: Pick<Place, 'admin'>, fn: () => unknown): Promise<CommandCount> {
   await server.admin.config('RESETSTAT')
   await fn()
   const calls: Record<string, number> = {}

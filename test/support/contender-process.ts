@@ -1,12 +1,16 @@
 import { Redis } from 'ioredis'
-import { connect } from '../../src/index.js'
 import { onCommand, report } from './child.js'
+import { driverNamed } from './drivers.js'
 import { kindNamed } from './kinds.js'
 
-/** A process whose tasks update a counter under the lock `a`. Arguments: the URL of Redis, tasks, sections for each, kind. */
-const [url = '', tasks, sections, kind = 'lock'] = process.argv.slice(2)
-const client = await connect(url)
-const redis = new Redis(url)
+/**
+ * A process whose tasks update a counter under the lock `a`. Arguments: the URL of Redis, tasks, sections for each, kind,
+ * driver.
+ */
+const [url = '', tasks, sections, kind = 'lock', through = 'a URL'] = process.argv.slice(2)
+const driver = driverNamed(through)
+const { client, end } = await driver.open(url, {})
+const redis = driver.openRaw?.(url) ?? new Redis(url)
 let done = 0
 
 async function task(): Promise<void> {
@@ -27,6 +31,7 @@ async function task(): Promise<void> {
 const stop = onCommand(async () => {
   await Promise.all(Array.from({ length: Number(tasks) }, task))
   await client.close()
+  await end()
   redis.disconnect()
   report({ at: 'done', sections: done })
   stop()

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import type { Redis } from 'ioredis'
 import { type AnyLock, type Client, getMultiLock, type Lock } from '../../src/index.js'
 import * as scripts from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/run.js'
-import type { Driver, Lab } from './lab.js'
+import type { Driver } from './drivers.js'
+import type { AnyLab } from './lab.js'
+import type { Admin } from './places.js'
 import type { Match } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
@@ -19,7 +20,7 @@ export interface Kind {
   /** Keys that are there as long as it is held, and no longer. */
   keys(name: string): readonly string[]
   /** The hold counts in Redis; undefined: they are kept in the process alone. */
-  readonly counts: ((admin: Redis, name: string) => Promise<readonly number[]>) | undefined
+  readonly counts: ((admin: Admin, name: string) => Promise<readonly number[]>) | undefined
   /** Many may hold it at once. */
   readonly isShared: boolean
   /** A call chain may take again what it holds; else that is a `SelfDeadlockError`. */
@@ -108,7 +109,7 @@ export function kindNamed(name: string): Kind {
   return found
 }
 
-async function countsIn(admin: Redis, key: string, field = /^(?!mode$)/): Promise<readonly number[]> {
+async function countsIn(admin: Admin, key: string, field = /^(?!mode$)/): Promise<readonly number[]> {
   const fields = Object.entries(await admin.hgetall(key))
   return fields.filter(([name]) => field.test(name)).map(([, count]) => Number(count))
 }
@@ -143,9 +144,9 @@ export function requestTo(operation: keyof typeof OPERATIONS): Match {
 /** What the tests of every kind ask and do again and again. The lock is `a` where no name is given. */
 export class Bench {
   readonly #kind: Kind
-  readonly #lab: Lab
+  readonly #lab: AnyLab
 
-  constructor(kind: Kind, lab: Lab) {
+  constructor(kind: Kind, lab: AnyLab) {
     this.#kind = kind
     this.#lab = lab
   }

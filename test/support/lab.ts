@@ -1,58 +1,30 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, beforeEach } from 'node:test'
-import { Redis } from 'ioredis'
-import { createClient } from 'redis'
-import { type Client, type ClientOptions, connect } from '../../src/index.js'
+import type { Client, ClientOptions } from '../../src/index.js'
+import { type Driver, drivers } from './drivers.js'
 import { expectNothingLeft, type ProcessWatch, timersLeft, watchProcess } from './leak-check.js'
+import type { Place } from './places.js'
 import { type RedisServer, startRedis } from './redis-server.js'
 import { startProxy, type TcpProxy } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
-/** A way to open a client: each with the default settings of its library. */
-export interface Driver {
-  readonly name: string
-  open(url: string, options: ClientOptions): Promise<{ client: Client; end: () => Promise<void> }>
+export { type Driver, drivers }
+
+/** What a suite works with: a Redis, clients that are closed after each test, and proof that all is gone. */
+export interface AnyLab {
+  readonly server: Place
+  /** Through the lab's driver. */
+  connect(options?: ClientOptions): Promise<Client>
+  /** Something to end after the test, before it is checked that nothing is left. */
+  onEnd(end: () => unknown): void
 }
 
-export const drivers: readonly Driver[] = [
-  {
-    name: 'a URL',
-    async open(url, options) {
-      return { client: await connect({ url, ...options }), end: async () => {} }
-    },
-  },
-  {
-    name: 'an ioredis client of the user',
-    async open(url, options) {
-      const redis = new Redis(url)
-      redis.on('error', () => {})
-      const end = async (): Promise<void> => redis.disconnect()
-      return { client: await connect({ client: redis, ...options }), end }
-    },
-  },
-  {
-    name: 'a node-redis client of the user',
-    async open(url, options) {
-      const redis = createClient({ url })
-      redis.on('error', () => {})
-      await redis.connect()
-      const end = async (): Promise<void> => {
-        if (redis.isOpen) redis.destroy()
-      }
-      return { client: await connect({ client: redis, ...options }), end }
-    },
-  },
-]
-
-/** What a test file works with: one real server, clients that are closed after each test, and proof that all is gone. */
-export interface Lab {
+/** The same with one real server. */
+export interface Lab extends AnyLab {
   readonly server: RedisServer
-  /** Through the lab's driver. */
   connect(options?: ClientOptions, url?: string): Promise<Client>
   /** A client whose only way to the server is a proxy. */
   connectThroughProxy(options?: ClientOptions): Promise<{ client: Client; proxy: TcpProxy }>
-  /** Something to end after the test, before it is checked that nothing is left. */
-  onEnd(end: () => unknown): void
 }
 
 export interface LabOptions {
@@ -62,6 +34,9 @@ export interface LabOptions {
   readonly isBesideOthers?: boolean
 }
 
+/** How a suite that is run in several places gets its lab. */
+export type SetUp<L extends AnyLab = AnyLab> = (options?: Pick<LabOptions, 'keysThatStay'>) => L
+
 /**
  * Sets the lab up for the tests of the enclosing `describe`: every one of them ends by proving that no key,
  * subscription, connection or timer is left, and that the process had nothing to complain about.
@@ -69,39 +44,55 @@ export interface LabOptions {
 export function setUpLab(
   driver: Driver = drivers[0] as Driver,
   serverArgs: string[] = [],
-  { keysThatStay, isBesideOthers = false }: LabOptions = {},
+  options: LabOptions = {},
 ): Lab {
   let server: RedisServer | undefined
+  before(async () => {
+    server = await startRedis({ args: serverArgs })
+  })
+  const running = (): RedisServer => {
+    assert(server, 'the lab is set up when the tests run')
+    return server
+  }
+  const { connect, onEnd } = proving(running, driver, options)
+  after(() => server?.stop())
+
+  return {
+    get server() {
+      return running()
+    },
+    connect,
+    async connectThroughProxy(options = {}) {
+      const proxy = await startProxy(running().port)
+      onEnd(() => proxy.stop())
+      return { client: await connect(options, proxy.url), proxy }
+    },
+    onEnd,
+  }
+}
+
+/** The same in a place that is there already, where no other lab is in use at the time. */
+export function setUpLabAt(place: () => Place, driver: Driver, options: LabOptions = {}): AnyLab {
+  const { connect, onEnd } = proving(place, driver, options)
+  return {
+    get server() {
+      return place()
+    },
+    connect: (options) => connect(options),
+    onEnd,
+  }
+}
+
+/** Closes what a test opened, and proves that nothing is left. */
+function proving(
+  place: () => Place,
+  driver: Driver,
+  { keysThatStay, isBesideOthers = false }: LabOptions,
+): Pick<Lab, 'connect' | 'onEnd'> {
   let watch: ProcessWatch | undefined
   let timers = 0
   const ends: (() => unknown)[] = []
 
-  const lab: Lab = {
-    get server() {
-      assert(server, 'the lab is set up when the tests run')
-      return server
-    },
-    async connect(options = {}, url = lab.server.url) {
-      const { client, end } = await driver.open(url, options)
-      ends.push(async () => {
-        await client.close()
-        await end()
-      })
-      return client
-    },
-    async connectThroughProxy(options = {}) {
-      const proxy = await startProxy(lab.server.port)
-      ends.push(() => proxy.stop())
-      return { client: await lab.connect(options, proxy.url), proxy }
-    },
-    onEnd(end) {
-      ends.push(end)
-    },
-  }
-
-  before(async () => {
-    server = await startRedis({ args: serverArgs })
-  })
   beforeEach(() => {
     if (isBesideOthers) return
     watch = watchProcess()
@@ -110,17 +101,28 @@ export function setUpLab(
   afterEach(async () => {
     try {
       for (const end of ends.splice(0).reverse()) await end()
-      await expectNothingLeft(lab.server, keysThatStay ? { keys: keysThatStay } : {})
+      await expectNothingLeft(place(), keysThatStay ? { keys: keysThatStay } : {})
       if (!watch) return
       await waitUntil(() => timersLeft(timers) <= 0, { timeoutMs: 2_000, message: 'no timer is left' })
       await watch.assertQuiet()
     } finally {
       watch?.stop()
-      await lab.server.admin.flushall()
+      await place().admin.flushall()
     }
   })
-  after(() => server?.stop())
-  return lab
+  return {
+    async connect(options = {}, url = place().url) {
+      const { client, end } = await driver.open(url, options)
+      ends.push(async () => {
+        await client.close()
+        await end()
+      })
+      return client
+    },
+    onEnd(end) {
+      ends.push(end)
+    },
+  }
 }
 
 /** For a `describe` whose inner ones run side by side, each with a lab: what `setUpLab` proves after each test otherwise. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import type { RedisServer } from './redis-server.js'
+import type { Place } from './places.js'
+import { RedisServer } from './redis-server.js'
 import { waitUntil } from './wait-until.js'
 
 /**
@@ -7,7 +8,7 @@ import { waitUntil } from './wait-until.js'
  * the admin's. Fails with a list of what is left.
  * @param options.keys keys that may stay, such as `/^redisson_lock_token:/`
  */
-export async function expectNothingLeft(server: RedisServer, options: { keys?: RegExp } = {}): Promise<void> {
+export async function expectNothingLeft(server: Place, options: { keys?: RegExp } = {}): Promise<void> {
   let left: string[] = []
   await waitUntil(
     async () => {
@@ -18,22 +19,28 @@ export async function expectNothingLeft(server: RedisServer, options: { keys?: R
   )
 }
 
-async function whatIsLeft({ admin }: RedisServer, allowed: RegExp | undefined): Promise<string[]> {
-  const [keys, channels, shardChannels, ownId, clients] = await Promise.all([
+async function whatIsLeft(place: Place, allowed: RegExp | undefined): Promise<string[]> {
+  const { admin } = place
+  const [keys, channels, shardChannels, connections] = await Promise.all([
     admin.keys('*'),
     admin.pubsub('CHANNELS'),
     admin.pubsub('SHARDCHANNELS'),
-    admin.client('ID'),
-    admin.client('LIST'),
+    place instanceof RedisServer ? allBut(place) : place.connections(),
   ])
   const unexpected = keys.filter((key) => !allowed?.test(key))
-  const lines = String(clients).trim().split('\n')
   return [
     ...(await Promise.all(unexpected.map(async (key) => `key ${key}, PTTL ${await admin.pttl(key)}`))),
     ...channels.map((channel) => `channel ${String(channel)}`),
     ...shardChannels.map((channel) => `shard channel ${String(channel)}`),
-    ...lines.filter((line) => !line.startsWith(`id=${ownId} `)).map((line) => `connection ${line}`),
+    ...connections.map((line) => `connection ${line}`),
   ]
+}
+
+/** All connections but the one that asks: one server has no others, and the admin opens no second. */
+async function allBut({ admin }: RedisServer): Promise<string[]> {
+  const [ownId, clients] = await Promise.all([admin.client('ID'), admin.client('LIST')])
+  const lines = String(clients).trim().split('\n')
+  return lines.filter((line) => !line.startsWith(`id=${ownId} `))
 }
 
 const ALARMING = new Set([

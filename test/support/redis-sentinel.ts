@@ -1,7 +1,8 @@
 import { type RedisServer, startRedis } from './redis-server.js'
 import { waitUntil } from './wait-until.js'
 
-const MASTER_NAME = 'holdfast'
+/** What the sentinels call the master. */
+export const MASTER_NAME = 'holdfast'
 const SETTLE_MS = 20_000
 /**
  * When a master counts as down, one sentinel after the other. All at once they would each vote for themselves, and repeat
@@ -55,7 +56,6 @@ export interface SentinelFailover {
 
 /** One master with its replicas, and the sentinels that watch it. */
 export class SentinelGroup implements AsyncDisposable {
-  /** What the sentinels call the master. */
   readonly masterName = MASTER_NAME
   readonly #servers: RedisServer[] = []
   readonly #sentinels: RedisServer[] = []

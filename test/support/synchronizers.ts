@@ -1,6 +1,6 @@
 import * as scripts from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/run.js'
-import type { Lab } from './lab.js'
+import type { AnyLab } from './lab.js'
 import type { Match } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
@@ -11,15 +11,21 @@ export const RECEIPTS = /^holdfast_receipts:/
 export const WOKEN_MS = 3_000
 
 /** Resolves when so many channels are listened on. */
-export async function listening(lab: Lab, count = 1): Promise<void> {
+export async function listening(lab: AnyLab, count = 1): Promise<void> {
   const message = `${count} channels are listened on`
   await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count, { message })
 }
 
 /** Resolves when Redis was told to forget all operations that were answered. */
-export async function receiptsForgotten(lab: Lab): Promise<void> {
+export async function receiptsForgotten(lab: AnyLab): Promise<void> {
   const message = 'the receipts of answered operations are forgotten'
   await waitUntil(async () => (await lab.server.admin.keys('holdfast_receipts:*')).length === 0, { message })
+}
+
+/** Lets a random part of a round trip pass. */
+export async function moment(): Promise<void> {
+  const until = performance.now() + Math.random() * 1.5
+  while (performance.now() < until) await new Promise((resolve) => setImmediate(resolve))
 }
 
 /** Our script calls by SHA-1. */

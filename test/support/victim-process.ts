@@ -1,10 +1,11 @@
-import { connect, LeaseLostError } from '../../src/index.js'
+import { LeaseLostError } from '../../src/index.js'
 import { report } from './child.js'
+import { driverNamed } from './drivers.js'
 import { kindNamed } from './kinds.js'
 
-/** A process that holds the lock `a` and looks at it in every turn. Arguments: the URL of Redis, and its kind. */
-const [url = '', kind = 'lock'] = process.argv.slice(2)
-const client = await connect({ url, lockWatchdogTimeoutMs: 1_500 })
+/** A process that holds the lock `a` and looks at it in every turn. Arguments: the URL of Redis, its kind, driver. */
+const [url = '', kind = 'lock', driver = 'a URL'] = process.argv.slice(2)
+const { client } = await driverNamed(driver).open(url, { lockWatchdogTimeoutMs: 1_500 })
 const hold = await kindNamed(kind).lock(client, 'a').lock()
 client.on('lost', () => report({ at: 'lost' }))
 report({ at: 'held', holder: hold.holder })

@@ -1,8 +1,10 @@
 /** What the types promise. Compiled with the tests, and never run. */
+import type { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import type { Redis } from 'ioredis'
 import type { createClient } from 'redis'
 import { ioredis } from '../../src/adapters/ioredis.js'
 import { nodeRedis } from '../../src/adapters/node-redis.js'
+import { valkeyGlide } from '../../src/adapters/valkey-glide.js'
 import {
   type Client,
   type ClientEvents,
@@ -23,6 +25,8 @@ type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 
 
 /** Compiles only if both types are the same. */
 function expectSame<A, B>(_same: Same<A, B>): void {}
+
+type NodeRedisClient = ReturnType<typeof createClient>
 
 declare const client: Client
 declare const lock: Lock
@@ -57,6 +61,24 @@ export async function connecting(redis: Redis, nodeRedisClient: ReturnType<typeo
   ioredis(nodeRedisClient)
   // @ts-expect-error: the adapter of another library
   nodeRedis(redis)
+}
+
+export async function connectingGlide(
+  glide: GlideClient,
+  cluster: GlideClusterClient,
+  nodeRedisClient: NodeRedisClient,
+) {
+  expectSame<ReturnType<typeof valkeyGlide>, RedisPort>(true)
+  await connect({ client: glide })
+  await connect({ client: cluster })
+  await connect({ client: valkeyGlide(glide, { subscriber: async () => glide }) })
+  await connect({ client: valkeyGlide(cluster, { subscriber: async () => cluster }) })
+  // @ts-expect-error: how to make it, not the client itself
+  valkeyGlide(glide, { subscriber: glide })
+  // @ts-expect-error: the adapter of another library
+  valkeyGlide(nodeRedisClient)
+  // @ts-expect-error: the adapter of another library
+  ioredis(glide)
 }
 
 export async function locking() {

@@ -23,7 +23,7 @@ const FLOORS = [
   ['errors'],
 ]
 
-const CLIENT_PACKAGES = ['ioredis', 'redis']
+const CLIENT_PACKAGES = ['ioredis', 'redis', '@valkey/valkey-glide']
 /** Reads configuration files. */
 const YAML = 'yaml'
 const NEST_PACKAGES = ['@nestjs/common', '@nestjs/core']

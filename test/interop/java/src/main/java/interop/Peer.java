@@ -1,6 +1,7 @@
 package interop;
 
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.UnsupportedEncodingException;
@@ -36,6 +37,7 @@ import org.redisson.config.Config;
  *
  * <pre>
  * open client url lockWatchdogTimeout         a RedissonClient, kept as `client`
+ * openFile client path                        the same as a configuration file says
  * call as target method argument ...          `target.method(...)`; an object that it answers is kept as `as`
  * threadId                                    of the thread that it runs on
  * sell lock client key pauseMs restMs         takes one from the number at `key` under `lock`, until it is 0; how many
@@ -107,6 +109,9 @@ public final class Peer {
         switch (verb) {
             case "open":
                 objects.put(words.get(0), open(words.get(1), Long.parseLong(words.get(2))));
+                return null;
+            case "openFile":
+                objects.put(words.get(0), Redisson.create(Config.fromYAML(new File(words.get(1)))));
                 return null;
             case "call":
                 return call(words.get(0), words.get(1), words.get(2), words.subList(3, words.size()));

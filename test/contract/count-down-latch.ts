@@ -1,0 +1,119 @@
+/** What a count-down latch promises, wherever Redis runs. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { SetUp } from '../support/lab.js'
+import { listening, WOKEN_MS } from '../support/synchronizers.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+
+/** For a `describe` of its own. */
+export function latchContract(setUp: SetUp): void {
+  const lab = setUp()
+
+  it('is open until a count closes it, and opens when that was counted down', async () => {
+    const latch = (await lab.connect()).getCountDownLatch('a')
+    const other = (await lab.connect()).getCountDownLatch('a')
+    assert.equal(latch.name, 'a')
+    assert.equal(await latch.getCount(), 0)
+    assert.equal(await latch.await(), true)
+    assert.equal(await latch.trySetCount(2), true)
+    assert.equal(await other.trySetCount(5), false)
+    assert.equal(await latch.await({ waitTimeMs: 0 }), false)
+    await other.countDown()
+    assert.equal(await latch.getCount(), 1)
+    assert.equal(await latch.await({ waitTimeMs: 50 }), false)
+    await latch.countDown()
+    assert.equal(await latch.getCount(), 0)
+    assert.equal(await other.await({ waitTimeMs: 0 }), true)
+    assert.equal(await other.await({ waitTimeMs: 5_000 }), true)
+  })
+
+  it('stays open, however often it is counted down', async () => {
+    const latch = (await lab.connect()).getCountDownLatch('a')
+    for (let n = 0; n < 3; n++) await latch.countDown()
+    assert.equal(await latch.getCount(), 0)
+    assert.equal(await latch.trySetCount(1), true)
+    await latch.countDown()
+    await latch.countDown()
+    assert.equal(await latch.await(), true)
+    assert.equal(await latch.trySetCount(1), true, 'it can be used again')
+    assert.equal(await latch.delete(), true)
+  })
+
+  it('lets all who wait go at once, here and elsewhere', async () => {
+    const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const [latch] = clients.map((client) => client.getCountDownLatch('a'))
+    assert(latch)
+    await latch.trySetCount(2)
+    const waiting = clients.flatMap((client) =>
+      Array.from({ length: 3 }, () => client.getCountDownLatch('a').await({ waitTimeMs: 60_000 })),
+    )
+    const channel = 'redisson_countdownlatch__channel__{a}'
+    await waitUntil(async () => (await lab.server.admin.pubsub('NUMSUB', channel))[1] === 3)
+    await latch.countDown()
+    const outcome = await Promise.race([...waiting, sleep(50)])
+    assert.equal(outcome, undefined, 'nobody goes at 1')
+    const openedAt = performance.now()
+    await latch.countDown()
+    assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]))
+    assert(performance.now() - openedAt < WOKEN_MS, 'woken, not polling')
+  })
+
+  it('is opened by its deletion, for those who wait, too', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const latch = client.getCountDownLatch('a')
+    assert.equal(await latch.delete(), false)
+    await latch.trySetCount(1_000)
+    const waiting = other.getCountDownLatch('a').await()
+    await listening(lab)
+    const deletedAt = performance.now()
+    assert.equal(await latch.delete(), true)
+    assert.equal(await waiting, true)
+    assert(performance.now() - deletedAt < WOKEN_MS, 'woken, not polling')
+  })
+
+  it('ends a wait when its time is over, at once by a signal with its reason, and leaves nothing', async () => {
+    const latch = (await lab.connect()).getCountDownLatch('a')
+    await latch.trySetCount(1)
+    const reason = new Error('the request was aborted')
+    await assert.rejects(latch.await({ signal: AbortSignal.abort(reason) }), reason)
+    const abort = new AbortController()
+    const aborted = Array.from({ length: 20 }, () => settlesWithin(latch.await({ signal: abort.signal }), 5_000))
+    const timed = latch.await({ waitTimeMs: 200, signal: abort.signal })
+    const stays = latch.await()
+    await listening(lab)
+    const askedAt = performance.now()
+    assert.equal(await latch.await({ waitTimeMs: 100 }), false)
+    assert(performance.now() - askedAt >= 98)
+    assert.equal(await timed, false)
+    abort.abort(reason)
+    for (const outcome of await Promise.all(aborted)) assert.deepEqual(outcome, { status: 'rejected', reason })
+    await listening(lab, 1)
+    await latch.countDown()
+    assert.equal(await stays, true, 'the others wait on')
+    await listening(lab, 0)
+  })
+
+  it('rejects waiters when the client closes, and refuses every call after it', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const latch = client.getCountDownLatch('a')
+    await other.getCountDownLatch('a').trySetCount(1)
+    const waiting = Array.from({ length: 100 }, () => settlesWithin(latch.await(), 5_000))
+    await listening(lab)
+    await client.close()
+    for (const outcome of await Promise.all(waiting)) {
+      assert(outcome.status === 'rejected')
+      assert.deepEqual([outcome.reason.code, outcome.reason.lockName], ['LOCK_CLIENT_CLOSED', 'a'])
+    }
+    for (const call of [
+      () => latch.await(),
+      () => latch.await({ waitTimeMs: 0 }),
+      () => latch.trySetCount(1),
+      () => latch.countDown(),
+      () => latch.getCount(),
+      () => latch.delete(),
+    ]) {
+      await assert.rejects(call, { code: 'LOCK_CLIENT_CLOSED' })
+    }
+    assert.equal(await other.getCountDownLatch('a').delete(), true)
+  })
+}

@@ -1,0 +1,323 @@
+/** What a semaphore promises, wherever Redis runs. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { Client, ClientClosedError, Semaphore } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import type { SetUp } from '../support/lab.js'
+import { listening, moment, WOKEN_MS } from '../support/synchronizers.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+
+/** For a `describe` of its own. */
+export function semaphoreContract(setUp: SetUp): void {
+  const lab = setUp()
+
+  /** The semaphore `a` with so many permits, which is deleted after the test. */
+  async function semaphoreWith(permits: number): Promise<{ client: Client; semaphore: Semaphore }> {
+    lab.onEnd(() => lab.server.admin.del('a'))
+    const client = await lab.connect()
+    const semaphore = client.getSemaphore('a')
+    assert.equal(await semaphore.trySetPermits(permits), true)
+    return { client, semaphore }
+  }
+
+  it('is created once, and has none before', async () => {
+    const client = await lab.connect()
+    const semaphore = client.getSemaphore('a')
+    assert.equal(semaphore.name, 'a')
+    assert.equal(await semaphore.availablePermits(), 0)
+    assert.equal(await semaphore.tryAcquire(), false)
+    assert.equal(await semaphore.trySetPermits(3), true)
+    assert.equal(await semaphore.trySetPermits(5), false)
+    assert.equal(await semaphore.availablePermits(), 3)
+    assert.equal(await semaphore.delete(), true)
+    assert.equal(await semaphore.delete(), false)
+    assert.equal(await semaphore.trySetPermits(0), true)
+    assert.equal(await semaphore.tryAcquire(), false)
+    assert.equal(await semaphore.delete(), true)
+  })
+
+  it('gives permits as long as there are enough, to whoever asks', async () => {
+    const { semaphore } = await semaphoreWith(3)
+    const other = (await lab.connect()).getSemaphore('a')
+    await semaphore.acquire()
+    assert.equal(await other.tryAcquire({ permits: 3 }), false)
+    await other.acquire({ permits: 2 })
+    assert.equal(await semaphore.tryAcquire(), false)
+    assert.equal(await semaphore.availablePermits(), 0)
+    await other.release(3)
+    assert.equal(await semaphore.availablePermits(), 3)
+  })
+
+  it('takes and releases no permits without a word to Redis', async () => {
+    const { semaphore } = await semaphoreWith(0)
+    const count = await countCommands(lab.server, async () => {
+      await semaphore.acquire({ permits: 0 })
+      assert.equal(await semaphore.tryAcquire({ permits: 0 }), true)
+      await semaphore.release(0)
+      assert.equal(await semaphore.releaseIfExists(0), false)
+      await semaphore.addPermits(0)
+      await semaphore.reducePermits(0)
+      await sleep(80) // what was to be forgotten of its creation
+    })
+    assert.equal(count.calls['incrby'], undefined)
+    assert(count.scripts <= 1, `${count.scripts} commands`)
+  })
+
+  it('can have more permits, fewer, fewer than none, or be drained', async () => {
+    const { semaphore } = await semaphoreWith(2)
+    await semaphore.addPermits(3)
+    assert.equal(await semaphore.availablePermits(), 5)
+    await semaphore.reducePermits(4)
+    assert.equal(await semaphore.availablePermits(), 1)
+    await semaphore.reducePermits(3)
+    assert.equal(await semaphore.availablePermits(), -2)
+    assert.equal(await semaphore.tryAcquire(), false)
+    await semaphore.release(2)
+    assert.equal(await semaphore.tryAcquire(), false)
+    await semaphore.release(4)
+    assert.equal(await semaphore.drainPermits(), 4)
+    assert.equal(await semaphore.drainPermits(), 0)
+    assert.equal(await semaphore.tryAcquire(), false)
+  })
+
+  it('may end by itself, and is not created again by releaseIfExists', async () => {
+    const semaphore = (await lab.connect()).getSemaphore('a')
+    assert.equal(await semaphore.trySetPermits(1, { timeToLiveMs: 300 }), true)
+    await semaphore.acquire()
+    assert.equal(await semaphore.releaseIfExists(), true)
+    await semaphore.acquire()
+    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    assert.equal(await semaphore.releaseIfExists(), false)
+    assert.equal(await lab.server.admin.exists('a'), 0)
+    await semaphore.release() // what does not exist is created
+    assert.equal(await semaphore.availablePermits(), 1)
+    await semaphore.delete()
+  })
+
+  it('wakes one who waits in another process as soon as there are enough', async () => {
+    const { semaphore } = await semaphoreWith(0)
+    const other = (await lab.connect()).getSemaphore('a')
+    const waiting = other.acquire({ permits: 2 })
+    await listening(lab)
+    await semaphore.release()
+    assert.equal(await semaphore.availablePermits(), 1)
+    const releasedAt = performance.now()
+    await semaphore.release()
+    await waiting
+    assert(performance.now() - releasedAt < WOKEN_MS, 'woken, not polling')
+    assert.equal(await semaphore.availablePermits(), 0)
+  })
+
+  it('serves as many of those who wait, here and elsewhere, as permits come at once', async () => {
+    const { client, semaphore } = await semaphoreWith(0)
+    const other = await lab.connect()
+    let served = 0
+    const waiting = [client, other, client, other, client, other].map(async (each) => {
+      await each.getSemaphore('a').acquire()
+      served++
+    })
+    await waitUntil(async () => (await lab.server.admin.pubsub('NUMSUB', 'redisson_sc:{a}'))[1] === 2)
+    const releasedAt = performance.now()
+    await semaphore.release(4)
+    await waitUntil(() => served === 4)
+    await semaphore.addPermits(2)
+    await Promise.all(waiting)
+    assert(performance.now() - releasedAt < WOKEN_MS, 'woken, not polling')
+    assert.equal(await semaphore.availablePermits(), 0)
+  })
+
+  it('wakes those who wait for it to be created', async () => {
+    lab.onEnd(() => lab.server.admin.del('a'))
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const waiting = client.getSemaphore('a').acquire()
+    await listening(lab)
+    const createdAt = performance.now()
+    await other.getSemaphore('a').trySetPermits(1)
+    await waiting
+    assert(performance.now() - createdAt < WOKEN_MS, 'woken, not polling')
+  })
+
+  it('refuses when the wait time is over, and has taken nothing', async () => {
+    const { semaphore } = await semaphoreWith(1)
+    for (const waitTimeMs of [0, 150]) {
+      const askedAt = performance.now()
+      assert.equal(await semaphore.tryAcquire({ permits: 2, waitTimeMs }), false)
+      assert(performance.now() - askedAt >= waitTimeMs - 2)
+      await assert.rejects(semaphore.acquire({ permits: 2, waitTimeMs }), {
+        code: 'LOCK_WAIT_TIMEOUT',
+        lockName: 'a',
+        waitTimeMs,
+        message: /^Semaphore "a" had not enough permits within/,
+      })
+    }
+    const asked = await settlesWithin(semaphore.tryAcquire({ permits: 2, waitTimeMs: undefined }), 3_000)
+    assert.deepEqual(asked, { status: 'fulfilled', value: false })
+    assert.equal(await semaphore.availablePermits(), 1)
+  })
+
+  it('ends a wait by a signal at once, with its reason, and leaves nothing', async () => {
+    const { semaphore } = await semaphoreWith(0)
+    const reason = new Error('the request was aborted')
+    await assert.rejects(semaphore.acquire({ signal: AbortSignal.abort(reason) }), reason)
+    const abort = new AbortController()
+    const waiting = [
+      semaphore.acquire({ signal: abort.signal }),
+      semaphore.tryAcquire({ waitTimeMs: 60_000, signal: abort.signal }),
+    ]
+    const settled = Promise.allSettled(waiting)
+    await listening(lab)
+    abort.abort(reason)
+    assert.deepEqual(await settled, [
+      { status: 'rejected', reason },
+      { status: 'rejected', reason },
+    ])
+    await listening(lab, 0)
+    await semaphore.release()
+    assert.equal(await semaphore.availablePermits(), 1)
+  })
+
+  it('loses no permit to an abort that races with the grant', async () => {
+    const { semaphore } = await semaphoreWith(2)
+    const other = (await lab.connect()).getSemaphore('a')
+    const outcomes = { taken: 0, aborted: 0 }
+    const settle = async (taking: Promise<void>): Promise<void> => {
+      const { status } = await settlesWithin(taking, 5_000)
+      if (status === 'fulfilled') await semaphore.release(2)
+      outcomes[status === 'fulfilled' ? 'taken' : 'aborted']++
+    }
+    for (let round = 0; round < 80; round++) {
+      const abort = new AbortController()
+      const taking = settle(semaphore.acquire({ permits: 2, signal: abort.signal }))
+      await moment()
+      abort.abort()
+      await taking
+      await waitUntil(async () => (await other.availablePermits()) === 2)
+    }
+    for (let round = 0; round < 40; round++) {
+      const abort = new AbortController()
+      await other.acquire({ permits: 2 })
+      const taking = settle(semaphore.acquire({ permits: 2, signal: abort.signal }))
+      await listening(lab)
+      const released = other.release(2)
+      await moment()
+      abort.abort()
+      await Promise.all([taking, released])
+      await waitUntil(async () => (await other.availablePermits()) === 2)
+    }
+    assert(outcomes.aborted > 0, 'some were aborted')
+  })
+
+  it('runs a function with permits, and gives them back however it ends', async () => {
+    const { semaphore } = await semaphoreWith(2)
+    assert.equal(await semaphore.withPermit(() => 'done'), 'done')
+    const value = await semaphore.withPermit({ permits: 2 }, async (signal) => {
+      assert.equal(signal.aborted, false)
+      assert.equal(await semaphore.availablePermits(), 0)
+      assert.deepEqual(await semaphore.tryWithPermit(() => 'never'), { ran: false })
+      assert.deepEqual(await semaphore.tryWithPermit({ permits: 2, waitTimeMs: 50 }, () => 'never'), { ran: false })
+      return 7
+    })
+    assert.equal(value, 7)
+    assert.deepEqual(await semaphore.tryWithPermit({ permits: 2 }, () => 'done'), { ran: true, value: 'done' })
+    await assert.rejects(
+      semaphore.withPermit(() => Promise.reject(new Error('body'))),
+      { message: 'body' },
+    )
+    await assert.rejects(
+      semaphore.tryWithPermit(() => {
+        throw new Error('body')
+      }),
+      { message: 'body' },
+    )
+    await assert.rejects(
+      semaphore.withPermit({ permits: 3, waitTimeMs: 20 }, () => {}),
+      { code: 'LOCK_WAIT_TIMEOUT' },
+    )
+    assert.equal(await semaphore.availablePermits(), 2)
+  })
+
+  it('rejects waiters when the client closes, and refuses every call after it', async () => {
+    const { client, semaphore } = await semaphoreWith(0)
+    const waiting = Array.from({ length: 200 }, (_, n) =>
+      settlesWithin(semaphore.acquire({ permits: 1 + (n % 3) }), 5_000),
+    )
+    await listening(lab)
+    await client.close()
+    for (const outcome of await Promise.all(waiting)) {
+      assert(outcome.status === 'rejected')
+      assert.deepEqual([outcome.reason.code, outcome.reason.lockName], ['LOCK_CLIENT_CLOSED', 'a'])
+    }
+    for (const call of [
+      () => semaphore.acquire(),
+      () => semaphore.acquire({ permits: 0 }),
+      () => semaphore.tryAcquire(),
+      () => semaphore.withPermit(() => {}),
+      () => semaphore.release(),
+      () => semaphore.releaseIfExists(),
+      () => semaphore.trySetPermits(1),
+      () => semaphore.addPermits(1),
+      () => semaphore.reducePermits(1),
+      () => semaphore.drainPermits(),
+      () => semaphore.availablePermits(),
+      () => semaphore.delete(),
+    ]) {
+      await assert.rejects(call, { code: 'LOCK_CLIENT_CLOSED' })
+    }
+  })
+
+  it('lets sections end by themselves for drainMs, and gives the permits of the others back then', async () => {
+    const { client, semaphore } = await semaphoreWith(5)
+    const steps: string[] = []
+    let reason: ClientClosedError | undefined
+    let running = 0
+    const ends = semaphore.withPermit({ permits: 2 }, async (signal) => {
+      running++
+      await sleep(100)
+      steps.push(signal.aborted ? 'cut' : 'drained')
+    })
+    const goesOn = settlesWithin(
+      semaphore.withPermit({ permits: 3 }, async (signal) => {
+        running++
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        reason = signal.reason
+        await waitUntil(async () => (await lab.server.admin.get('a')) === '5')
+        return 'too late'
+      }),
+      5_000,
+    )
+    await waitUntil(() => running === 2)
+    await client.close({ drainMs: 400 })
+    await ends
+    assert.deepEqual(steps, ['drained'])
+    assert.equal(await lab.server.admin.get('a'), '5')
+    assert.equal(reason?.code, 'LOCK_CLIENT_CLOSED')
+    const outcome = await goesOn
+    assert.equal(outcome.status === 'rejected' && outcome.reason, reason)
+    assert.equal(await lab.server.admin.get('a'), '5', 'given back once')
+  })
+
+  it('gives back what is granted while the client closes', async () => {
+    lab.onEnd(() => lab.server.admin.del('a'))
+    for (let round = 0; round < 5; round++) {
+      await lab.server.admin.set('a', '40')
+      const client = await lab.connect()
+      const semaphore = client.getSemaphore('a')
+      await semaphore.availablePermits()
+      let ran = 0
+      const calls = Array.from({ length: 10 }, () => [
+        semaphore.tryAcquire(),
+        semaphore.acquire(),
+        semaphore.tryWithPermit(() => ran++),
+        semaphore.withPermit(() => ran++),
+      ])
+      const settled = Promise.allSettled(calls.flat())
+      await client.close()
+      for (const outcome of await settled) {
+        assert(outcome.status === 'rejected', 'nobody has a permit of a closed client')
+        assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
+      }
+      assert.equal(ran, 0)
+      assert.equal(await lab.server.admin.get('a'), '40')
+    }
+  })
+}

@@ -1,0 +1,14 @@
+/** The configurations that the pages show work as they stand. */
+import { describe, it } from 'node:test'
+import { loadConfig } from '../../src/config/load.js'
+import { codeBlocksOf, PAGES } from './code-blocks.js'
+
+const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'yaml')
+
+describe('a configuration of the pages', () => {
+  for (const { page, line, lines } of BLOCKS) {
+    it(`at ${page}:${line} is accepted unchanged`, async () => {
+      await loadConfig(lines.join('\n'), { env: {} })
+    })
+  }
+})

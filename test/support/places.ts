@@ -1,0 +1,174 @@
+import { after, before } from 'node:test'
+import type { Redis } from 'ioredis'
+import { slotOf } from '../../src/slots.js'
+import { type Cluster, startCluster } from './redis-cluster.js'
+import { type SentinelGroup, startSentinels } from './redis-sentinel.js'
+import type { RedisServer } from './redis-server.js'
+
+/** What the suites ask Redis beside Holdfast. In a cluster each is asked of whoever has the answer. */
+export type Admin = Pick<
+  Redis,
+  | 'config'
+  | 'del'
+  | 'exists'
+  | 'flushall'
+  | 'get'
+  | 'hgetall'
+  | 'hset'
+  | 'incr'
+  | 'info'
+  | 'keys'
+  | 'lpop'
+  | 'lpush'
+  | 'mget'
+  | 'pttl'
+  | 'pubsub'
+  | 'script'
+  | 'set'
+  | 'zcard'
+  | 'zrem'
+>
+
+/** The Redis that a suite runs on: one server, servers watched by sentinels, or a cluster. */
+export interface Place {
+  /** Where a driver begins: the server, a sentinel, a node. */
+  readonly url: string
+  readonly admin: Admin
+  /** Connections of clients, as CLIENT LIST shows them, those of the tests left out. */
+  connections(): Promise<string[]>
+}
+
+/** Nobody fails here, and a busy machine must not be taken for a dead master. */
+const PATIENCE_MS = 60_000
+
+/** A cluster for the tests of the enclosing `describe`. */
+export function setUpCluster(): () => Place {
+  return setUpPlace(
+    () => startCluster(),
+    async (cluster) => {
+      // Not from the start: with it the nodes take their time to find each other.
+      for (const admin of cluster.admins) await admin.config('SET', 'cluster-node-timeout', PATIENCE_MS)
+      return {
+        url: cluster.urls[0] as string,
+        admin: await adminOfCluster(cluster),
+        connections: () => cluster.connections(),
+      }
+    },
+  )
+}
+
+/** A master, replicas and sentinels for the tests of the enclosing `describe`. */
+export function setUpSentinels(): () => Place {
+  return setUpPlace(startSentinels, async (group) => {
+    await calm(group)
+    return {
+      url: group.sentinels[0]?.url as string,
+      admin: adminOfMaster(await group.master()),
+      connections: () => group.connections(),
+    }
+  })
+}
+
+function setUpPlace<T extends { stop(): Promise<void> }>(
+  start: () => Promise<T>,
+  open: (started: T) => Promise<Place>,
+): () => Place {
+  let started: T | undefined
+  let place: Place | undefined
+  before(async () => {
+    started = await start()
+    place = await open(started)
+  })
+  after(() => started?.stop())
+  return () => {
+    if (!place) throw new Error('it is set up when the tests run')
+    return place
+  }
+}
+
+/** From now on the sentinels replace nobody, and publish nothing: the suites count commands. */
+async function calm({ sentinels, masterName }: SentinelGroup): Promise<void> {
+  for (const { admin } of sentinels) {
+    await admin.call('SENTINEL', 'SET', masterName, 'down-after-milliseconds', PATIENCE_MS)
+    await admin.call('SENTINEL', 'DEBUG', 'publish-period', 3_600_000)
+  }
+}
+
+/** The master's, who stays it: without what the sentinels say to each other. */
+function adminOfMaster({ admin }: RedisServer): Admin {
+  const pubsub = async (what: 'CHANNELS', ...args: string[]): Promise<unknown[]> => {
+    const answer: unknown[] = await admin.pubsub(what, ...(args as [string]))
+    return answer.filter((channel) => channel !== '__sentinel__:hello')
+  }
+  return new Proxy(admin, {
+    get(target, name) {
+      if (name === 'pubsub') return pubsub
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}
+
+const KEYED = ['get', 'hgetall', 'hset', 'incr', 'lpop', 'lpush', 'pttl', 'set', 'zcard', 'zrem'] as const
+
+/** Keys are asked for at their masters, who stay it, and all else of all masters or nodes. */
+async function adminOfCluster(cluster: Cluster): Promise<Admin> {
+  const masters = (await cluster.masters()).map(({ admin }) => admin)
+  const owners = new Map<number, Promise<RedisServer>>()
+  const ownerOf = async (key: string): Promise<Redis> => {
+    const slot = slotOf(key)
+    const owner = owners.get(slot) ?? cluster.nodeOf(key)
+    owners.set(slot, owner)
+    return (await owner).admin
+  }
+  const each = async <T>(keys: readonly string[], ask: (admin: Redis, key: string) => Promise<T>): Promise<T[]> =>
+    await Promise.all(keys.map(async (key) => await ask(await ownerOf(key), key)))
+  const all = async <T>(ask: (admin: Redis) => Promise<T>, admins = masters): Promise<T[]> =>
+    await Promise.all(admins.map(ask))
+
+  const ofKeys = Object.fromEntries(
+    KEYED.map((name) => [
+      name,
+      async (key: string, ...args: unknown[]) => {
+        const owner = await ownerOf(key)
+        return await Reflect.apply(owner[name] as (...args: unknown[]) => unknown, owner, [key, ...args])
+      },
+    ]),
+  )
+  return {
+    ...ofKeys,
+    del: async (...keys: string[]) => sum(await each(keys, (admin, key) => admin.del(key))),
+    exists: async (...keys: string[]) => sum(await each(keys, (admin, key) => admin.exists(key))),
+    mget: async (...keys: string[]) => await each(keys, (admin, key) => admin.get(key)),
+    keys: async (pattern: string) => (await all((admin) => admin.keys(pattern))).flat(),
+    flushall: async () => (await all((admin) => admin.flushall()))[0],
+    config: async (what: 'RESETSTAT') => (await all((admin) => admin.config(what)))[0],
+    script: async (what: 'FLUSH') => (await all((admin) => admin.script(what)))[0],
+    info: async (section: string) => {
+      if (section !== 'commandstats') throw new Error(`INFO ${section} is not of a cluster as a whole`)
+      return added(await all((admin) => admin.info(section)))
+    },
+    // A plain channel can be listened on at any node.
+    pubsub: async (what: string, ...channels: string[]) => {
+      const answers = await all(
+        (admin) => admin.call('PUBSUB', what, ...channels) as Promise<unknown[]>,
+        cluster.nodes.map(({ admin }) => admin),
+      )
+      if (what !== 'NUMSUB') return [...new Set(answers.flat())]
+      return channels.flatMap((channel, at) => [channel, sum(answers.map((answer) => Number(answer[2 * at + 1])))])
+    },
+  } as unknown as Admin
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
+/** How often each command was called, of several servers. */
+function added(stats: readonly string[]): string {
+  const calls = new Map<string, number>()
+  for (const [, command = '', count] of stats.join('\n').matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)) {
+    calls.set(command, (calls.get(command) ?? 0) + Number(count))
+  }
+  return [...calls].map(([command, count]) => `cmdstat_${command}:calls=${count}`).join('\n')
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { lockChannel } from '../../src/keys.js'
+import { checkSlots } from '../../src/primitives/names.js'
+import { slotOf } from '../../src/slots.js'
+
+describe('the slot of a name', () => {
+  it('is what CLUSTER KEYSLOT of Redis answers', () => {
+    for (const [name, slot] of [
+      ['order', 16_025],
+      ['a{t}b', 15_891],
+      ['a}b', 7_866],
+      ['a{}b', 13_694],
+      ['a{b', 13_340],
+      ['a}b{c}', 7_365],
+      ['{x}:é', 16_287],
+      ['日本{語}', 6_482],
+    ] as const)
+      assert.equal(slotOf(name), slot, name)
+  })
+
+  it('is that of all that belongs to the name, or the name is refused', () => {
+    for (const name of ['order', 'a{t}b', '{shop}:order', '{a}{b}', 'Schloß 锁'])
+      assert.equal(slotOf(checkSlots(name)), slotOf(lockChannel(name)), name)
+    for (const name of ['a}b', 'a{}b', 'a{b', '{', '{}'])
+      assert.throws(() => checkSlots(name), { code: 'LOCK_CONFIG', path: 'lock name' }, name)
+  })
+})
