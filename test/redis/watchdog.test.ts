@@ -69,12 +69,15 @@ describe('the watchdog', () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 60 })
     const monitor = await recordMonitor(lab.server)
     lab.onEnd(() => monitor.stop())
-    const released = new Set<string>()
+    const [released, told, lost] = [new Set<string>(), new Set<string>(), new Set<string>()]
+    client.on('lost', ({ hold }) => told.add(hold.holder))
     while (released.size < 60) {
       const hold = await client.getLock('a').lock()
       await sleep(released.size % 25)
       // A machine that stood still for 60 ms has lost it: that is not what this is about.
-      if (await hold.unlock().then(() => true, isLost)) released.add(hold.holder)
+      const isReleased = await hold.unlock().then(() => true, isLost)
+      const outcome = isReleased ? released : lost
+      outcome.add(hold.holder)
     }
     await sleep(100)
     const lines = await monitor.stop()
@@ -88,6 +91,7 @@ describe('the watchdog', () => {
       }
     }
     assert.equal(releasedAt.size, 60)
+    assert.deepEqual(told, lost)
     assert.equal(await client.getLock('a').isLocked(), false)
   })
 
