@@ -40,7 +40,6 @@ export const SCRIPT_COMMANDS = {
   zadd: '1 m',
   zrem: 'm',
   zrange: '0 0',
-  zincrby: '1 m',
   zrangebyscore: '0 0',
   zcard: '',
 } as const

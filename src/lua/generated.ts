@@ -3,8 +3,17 @@ import type { Argument, Script, ScriptCall } from './run.js'
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: '32a236faf9490f40ab159ed3359a127fa5ef68b6',
+  sha1: '1188616addd4874908c22cbc940de943a3318166',
   text: `-- holdfast fair-lock/acquire
+-- Take the wait time of one that is served or leaves off the deadline of one behind it, as Redisson does. But a deadline
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+local function shift(deadlines, waiter, wait)
+  local time = redis.call('time')
+  local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
+  local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+  redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+end
+
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 
@@ -58,7 +67,7 @@ if left == -2 then
       redis.call('lpop', queue)
       redis.call('zrem', deadlines, holder)
       for _, waiter in ipairs(redis.call('zrange', deadlines, 0, -1)) do
-        redis.call('zincrby', deadlines, -wait, waiter)
+        shift(deadlines, waiter, wait)
       end
     end
     return nil
@@ -154,7 +163,7 @@ export function fairLockForceRelease(lock: string, queue: string, channelPrefix:
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: '5ae758766e179ff7478ed9c0d4c28f335824e864',
+  sha1: '0f0dfb7be9dad5c068eeeb169f621cc602f83e94',
   text: `-- holdfast fair-lock/leave
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -170,6 +179,15 @@ local function wakeFirst(queue, channelPrefix, message)
   return 0
 end
 
+-- Take the wait time of one that is served or leaves off the deadline of one behind it, as Redisson does. But a deadline
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+local function shift(deadlines, waiter, wait)
+  local time = redis.call('time')
+  local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
+  local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+  redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+end
+
 -- Give up a place in the queue. The deadlines behind it had its wait time added to theirs, and move forward by it. If it
 -- was the turn of the one that leaves, its successor is woken. Answers whether it was queued.
 local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message)
@@ -179,7 +197,7 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
     return 0
   end
   for _, waiter in ipairs(redis.call('lrange', queue, place + 1, -1)) do
-    redis.call('zincrby', deadlines, -tonumber(wait), waiter)
+    shift(deadlines, waiter, tonumber(wait))
   end
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then
@@ -210,7 +228,7 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '38cd213ea63844315a306e13f33ab7acc42345d3',
+  sha1: '5fe3649736b0b6ed7cc9b90d215cc7d64572828c',
   text: `-- holdfast fair-lock/release
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -226,6 +244,15 @@ local function wakeFirst(queue, channelPrefix, message)
   return 0
 end
 
+-- Take the wait time of one that is served or leaves off the deadline of one behind it, as Redisson does. But a deadline
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+local function shift(deadlines, waiter, wait)
+  local time = redis.call('time')
+  local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
+  local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+  redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+end
+
 -- Give up a place in the queue. The deadlines behind it had its wait time added to theirs, and move forward by it. If it
 -- was the turn of the one that leaves, its successor is woken. Answers whether it was queued.
 local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message)
@@ -235,7 +262,7 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
     return 0
   end
   for _, waiter in ipairs(redis.call('lrange', queue, place + 1, -1)) do
-    redis.call('zincrby', deadlines, -tonumber(wait), waiter)
+    shift(deadlines, waiter, tonumber(wait))
   end
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then

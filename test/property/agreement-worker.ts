@@ -23,7 +23,7 @@ export interface Report {
 /** How many sequences are done at once, each with clients of its own. */
 const STAGES = 8
 /** When to stop looking for a shorter sequence that fails, too. */
-const LIMIT_MS = 80_000
+const LIMIT_MS = 240_000
 
 async function openStage(server: RedisServer, kind: Kind, ends: (() => unknown)[]): Promise<Stage> {
   const open = async (index: number, database: number) => {

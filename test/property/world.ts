@@ -249,12 +249,21 @@ export class World {
     }
   }
 
-  /** What can be seen, in the words of the model. */
+  /** What can be seen of Redis and the clients at one moment, in the words of the model. */
   async #look(): Promise<Map<string, string>> {
-    const { rows, now } = await this.#dump()
+    for (;;) {
+      const before = this.#lookAtClients()
+      const { rows, now } = await this.#dump()
+      const clients = this.#lookAtClients()
+      // Else somebody was served in between.
+      if (JSON.stringify([...before]) !== JSON.stringify([...clients])) continue
+      const keys = Object.entries(this.#kind.read(rows, this.#name, now))
+      return new Map([...keys.map(([key, content]) => [`key ${key}`, content] as const), ...clients])
+    }
+  }
+
+  #lookAtClients(): Map<string, string> {
     const found = new Map<string, string>()
-    for (const [key, content] of Object.entries(this.#kind.read(rows, this.#name, now)))
-      found.set(`key ${key}`, content)
     for (const [id, hold] of [...this.#holds]) {
       for (const member of hold.members) {
         if (member !== hold) this.#holds.set(`${id}/${this.#cellOf(member)}`, member)

@@ -240,6 +240,25 @@ describe('known defects of the fair lock', () => {
     else await lab.server.admin.del('a')
   })
 
+  it('F10: who leaves takes nothing off the time that one behind it needs to ask again', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await client.getFairLock('a').lock()
+    const abort = new AbortController()
+    const leaving = client.getFairLock('a').lock({ signal: abort.signal })
+    await queued(`${client.id}:2`)
+    const waiting = other.getFairLock('a').lock({ waitTimeMs: 60_000 })
+    await queued(`${client.id}:2`, `${other.id}:1`)
+    // Less than the wait time of the one before it: so it is when that one was asked to come at once meanwhile.
+    await lab.server.admin.zadd(DEADLINES, (await serverTime()) + 100_000, `${other.id}:1`)
+    abort.abort(new Error('enough'))
+    await assert.rejects(leaving, /enough/)
+    await queued(`${other.id}:1`)
+    const deadline = Number(await lab.server.admin.zscore(DEADLINES, `${other.id}:1`)) - (await serverTime())
+    assert(deadline > 5_000, `its deadline is ${deadline} ms from now`)
+    await hold.unlock()
+    await (await waiting).unlock()
+  })
+
   it('F11: a process has one subscriber however many wait; a forced release wakes the queue', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('a').lock()

@@ -127,6 +127,7 @@ describe('the wire of a semaphore', () => {
       assert.deepEqual(
         told.filter(([command]) => command === 'hset' || command === 'pexpire'),
         ['1', '2', '4'].flatMap((operation) => [
+          ...(operation === '4' ? [['pexpire', '120000']] : []), // so that a Redis without memory does the rest
           ['hset', operation, told.find(([command, of]) => command === 'hset' && of === operation)?.[2]],
           ['pexpire', '120000'],
         ]),

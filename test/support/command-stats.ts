@@ -45,7 +45,7 @@ export interface MonitorLine {
 export interface MonitorRecord {
   /** What ran so far, the admin's own commands left out. It grows until `stop`. */
   readonly lines: readonly MonitorLine[]
-  /** Ends the recording; answers all lines of commands that ran before this call. */
+  /** Ends the recording; answers all lines of commands that ran before the first call. */
   stop(): Promise<readonly MonitorLine[]>
 }
 
@@ -69,12 +69,17 @@ export async function recordMonitor(server: RedisServer): Promise<MonitorRecord>
   }
   adminAddress = await mark()
   lines.length = 0
+  let stopped: Promise<readonly MonitorLine[]> | undefined
+  const stop = async (): Promise<readonly MonitorLine[]> => {
+    await mark()
+    monitor.disconnect()
+    return lines
+  }
   return {
     lines,
-    async stop() {
-      await mark()
-      monitor.disconnect()
-      return lines
+    stop() {
+      stopped ??= stop()
+      return stopped
     },
   }
 }

@@ -49,7 +49,7 @@ describe('an error', () => {
   })
 
   it('says the lock name in quotes', () => {
-    for (const error of errorsAbout('lock:order 1001')) assert.match(error.message, /lock "lock:order 1001"/i)
+    for (const error of errorsAbout('lock:order 1001')) assert.match(error.message, /"lock:order 1001"/)
   })
 
   it('escapes what could forge a line of a log', () => {

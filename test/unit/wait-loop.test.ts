@@ -703,3 +703,20 @@ describe('a single try', () => {
     assert.deepEqual(givenBack, ['me'])
   })
 })
+
+describe('a channel that is heard already', () => {
+  it('wakes who begins to listen at once: what was said before went to the others only', async () => {
+    const wakeups = new Wakeups(port, () => {})
+    const heard: string[] = []
+    const first = wakeups.listen(CHANNEL, () => heard.push('first'))
+    await turn()
+    await clock.advance(10)
+    assert.equal(first.isLive, true)
+    heard.length = 0
+    const second = wakeups.listen(CHANNEL, () => heard.push('second'))
+    assert.deepEqual(heard, ['second'])
+    first.leave()
+    second.leave()
+    await turn()
+  })
+})

@@ -14,6 +14,7 @@
      Reply   nil            acquired
              integer        when to ask again at the latest, ms (-1: no idea)
      Source  RedissonFairLock.tryLockInnerAsync: same keys, and deadlines that it understands ]]
+-- include fair-lock/shift
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 
@@ -67,7 +68,7 @@ if left == -2 then
       redis.call('lpop', queue)
       redis.call('zrem', deadlines, holder)
       for _, waiter in ipairs(redis.call('zrange', deadlines, 0, -1)) do
-        redis.call('zincrby', deadlines, -wait, waiter)
+        shift(deadlines, waiter, wait)
       end
     end
     return nil

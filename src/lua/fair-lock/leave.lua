@@ -9,5 +9,6 @@
      Reply   integer        1 it was queued, 0 it was not
      Source  RedissonFairLock.acquireFailedAsync ]]
 -- include fair-lock/wake-first
+-- include fair-lock/shift
 -- include fair-lock/quit
 return quit(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4])

@@ -7,7 +7,7 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
     return 0
   end
   for _, waiter in ipairs(redis.call('lrange', queue, place + 1, -1)) do
-    redis.call('zincrby', deadlines, -tonumber(wait), waiter)
+    shift(deadlines, waiter, tonumber(wait))
   end
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then

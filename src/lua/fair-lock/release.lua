@@ -10,6 +10,7 @@
              integer        released; how many connections heard it (-1: publishing was refused)
      Source  RedissonFairLock.unlockInnerAsync, counter = 0 ]]
 -- include fair-lock/wake-first
+-- include fair-lock/shift
 -- include fair-lock/quit
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   quit(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
