@@ -64,7 +64,7 @@ describe('sentinel', { concurrency: 1 }, () => {
     assert.equal(overlaps([section, { ...section, from: 5, to: 6 }]).length, 0)
     assert.equal(overlaps([{ ...section, from: 4, to: 6 }, section, { ...section, from: 5.5, to: 7 }]).length, 2)
     assert.throws(() =>
-      assertExclusive({ sections: [section, { ...section, from: 5, to: 6 }], errors: {}, failures: [] }),
+      assertExclusive({ sections: [section, { ...section, from: 5, to: 6 }], errors: {}, failures: [], lastWaitMs: 0 }),
     )
   })
 

@@ -83,11 +83,16 @@ export interface History {
   readonly errors: Record<string, number>
   /** What must not happen: an error that nobody expects when a server fails, or a wait in vain after all is healed. */
   readonly failures: string[]
+  /** The longest wait for a lock after all was healed. */
+  lastWaitMs: number
 }
 
 /** What a call may end with while a server fails. */
 const EXPECTED = ['LOCK_OUTCOME_UNKNOWN', 'LOCK_NOT_REPLICATED', 'LOCK_LEASE_LOST']
-const PATIENCE_MS = 10_000
+/** During the storm. */
+const PATIENCE_MS = 5_000
+/** After it: more than a lease, and than a place in the queue of a fair lock whose owner could not leave it. */
+const LAST_PATIENCE_MS = 15_000
 
 const CONTENDED: readonly ((client: Client) => AnyLock)[] = [
   (client) => client.getLock('storm:1'),
@@ -102,7 +107,7 @@ export async function contend(
   by: DriverName,
   { tasks = 4, isOver }: { tasks?: number; isOver: () => boolean },
 ): Promise<History> {
-  const history: History = { sections: [], errors: {}, failures: [] }
+  const history: History = { sections: [], errors: {}, failures: [], lastWaitMs: 0 }
   await Promise.all(
     Array.from({ length: tasks }, async (_, task) => {
       for (let round = task; !isOver(); round++) {
@@ -123,11 +128,12 @@ export async function contend(
     }
     const askedAt = monotonicMs()
     try {
-      const hold = await lock.tryLock({ waitTimeMs: PATIENCE_MS })
+      const hold = await lock.tryLock({ waitTimeMs: mustSucceed ? LAST_PATIENCE_MS : PATIENCE_MS })
       if (!hold) {
-        if (mustSucceed) history.failures.push(`${by}: waited ${PATIENCE_MS} ms in vain after all was healed`)
+        if (mustSucceed) history.failures.push(`${by}: waited in vain for lock ${round + 1} after all was healed`)
         return
       }
+      if (mustSucceed) history.lastWaitMs = Math.max(history.lastWaitMs, monotonicMs() - askedAt)
       const from = monotonicMs()
       const deadline = from + hold.remainingMs()
       let lostAt = Number.POSITIVE_INFINITY
@@ -229,6 +235,7 @@ export class Storm {
       sections: histories.flatMap(({ sections }) => sections),
       errors,
       failures: histories.flatMap(({ failures }) => failures),
+      lastWaitMs: Math.max(...histories.map(({ lastWaitMs }) => lastWaitMs)),
     }
   }
 }
@@ -241,7 +248,7 @@ export function assertExclusive({ sections, failures }: History): void {
 }
 
 /** How long it took until each driver was granted what it asked for after the fault, and how long nobody was. */
-export function recovery({ sections, errors }: History, faultAt: number): string {
+export function recovery({ sections, errors, lastWaitMs }: History, faultAt: number): string {
   const perDriver = DRIVERS.map((driver) => {
     const own = sections.filter(({ by }) => by === driver).sort((one, other) => one.from - other.from)
     const first = own.find(({ askedAt }) => askedAt >= faultAt)
@@ -256,5 +263,5 @@ export function recovery({ sections, errors }: History, faultAt: number): string
     return `${driver}: first new grant after ${firstMs}, longest without one ${Math.round(gap)} ms`
   })
   const told = Object.entries(errors).map(([name, count]) => `${count} × ${name}`)
-  return `${sections.length} sections; ${perDriver.join('; ')}; errors: ${told.join(', ') || 'none'}`
+  return `${sections.length} sections; ${perDriver.join('; ')}; longest wait after all was healed ${Math.round(lastWaitMs)} ms; errors: ${told.join(', ') || 'none'}`
 }
