@@ -428,8 +428,8 @@ export class Client extends EventEmitter<ClientEvents> {
   #subscriptionRefused(channel: string, cause: unknown): void {
     const why = cause instanceof Error ? cause.message : String(cause)
     const message =
-      `Redis refused to let this user listen on ${JSON.stringify(channel)} (${why}): waiters poll instead. ` +
-      'Allow SUBSCRIBE and the channels &redisson_* in its ACL'
+      `Nobody can listen on ${JSON.stringify(channel)} (${why}): waiters poll instead. ` +
+      'If it is Redis that refuses, allow this user SUBSCRIBE and the channels &redisson_* in its ACL'
     this.#tell('warning', [impediment('SUBSCRIBE_REFUSED', message, { cause })])
   }
 

@@ -55,8 +55,8 @@ export const SHARDED_COMMANDS = ['spublish {} x', 'ssubscribe {}', 'sunsubscribe
 export const CLUSTER_COMMANDS = ['cluster slots', 'cluster info', 'asking']
 /** For replicas, and whether Redis is loading. */
 export const REPLICA_COMMANDS = ['wait 0 0', 'info']
-/** Of node-redis with `pingInterval`. */
-const EXTRA_COMMANDS = ['ping']
+/** Of node-redis with `pingInterval`; of valkey-glide, whose connections are told apart by it; of URLs with a database. */
+export const EXTRA_COMMANDS = ['ping', 'client info', 'select']
 
 const ALL_COMMANDS = [
   ...CLIENT_COMMANDS.filter((command) => command !== 'time'),
@@ -67,10 +67,10 @@ const ALL_COMMANDS = [
   'time',
 ]
 
-/** The word of ACL SETUSER for a command with its arguments. */
-function granted(command: string): string {
-  const [name, sub] = command.split(' ')
-  return name === 'cluster' ? `+${name}|${sub}` : `+${name}`
+/** What ACL SETUSER calls a command, given with its arguments: `cluster|slots`, `eval`. */
+export function rightTo(command: string): string {
+  const [name = '', sub] = command.split(' ')
+  return name === 'cluster' || name === 'client' ? `${name}|${sub}` : name
 }
 
 /** Before the name, in every key or channel of the kind. */
@@ -90,8 +90,7 @@ export function aclRule(user: string, prefix: string): string {
   const pattern = prefix.endsWith('*') ? prefix : `${prefix}*`
   return [
     ...['ACL', 'SETUSER', user, 'on', '>secret'],
-    ...ALL_COMMANDS.map(granted),
-    ...Object.keys(SCRIPT_COMMANDS).map(granted),
+    ...[...ALL_COMMANDS, ...Object.keys(SCRIPT_COMMANDS)].map((command) => `+${rightTo(command)}`),
     ...[pattern, `{${pattern}`, ...KEY_STEMS.map((stem) => `${stem}*`)].map((key) => `~${key}`),
     ...CHANNEL_STEMS.map((stem) => `&${stem}*`),
   ].join(' ')
