@@ -370,13 +370,13 @@ function faults(kind: Kind, driver: Driver): void {
   })
 
   it('the round trip takes most of a renewal period: a hold is renewed in time all the same', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_800, commandTimeoutMs: 1_500 })
+    const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 2_700, commandTimeoutMs: 2_200 })
     await bench.lock(client).withLock(renewed) // Redis knows the scripts from here on
-    proxy.delay(800)
+    proxy.delay(1_200)
     const lost: LeaseLostError[] = []
     client.on('lost', ({ error }) => lost.push(error))
     const hold = await bench.lock(client).lock()
-    await sleep(3_800)
+    await sleep(5_700)
     hold.assertHeld()
     assert.deepEqual(lost, [])
     proxy.pass()
