@@ -1,5 +1,5 @@
 import type { Clock } from './clock.js'
-import { isWorthRetrying, type ScriptCall, type Scripts } from './lua/run.js'
+import { isWorthRetrying, type ScriptCall, type Scripts, toInteger } from './lua/run.js'
 import type { Random } from './random.js'
 import { backoffMs } from './waiting/backoff.js'
 
@@ -40,8 +40,25 @@ export class Settlements {
     return settled
   }
 
-  get isClosing(): boolean {
-    return this.#isClosing
+  /**
+   * Run a call whose caller waits until it is answered, for so long at most; less when the client closes.
+   * @param onFailure  told of each try that failed
+   * @returns its reply, an integer or null
+   * @throws what the last try failed with
+   */
+  async insist(call: ScriptCall, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
+    const giveUpAt = this.#clock.now() + forMs
+    for (let failures = 0; ; failures++) {
+      try {
+        return toInteger(await this.#scripts.run(call))
+      } catch (error) {
+        onFailure(error)
+        if (!isWorthRetrying(error)) throw error
+        const delayMs = backoffMs(failures, 50, 1_000, this.#random)
+        if (this.#clock.now() + delayMs >= giveUpAt || this.#isClosing) throw error
+        await this.#pause(delayMs)
+      }
+    }
   }
 
   get size(): number {
@@ -66,12 +83,12 @@ export class Settlements {
       }
       const delayMs = backoffMs(tries, 100, 5_000, this.#random)
       if (isLastTry || this.#clock.now() + delayMs >= untilAt) return
-      if (!this.#isClosing) await this.pause(delayMs, false)
+      if (!this.#isClosing) await this.#pause(delayMs, false)
     }
   }
 
   /** Sleep before the next try of a release; cut short when the client closes. */
-  async pause(ms: number, keepAlive = true): Promise<void> {
+  async #pause(ms: number, keepAlive = true): Promise<void> {
     await new Promise<void>((resolve) => {
       const cancel = this.#clock.after(ms, () => wake(), keepAlive)
       const wake = (): void => {

@@ -3,15 +3,20 @@ import type { Argument, Script, ScriptCall } from './run.js'
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: '1188616addd4874908c22cbc940de943a3318166',
+  sha1: '310454317470ad144076748b1c630f2874feb477',
   text: `-- holdfast fair-lock/acquire
--- Take the wait time of one that is served or leaves off the deadline of one behind it, as Redisson does. But a deadline
+-- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
 -- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
-local function shift(deadlines, waiter, wait)
+local function shift(deadlines, waiters, wait)
+  if #waiters == 0 then
+    return
+  end
   local time = redis.call('time')
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
-  local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-  redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+  for _, waiter in ipairs(waiters) do
+    local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+  end
 end
 
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
@@ -66,9 +71,7 @@ if left == -2 then
     if first then
       redis.call('lpop', queue)
       redis.call('zrem', deadlines, holder)
-      for _, waiter in ipairs(redis.call('zrange', deadlines, 0, -1)) do
-        shift(deadlines, waiter, wait)
-      end
+      shift(deadlines, redis.call('zrange', deadlines, 0, -1), wait)
     end
     return nil
   end
@@ -163,7 +166,7 @@ export function fairLockForceRelease(lock: string, queue: string, channelPrefix:
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: '0f0dfb7be9dad5c068eeeb169f621cc602f83e94',
+  sha1: 'd7242e70008bd3b231109851dc0b386a15ab5091',
   text: `-- holdfast fair-lock/leave
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -179,13 +182,18 @@ local function wakeFirst(queue, channelPrefix, message)
   return 0
 end
 
--- Take the wait time of one that is served or leaves off the deadline of one behind it, as Redisson does. But a deadline
+-- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
 -- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
-local function shift(deadlines, waiter, wait)
+local function shift(deadlines, waiters, wait)
+  if #waiters == 0 then
+    return
+  end
   local time = redis.call('time')
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
-  local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-  redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+  for _, waiter in ipairs(waiters) do
+    local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+  end
 end
 
 -- Give up a place in the queue. The deadlines behind it had its wait time added to theirs, and move forward by it. If it
@@ -196,9 +204,7 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
   if not place then
     return 0
   end
-  for _, waiter in ipairs(redis.call('lrange', queue, place + 1, -1)) do
-    shift(deadlines, waiter, tonumber(wait))
-  end
+  shift(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then
     wakeFirst(queue, channelPrefix, message)
@@ -228,7 +234,7 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '5fe3649736b0b6ed7cc9b90d215cc7d64572828c',
+  sha1: '6f2e8fdce908686a6a711b2d03ab03b4e76ccad9',
   text: `-- holdfast fair-lock/release
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -244,13 +250,18 @@ local function wakeFirst(queue, channelPrefix, message)
   return 0
 end
 
--- Take the wait time of one that is served or leaves off the deadline of one behind it, as Redisson does. But a deadline
+-- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
 -- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
-local function shift(deadlines, waiter, wait)
+local function shift(deadlines, waiters, wait)
+  if #waiters == 0 then
+    return
+  end
   local time = redis.call('time')
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
-  local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-  redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+  for _, waiter in ipairs(waiters) do
+    local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+  end
 end
 
 -- Give up a place in the queue. The deadlines behind it had its wait time added to theirs, and move forward by it. If it
@@ -261,9 +272,7 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
   if not place then
     return 0
   end
-  for _, waiter in ipairs(redis.call('lrange', queue, place + 1, -1)) do
-    shift(deadlines, waiter, tonumber(wait))
-  end
+  shift(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then
     wakeFirst(queue, channelPrefix, message)
@@ -810,7 +819,7 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: '41e47e919c1b7bd479de36569e3c2b36978cd8dd',
+  sha1: 'b670da5a5781abc0fc98549d2769c32d3a0b9c09',
   text: `-- holdfast latch/count-down
 -- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
 -- operation.
@@ -825,12 +834,17 @@ local function once(receipts, operation, action)
   return reply
 end
 
+-- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
+-- and is never refused: for what gives back, which must go on.
+local function insist(receipts)
+  redis.call('pexpire', receipts, 120000)
+end
+
 return once(KEYS[2], ARGV[3], function()
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
-  -- changes nothing: a Redis without memory refuses DECR, unless the script has written before
-  redis.call('pexpire', KEYS[2], 120000)
+  insist(KEYS[2])
   local count = redis.call('decr', KEYS[1])
   if count > 0 then
     return count
@@ -1412,18 +1426,24 @@ export function permitRelease(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RENEW: Script = {
   name: 'permit/renew',
-  sha1: '96e5fffce46702c0103c8c7834a1537584cc1a8e',
+  sha1: 'd32ab68936bc438651927c4f3e47006c7196de68',
   text: `-- holdfast permit/renew
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local function bytesOf(id)
+  return (string.gsub(id, '%x%x', function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
 local renewed = {}
 for n, leases in ipairs(KEYS) do
   local expires = now + tonumber(ARGV[2 * n])
   local permits, isHeld = {}, 1
   for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
-    local permit = string.gsub(id, '%x%x', function(digits)
-      return string.char(tonumber(digits, 16))
-    end)
+    local permit = bytesOf(id)
     -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
     local score = redis.pcall('zscore', leases, permit)
     if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
@@ -1543,13 +1563,19 @@ export function permitSetPermits(semaphore: string, leases: string, receipts: st
 
 const PERMIT_UPDATE_LEASE: Script = {
   name: 'permit/update-lease',
-  sha1: '347722838c79ad583e97c67671ec3066dee2ca70',
+  sha1: 'cf2e1d16756e8b4e9f7f1520e4b39fd5c02d3d35',
   text: `-- holdfast permit/update-lease
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local permit = string.gsub(ARGV[1], '%x%x', function(digits)
-  return string.char(tonumber(digits, 16))
-end)
+
+-- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local function bytesOf(id)
+  return (string.gsub(id, '%x%x', function(digits)
+    return string.char(tonumber(digits, 16))
+  end))
+end
+
+local permit = bytesOf(ARGV[1])
 if tonumber(redis.call('zscore', KEYS[1], permit) or 0) <= now then
   return 0
 end
@@ -2078,7 +2104,7 @@ export function semaphoreAddPermits(semaphore: string, receipts: string, permits
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: '2e578cab252366f6eb84ede68104f36313f00398',
+  sha1: '750779efb4ca4ad0a38aedd0188ed20fb4ca04e7',
   text: `-- holdfast semaphore/cancel
 -- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
 -- operation.
@@ -2093,6 +2119,12 @@ local function once(receipts, operation, action)
   return reply
 end
 
+-- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
+-- and is never refused: for what gives back, which must go on.
+local function insist(receipts)
+  redis.call('pexpire', receipts, 120000)
+end
+
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
   if available <= 0 then
@@ -2102,6 +2134,7 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
+insist(KEYS[2])
 local taken = once(KEYS[2], ARGV[2], function()
   return 0
 end)
@@ -2207,7 +2240,7 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: '0b6c2cd175976da7b787172121fe4505fc22a1f1',
+  sha1: '5e2f7fbe21c7d0e3c9725dc018d632cec778318f',
   text: `-- holdfast semaphore/release
 -- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
 -- operation.
@@ -2220,6 +2253,12 @@ local function once(receipts, operation, action)
   redis.call('hset', receipts, operation, reply)
   redis.call('pexpire', receipts, 120000)
   return reply
+end
+
+-- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
+-- and is never refused: for what gives back, which must go on.
+local function insist(receipts)
+  redis.call('pexpire', receipts, 120000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -2235,8 +2274,7 @@ return once(KEYS[2], ARGV[4], function()
   if ARGV[2] == '1' and redis.call('exists', KEYS[1]) == 0 then
     return -2
   end
-  -- changes nothing: a Redis without memory refuses INCRBY, unless the script has written before
-  redis.call('pexpire', KEYS[2], 120000)
+  insist(KEYS[2])
   return announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
 end)
 `,

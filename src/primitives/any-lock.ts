@@ -250,3 +250,18 @@ export function warnOfLongWait(
   const details = { lockName, label, waitedMs: warnAfterMs }
   return context.clock.after(warnAfterMs, () => context.emit('longWait', details), false)
 }
+
+/** What every call that waits for something without a lease may be told, checked. */
+export function checkWait(
+  context: Context,
+  name: string,
+  options: Pick<LockOptions, 'waitTimeMs' | 'signal' | 'warnAfterMs' | 'label'>,
+) {
+  const { warnAfterMs = context.warnAfterMs } = options
+  return {
+    waitTimeMs: checkOptionalDuration('waitTimeMs', options.waitTimeMs, 0, name),
+    warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, name),
+    signal: checkSignal(options.signal, name),
+    label: checkLabel(options.label, name),
+  }
+}

@@ -2,10 +2,10 @@ import { OutcomeUnknownError } from '../errors.js'
 import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../keys.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
-import { checkCount, checkLabel, checkName, checkOptionalDuration, checkSignal, ownOptions } from '../validate.js'
+import { checkCount, checkName, ownOptions } from '../validate.js'
 import { waitFor } from '../waiting/wait-loop.js'
 import { Waiter } from '../waiting/waiter.js'
-import { warnOfLongWait } from './any-lock.js'
+import { checkWait, warnOfLongWait } from './any-lock.js'
 import type { Context } from './context.js'
 import { countOnce } from './counter.js'
 import { ask } from './inspection.js'
@@ -135,11 +135,7 @@ export class CountDownLatch {
     const { name } = this
     const context = this.#context
     const own = ownOptions(options, ['waitTimeMs', 'signal', 'warnAfterMs', 'label'], name)
-    const waitTimeMs = checkOptionalDuration('waitTimeMs', own.waitTimeMs, 0, name) ?? Number.POSITIVE_INFINITY
-    const { warnAfterMs: warnAfter = context.warnAfterMs } = own
-    const warnAfterMs = checkOptionalDuration('warnAfterMs', warnAfter, 1, name)
-    const signal = checkSignal(own.signal, name)
-    const label = checkLabel(own.label, name)
+    const { waitTimeMs = Number.POSITIVE_INFINITY, warnAfterMs, signal, label } = checkWait(context, name, own)
     context.assertOpen(name)
     signal?.throwIfAborted()
     if (waitTimeMs === 0) return (await this.getCount()) === 0

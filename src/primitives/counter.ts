@@ -1,7 +1,8 @@
 import { OutcomeUnknownError } from '../errors.js'
-import { isWorthRetrying, type ScriptCall, toInteger, Unanswered } from '../lua/run.js'
+import { semaphoreChannel } from '../keys.js'
+import { semaphoreAddPermits } from '../lua/generated.js'
+import { type ScriptCall, Unanswered } from '../lua/run.js'
 import type { Receipt } from '../receipts.js'
-import { backoffMs } from '../waiting/backoff.js'
 import type { Context } from './context.js'
 
 /** For how long an operation without an answer is repeated in the background, ms. */
@@ -17,28 +18,28 @@ export async function countOnce(
   operation: string,
   callOf: (receipt: Receipt) => ScriptCall,
 ): Promise<number> {
-  const { clock, random, receipts, scripts, settlements, commandTimeoutMs } = context
+  const { clock, receipts, settlements, commandTimeoutMs } = context
   context.assertUsable(name)
   const receipt = receipts.open(name)
   const call = callOf(receipt)
-  const giveUpAt = clock.now() + commandTimeoutMs
   let mayHaveRun = false
-  for (let failures = 0; ; failures++) {
-    try {
-      const reply = toInteger(await scripts.run(call)) as number
-      if (!mayHaveRun) receipts.close(receipt)
-      return reply
-    } catch (error) {
+  try {
+    const reply = await settlements.insist(call, commandTimeoutMs, (error) => {
       mayHaveRun ||= error instanceof Unanswered
-      const delayMs = backoffMs(failures, 50, 1_000, random)
-      const isOver = clock.now() + delayMs >= giveUpAt || settlements.isClosing
-      if (isWorthRetrying(error) && !isOver) {
-        await settlements.pause(delayMs)
-        continue
-      }
-      if (!mayHaveRun) throw error
-      void settlements.start(call, clock.now() + SETTLE_MS)
-      throw new OutcomeUnknownError(name, operation, error)
-    }
+    })
+    if (!mayHaveRun) receipts.close(receipt)
+    return reply as number
+  } catch (error) {
+    if (!mayHaveRun) throw error
+    void settlements.start(call, clock.now() + SETTLE_MS)
+    throw new OutcomeUnknownError(name, operation, error)
   }
+}
+
+/** Let there be so many more permits, of either kind of semaphore; below 0: fewer. */
+export async function addPermits(context: Context, name: string, operation: string, permits: number): Promise<void> {
+  if (permits === 0) return
+  await countOnce(context, name, operation, (receipt) =>
+    semaphoreAddPermits(name, receipt.key, permits, semaphoreChannel(name), receipt.operation),
+  )
 }

@@ -7,7 +7,6 @@ import {
   permitRenew,
   permitSetPermits,
   permitUpdateLease,
-  semaphoreAddPermits,
   semaphoreDelete,
   semaphoreSetPermits,
 } from '../lua/generated.js'
@@ -17,7 +16,7 @@ import { checkCount, checkDuration, checkName, LEAST_LEASE_MS, ownOptions } from
 import type { Renewal } from '../watchdog.js'
 import { type Guarded, HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from './any-lock.js'
 import type { Context } from './context.js'
-import { countOnce } from './counter.js'
+import { addPermits, countOnce } from './counter.js'
 import type { Hold } from './hold.js'
 import { ask, type Inspection } from './inspection.js'
 import type { Asked, Nesting } from './kind.js'
@@ -170,7 +169,7 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.addPermits`
    */
   async addPermits(permits: number): Promise<void> {
-    await this.#add('addPermits', checkCount('permits', permits, 0, this.name))
+    await addPermits(this.#context, this.name, 'addPermits', checkCount('permits', permits, 0, this.name))
   }
 
   /**
@@ -179,7 +178,7 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
-    await this.#add('reducePermits', -checkCount('permits', permits, 0, this.name))
+    await addPermits(this.#context, this.name, 'reducePermits', -checkCount('permits', permits, 0, this.name))
   }
 
   /**
@@ -355,14 +354,6 @@ export class PermitExpirableSemaphore {
     const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
     const { permits, ...rest } = ownOptions(options, WITH_PERMIT_OPTIONS, this.name)
     return [this.#taker(permits), rest, fn as Guarded<T, Permit>]
-  }
-
-  async #add(operation: string, permits: number): Promise<void> {
-    const { name } = this
-    if (permits === 0) return
-    await countOnce(this.#context, name, operation, (receipt) =>
-      semaphoreAddPermits(name, receipt.key, permits, semaphoreChannel(name), receipt.operation),
-    )
   }
 
   async #inspect(operation: string, ids: readonly string[] = []): Promise<readonly number[]> {

@@ -8,7 +8,6 @@ import {
 } from '../errors.js'
 import { type Owner, spellHolder } from '../holder.js'
 import { isWorthRetrying, toArray, toInteger, Unanswered } from '../lua/run.js'
-import { backoffMs } from '../waiting/backoff.js'
 import type { Renewal, Watched } from '../watchdog.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
@@ -320,34 +319,29 @@ export class Possession implements Watched, Holding {
   }
 
   async #free(hold: Hold): Promise<void> {
-    const { clock, random, scripts, settlements, commandTimeoutMs } = this.context
+    const { scripts, settlements, commandTimeoutMs } = this.context
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
     this.#end(hold, 'released')
-    const call = this.kind.release(this.lockName, this.holder)
-    const giveUpAt = clock.now() + commandTimeoutMs
     const reconnects = scripts.reconnects
-    for (let failures = 0; ; failures++) {
-      try {
-        const heard = toInteger(await scripts.run(call))
-        const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
-        if (heard === null && !mayHaveRunBefore) break
-        if (this.mayHaveStrays) this.settle()
-        else if (mayHaveRunBefore) this.owner.spend(this.field)
-        else this.owner.free(this.field)
-        if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
-        return
-      } catch (error) {
-        if (!isWorthRetrying(error)) throw error
-        const delayMs = backoffMs(failures, 50, 1_000, random)
-        if (clock.now() + delayMs >= giveUpAt || settlements.isClosing) {
-          this.settle()
-          throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
-        }
-        await settlements.pause(delayMs)
-      }
+    let failures = 0
+    let heard: number | null
+    try {
+      const call = this.kind.release(this.lockName, this.holder)
+      heard = await settlements.insist(call, commandTimeoutMs, () => failures++)
+    } catch (error) {
+      if (!isWorthRetrying(error)) throw error
+      this.settle()
+      throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
     }
-    this.#lose(hold, 'gone')
-    throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+    const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
+    if (heard === null && !mayHaveRunBefore) {
+      this.#lose(hold, 'gone')
+      throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+    }
+    if (this.mayHaveStrays) this.settle()
+    else if (mayHaveRunBefore) this.owner.spend(this.field)
+    else this.owner.free(this.field)
+    if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
   }
 
   #lose(hold: Hold, reason: LossReason): void {

@@ -2,7 +2,6 @@ import { ClientClosedError, ConfigError, NotReplicatedError, OutcomeUnknownError
 import { semaphoreChannel } from '../keys.js'
 import {
   semaphoreAcquire,
-  semaphoreAddPermits,
   semaphoreCancel,
   semaphoreDelete,
   semaphoreDrainPermits,
@@ -11,19 +10,11 @@ import {
   semaphoreSetPermits,
 } from '../lua/generated.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
-import {
-  checkCount,
-  checkFunction,
-  checkLabel,
-  checkName,
-  checkOptionalDuration,
-  checkSignal,
-  ownOptions,
-} from '../validate.js'
+import { checkCount, checkFunction, checkName, checkOptionalDuration, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
-import { warnOfLongWait } from './any-lock.js'
+import { checkWait, warnOfLongWait } from './any-lock.js'
 import type { Context, Section } from './context.js'
-import { countOnce, SETTLE_MS } from './counter.js'
+import { addPermits, countOnce, SETTLE_MS } from './counter.js'
 import { ask } from './inspection.js'
 import { publishRefused } from './possession.js'
 
@@ -120,8 +111,9 @@ export class Semaphore {
   withPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<T>
   async withPermit<T>(first: SemaphoreOptions | WithPermits<T>, second?: WithPermits<T>): Promise<T> {
     const [options, fn] = this.#optionsAndBody(first, second)
-    await this.acquire(options)
-    return await this.#run(options, fn)
+    const section = this.#section(options)
+    if (!(await this.#take(options, section))) throw new WaitTimeoutError(this.name, options.waitTimeMs ?? 0, true)
+    return await section.run(fn)
   }
 
   /**
@@ -135,8 +127,10 @@ export class Semaphore {
     second?: WithPermits<T>,
   ): Promise<{ ran: true; value: T } | { ran: false }> {
     const [options, fn] = this.#optionsAndBody(first, second)
-    if (!(await this.tryAcquire(options))) return { ran: false }
-    return { ran: true, value: await this.#run(options, fn) }
+    const { waitTimeMs = 0 } = options
+    const section = this.#section(options)
+    if (!(await this.#take({ ...options, waitTimeMs }, section))) return { ran: false }
+    return { ran: true, value: await section.run(fn) }
   }
 
   /**
@@ -166,7 +160,7 @@ export class Semaphore {
    * @see Redisson `RSemaphore.addPermits`, which ends the expiry of the semaphore
    */
   async addPermits(permits: number): Promise<void> {
-    await this.#add('addPermits', checkCount('permits', permits, 0, this.name))
+    await addPermits(this.#context, this.name, 'addPermits', checkCount('permits', permits, 0, this.name))
   }
 
   /**
@@ -175,7 +169,7 @@ export class Semaphore {
    * @see Redisson `RSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
-    await this.#add('reducePermits', -checkCount('permits', permits, 0, this.name))
+    await addPermits(this.#context, this.name, 'reducePermits', -checkCount('permits', permits, 0, this.name))
   }
 
   /**
@@ -211,19 +205,20 @@ export class Semaphore {
     return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
   }
 
-  async #take(options: SemaphoreOptions): Promise<boolean> {
+  /** @param section  what begins with the grant, in the same turn: the client may be closed in the next */
+  async #take(options: SemaphoreOptions, section?: Section): Promise<boolean> {
     const context = this.#context
     const { name } = this
     const { clock, receipts, scripts, settlements } = context
-    const { permits: wanted = 1, warnAfterMs: warnAfter = context.warnAfterMs } = options
+    const { permits: wanted = 1 } = options
     const permits = checkCount('permits', wanted, 0, name)
-    const waitTimeMs = checkOptionalDuration('waitTimeMs', options.waitTimeMs, 0, name)
-    const signal = checkSignal(options.signal, name)
-    const warnAfterMs = checkOptionalDuration('warnAfterMs', warnAfter, 1, name)
-    const label = checkLabel(options.label, name)
+    const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
     context.assertOpen(name)
     signal?.throwIfAborted()
-    if (permits === 0) return true
+    if (permits === 0) {
+      if (section) context.sections.add(section)
+      return true
+    }
 
     const receipt = receipts.open(name)
     const { key, operation } = receipt
@@ -234,6 +229,7 @@ export class Semaphore {
     let isOver = false
 
     const giveBack = (): void => {
+      if (section) context.sections.delete(section)
       const call = semaphoreCancel(name, key, permits, operation, semaphoreChannel(name))
       void settlements.start(call, clock.now() + SETTLE_MS).then(() => {
         if (!mayBeTaken) receipts.close(receipt)
@@ -256,6 +252,7 @@ export class Semaphore {
           giveBack()
           throw error
         }
+        if (section) context.sections.add(section)
         return { granted: true, leaseMs: 0 }
       } catch (error) {
         mayBeTaken ||= error instanceof Unanswered || error instanceof NotReplicatedError
@@ -307,36 +304,32 @@ export class Semaphore {
     return heard !== -2
   }
 
-  async #add(operation: string, permits: number): Promise<void> {
-    const { name } = this
-    if (permits === 0) return
-    await countOnce(this.#context, name, operation, (receipt) =>
-      semaphoreAddPermits(name, receipt.key, permits, semaphoreChannel(name), receipt.operation),
-    )
-  }
-
-  async #run<T>({ permits = 1 }: SemaphoreOptions, fn: WithPermits<T>): Promise<T> {
-    const { sections } = this.#context
+  /** What runs with permits: it ends by giving them back, or does so early when the client closes. */
+  #section({ permits = 1 }: SemaphoreOptions) {
+    const { sections, emit } = this.#context
     const abort = new AbortController()
     const release = async (): Promise<void> => {
       sections.delete(section)
       // The body was not one too many to its end; only the release is uncertain, and goes on in the background.
-      await this.release(permits).catch((error: Error) => this.#context.emit('warning', error))
+      await this.release(permits).catch((error: Error) => emit('warning', error))
     }
-    const section: Section = {
-      giveUp: () => {
+    const section = {
+      giveUp: (): void => {
         abort.abort(new ClientClosedError(this.name))
         void release()
       },
+      run: async <T>(fn: WithPermits<T>): Promise<T> => {
+        abort.signal.throwIfAborted()
+        try {
+          const value = await fn(abort.signal)
+          abort.signal.throwIfAborted()
+          return value
+        } finally {
+          if (!abort.signal.aborted) await release()
+        }
+      },
     }
-    sections.add(section)
-    try {
-      const value = await fn(abort.signal)
-      abort.signal.throwIfAborted()
-      return value
-    } finally {
-      if (!abort.signal.aborted) await release()
-    }
+    return section
   }
 
   #optionsAndBody<T>(

@@ -148,6 +148,27 @@ for (const driver of drivers) {
       for (const counted of [expirable, semaphore]) await counted.delete()
     })
 
+    it('OOM lets a permit be given back whose caller has gone', async () => {
+      const { client, proxy } = await lab.connectThroughProxy()
+      const semaphore = client.getSemaphore('a')
+      await semaphore.trySetPermits(1)
+      await semaphore.withPermit(() => {}) // Redis knows the scripts from here on
+      const abort = new AbortController()
+      proxy.holdReplies()
+      const taking = semaphore.acquire({ signal: abort.signal })
+      await waitUntil(async () => (await lab.server.admin.get('a')) === '0')
+      try {
+        await lab.server.admin.config('SET', 'maxmemory', '1')
+        abort.abort(new Error('enough'))
+        await assert.rejects(taking, /enough/)
+        proxy.pass()
+        await waitUntil(async () => (await lab.server.admin.get('a')) === '1')
+      } finally {
+        await lab.server.admin.config('SET', 'maxmemory', '0')
+      }
+      await semaphore.delete()
+    })
+
     it('READONLY is waited out: a demoted server grants nothing, and the wait goes on when it is master again', async () => {
       const client = await lab.connect()
       await lab.server.admin.config('SET', 'replica-read-only', 'yes')

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { ioredis } from '../../src/adapters/ioredis.js'
 import { connect } from '../../src/index.js'
+import { semaphoreAcquire } from '../../src/lua/generated.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
@@ -150,3 +153,48 @@ describe('a semaphore whose client is closed in the middle of a release', () => 
     assert.equal(await lab.server.admin.get('a'), '1')
   })
 })
+
+describe('a semaphore whose client is closed right after a grant', () => {
+  const lab = setUpLab()
+
+  it('has all its permits again, however soon that is, and nobody runs on without one', async () => {
+    const { admin, url } = lab.server
+    lab.onEnd(() => admin.del('a'))
+    await admin.set('a', '1')
+    const acquire = semaphoreAcquire('', '', 1, 1).script
+    for (let turns = 0; turns < 25; turns++) {
+      const redis = new Redis(url)
+      const port = ioredis(redis)
+      const send = port.send.bind(port)
+      let closing: Promise<void> | undefined
+      port.send = async (command, key) => {
+        const reply = await send(command, key)
+        const isGrant = reply === 1 && (command[1] === acquire.sha1 || command[1] === acquire.text)
+        if (isGrant) void afterTurns(turns).then(() => (closing = client.close()))
+        return reply
+      }
+      const client = await connect({ client: port })
+      const semaphore = client.getSemaphore('a')
+      let isRunning = false
+      const ended = settlesWithin(
+        semaphore.withPermit(async (signal) => {
+          isRunning = true
+          await new Promise((resolve) => signal.addEventListener('abort', resolve))
+          isRunning = false
+        }),
+        5_000,
+      )
+      const outcome = await ended
+      assert(outcome.status === 'rejected' && outcome.reason.code === 'LOCK_CLIENT_CLOSED', `after ${turns} turns`)
+      await closing
+      assert.equal(isRunning, false)
+      assert.equal(await admin.get('a'), '1', `closed ${turns} turns after the grant`)
+      redis.disconnect()
+    }
+  })
+})
+
+/** Lets so many turns of the queue of promises pass. */
+async function afterTurns(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await null
+}

@@ -67,9 +67,7 @@ if left == -2 then
     if first then
       redis.call('lpop', queue)
       redis.call('zrem', deadlines, holder)
-      for _, waiter in ipairs(redis.call('zrange', deadlines, 0, -1)) do
-        shift(deadlines, waiter, wait)
-      end
+      shift(deadlines, redis.call('zrange', deadlines, 0, -1), wait)
     end
     return nil
   end

@@ -6,9 +6,7 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
   if not place then
     return 0
   end
-  for _, waiter in ipairs(redis.call('lrange', queue, place + 1, -1)) do
-    shift(deadlines, waiter, tonumber(wait))
-  end
+  shift(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then
     wakeFirst(queue, channelPrefix, message)

@@ -7,12 +7,12 @@
      Reply   integer    what is left to count now; -1 it opened, but publishing was refused
      Source  RedissonCountDownLatch.countDownAsync ]]
 -- include receipts/once
+-- include receipts/insist
 return once(KEYS[2], ARGV[3], function()
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
-  -- changes nothing: a Redis without memory refuses DECR, unless the script has written before
-  redis.call('pexpire', KEYS[2], 120000)
+  insist(KEYS[2])
   local count = redis.call('decr', KEYS[1])
   if count > 0 then
     return count

@@ -8,6 +8,7 @@
              integer      when to ask again at the latest, ms (-1: not known)
      Source  RedissonPermitExpirableSemaphore.tryAcquireAsync: same keys ]]
 -- include semaphore/announce
+-- include permit/bytes
 -- include permit/reclaim
 local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0)

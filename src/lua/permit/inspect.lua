@@ -6,6 +6,7 @@
      Reply   array      available permits, held permits, then ms left of each of these (-1: it never ends, -2: not held)
      Source  RedissonPermitExpirableSemaphore.availablePermitsAsync, acquiredPermitsAsync, getLeaseTimeAsync ]]
 -- include semaphore/announce
+-- include permit/bytes
 -- include permit/reclaim
 reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
 local found = { tonumber(redis.call('get', KEYS[1]) or 0), redis.call('zcard', KEYS[2]) }

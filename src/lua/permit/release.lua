@@ -8,6 +8,7 @@
              integer    released; how many connections heard it (-1: publishing was refused)
      Source  RedissonPermitExpirableSemaphore.releaseAsync ]]
 -- include semaphore/announce
+-- include permit/bytes
 -- include permit/reclaim
 local released, held = 0, 0
 for n = 2, #ARGV do

@@ -3,16 +3,13 @@
      ARGV[2n-1] ids          permits: 32 hexadecimal digits each, with commas between
      ARGV[2n]   leaseTimeMs  ms, > 0
      Reply   array        for each: 1 renewed, 0 not all of them are held ]]
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include permit/bytes
 local renewed = {}
 for n, leases in ipairs(KEYS) do
   local expires = now + tonumber(ARGV[2 * n])
   local permits, isHeld = {}, 1
   for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
-    local permit = string.gsub(id, '%x%x', function(digits)
-      return string.char(tonumber(digits, 16))
-    end)
+    local permit = bytesOf(id)
     -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
     local score = redis.pcall('zscore', leases, permit)
     if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then

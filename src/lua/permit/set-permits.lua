@@ -9,6 +9,7 @@
      Source  RedissonPermitExpirableSemaphore.setPermitsAsync ]]
 -- include receipts/once
 -- include semaphore/announce
+-- include permit/bytes
 -- include permit/reclaim
 return once(KEYS[3], ARGV[3], function()
   reclaim(KEYS[1], KEYS[2], ARGV[2], 0)

@@ -4,11 +4,8 @@
      ARGV[2] leaseTimeMs  ms from now, > 0
      Reply   integer      1 done, 0 nobody holds it
      Source  RedissonPermitExpirableSemaphore.updateLeaseTimeAsync ]]
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local permit = string.gsub(ARGV[1], '%x%x', function(digits)
-  return string.char(tonumber(digits, 16))
-end)
+-- include permit/bytes
+local permit = bytesOf(ARGV[1])
 if tonumber(redis.call('zscore', KEYS[1], permit) or 0) <= now then
   return 0
 end

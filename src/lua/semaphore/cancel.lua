@@ -6,7 +6,9 @@
      ARGV[3] channel    where waiters listen
      Reply   integer    1 it had taken them, 0 it had not ]]
 -- include receipts/once
+-- include receipts/insist
 -- include semaphore/announce
+insist(KEYS[2])
 local taken = once(KEYS[2], ARGV[2], function()
   return 0
 end)

@@ -8,12 +8,12 @@
      Reply   integer    how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
      Source  RedissonSemaphore.releaseAsync, releaseIfExistsAsync ]]
 -- include receipts/once
+-- include receipts/insist
 -- include semaphore/announce
 return once(KEYS[2], ARGV[4], function()
   if ARGV[2] == '1' and redis.call('exists', KEYS[1]) == 0 then
     return -2
   end
-  -- changes nothing: a Redis without memory refuses INCRBY, unless the script has written before
-  redis.call('pexpire', KEYS[2], 120000)
+  insist(KEYS[2])
   return announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
 end)

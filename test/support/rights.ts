@@ -1,0 +1,15 @@
+import { aclRule } from '../../src/doctor/rights.js'
+
+/** The user of the tests' own connections, who may do all. */
+export const ADMIN = 'admin'
+
+const [, , , ...WORDS] = aclRule('default', '').split(' ')
+
+/**
+ * Arguments of a server on which whoever does not log in may do what `holdfast doctor --acl` grants, and nothing else.
+ * Replicas, which log in, and `startRedis`'s admin may do all.
+ */
+export const RIGHTS_OF_HOLDFAST: readonly string[] = [
+  ...['--user', 'default', 'reset', ...WORDS.map((word) => (word === '>secret' ? 'nopass' : word))],
+  ...['--masteruser', ADMIN, '--masterauth', 'none'],
+]
