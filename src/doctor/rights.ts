@@ -88,10 +88,12 @@ const CHANNEL_STEMS = [lockChannel, readWriteChannel, semaphoreChannel, latchCha
  */
 export function aclRule(user: string, prefix: string): string {
   const pattern = prefix.endsWith('*') ? prefix : `${prefix}*`
+  // Redis refuses a pattern that all others are part of.
+  const keys = pattern === '*' ? ['*'] : [pattern, `{${pattern}`, ...KEY_STEMS.map((stem) => `${stem}*`)]
   return [
     ...['ACL', 'SETUSER', user, 'on', '>secret'],
     ...[...ALL_COMMANDS, ...Object.keys(SCRIPT_COMMANDS)].map((command) => `+${rightTo(command)}`),
-    ...[pattern, `{${pattern}`, ...KEY_STEMS.map((stem) => `${stem}*`)].map((key) => `~${key}`),
+    ...keys.map((key) => `~${key}`),
     ...CHANNEL_STEMS.map((stem) => `&${stem}*`),
   ].join(' ')
 }

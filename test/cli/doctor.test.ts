@@ -302,6 +302,11 @@ describe('holdfast doctor', () => {
       assert.match(other.stdout, /^ACL SETUSER shop on >secret \+.* ~order:\* ~\{order:\* .*\n$/)
     })
 
+    it('prints a rule that Redis takes if names may begin with anything', async () => {
+      const { stdout } = await doctor(['--acl', '--user', 'all', '--prefix', '*'])
+      assert.equal(await server.admin.call(...(stdout.trim().split(' ') as [string])), 'OK')
+    })
+
     it('prints what docs/architecture.md shows', () => {
       const blocks = codeBlocksOf('docs/architecture.md').map(({ lines }) =>
         lines.join(' ').split(/\s+/).join(' ').trim(),

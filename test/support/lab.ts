@@ -5,6 +5,7 @@ import { type Driver, drivers } from './drivers.js'
 import { expectNothingLeft, type ProcessWatch, timersLeft, watchProcess } from './leak-check.js'
 import type { Place } from './places.js'
 import { type RedisServer, startRedis } from './redis-server.js'
+import { RIGHTS_OF_HOLDFAST } from './rights.js'
 import { startProxy, type TcpProxy } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
@@ -48,7 +49,7 @@ export function setUpLab(
 ): Lab {
   let server: RedisServer | undefined
   before(async () => {
-    server = await startRedis({ args: serverArgs })
+    server = await startRedis({ args: [...RIGHTS_OF_HOLDFAST, ...serverArgs] })
   })
   const running = (): RedisServer => {
     assert(server, 'the lab is set up when the tests run')

@@ -4,6 +4,7 @@ import { slotOf } from '../../src/slots.js'
 import { type Cluster, startCluster } from './redis-cluster.js'
 import { type SentinelGroup, startSentinels } from './redis-sentinel.js'
 import type { RedisServer } from './redis-server.js'
+import { RIGHTS_OF_HOLDFAST } from './rights.js'
 
 /** What the suites ask Redis beside Holdfast. In a cluster each is asked of whoever has the answer. */
 export type Admin = Pick<
@@ -44,7 +45,7 @@ const PATIENCE_MS = 60_000
 /** A cluster for the tests of the enclosing `describe`. */
 export function setUpCluster(): () => Place {
   return setUpPlace(
-    () => startCluster(),
+    () => startCluster({ args: RIGHTS_OF_HOLDFAST }),
     async (cluster) => {
       // Not from the start: with it the nodes take their time to find each other.
       for (const admin of cluster.admins) await admin.config('SET', 'cluster-node-timeout', PATIENCE_MS)
@@ -59,14 +60,17 @@ export function setUpCluster(): () => Place {
 
 /** A master, replicas and sentinels for the tests of the enclosing `describe`. */
 export function setUpSentinels(): () => Place {
-  return setUpPlace(startSentinels, async (group) => {
-    await calm(group)
-    return {
-      url: group.sentinels[0]?.url as string,
-      admin: adminOfMaster(await group.master()),
-      connections: () => group.connections(),
-    }
-  })
+  return setUpPlace(
+    () => startSentinels({ args: RIGHTS_OF_HOLDFAST }),
+    async (group) => {
+      await calm(group)
+      return {
+        url: group.sentinels[0]?.url as string,
+        admin: adminOfMaster(await group.master()),
+        connections: () => group.connections(),
+      }
+    },
+  )
 }
 
 function setUpPlace<T extends { stop(): Promise<void> }>(

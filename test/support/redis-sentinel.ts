@@ -1,4 +1,5 @@
 import { type RedisServer, startRedis } from './redis-server.js'
+import { ADMIN } from './rights.js'
 import { waitUntil } from './wait-until.js'
 
 /** What the sentinels call the master. */
@@ -87,6 +88,8 @@ export class SentinelGroup implements AsyncDisposable {
 sentinel monitor ${MASTER_NAME} ${master.host} ${master.port} ${Math.floor(sentinels / 2) + 1}
 sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs(sentinel)}
 sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}
+sentinel auth-user ${MASTER_NAME} ${ADMIN}
+sentinel auth-pass ${MASTER_NAME} none
 sentinel parallel-syncs ${MASTER_NAME} ${Math.max(replicas, 1)}
 `
     await startInto(this.#sentinels, sentinels, (at) => ({ args: ['--sentinel'], config: config(at) }))

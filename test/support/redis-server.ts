@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { freePort } from './free-port.js'
 import { atProcessExit, tieToThisProcess } from './process-exit.js'
+import { ADMIN } from './rights.js'
 import { sleep } from './wait-until.js'
 
 const START_MS = 15_000
@@ -25,7 +26,7 @@ export async function startRedis(
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-redis-'))
   const args = options.args ?? []
   try {
-    if (options.config !== undefined) writeFileSync(join(dir, CONFIG_FILE), options.config)
+    writeFileSync(join(dir, CONFIG_FILE), `user ${ADMIN} on nopass ~* &* +@all\n${options.config ?? ''}`)
     for (let tries = 1; ; tries++) {
       const port = await freePort()
       const ports: Record<string, number> = {}
@@ -75,6 +76,8 @@ export class RedisServer implements AsyncDisposable {
       host: '127.0.0.1',
       port,
       lazyConnect: true,
+      username: ADMIN,
+      password: 'none',
       connectionName: 'admin',
       maxRetriesPerRequest: null,
       retryStrategy: () => 20,
@@ -159,10 +162,11 @@ async function launch(
   ports: Readonly<Record<string, number>>,
   args: string[],
 ): Promise<ChildProcess> {
-  const options = existsSync(join(dir, CONFIG_FILE)) ? [CONFIG_FILE] : []
+  const options = [CONFIG_FILE]
   options.push('--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--logfile', LOG_FILE)
   options.push(...Object.entries(ports).flatMap(([name, number]) => [name, String(number)]))
-  options.push('--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes', ...args)
+  options.push('--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes')
+  options.push(...args)
   const child = spawn('redis-server', options, { cwd: dir, stdio: 'ignore' })
   const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
     child.once('spawn', () => resolve(undefined)).once('error', resolve)

@@ -10,6 +10,6 @@ const [, , , ...WORDS] = aclRule('default', '').split(' ')
  * Replicas, which log in, and `startRedis`'s admin may do all.
  */
 export const RIGHTS_OF_HOLDFAST: readonly string[] = [
-  ...['--user', 'default', 'reset', ...WORDS.map((word) => (word === '>secret' ? 'nopass' : word))],
+  ...['--user', 'default', ...WORDS.map((word) => (word === '>secret' ? 'nopass' : word))],
   ...['--masteruser', ADMIN, '--masterauth', 'none'],
 ]
