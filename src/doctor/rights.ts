@@ -55,8 +55,11 @@ export const SHARDED_COMMANDS = ['spublish {} x', 'ssubscribe {}', 'sunsubscribe
 export const CLUSTER_COMMANDS = ['cluster slots', 'cluster info', 'asking']
 /** For replicas, and whether Redis is loading. */
 export const REPLICA_COMMANDS = ['wait 0 0', 'info']
-/** Of node-redis with `pingInterval`; of valkey-glide, whose connections are told apart by it; of URLs with a database. */
-export const EXTRA_COMMANDS = ['ping', 'client info', 'select']
+/**
+ * Of node-redis with `pingInterval`; of valkey-glide, whose connections are told apart by it; of clients with a name,
+ * without which valkey-glide does not connect; of URLs with a database.
+ */
+export const EXTRA_COMMANDS = ['ping', 'client info', 'client setname', 'select']
 
 const ALL_COMMANDS = [
   ...CLIENT_COMMANDS.filter((command) => command !== 'time'),
