@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
 import { type Clock, SystemClock } from './clock.js'
-import { ClientClosedError, ConfigError, impediment } from './errors.js'
+import { ClientClosedError, impediment } from './errors.js'
 import { Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
 import type { HoldOptions } from './primitives/any-lock.js'
@@ -24,7 +24,14 @@ import { type Random, systemRandom } from './random.js'
 import { Receipts } from './receipts.js'
 import { Replication } from './replication.js'
 import { Settlements } from './settlements.js'
-import { checkDuration, checkOptionalBoolean, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from './validate.js'
+import {
+  checkCount,
+  checkDuration,
+  checkOptionalBoolean,
+  checkOptionalDuration,
+  LEAST_LEASE_MS,
+  ownOptions,
+} from './validate.js'
 import { Lines } from './waiting/lines.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { Watchdog } from './watchdog.js'
@@ -57,6 +64,13 @@ export interface ClientOptions {
   maxHoldMs?: number | undefined
   /** Default of the option of the same name, ms. Default: never. */
   warnAfterMs?: number | undefined
+  /**
+   * How often in a row a lock may go from one caller of this client to the next without asking Redis, if both have no
+   * lease of their own. Then it is released, and others who wait for it go first. Default 1 000; 0: never.
+   */
+  maxHandOffs?: number | undefined
+  /** For how long it may go on like that, ms from the grant of Redis. Default 50. */
+  maxHandOffMs?: number | undefined
 }
 
 export interface CloseOptions {
@@ -70,7 +84,10 @@ export interface Seams {
   random: Random
 }
 
-type CheckedOptions = Pick<Context, 'watchdogTimeoutMs' | 'commandTimeoutMs' | 'maxHoldMs' | 'warnAfterMs'> & {
+type CheckedOptions = Pick<
+  Context,
+  'watchdogTimeoutMs' | 'commandTimeoutMs' | 'maxHoldMs' | 'warnAfterMs' | 'maxHandOffs' | 'maxHandOffMs'
+> & {
   readonly checkLockSyncedSlaves: boolean | undefined
   readonly slavesSyncTimeoutMs: number
   readonly watchdogBatchSize: number
@@ -88,6 +105,8 @@ export const CLIENT_OPTIONS = [
   'slavesSyncTimeoutMs',
   'maxHoldMs',
   'warnAfterMs',
+  'maxHandOffs',
+  'maxHandOffMs',
 ]
 
 function checkDrain(options: CloseOptions, defaultMs: number): number {
@@ -98,19 +117,14 @@ function checkDrain(options: CloseOptions, defaultMs: number): number {
 /** More would keep Redis busy with one call for too long. */
 const MAX_BATCH_SIZE = 10_000
 
-function checkBatchSize(size: number): number {
-  if (Number.isSafeInteger(size) && size >= 1 && size <= MAX_BATCH_SIZE) return size
-  throw new ConfigError('lockWatchdogBatchSize', size, `a whole number from 1 to ${MAX_BATCH_SIZE}`)
-}
-
 /** @throws {ConfigError} a value that cannot work */
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
   const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = options
   const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = options
-  const { checkLockSyncedSlaves, maxHoldMs, warnAfterMs } = options
+  const { checkLockSyncedSlaves, maxHoldMs, warnAfterMs, maxHandOffs = 1_000, maxHandOffMs = 50 } = options
   return {
     watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
-    watchdogBatchSize: checkBatchSize(lockWatchdogBatchSize),
+    watchdogBatchSize: checkCount('lockWatchdogBatchSize', lockWatchdogBatchSize, 1, undefined, MAX_BATCH_SIZE),
     fairWaitMs: checkDuration('fairLockWaitTimeoutMs', fairLockWaitTimeoutMs, 1),
     nameMapper: checkNameMapper(nameMapper),
     commandTimeoutMs: checkDuration('commandTimeoutMs', commandTimeoutMs, 1),
@@ -118,6 +132,8 @@ export function checkClientOptions(options: ClientOptions): CheckedOptions {
     slavesSyncTimeoutMs: checkDuration('slavesSyncTimeoutMs', slavesSyncTimeoutMs, 1),
     maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1),
     warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1),
+    maxHandOffs: checkCount('maxHandOffs', maxHandOffs, 0),
+    maxHandOffMs: checkDuration('maxHandOffMs', maxHandOffMs, 0),
   }
 }
 
@@ -159,7 +175,7 @@ export class Client extends EventEmitter<ClientEvents> {
       clock,
       random,
       scripts,
-      lines: new Lines(this.#wakeups),
+      lines: new Lines(clock, this.#wakeups),
       watchdog: new Watchdog(
         clock,
         random,

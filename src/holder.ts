@@ -40,6 +40,12 @@ export class Owner {
     return [...this.#claimed].some((other) => lockOf(other) === lockOf(field))
   }
 
+  /** Whether this is the only field it has, or is about to have, of that lock. */
+  hasOnly(field: string): boolean {
+    for (const other of this.#claimed) if (other !== field && lockOf(other) === lockOf(field)) return false
+    return true
+  }
+
   free(field: string): void {
     this.#claimed.delete(field)
   }

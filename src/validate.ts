@@ -79,7 +79,8 @@ export function checkLabel(label: unknown, lockName: string): string | undefined
 const MAX_COUNT = 2 ** 31 - 1
 
 /** How many of something: a whole number. */
-export function checkCount(path: string, value: unknown, least: number, name: string, most = MAX_COUNT): number {
+export function checkCount(path: string, value: unknown, least: number, name?: string, most = MAX_COUNT): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most) return value
-  throw new ConfigError(path, value, `a whole number from ${least} to ${most}`, { lockName: name })
+  const about = name === undefined ? {} : { lockName: name }
+  throw new ConfigError(path, value, `a whole number from ${least} to ${most}`, about)
 }

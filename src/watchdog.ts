@@ -77,10 +77,15 @@ export class Watchdog {
 
   /** Look at a possession again: it gained a hold, which may be due earlier than the others. */
   recheck(possession: Watched): void {
-    const now = this.#clock.now()
-    this.#wakeBy(Math.min(this.#nextRenewalAt, possession.inspect(now)))
+    this.look(possession)
     // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
-    if (possession.needsRenewal && now - possession.leasedAt > this.#periodMs / 2) this.#renew([possession])
+    if (possession.needsRenewal && this.#clock.now() - possession.leasedAt > this.#periodMs / 2)
+      this.#renew([possession])
+  }
+
+  /** The same for a hold that Redis was not asked for. */
+  look(possession: Watched): void {
+    this.#wakeBy(Math.min(this.#nextRenewalAt, possession.inspect(this.#clock.now())))
   }
 
   /** From here on nothing renews it: to be called before its release is sent. */

@@ -36,6 +36,9 @@ export interface Context {
   /** Defaults of the options of the same names. */
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
+  /** How often, and for how long, a lock may go from one caller of the client to the next before others get a chance. */
+  readonly maxHandOffs: number
+  readonly maxHandOffMs: number
   /** @throws {ClientClosedError} the client takes no new work */
   assertOpen(lockName: string): void
   /** @throws {ClientClosedError} the client is closed, and has drained what it held */

@@ -45,6 +45,8 @@ export interface LockKind {
   readonly isDivisible: boolean
   /** Whether many may hold it at once. */
   readonly isShared: boolean
+  /** Whether the next caller of the same client may go on with what one lets go, without telling Redis. */
+  readonly isPassedOn: boolean
   /** Whether each waiter has its own place in Redis; else only the first of a client asks. */
   readonly isQueuedInRedis: boolean
   /** Whether holds keep the stack of where they were taken, for `SelfDeadlockError`; that costs some µs. */

@@ -26,6 +26,8 @@ const SIBLING_MS = 20
 /** What the caller's call chain holds of this lock: what to re-enter, or as whom to take it. */
 interface Place {
   readonly reentered?: Possession
+  /** How often that had gone from caller to caller. */
+  readonly passes?: number
   /** The writer inside whom it is read. */
   readonly joined?: Possession
 }
@@ -194,7 +196,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const { context, kind, name: lockName } = this
     const { clock, commandTimeoutMs } = context
     const siblingsUntil = clock.now() + commandTimeoutMs
-    const { reentered, joined } = this.#place(within)
+    const { reentered, joined, passes = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
 
     const owner = joined?.owner ?? (reentered ? reentered.owner : this.#owner())
@@ -225,7 +227,10 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
 
     const attempt = async (): Promise<Attempted<H>> => {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
-      if (known) return { granted: (await known.reenter(terms)) as H, leaseMs: leaseTimeMs }
+      if (known) {
+        const hold = await known.reenter(terms, known === reentered ? passes : known.passes)
+        return { granted: hold as H, leaseMs: leaseTimeMs }
+      }
       isClaimed ||= owner.claim(possession.field)
       if (!isClaimed) {
         // Only inside its own write: as the writer it cannot read any more, and as anybody else it must not.
@@ -272,17 +277,20 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         throw error
       }
     }
+    const takeOver = (offered: unknown): H | undefined => (offered as Possession).passTo(terms) as H | undefined
     const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
     const stopWarning = warnOfLongWait(context, lockName, terms)
+    if (joined) joined.joining++
     try {
       const wait = {
         lockName,
         attempt,
         isWorthRetrying: isPassing,
+        takeOver: reentered || joined ? undefined : takeOver,
         giveBack,
         // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
         // wait for its own write.
-        line: reentered ?? joined?.owner ?? (kind.isQueuedInRedis ? possession : `${kind.line}/${lockName}`),
+        line: reentered ?? joined?.owner ?? (kind.isQueuedInRedis ? possession : possession.line),
         channel: kind.channel(lockName, possession.holder),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,
@@ -294,6 +302,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, 'lock', error) : error
     } finally {
       isOver = true
+      if (joined) joined.joining--
       stopWarning?.()
       if (!isInFlight) giveUp()
     }
@@ -317,7 +326,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
       const possession = hold.holding as Possession
       const nesting = this.kind.nestingIn(possession.kind)
-      if (nesting === 'again') return { reentered: possession }
+      if (nesting === 'again') return { reentered: possession, passes: possession.passes }
       if (nesting === 'join') joined ??= possession
       if (nesting === 'deadlock') obstacle ??= hold
     }

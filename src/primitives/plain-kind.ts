@@ -32,6 +32,7 @@ export class PlainKind implements LockKind {
   readonly isShared: boolean = false
   readonly isQueuedInRedis: boolean = false
   readonly tracesHolds: boolean = true
+  readonly isPassedOn: boolean = false
   readonly renewal: Renewal = renewal
   readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     lockAdopt(lockName, leaseTimeMs, from, holder)
@@ -103,12 +104,14 @@ export function remaining(pttl: number): number {
 class ReentrantKind extends PlainKind {
   // Within itself it re-enters; only another kind of lock on the same name can deadlock with it.
   override readonly tracesHolds = false
+  override readonly isPassedOn = true
 }
 
 export const REENTRANT: LockKind = new ReentrantKind()
 
 class NonReentrantKind extends PlainKind {
   override readonly title = 'non-reentrant lock'
+  override readonly isPassedOn = true
 
   override nestingIn(): Nesting {
     return 'deadlock'

@@ -18,13 +18,21 @@ import type { LockKind } from './kind.js'
 interface Times {
   readonly terms: HoldTerms
   readonly grantedAt: number
-  /** Surely held until then. */
-  deadline: number
+  /** Until when Redis surely keeps the lease. */
+  leasedUntil: number
   /** When `maxHoldMs` ends it. */
   readonly maxHoldAt: number
   /** When `warnAfterMs` reports it. */
   warnAt: number
 }
+
+/** Surely held until then. */
+function deadlineOf({ leasedUntil, maxHoldAt }: Times): number {
+  return Math.min(leasedUntil, maxHoldAt)
+}
+
+/** How long to leave a lock to others who listen before this client asks for it again. */
+const OTHERS_FIRST_MS = 10
 
 /** Clocks of client and server may run at slightly different speeds: 1 % of the lease and 2 ms, as Redlock reckons. */
 function driftMs(leaseTimeMs: number): number {
@@ -49,6 +57,12 @@ export class Possession implements Watched, Holding {
   mayHaveStrays = false
   /** This client is about to force it: should the answer to something else be here first, that is why it is gone. */
   isCondemned = false
+  /** Callers who are about to take something else as the same owner: to read inside this write. */
+  joining = 0
+  /** How often it went from one caller of this client to the next. What was inside it before is outside now. */
+  passes = 0
+  /** When Redis granted it, on the clock. */
+  #grantedAt = 0
   /** When the last lease that was asked for ends at the latest, on the clock. */
   #leaseEndsAt = 0
   #busy: Promise<unknown> | undefined
@@ -63,6 +77,11 @@ export class Possession implements Watched, Holding {
 
   get programName(): string | undefined {
     return this.context.nameMapper?.unmap(this.lockName)
+  }
+
+  /** Where those of this client stand who wait for the same. */
+  get line(): string {
+    return `${this.kind.line}/${this.lockName}`
   }
 
   /** What names this owner's field of this lock, to claim it. */
@@ -118,19 +137,23 @@ export class Possession implements Watched, Holding {
   begin(terms: HoldTerms, sentAt: number): Hold {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.lockName)
-    if (this.context.clock.now() >= times.deadline)
+    if (this.context.clock.now() >= deadlineOf(times))
       throw new LeaseLostError(this.lockName, this.holder, 'expired', this.noun)
     this.leasedAt = sentAt
+    this.#grantedAt = sentAt
     this.context.possessions.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this)
     return hold
   }
 
-  /** One attempt to take the lock once more for the same owner. */
-  async reenter(terms: HoldTerms): Promise<Hold> {
+  /**
+   * One attempt to take the lock once more for the same owner.
+   * @param passes  when the caller was inside it
+   */
+  async reenter(terms: HoldTerms, passes: number): Promise<Hold> {
     return await this.#inTurn(async () => {
-      if (!this.isLive) throw this.notHeld('the hold it was to re-enter has ended')
+      if (!this.isLive || this.passes !== passes) throw this.notHeld('the hold it was to re-enter has ended')
       const sentAt = this.context.clock.now()
       const leaseTimeMs = this.#leaseOf(terms)
       this.requesting(leaseTimeMs, sentAt)
@@ -178,9 +201,36 @@ export class Possession implements Watched, Holding {
         if (mayBeThere && this.count === 0) this.settle()
         throw lostError
       }
-      if (this.count > 1) await this.#stepDown(hold)
-      else await this.#free(hold)
+      if (this.count > 1) return await this.#stepDown(hold)
+      const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
+      if (!line) return await this.#free(hold)
+      if (this.#isPassable(hold) && line.offer(this)) {
+        this.#end(hold, 'released')
+        return
+      }
+      if (!this.#isRunOver) return await this.#free(hold)
+      const goOn = line.standBack()
+      let othersListen = false
+      try {
+        othersListen = (await this.#free(hold)) > line.ears
+      } finally {
+        goOn(othersListen ? OTHERS_FIRST_MS : 0)
+      }
     })
+  }
+
+  /**
+   * Another caller of this client goes on with it, in the place of the one who lets it go. Redis is not told: there it stays
+   * with the same holder, on the lease that it has, renewed as before.
+   * @returns undefined if that is not what the caller asked for
+   */
+  passTo(terms: HoldTerms): Hold | undefined {
+    const [from] = this.#holds.values()
+    if (!from || terms.leaseTimeMs !== undefined) return undefined
+    this.passes++
+    const hold = this.#add(terms, this.#timesFrom(this.context.clock.now(), terms, from.leasedUntil))
+    this.context.watchdog.look(this)
+    return hold
   }
 
   /** End all holds without telling Redis: another client goes on with them. */
@@ -226,13 +276,13 @@ export class Possession implements Watched, Holding {
   }
 
   remainingMs(hold: Hold): number {
-    const deadline = this.#holds.get(hold)?.deadline ?? 0
-    return Math.max(0, Math.floor(deadline - this.context.clock.now()))
+    const times = this.#holds.get(hold)
+    return times ? Math.max(0, Math.floor(deadlineOf(times) - this.context.clock.now())) : 0
   }
 
   notice(hold: Hold): void {
     const times = this.#holds.get(hold)
-    if (times && this.context.clock.now() >= times.deadline) this.#lose(hold, reasonAt(times))
+    if (times && this.context.clock.now() >= deadlineOf(times)) this.#lose(hold, reasonAt(times))
   }
 
   // What the watchdog calls.
@@ -253,8 +303,7 @@ export class Possession implements Watched, Holding {
     if (this.needsRenewal) this.requesting(this.context.watchdogTimeoutMs, sentAt)
     for (const times of this.#holds.values()) {
       if (times.terms.leaseTimeMs !== undefined) continue
-      const deadline = sentAt + this.#leaseOf(times.terms) - driftMs(this.#leaseOf(times.terms))
-      times.deadline = Math.min(Math.max(times.deadline, deadline), times.maxHoldAt)
+      times.leasedUntil = Math.max(times.leasedUntil, this.#leasedUntil(times.terms, sentAt))
     }
   }
 
@@ -265,7 +314,8 @@ export class Possession implements Watched, Holding {
   inspect(now: number): number {
     let next = Number.POSITIVE_INFINITY
     for (const [hold, times] of [...this.#holds]) {
-      if (now >= times.deadline) {
+      const deadline = deadlineOf(times)
+      if (now >= deadline) {
         this.#lose(hold, reasonAt(times))
         continue
       }
@@ -273,9 +323,24 @@ export class Possession implements Watched, Holding {
         times.warnAt = Number.POSITIVE_INFINITY
         this.context.emit('longHold', { hold, heldMs: Math.round(now - times.grantedAt) })
       }
-      next = Math.min(next, times.deadline, times.warnAt)
+      next = Math.min(next, deadline, times.warnAt)
     }
     return next
+  }
+
+  /** Others were kept waiting long enough while it went from one caller of this client to the next. */
+  get #isRunOver(): boolean {
+    const { clock, maxHandOffs, maxHandOffMs } = this.context
+    return this.passes >= maxHandOffs || clock.now() - this.#grantedAt >= maxHandOffMs
+  }
+
+  /** Whether the next caller may go on where this hold ends. */
+  #isPassable(hold: Hold): boolean {
+    const { clock, watchdogTimeoutMs } = this.context
+    const { terms, leasedUntil } = this.#holds.get(hold) as Times
+    // What the watchdog could not renew in time had better be asked for anew.
+    const isFresh = terms.leaseTimeMs === undefined && leasedUntil - clock.now() > watchdogTimeoutMs / 3
+    return isFresh && !this.#isRunOver && !this.isCondemned && this.joining === 0 && this.owner.hasOnly(this.field)
   }
 
   #leaseOf(terms: HoldTerms): number {
@@ -283,15 +348,22 @@ export class Possession implements Watched, Holding {
   }
 
   #timesOf(terms: HoldTerms, sentAt: number): Times {
-    const leaseTimeMs = this.#leaseOf(terms)
-    const maxHoldAt = sentAt + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
+    return this.#timesFrom(sentAt, terms, this.#leasedUntil(terms, sentAt))
+  }
+
+  #timesFrom(grantedAt: number, terms: HoldTerms, leasedUntil: number): Times {
     return {
       terms,
-      grantedAt: sentAt,
-      deadline: Math.min(sentAt + leaseTimeMs - driftMs(leaseTimeMs), maxHoldAt),
-      maxHoldAt,
-      warnAt: sentAt + (terms.warnAfterMs ?? Number.POSITIVE_INFINITY),
+      grantedAt,
+      leasedUntil,
+      maxHoldAt: grantedAt + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY),
+      warnAt: grantedAt + (terms.warnAfterMs ?? Number.POSITIVE_INFINITY),
     }
+  }
+
+  #leasedUntil(terms: HoldTerms, sentAt: number): number {
+    const leaseTimeMs = this.#leaseOf(terms)
+    return sentAt + leaseTimeMs - driftMs(leaseTimeMs)
   }
 
   #add(terms: HoldTerms, times: Times): Hold {
@@ -318,7 +390,8 @@ export class Possession implements Watched, Holding {
     throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
   }
 
-  async #free(hold: Hold): Promise<void> {
+  /** @returns how many heard it */
+  async #free(hold: Hold): Promise<number> {
     const { scripts, settlements, commandTimeoutMs } = this.context
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
     this.#end(hold, 'released')
@@ -342,6 +415,7 @@ export class Possession implements Watched, Holding {
     else if (mayHaveRunBefore) this.owner.spend(this.field)
     else this.owner.free(this.field)
     if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
+    return heard ?? 0
   }
 
   #lose(hold: Hold, reason: LossReason): void {
@@ -380,7 +454,7 @@ export function fieldOf(kind: LockKind, lockName: string): string {
 }
 
 function reasonAt(times: Times): LossReason {
-  return times.deadline >= times.maxHoldAt ? 'maxHold' : 'expired'
+  return times.leasedUntil >= times.maxHoldAt ? 'maxHold' : 'expired'
 }
 
 /** @param name  of what was released */

@@ -75,6 +75,7 @@ class ReadKind extends PlainKind {
 /** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
 class WriteKind extends PlainKind {
   override readonly title = 'write lock'
+  override readonly isPassedOn = true
   override readonly adopt = undefined
 
   override holder(owner: string): string {

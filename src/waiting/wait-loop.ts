@@ -18,6 +18,8 @@ export interface Wait<T> {
   readonly attempt: () => Promise<Attempted<T>>
   /** Whether another attempt may do better than the one that failed with this. */
   readonly isWorthRetrying: (error: unknown) => boolean
+  /** Make of what a caller in the same line lets go what is waited for, without asking Redis; undefined: it does not fit. */
+  readonly takeOver?: ((offered: unknown) => T | undefined) | undefined
   /** Undo a grant that arrives when the caller is gone. */
   readonly giveBack: (granted: T) => void
   /** With whom of this client to stand in line: those who give the same. */
@@ -48,7 +50,8 @@ export const OUTAGE_PATIENCE_MS = 15_000
 
 /**
  * The only wait loop: attempt → listen → attempt again → sleep until a wake-up, the end of the lease, the caller's
- * deadline, the caller's signal, or a bounded poll → attempt.
+ * deadline, the caller's signal, or a bounded poll → attempt. Who sleeps may also be given what another caller of this
+ * client lets go.
  *
  * A wake-up is a hint, never a grant. An attempt in flight at the deadline is waited for: a late success is answered, not
  * dropped. Errors that may pass are retried inside the deadline, for 15 s at most.
@@ -59,12 +62,13 @@ export const OUTAGE_PATIENCE_MS = 15_000
  */
 export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTools): Promise<T | undefined> {
   wait.signal?.throwIfAborted()
-  const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal)
+  const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal, wait.takeOver)
   const { line, leave } = lines.join(wait.line, wait.channel, waiter)
   let takenUntil: number | undefined
   try {
     while (!line.isHead(waiter)) {
       await waiter.pause(Number.POSITIVE_INFINITY)
+      if (waiter.given) return waiter.given.granted
       waiter.throwIfDismissed()
       if (waiter.isTimeOver) return undefined
       waiter.clearWakeUp()
@@ -74,6 +78,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
 
     let failingSince: number | undefined
     for (let failures = 0; ; ) {
+      if (waiter.given) return waiter.given.granted
       waiter.throwIfDismissed()
       waiter.clearWakeUp()
       try {
@@ -93,7 +98,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
         const isPatienceOver = clock.now() - failingSince >= OUTAGE_PATIENCE_MS
         if (!wait.isWorthRetrying(error) || isPatienceOver || waiter.isTimeOver) throw error
         await waiter.pause(backoffMs(failures++, 50, 1_000, random))
-        if (waiter.isTimeOver) throw error
+        if (waiter.isTimeOver && !waiter.given) throw error
       }
     }
   } finally {

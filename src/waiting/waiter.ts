@@ -5,19 +5,29 @@ import { onAbort } from './abort.js'
  * One caller's wait: a place to pause that ends with a wake-up, after a time, at the caller's deadline, by the caller's
  * signal, or when the client closes. A wake-up that comes while nobody pauses is kept for the next pause.
  */
-export class Waiter {
+export class Waiter<T = unknown> {
   /** What is waited for. */
   readonly lockName: string
   /** When the caller's wait time ends, on the clock; Infinity: no limit. */
   readonly deadlineAt: number
   readonly #clock: Clock
   readonly #letGo: (() => void) | undefined
+  readonly #takeOver: ((offered: unknown) => T | undefined) | undefined
   #woken = false
+  #given: { readonly granted: T } | undefined
   #resume: (() => void) | undefined
   #dismissal: { readonly reason: unknown } | undefined
   #onDismissed: ((reason: unknown) => void) | undefined
 
-  constructor(clock: Clock, lockName: string, deadlineAt: number, signal: AbortSignal | undefined) {
+  /** @param takeOver  makes of what a caller of this client lets go what is waited for; undefined: it cannot */
+  constructor(
+    clock: Clock,
+    lockName: string,
+    deadlineAt: number,
+    signal: AbortSignal | undefined,
+    takeOver?: (offered: unknown) => T | undefined,
+  ) {
+    this.#takeOver = takeOver
     this.lockName = lockName
     this.deadlineAt = deadlineAt
     this.#clock = clock
@@ -29,7 +39,7 @@ export class Waiter {
   }
 
   throwIfDismissed(): void {
-    if (this.#dismissal) throw this.#dismissal.reason
+    if (this.#dismissal && !this.#given) throw this.#dismissal.reason
   }
 
   /** Send the caller away with an error: the caller's own reason for an abort, or that the client closes. */
@@ -38,6 +48,25 @@ export class Waiter {
     this.#dismissal = { reason }
     this.#onDismissed?.(reason)
     this.#resume?.()
+  }
+
+  /**
+   * Give the caller what somebody else in this client lets go, without asking Redis. Only while it pauses: an attempt in
+   * flight may bring a second one.
+   * @returns whether it was taken: then the wait is over, whatever comes before the caller runs
+   */
+  offer(offered: unknown): boolean {
+    if (!this.#resume || this.isTimeOver) return false
+    const granted = this.#takeOver?.(offered)
+    if (granted === undefined) return false
+    this.#given = { granted }
+    this.#resume()
+    return true
+  }
+
+  /** What it was given. */
+  get given(): { readonly granted: T } | undefined {
+    return this.#given
   }
 
   wake(): void {
@@ -58,7 +87,7 @@ export class Waiter {
   /** Pause for at most `maxMs`, and never beyond the deadline. */
   pause(maxMs: number): Promise<void> {
     const ms = Math.min(maxMs, this.deadlineAt - this.#clock.now())
-    if (this.#woken || this.#dismissal || ms <= 0) return Promise.resolve()
+    if (this.#woken || this.#dismissal || this.#given || ms <= 0) return Promise.resolve()
     return new Promise((resolve) => {
       const cancel = ms === Number.POSITIVE_INFINITY ? undefined : this.#clock.after(ms, () => this.#resume?.())
       this.#resume = () => {
@@ -70,7 +99,7 @@ export class Waiter {
   }
 
   /** The outcome of `pending`, unless the caller is sent away first: then `giveBack` gets what it still brings. */
-  unlessDismissed<T>(pending: Promise<T>, giveBack: (value: T) => void): Promise<T> {
+  unlessDismissed<A>(pending: Promise<A>, giveBack: (value: A) => void): Promise<A> {
     return new Promise((resolve, reject) => {
       let isTooLate = false
       this.#onDismissed = (reason) => {

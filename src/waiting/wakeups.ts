@@ -10,6 +10,8 @@ interface Channel {
 export interface Subscription {
   /** Whether Redis confirmed that we hear the channel. The listener is called when that is or becomes true. */
   readonly isLive: boolean
+  /** How often a message on it is counted as heard because of this client: in a cluster on both kinds of channels. */
+  readonly ears: number
   leave(): void
 }
 
@@ -33,9 +35,13 @@ export class Wakeups {
     const channel = this.#channels.get(name) ?? this.#open(name)
     channel.listeners.add(listener)
     if (channel.isHeard) listener() // what came before it listened went to the others only
+    const ears = this.#port.isCluster ? 2 : 1
     return {
       get isLive() {
         return channel.isHeard
+      },
+      get ears() {
+        return channel.isHeard ? ears : 0
       },
       leave: () => {
         channel.listeners.delete(listener)
