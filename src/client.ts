@@ -69,7 +69,7 @@ export interface ClientOptions {
    * lease of their own. Then it is released, and others who wait for it go first. Default 1 000; 0: never.
    */
   maxHandOffs?: number | undefined
-  /** For how long it may go on like that, ms from the grant of Redis. Default 50. */
+  /** For how long it may go on like that, ms from the grant of Redis. Default 20. */
   maxHandOffMs?: number | undefined
 }
 
@@ -121,7 +121,7 @@ const MAX_BATCH_SIZE = 10_000
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
   const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = options
   const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = options
-  const { checkLockSyncedSlaves, maxHoldMs, warnAfterMs, maxHandOffs = 1_000, maxHandOffMs = 50 } = options
+  const { checkLockSyncedSlaves, maxHoldMs, warnAfterMs, maxHandOffs = 1_000, maxHandOffMs = 20 } = options
   return {
     watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
     watchdogBatchSize: checkCount('lockWatchdogBatchSize', lockWatchdogBatchSize, 1, undefined, MAX_BATCH_SIZE),
@@ -175,7 +175,7 @@ export class Client extends EventEmitter<ClientEvents> {
       clock,
       random,
       scripts,
-      lines: new Lines(clock, this.#wakeups),
+      lines: new Lines(clock, random, this.#wakeups),
       watchdog: new Watchdog(
         clock,
         random,
@@ -425,6 +425,7 @@ export class Client extends EventEmitter<ClientEvents> {
       await scripts.idle()
       await new Promise<void>((resolve) => void clock.after(0, resolve))
     } while (settlements.size > 0 || !receipts.isFlushed || !scripts.isIdle)
+    lines.close()
     await this.#port.close()
   }
 

@@ -19,6 +19,19 @@ export const UNLOCK_MESSAGE = '0'
 /** Lock channel message: "a write lock was released, all readers try again" (`LockPubSub.READ_UNLOCK_MESSAGE`). */
 export const WRITE_UNLOCK_MESSAGE = '1'
 
+/**
+ * The clients that wait for a plain lock, each under a ticket, first come first (a list). Ours alone: a release says on the
+ * lock's channel whose turn it is, as a number that Redisson makes nothing of, before it says `UNLOCK_MESSAGE`.
+ */
+export function waitersKey(lockName: string): string {
+  return `holdfast_waiters:${tagged(lockName)}`
+}
+
+/** Whether a message of the lock channel is a ticket: a number above all that Redisson uses. */
+export function isTicket(message: string): boolean {
+  return message.length > 1
+}
+
 /** The fair lock's waiting holders, first come first (a list). */
 export function fairQueue(lockName: string): string {
   return `redisson_lock_queue:${tagged(lockName)}`

@@ -955,28 +955,90 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
   return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation] }
 }
 
-const LOCK_ACQUIRE: Script = {
-  name: 'lock/acquire',
-  sha1: '9f4e3ff37ac060fbda396e46a4d2223633544c2b',
-  text: `-- holdfast lock/acquire
-if redis.call('exists', KEYS[1]) == 1 then
-  local left = redis.call('pttl', KEYS[1])
-  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-    return left
+const LOCK_ACQUIRE_IN_LINE: Script = {
+  name: 'lock/acquire-in-line',
+  sha1: '39b93d4b6336b378ae1f84604a6e431ee3fce926',
+  text: `-- holdfast lock/acquire-in-line
+-- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
+-- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+local function take(lock, lease, holder)
+  if redis.call('exists', lock) == 1 then
+    local left = redis.call('pttl', lock)
+    if redis.call('hexists', lock, holder) == 0 then
+      return left
+    end
+    if left < tonumber(lease) then
+      redis.call('pexpire', lock, lease)
+    end
+    return nil
   end
-  if left < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
+  redis.call('hset', lock, holder, 1)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- refused (an ACL): nothing may stay that never ends
+    redis.call('del', lock)
+    return expires
   end
   return nil
 end
-redis.call('hset', KEYS[1], ARGV[2], 1)
-local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
-if type(expires) == 'table' then
-  -- refused (an ACL): nothing may stay that never ends
-  redis.call('del', KEYS[1])
-  return expires
+
+local left = take(KEYS[1], ARGV[1], ARGV[2])
+if left == nil then
+  redis.pcall('lrem', KEYS[2], 0, ARGV[3])
+  return nil
 end
-return nil
+if redis.pcall('lpos', KEYS[2], ARGV[3]) == false then
+  redis.pcall('rpush', KEYS[2], ARGV[3])
+end
+redis.pcall('pexpire', KEYS[2], ARGV[4])
+return left
+`,
+}
+
+/**
+ * lock/acquire-in-line: as lock/acquire; who is refused stands in line for the release.
+ * The commands of the line are called protected: without it a release wakes everybody.
+ * KEYS[1] lock         hash: holder -> hold count
+ * KEYS[2] waiters      list of tickets, first come first
+ * ARGV[1] leaseTimeMs  ms, > 0
+ * ARGV[2] holder       "<client id>:<owner id>"
+ * ARGV[3] ticket       what wakes this client, and nobody else
+ * ARGV[4] patienceMs   the line is forgotten when nobody has asked for so long
+ * Reply   nil          acquired
+ *         integer      lease left to the present holder, ms (-1: no expiry)
+ */
+export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, patienceMs: Argument): ScriptCall {
+  return { script: LOCK_ACQUIRE_IN_LINE, keys: [lock, waiters], args: [leaseTimeMs, holder, ticket, patienceMs] }
+}
+
+const LOCK_ACQUIRE: Script = {
+  name: 'lock/acquire',
+  sha1: '0f0f9ecfec2901dc329809ffd1399218b5cdc52d',
+  text: `-- holdfast lock/acquire
+-- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
+-- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+local function take(lock, lease, holder)
+  if redis.call('exists', lock) == 1 then
+    local left = redis.call('pttl', lock)
+    if redis.call('hexists', lock, holder) == 0 then
+      return left
+    end
+    if left < tonumber(lease) then
+      redis.call('pexpire', lock, lease)
+    end
+    return nil
+  end
+  redis.call('hset', lock, holder, 1)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- refused (an ACL): nothing may stay that never ends
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+return take(KEYS[1], ARGV[1], ARGV[2])
 `,
 }
 
@@ -1077,6 +1139,35 @@ export function lockInspect(lock: string): ScriptCall {
   return { script: LOCK_INSPECT, keys: [lock], args: [] }
 }
 
+const LOCK_LEAVE_LINE: Script = {
+  name: 'lock/leave-line',
+  sha1: 'd3802dafe12bc3c0f54dd004031bd5c378d33aab',
+  text: `-- holdfast lock/leave-line
+redis.call('lrem', KEYS[2], 0, ARGV[1])
+if redis.call('exists', KEYS[1]) == 0 then
+  local first = redis.call('lpop', KEYS[2])
+  if first then
+    redis.pcall('publish', ARGV[2], first)
+    redis.pcall('publish', ARGV[2], ARGV[3])
+  end
+end
+return 1
+`,
+}
+
+/**
+ * lock/leave-line: nobody waits any more under a ticket. If it was its turn, it is the next one's.
+ * KEYS[1] lock         hash: holder -> hold count
+ * KEYS[2] waiters      list of tickets, first come first
+ * ARGV[1] ticket       what woke this client
+ * ARGV[2] channel      where waiters listen
+ * ARGV[3] message      what follows the ticket of whose turn it is
+ * Reply   integer      1
+ */
+export function lockLeaveLine(lock: string, waiters: string, ticket: Argument, channel: Argument, message: Argument): ScriptCall {
+  return { script: LOCK_LEAVE_LINE, keys: [lock, waiters], args: [ticket, channel, message] }
+}
+
 const LOCK_REENTER: Script = {
   name: 'lock/reenter',
   sha1: '2eb8766fe7968419d425f4821fbe920891c8739d',
@@ -1104,6 +1195,49 @@ return 1
  */
 export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argument, count: Argument): ScriptCall {
   return { script: LOCK_REENTER, keys: [lock], args: [leaseTimeMs, holder, count] }
+}
+
+const LOCK_RELEASE_IN_LINE: Script = {
+  name: 'lock/release-in-line',
+  sha1: '7972a09fb01a6d35945d4786feade2e9095a3d3b',
+  text: `-- holdfast lock/release-in-line
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return nil
+end
+redis.call('del', KEYS[1])
+if ARGV[4] ~= '' then
+  if redis.pcall('lpos', KEYS[2], ARGV[4]) == false then
+    redis.pcall('rpush', KEYS[2], ARGV[4])
+  end
+  redis.pcall('pexpire', KEYS[2], ARGV[5])
+end
+local first = redis.pcall('lpop', KEYS[2])
+if type(first) == 'string' then
+  redis.pcall('publish', ARGV[2], first)
+end
+local heard = redis.pcall('publish', ARGV[2], ARGV[3])
+if type(heard) == 'number' then
+  return heard
+end
+return -1
+`,
+}
+
+/**
+ * lock/release-in-line: end the possession of an owner, and wake the first in line. Everybody hears whose turn it is,
+ * and then the message of an ordinary release, which is for those who know of no line.
+ * KEYS[1] lock         hash: holder -> hold count
+ * KEYS[2] waiters      list of tickets, first come first
+ * ARGV[1] holder       "<client id>:<owner id>"
+ * ARGV[2] channel      where waiters listen
+ * ARGV[3] message      what wakes them
+ * ARGV[4] ticket       of others in this client, who stand in line from now on; empty: nobody
+ * ARGV[5] patienceMs   the line is forgotten when nobody has asked for so long
+ * Reply   nil          this owner does not hold the lock
+ *         integer      released; how many connections heard it (-1: publishing was refused)
+ */
+export function lockReleaseInLine(lock: string, waiters: string, holder: Argument, channel: Argument, message: Argument, ticket: Argument, patienceMs: Argument): ScriptCall {
+  return { script: LOCK_RELEASE_IN_LINE, keys: [lock, waiters], args: [holder, channel, message, ticket, patienceMs] }
 }
 
 const LOCK_RELEASE: Script = {

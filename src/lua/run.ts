@@ -118,6 +118,10 @@ export class Scripts {
     return await this.#within(2 * timeoutMs + this.#timeoutMs, async () => await port.acknowledge?.(key, timeoutMs))
   }
 
+  get isCluster(): boolean {
+    return this.#port.isCluster ?? false
+  }
+
   /** Keys of one script must have the same. Without a cluster all have. */
   slotOf(key: string): number {
     return this.#port.isCluster ? slotOf(key) : 0

@@ -31,6 +31,15 @@ export interface Grant {
  */
 export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 
+/** The same calls for those who know of the line. A ticket is what wakes one client. */
+export interface ClientLine {
+  /** Replies as `acquire`; who is refused stands in line. */
+  acquire(asked: Asked, ticket: string): ScriptCall
+  /** Replies as `release`. @param ticket  of others in the client that stand in line from now on */
+  release(lockName: string, holder: string, ticket: string | undefined): ScriptCall
+  leave(lockName: string, ticket: string): ScriptCall
+}
+
 /** What differs between kinds of locks: their keys, scripts and channels. Everything else is shared. */
 export interface LockKind {
   /** As people call it. */
@@ -64,6 +73,8 @@ export interface LockKind {
   pace?(random: Random): () => number
 
   acquire(asked: Asked): ScriptCall
+  /** How clients that wait stand in line in Redis, so that a release wakes one of them. Undefined: it wakes all. */
+  readonly inLine?: ClientLine | undefined
   /** Gives up a place in the queue. Reply: an integer. */
   leave?(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall
   /** Takes over from another holder; replies as `acquire`. Undefined: this kind cannot be handed over. */

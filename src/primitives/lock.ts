@@ -225,7 +225,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       }
     }
 
-    const attempt = async (): Promise<Attempted<H>> => {
+    const inLine = context.scripts.isCluster ? undefined : kind.inLine
+    const attempt = async (ticket?: string): Promise<Attempted<H>> => {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
       if (known) {
         const hold = await known.reenter(terms, known === reentered ? passes : known.passes)
@@ -242,7 +243,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         if (waitTimeMs !== 0 || clock.now() >= siblingsUntil) return { heldForMs: SIBLING_MS }
         // A sibling is about to take it, or to let it go: that is no refusal.
         await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
-        return isOver ? { heldForMs: 0 } : await attempt()
+        return isOver ? { heldForMs: 0 } : await attempt(ticket)
       }
       const sentAt = clock.now()
       possession.requesting(leaseTimeMs, sentAt)
@@ -251,7 +252,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       let answer: Answer
       const { reconnects } = context.scripts
       try {
-        answer = kind.read(await context.scripts.run(kind.acquire(asked)), lockName)
+        const call = inLine && ticket !== undefined ? inLine.acquire(asked, ticket) : kind.acquire(asked)
+        answer = kind.read(await context.scripts.run(call), lockName)
         if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
       } catch (error) {
         mayBeHeld ||= error instanceof Unanswered || error instanceof NotReplicatedError
@@ -292,6 +294,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         // wait for its own write.
         line: reentered ?? joined?.owner ?? (kind.isQueuedInRedis ? possession : possession.line),
         channel: kind.channel(lockName, possession.holder),
+        quit: inLine && ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,
         deadlineAt: clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),

@@ -1,18 +1,21 @@
-import { lockChannel, UNLOCK_MESSAGE } from '../keys.js'
+import { lockChannel, UNLOCK_MESSAGE, waitersKey } from '../keys.js'
 import {
   lockAcquire,
+  lockAcquireInLine,
   lockAdopt,
   lockForceRelease,
   lockInspect,
+  lockLeaveLine,
   lockReenter,
   lockRelease,
+  lockReleaseInLine,
   lockRenew,
   lockStepDown,
 } from '../lua/generated.js'
 import { type ScriptCall, toInteger, toWords } from '../lua/run.js'
 import type { Renewal } from '../watchdog.js'
 import type { Inspection } from './inspection.js'
-import type { Answer, Asked, LockKind, Nesting } from './kind.js'
+import type { Answer, Asked, ClientLine, LockKind, Nesting } from './kind.js'
 
 /** One for all, so that the locks of every kind that keeps this hash are renewed together. */
 const renewal: Renewal = (batch) =>
@@ -33,6 +36,7 @@ export class PlainKind implements LockKind {
   readonly isQueuedInRedis: boolean = false
   readonly tracesHolds: boolean = true
   readonly isPassedOn: boolean = false
+  readonly inLine: ClientLine | undefined = undefined
   readonly renewal: Renewal = renewal
   readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     lockAdopt(lockName, leaseTimeMs, from, holder)
@@ -101,10 +105,31 @@ export function remaining(pttl: number): number {
   return pttl === -1 ? Number.POSITIVE_INFINITY : Math.max(0, pttl)
 }
 
+/** Who waits asks every few seconds. */
+const LINE_PATIENCE_MS = 60_000
+
+const inLine: ClientLine = {
+  acquire: ({ lockName, leaseTimeMs, holder }, ticket) =>
+    lockAcquireInLine(lockName, waitersKey(lockName), leaseTimeMs, holder, ticket, LINE_PATIENCE_MS),
+  release: (lockName, holder, ticket = '') =>
+    lockReleaseInLine(
+      lockName,
+      waitersKey(lockName),
+      holder,
+      lockChannel(lockName),
+      UNLOCK_MESSAGE,
+      ticket,
+      LINE_PATIENCE_MS,
+    ),
+  leave: (lockName, ticket) =>
+    lockLeaveLine(lockName, waitersKey(lockName), ticket, lockChannel(lockName), UNLOCK_MESSAGE),
+}
+
 class ReentrantKind extends PlainKind {
   // Within itself it re-enters; only another kind of lock on the same name can deadlock with it.
   override readonly tracesHolds = false
   override readonly isPassedOn = true
+  override readonly inLine = inLine
 }
 
 export const REENTRANT: LockKind = new ReentrantKind()
@@ -112,6 +137,7 @@ export const REENTRANT: LockKind = new ReentrantKind()
 class NonReentrantKind extends PlainKind {
   override readonly title = 'non-reentrant lock'
   override readonly isPassedOn = true
+  override readonly inLine = inLine
 
   override nestingIn(): Nesting {
     return 'deadlock'

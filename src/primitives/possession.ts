@@ -8,6 +8,7 @@ import {
 } from '../errors.js'
 import { type Owner, spellHolder } from '../holder.js'
 import { isWorthRetrying, toArray, toInteger, Unanswered } from '../lua/run.js'
+import type { Line } from '../waiting/lines.js'
 import type { Renewal, Watched } from '../watchdog.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
@@ -201,21 +202,11 @@ export class Possession implements Watched, Holding {
         if (mayBeThere && this.count === 0) this.settle()
         throw lostError
       }
-      if (this.count > 1) return await this.#stepDown(hold)
       const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
-      if (!line) return await this.#free(hold)
-      if (this.#isPassable(hold) && line.offer(this)) {
-        this.#end(hold, 'released')
-        return
-      }
-      if (!this.#isRunOver) return await this.#free(hold)
-      const goOn = line.standBack()
-      let othersListen = false
-      try {
-        othersListen = (await this.#free(hold)) > line.ears
-      } finally {
-        goOn(othersListen ? OTHERS_FIRST_MS : 0)
-      }
+      if (this.count > 1) await this.#stepDown(hold)
+      else if (line && this.#isPassable(hold) && line.offer(this)) this.#end(hold, 'released')
+      else if (line && this.#isRunOver) await this.#freeForOthers(hold, line)
+      else await this.#free(hold, line)
     })
   }
 
@@ -390,8 +381,11 @@ export class Possession implements Watched, Holding {
     throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
   }
 
-  /** @returns how many heard it */
-  async #free(hold: Hold): Promise<number> {
+  /**
+   * @param line  of those in this client who wait for it
+   * @returns how many heard it
+   */
+  async #free(hold: Hold, line?: Line): Promise<number> {
     const { scripts, settlements, commandTimeoutMs } = this.context
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
     this.#end(hold, 'released')
@@ -399,7 +393,9 @@ export class Possession implements Watched, Holding {
     let failures = 0
     let heard: number | null
     try {
-      const call = this.kind.release(this.lockName, this.holder)
+      const { kind, lockName, holder } = this
+      const inLine = scripts.isCluster ? undefined : kind.inLine
+      const call = inLine?.release(lockName, holder, line?.queueUp()) ?? kind.release(lockName, holder)
       heard = await settlements.insist(call, commandTimeoutMs, () => failures++)
     } catch (error) {
       if (!isWorthRetrying(error)) throw error
@@ -416,6 +412,17 @@ export class Possession implements Watched, Holding {
     else this.owner.free(this.field)
     if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
     return heard ?? 0
+  }
+
+  /** Free it, and leave it to others for a moment if they listen. */
+  async #freeForOthers(hold: Hold, line: Line): Promise<void> {
+    const goOn = line.standBack()
+    let othersListen = false
+    try {
+      othersListen = (await this.#free(hold, line)) > line.ears
+    } finally {
+      goOn(othersListen ? OTHERS_FIRST_MS : 0)
+    }
   }
 
   #lose(hold: Hold, reason: LossReason): void {

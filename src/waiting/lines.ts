@@ -1,33 +1,71 @@
 import type { Clock } from '../clock.js'
+import { isTicket } from '../keys.js'
+import type { Random } from '../random.js'
 import type { Waiter } from './waiter.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
-/** A line whose head never asked Redis looks up this often, ms: what a lost message costs. */
-const GUARD_MS = 5_000
+/** A line that trusts to be woken looks for itself after this, ms: what a message costs that got lost. */
+const TRUST_MS = 5_000
+/** The same while it is another client's turn: what it costs that this client died. */
+const OTHERS_TURN_MS = 1_000
+/** How long to go on listening when the last waiter has left, ms: often the next one comes soon. */
+const LINGER_MS = 500
+
+/** How the callers of one client stand in line with other clients. */
+export interface Place {
+  /** Where a release is announced; undefined: nowhere. */
+  readonly channel: string | undefined
+  /** Tells Redis that nobody waits any more under a ticket. Undefined: Redis knows of no line, and wakes all clients. */
+  readonly quit?: ((ticket: string) => void) | undefined
+}
 
 /**
  * The callers of one client who wait for one lock, first come first served. Only the head talks to Redis, so a
  * thousand waiters cost what one costs. The line owns the subscription: it is taken when the head is first refused, kept
- * while anybody waits, and wakes the head.
+ * while anybody waits and a little longer, and wakes the head.
+ *
+ * If Redis has a line of clients, this one stands there under its ticket: a release says whose turn it is, and the others
+ * sleep on.
  */
 export class Line {
-  readonly #waiters = new Set<Waiter>()
   readonly #clock: Clock
-  readonly #listen: (listener: () => void) => Subscription
-  readonly #onEmpty: () => void
+  readonly #ticket: string
+  readonly #quit: Place['quit']
+  readonly #listen: (listener: (message?: string) => void) => Subscription
+  readonly #onClose: () => void
+  readonly #waiters = new Set<Waiter>()
   #subscription: Subscription | undefined
-  #isStandingBack = false
-  #cancelGuard: (() => void) | undefined
+  /** Whether Redis has the ticket, as far as we know. */
+  #isQueued = false
+  /** It is our turn, and nobody has asked yet. */
+  #isOurTurn = false
+  /** How many messages are still to come that go with a ticket: they are for those who know of no tickets. */
+  #echoes = 0
+  /** Others go first; whether the line would have been woken meanwhile. */
+  #standsBack: { isWoken: boolean } | undefined
   /** Until when the lock is surely taken because a waiter of this line got it, by what the line heard on its channel. */
   #takenUntil = 0
+  #lookAt = 0
+  #timer: { readonly firesAt: number; readonly cancel: () => void } | undefined
+  #cancelLinger: (() => void) | undefined
 
-  constructor(clock: Clock, listen: (listener: () => void) => Subscription, onEmpty: () => void) {
+  constructor(
+    clock: Clock,
+    ticket: string,
+    quit: Place['quit'],
+    listen: (listener: (message?: string) => void) => Subscription,
+    onClose: () => void,
+  ) {
     this.#clock = clock
+    this.#ticket = ticket
+    this.#quit = quit
     this.#listen = listen
-    this.#onEmpty = onEmpty
+    this.#onClose = onClose
   }
 
   join(waiter: Waiter): void {
+    this.#cancelLinger?.()
+    this.#cancelLinger = undefined
     this.#waiters.add(waiter)
   }
 
@@ -47,12 +85,25 @@ export class Line {
 
   /** Begin to listen, once; the head is woken when the channel is heard, as it may have been free until then. */
   subscribe(): void {
-    this.#subscription ??= this.#listen(() => this.wake())
+    this.#subscription ??= this.#listen((message) => this.#hear(message))
   }
 
-  /** Let the head ask Redis. */
-  wake(): void {
-    if (!this.#isStandingBack) this.#head()?.wake()
+  /** The head asks Redis now: under this ticket, if it would hear when it is its turn. */
+  ask(): string | undefined {
+    this.#isOurTurn = false
+    return this.queueUp()
+  }
+
+  /** The ticket for a command that puts those who wait here in line, if there is one. */
+  queueUp(): string | undefined {
+    if (!this.#quit || this.#waiters.size === 0 || !this.isListening) return undefined
+    this.#isQueued = true // from now on: it may be our turn before the answer is here
+    return this.#ticket
+  }
+
+  /** When a waiter of this line took the lock: the next head may wait for a message instead of asking at once. */
+  get takenUntil(): number {
+    return this.#takenUntil
   }
 
   /**
@@ -64,34 +115,24 @@ export class Line {
     const head = this.#head()
     if (!head?.offer(offered)) return false
     this.#waiters.delete(head)
-    if (this.#waiters.size === 0) {
-      this.#close()
-      return true
-    }
-    if (!this.isListening) this.#head()?.wake()
-    this.#cancelGuard ??= this.#clock.after(GUARD_MS, () => {
-      this.#cancelGuard = undefined
-      this.wake()
-    })
+    if (this.#waiters.size === 0) this.#rest()
+    else if (this.isListening) this.#lookWithin(TRUST_MS)
+    else this.#head()?.wake()
     return true
   }
 
   /** Others are to go first: nobody of this line asks until the answer is called, and then after so many ms. */
   standBack(): (forMs: number) => void {
-    this.#isStandingBack = true
+    const pause = { isWoken: false }
+    this.#standsBack = pause
     return (forMs) => {
       const goOn = (): void => {
-        this.#isStandingBack = false
-        this.wake()
+        if (this.#standsBack === pause) this.#standsBack = undefined
+        if (pause.isWoken || !this.#isQueued) this.#wake()
       }
       if (forMs > 0) this.#clock.after(forMs, goOn)
       else goOn()
     }
-  }
-
-  /** When a waiter of this line took the lock: the next head may wait for a message instead of asking at once. */
-  get takenUntil(): number {
-    return this.#takenUntil
   }
 
   /** @param takenUntil  if it leaves with the lock: when its lease ends, on the clock */
@@ -99,19 +140,71 @@ export class Line {
     const wasHead = this.isHead(waiter)
     // Who was given what somebody else let go has left already.
     if (!this.#waiters.delete(waiter)) return
-    if (this.#waiters.size === 0) return this.#close()
-    if (!wasHead) return
+    if (takenUntil !== undefined) this.#isQueued = false // as its script has done
+    if (this.#waiters.size === 0) this.#rest()
+    if (this.#waiters.size === 0 || !wasHead) return
     // Only what was heard all along counts: without a live subscription, or with a message that came during the last
     // attempt, the lock may be free again already.
     this.#takenUntil = this.isListening && !waiter.isWoken ? (takenUntil ?? 0) : 0
     this.#head()?.wake()
   }
 
-  #close(): void {
-    this.#cancelGuard?.()
+  /** Nobody waits any more, and nobody will: the client closes. */
+  close(): void {
+    if (this.#waiters.size > 0) return
+    this.#cancelLinger?.()
+    this.#timer?.cancel()
     this.#subscription?.leave()
     this.#subscription = undefined
-    this.#onEmpty()
+    this.#onClose()
+  }
+
+  /** @param message  undefined: messages may have been missed */
+  #hear(message: string | undefined): void {
+    if (message === this.#ticket) {
+      this.#echoes++
+      this.#isQueued = false
+      this.#isOurTurn = true
+      this.#wake()
+    } else if (message !== undefined && isTicket(message)) {
+      if (!this.#isQueued) return
+      this.#echoes++
+      this.#lookWithin(OTHERS_TURN_MS)
+    } else if (message !== undefined && this.#echoes > 0) {
+      this.#echoes--
+    } else {
+      this.#echoes = 0
+      this.#wake()
+    }
+  }
+
+  #wake(): void {
+    this.#takenUntil = 0
+    if (this.#standsBack) this.#standsBack.isWoken = true
+    else this.#head()?.wake()
+  }
+
+  /** The last one has left. */
+  #rest(): void {
+    if (this.#isQueued || this.#isOurTurn) this.#quit?.(this.#ticket)
+    this.#isQueued = false
+    this.#isOurTurn = false
+    if (!this.#quit || !this.#subscription) this.close()
+    else this.#cancelLinger = this.#clock.after(LINGER_MS, () => this.close(), false)
+  }
+
+  /** Wake the head if nothing does for so long. One timer however often this is called. */
+  #lookWithin(ms: number): void {
+    this.#lookAt = this.#clock.now() + ms
+    if (this.#timer && this.#timer.firesAt <= this.#lookAt) return
+    this.#timer?.cancel()
+    const look = (): void => {
+      this.#timer = undefined
+      const leftMs = this.#lookAt - this.#clock.now()
+      if (leftMs > 0 && this.#waiters.size > 0) this.#lookWithin(leftMs)
+      else this.#wake()
+    }
+    this.#timer = { firesAt: this.#lookAt, cancel: this.#clock.after(ms, look) }
   }
 
   #head(): Waiter | undefined {
@@ -124,25 +217,20 @@ const NOTHING_HEARD: Subscription = { isLive: false, ears: 0, leave: () => {} }
 /** The lines of one client. Not by channel: the locks `a` and `{a}` have the same one. */
 export class Lines {
   readonly #clock: Clock
+  readonly #random: Random
   readonly #wakeups: Wakeups
   readonly #lines = new Map<unknown, Line>()
   readonly #waiters = new Set<Waiter>()
 
-  constructor(clock: Clock, wakeups: Wakeups) {
+  constructor(clock: Clock, random: Random, wakeups: Wakeups) {
     this.#clock = clock
+    this.#random = random
     this.#wakeups = wakeups
   }
 
-  /**
-   * Join the end of a line. The answer leaves it again; `takenUntil` as in `Line.leave`.
-   * @param channel  where what the line waits for is announced; undefined: nowhere
-   */
-  join(
-    name: unknown,
-    channel: string | undefined,
-    waiter: Waiter,
-  ): { line: Line; leave: (takenUntil: number | undefined) => void } {
-    const line = this.#lines.get(name) ?? this.#open(name, channel)
+  /** Join the end of a line. The answer leaves it again; `takenUntil` as in `Line.leave`. */
+  join(name: unknown, place: Place, waiter: Waiter): { line: Line; leave: (takenUntil: number | undefined) => void } {
+    const line = this.#lines.get(name) ?? this.#open(name, place)
     line.join(waiter)
     this.#waiters.add(waiter)
     return {
@@ -154,7 +242,7 @@ export class Lines {
     }
   }
 
-  /** Those who wait there, if anybody does. */
+  /** Those who wait there, if anybody does or did a moment ago. */
   at(name: unknown): Line | undefined {
     return this.#lines.get(name)
   }
@@ -169,9 +257,16 @@ export class Lines {
     for (const waiter of [...this.#waiters]) waiter.dismiss(reason(waiter.lockName))
   }
 
-  #open(name: unknown, channel: string | undefined): Line {
+  /** Stop listening where nobody waits any more. */
+  close(): void {
+    for (const line of [...this.#lines.values()]) line.close()
+  }
+
+  #open(name: unknown, { channel, quit }: Place): Line {
     const line = new Line(
       this.#clock,
+      String(10 + Math.floor(this.#random.fraction() * 2 ** 48)),
+      quit,
       (listener) => (channel === undefined ? NOTHING_HEARD : this.#wakeups.listen(channel, listener)),
       () => this.#lines.delete(name),
     )

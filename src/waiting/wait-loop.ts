@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.js'
 import type { Random } from '../random.js'
 import { backoffMs } from './backoff.js'
-import type { Lines } from './lines.js'
+import type { Lines, Place } from './lines.js'
 import { Waiter } from './waiter.js'
 
 /** What one attempt answered: the thing waited for, or for how long it is surely taken. */
@@ -12,10 +12,13 @@ export interface Refusal {
   readonly heldForMs: number
 }
 
-export interface Wait<T> {
+export interface Wait<T> extends Place {
   readonly lockName: string
-  /** Ask Redis once. Must be safe to repeat after an attempt without an answer. */
-  readonly attempt: () => Promise<Attempted<T>>
+  /**
+   * Ask Redis once. Must be safe to repeat after an attempt without an answer.
+   * @param ticket  to stand in line with, if it is refused
+   */
+  readonly attempt: (ticket?: string) => Promise<Attempted<T>>
   /** Whether another attempt may do better than the one that failed with this. */
   readonly isWorthRetrying: (error: unknown) => boolean
   /** Make of what a caller in the same line lets go what is waited for, without asking Redis; undefined: it does not fit. */
@@ -24,8 +27,6 @@ export interface Wait<T> {
   readonly giveBack: (granted: T) => void
   /** With whom of this client to stand in line: those who give the same. */
   readonly line: unknown
-  /** Where a release is announced; undefined: nowhere. */
-  readonly channel: string | undefined
   /** The pace of a wait that cannot rely on messages: how long to sleep before the next attempt, ms. */
   readonly pace?: (() => number) | undefined
   /** Whether several may have it at once, so that a grant says nothing about the next one in line. */
@@ -63,7 +64,7 @@ export const OUTAGE_PATIENCE_MS = 15_000
 export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTools): Promise<T | undefined> {
   wait.signal?.throwIfAborted()
   const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal, wait.takeOver)
-  const { line, leave } = lines.join(wait.line, wait.channel, waiter)
+  const { line, leave } = lines.join(wait.line, wait, waiter)
   let takenUntil: number | undefined
   try {
     while (!line.isHead(waiter)) {
@@ -82,7 +83,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
       waiter.throwIfDismissed()
       waiter.clearWakeUp()
       try {
-        const attempted = await attemptFor(waiter, wait)
+        const attempted = await attemptFor(waiter, wait, line.ask())
         if ('granted' in attempted) {
           if (!wait.isShared) takenUntil = clock.now() + attempted.leaseMs
           return attempted.granted
@@ -130,8 +131,8 @@ export async function tryOnce<T>(wait: Wait<T>, { clock }: WaitTools): Promise<T
   }
 }
 
-function attemptFor<T>(waiter: Waiter, wait: Wait<T>): Promise<Attempted<T>> {
-  return waiter.unlessDismissed(wait.attempt(), (late) => {
+function attemptFor<T>(waiter: Waiter, wait: Wait<T>, ticket?: string): Promise<Attempted<T>> {
+  return waiter.unlessDismissed(wait.attempt(ticket), (late) => {
     if ('granted' in late) wait.giveBack(late.granted)
   })
 }

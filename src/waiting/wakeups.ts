@@ -1,8 +1,11 @@
 import type { RedisPort } from '../adapters/port.js'
 
+/** Told each message; undefined: messages may have been missed. */
+type Listener = (message?: string) => void
+
 /** A channel that somebody listens on. */
 interface Channel {
-  readonly listeners: Set<() => void>
+  readonly listeners: Set<Listener>
   isHeard: boolean
 }
 
@@ -31,7 +34,7 @@ export class Wakeups {
     this.#onRefused = onRefused
   }
 
-  listen(name: string, listener: () => void): Subscription {
+  listen(name: string, listener: Listener): Subscription {
     const channel = this.#channels.get(name) ?? this.#open(name)
     channel.listeners.add(listener)
     if (channel.isHeard) listener() // what came before it listened went to the others only
@@ -65,7 +68,7 @@ export class Wakeups {
     const channel: Channel = { listeners: new Set(), isHeard: false }
     this.#channels.set(name, channel)
     this.#port
-      .subscribe(name, () => wakeAll(channel))
+      .subscribe(name, (message) => wakeAll(channel, message))
       .then(
         () => {
           channel.isHeard = true
@@ -79,6 +82,9 @@ export class Wakeups {
   }
 }
 
-function wakeAll(channel: Channel): void {
-  for (const listener of [...channel.listeners]) listener()
+function wakeAll({ listeners }: Channel, message?: string): void {
+  const [first] = listeners
+  for (const listener of [...listeners]) listener(message)
+  // Another one is first the next time: none is always late.
+  if (first && listeners.size > 1 && listeners.delete(first)) listeners.add(first)
 }

@@ -6,21 +6,5 @@
      Reply   nil          acquired
              integer      lease left to the present holder, ms (-1: no expiry)
      Source  RedissonLock.tryLockInnerAsync: same key, field and reply ]]
-if redis.call('exists', KEYS[1]) == 1 then
-  local left = redis.call('pttl', KEYS[1])
-  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-    return left
-  end
-  if left < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
-  end
-  return nil
-end
-redis.call('hset', KEYS[1], ARGV[2], 1)
-local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
-if type(expires) == 'table' then
-  -- refused (an ACL): nothing may stay that never ends
-  redis.call('del', KEYS[1])
-  return expires
-end
-return nil
+-- include lock/take
+return take(KEYS[1], ARGV[1], ARGV[2])

@@ -1,0 +1,30 @@
+--[[ lock/release-in-line: end the possession of an owner, and wake the first in line. Everybody hears whose turn it is,
+     and then the message of an ordinary release, which is for those who know of no line.
+     KEYS[1] lock         hash: holder -> hold count
+     KEYS[2] waiters      list of tickets, first come first
+     ARGV[1] holder       "<client id>:<owner id>"
+     ARGV[2] channel      where waiters listen
+     ARGV[3] message      what wakes them
+     ARGV[4] ticket       of others in this client, who stand in line from now on; empty: nobody
+     ARGV[5] patienceMs   the line is forgotten when nobody has asked for so long
+     Reply   nil          this owner does not hold the lock
+             integer      released; how many connections heard it (-1: publishing was refused) ]]
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return nil
+end
+redis.call('del', KEYS[1])
+if ARGV[4] ~= '' then
+  if redis.pcall('lpos', KEYS[2], ARGV[4]) == false then
+    redis.pcall('rpush', KEYS[2], ARGV[4])
+  end
+  redis.pcall('pexpire', KEYS[2], ARGV[5])
+end
+local first = redis.pcall('lpop', KEYS[2])
+if type(first) == 'string' then
+  redis.pcall('publish', ARGV[2], first)
+end
+local heard = redis.pcall('publish', ARGV[2], ARGV[3])
+if type(heard) == 'number' then
+  return heard
+end
+return -1
