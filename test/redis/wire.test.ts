@@ -124,6 +124,7 @@ describe('the wire of a plain lock', () => {
       'exists',
       'hexists',
       'hset',
+      'lpop',
       'pexpire',
       'publish',
     ])

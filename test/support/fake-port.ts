@@ -2,11 +2,14 @@ import assert from 'node:assert/strict'
 import type { PortEvents, RedisPort } from '../../src/adapters/port.js'
 import {
   lockAcquire,
+  lockAcquireInLine,
   lockAdopt,
   lockForceRelease,
   lockInspect,
+  lockLeaveLine,
   lockReenter,
   lockRelease,
+  lockReleaseInLine,
   lockRenew,
   lockStepDown,
 } from '../../src/lua/generated.js'
@@ -18,15 +21,43 @@ export class FakeReplyError extends Error {}
 
 type Effect = (redis: FakeRedis, keys: readonly string[], args: readonly string[]) => unknown
 
+const take: Effect = (redis, [key = ''], [leaseTimeMs, holder = '']) => {
+  if (redis.isHeldBy(key, holder)) redis.prolong(key, Number(leaseTimeMs))
+  else if (redis.isTaken(key)) return redis.pttl(key)
+  else redis.set(key, holder, 1, Number(leaseTimeMs))
+  return null
+}
+
 /** What each script does, in a few words of TypeScript. */
 const EFFECTS: readonly [Script, Effect][] = [
+  [lockAcquire('', 0, '').script, take],
   [
-    lockAcquire('', 0, '').script,
-    (redis, [key = ''], [leaseTimeMs, holder = '']) => {
-      if (redis.isHeldBy(key, holder)) redis.prolong(key, Number(leaseTimeMs))
-      else if (redis.isTaken(key)) return redis.pttl(key)
-      else redis.set(key, holder, 1, Number(leaseTimeMs))
-      return null
+    lockAcquireInLine('', '', 0, '', '', 0).script,
+    (redis, keys, args) => {
+      const [, waiters = ''] = keys
+      const [, , ticket = ''] = args
+      const left = take(redis, keys, args)
+      if (left === null) redis.leaveLine(waiters, ticket)
+      else redis.standInLine(waiters, ticket)
+      return left
+    },
+  ],
+  [
+    lockReleaseInLine('', '', '', '', '', '', 0).script,
+    (redis, [key = '', waiters = ''], [holder = '', channel = '', message = '', ticket = '']) => {
+      if (!redis.isHeldBy(key, holder)) return null
+      redis.delete(key)
+      if (ticket !== '') redis.standInLine(waiters, ticket)
+      redis.callFirstInLine(waiters, channel)
+      return redis.publish(channel, message)
+    },
+  ],
+  [
+    lockLeaveLine('', '', '', '', '').script,
+    (redis, [key = '', waiters = ''], [ticket = '', channel = '', message = '']) => {
+      redis.leaveLine(waiters, ticket)
+      if (!redis.isTaken(key) && redis.callFirstInLine(waiters, channel)) redis.publish(channel, message)
+      return 1
     },
   ],
   [
@@ -96,6 +127,7 @@ const EFFECTS: readonly [Script, Effect][] = [
 export class FakeRedis {
   readonly #clock: FakeClock
   readonly #hashes = new Map<string, { fields: Map<string, number>; expiresAt: number }>()
+  readonly #lines = new Map<string, string[]>()
   readonly #connections = new Set<(channel: string, message: string) => boolean>()
   readonly #scripts = new Set(EFFECTS.map(([script]) => script.sha1))
 
@@ -152,8 +184,29 @@ export class FakeRedis {
     this.#hashes.delete(key)
   }
 
+  standInLine(key: string, ticket: string): void {
+    const line = this.#lines.get(key) ?? []
+    if (!line.includes(ticket)) this.#lines.set(key, [...line, ticket])
+  }
+
+  leaveLine(key: string, ticket: string): void {
+    const others = (this.#lines.get(key) ?? []).filter((other) => other !== ticket)
+    if (others.length > 0) this.#lines.set(key, others)
+    else this.#lines.delete(key)
+  }
+
+  /** Says whose turn it is; answers whether anybody stood in line. */
+  callFirstInLine(key: string, channel: string): boolean {
+    const first = this.#lines.get(key)?.[0]
+    if (first === undefined) return false
+    this.leaveLine(key, first)
+    this.publish(channel, first)
+    return true
+  }
+
   /** FLUSHALL. */
   flush(): void {
+    this.#lines.clear()
     this.#hashes.clear()
   }
 

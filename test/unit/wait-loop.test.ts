@@ -40,7 +40,7 @@ beforeEach(() => {
   const wakeups = new Wakeups(port, (channel) => refused.push(channel))
   port.listen({ reconnected: () => {}, resubscribed: (channels) => wakeups.resubscribed(channels) })
   const random: Random = { uuid: () => 'id', fraction: () => fraction }
-  tools = { clock, random, lines: new Lines(clock, wakeups) }
+  tools = { clock, random, lines: new Lines(clock, random, wakeups) }
   takenUntil = 0
   attemptMs = 0
   failure = undefined
