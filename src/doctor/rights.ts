@@ -9,6 +9,7 @@ import {
   readWriteChannel,
   receiptsKey,
   semaphoreChannel,
+  waitersKey,
 } from '../keys.js'
 
 /** Of the scripts, with arguments that fit after the key. A test compares them with `src/lua`. */
@@ -45,7 +46,10 @@ export const SCRIPT_COMMANDS = {
 } as const
 
 /** What plain locks do with. */
-export const PLAIN_COMMANDS = ['exists', 'type', 'del', 'pexpire', 'pttl', 'hexists', 'hset', 'hdel', 'hgetall', 'hlen']
+export const PLAIN_COMMANDS = [
+  ...['exists', 'type', 'del', 'pexpire', 'pttl', 'hexists', 'hset', 'hdel', 'hgetall', 'hlen'],
+  ...['lpos', 'rpush', 'lpop', 'lrem'],
+]
 
 /** Sent by Holdfast and its Redis client, each as it is sent. */
 export const CLIENT_COMMANDS = ['evalsha x 0', 'eval x 0', 'publish {} x', 'subscribe {}', 'unsubscribe {}', 'time']
@@ -81,7 +85,9 @@ function stemOf(key: (name: string) => string): string {
   return key('').split('{', 1)[0] as string
 }
 
-const KEY_STEMS = [fairQueue, fairDeadlines, fencingTokenKey, (name: string) => receiptsKey(name, '')].map(stemOf)
+const KEY_STEMS = [waitersKey, fairQueue, fairDeadlines, fencingTokenKey, (name: string) => receiptsKey(name, '')].map(
+  stemOf,
+)
 const CHANNEL_STEMS = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel].map(stemOf)
 
 /**
@@ -106,6 +112,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
   return {
     keys: new Map([
       [name, 'all locks'],
+      [waitersKey(name), 'plain locks'],
       [`${readHoldPrefix(name)}x`, 'read-write locks'],
       [permitLeases(name), 'permits'],
       [fairQueue(name), 'fair locks'],
