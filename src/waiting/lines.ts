@@ -50,8 +50,9 @@ export class Line {
     this.#subscription ??= this.#listen(() => this.wake())
   }
 
-  /** Let the head ask Redis. */
+  /** Let the head ask Redis: the lock may be free, whatever was known before. */
   wake(): void {
+    this.#takenUntil = 0
     if (!this.#isStandingBack) this.#head()?.wake()
   }
 
@@ -68,7 +69,7 @@ export class Line {
       this.#close()
       return true
     }
-    if (!this.isListening) this.#head()?.wake()
+    if (!this.isListening) this.wake()
     this.#cancelGuard ??= this.#clock.after(GUARD_MS, () => {
       this.#cancelGuard = undefined
       this.wake()
