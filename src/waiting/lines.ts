@@ -100,7 +100,10 @@ export class Line {
     const wasHead = this.isHead(waiter)
     // Who was given what somebody else let go has left already.
     if (!this.#waiters.delete(waiter)) return
-    if (this.#waiters.size === 0) return this.#close()
+    if (this.#waiters.size === 0) {
+      this.#close()
+      return
+    }
     if (!wasHead) return
     // Only what was heard all along counts: without a live subscription, or with a message that came during the last
     // attempt, the lock may be free again already.

@@ -361,10 +361,10 @@ describe('a hold that was passed on', () => {
   it('is not re-entered through another that has the same holder by now', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     const inner = await lock.lock({ within: hold })
-    port.once('lock/step-down', { replyMs: 100 })
+    port.once('lock/step-down', { replyMs: 20 })
     const steps = [inner.unlock(), hold.unlock()]
     const again = assert.rejects(lock.lock({ within: hold }), { code: 'LOCK_NOT_HELD' }) // its turn comes too late
-    await clock.advance(200)
+    await clock.advance(30)
     await Promise.all([...steps, again])
     const next = (await waiting[0]) as Hold
     assert.equal(next.holder, hold.holder)
