@@ -40,7 +40,7 @@ export class Line {
     return this.#subscription?.isLive ?? false
   }
 
-  /** How many of those who hear a message are this line. */
+  /** How many of those who hear a message are this line alone. */
   get ears(): number {
     return this.#subscription?.ears ?? 0
   }

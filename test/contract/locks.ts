@@ -900,7 +900,7 @@ function passingOn(kind: Kind, lab: AnyLab, bench: Bench): void {
       })()
       await waitUntil(() => isNextWaiting)
     })
-    await waitUntil(() => stray)
+    await waitUntil(() => stray !== undefined)
     const next = bench.lock(client).withLock(async (hold) => {
       hasNextBegun = true
       await sleep(30)
