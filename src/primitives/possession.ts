@@ -329,8 +329,11 @@ export class Possession implements Watched, Holding {
   #isPassable(hold: Hold): boolean {
     const { clock, watchdogTimeoutMs } = this.context
     const { terms, leasedUntil } = this.#holds.get(hold) as Times
-    // What the watchdog could not renew in time had better be asked for anew.
-    const isFresh = terms.leaseTimeMs === undefined && leasedUntil - clock.now() > watchdogTimeoutMs / 3
+    const now = clock.now()
+    // What the watchdog could not renew in time had better be asked for anew; and a longer lease that a re-entry asked for
+    // would outlive the next one.
+    const isOurs = terms.leaseTimeMs === undefined && this.#leaseEndsAt <= now + watchdogTimeoutMs
+    const isFresh = isOurs && leasedUntil - now > watchdogTimeoutMs / 3
     return isFresh && !this.#isRunOver && !this.isCondemned && this.joining === 0 && this.owner.hasOnly(this.field)
   }
 

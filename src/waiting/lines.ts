@@ -78,7 +78,7 @@ export class Line {
     return this.#subscription?.isLive ?? false
   }
 
-  /** How many of those who hear a message are this line. */
+  /** How many of those who hear a message are this line alone. */
   get ears(): number {
     return this.#subscription?.ears ?? 0
   }
@@ -117,7 +117,7 @@ export class Line {
     this.#waiters.delete(head)
     if (this.#waiters.size === 0) this.#rest()
     else if (this.isListening) this.#lookWithin(TRUST_MS)
-    else this.#head()?.wake()
+    else this.#wake()
     return true
   }
 

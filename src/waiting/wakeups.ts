@@ -13,7 +13,10 @@ interface Channel {
 export interface Subscription {
   /** Whether Redis confirmed that we hear the channel. The listener is called when that is or becomes true. */
   readonly isLive: boolean
-  /** How often a message on it is counted as heard because of this client: in a cluster on both kinds of channels. */
+  /**
+   * How often a message on it is counted as heard because of this listener alone: in a cluster on both kinds of channels.
+   * 0 if others of this client listen, too.
+   */
   readonly ears: number
   leave(): void
 }
@@ -44,7 +47,7 @@ export class Wakeups {
         return channel.isHeard
       },
       get ears() {
-        return channel.isHeard ? ears : 0
+        return channel.isHeard && channel.listeners.size === 1 ? ears : 0
       },
       leave: () => {
         channel.listeners.delete(listener)

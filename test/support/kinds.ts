@@ -29,6 +29,8 @@ export interface Kind {
   readonly isJoint: boolean
   /** A hold can be handed over, and adopted by another client. */
   readonly isAdoptable: boolean
+  /** The next caller of the same client goes on with it, and Redis is not told. */
+  readonly isPassedOn: boolean
   /** A release is told to those who wait; else they ask again and again. */
   readonly isAnnounced: boolean
   /** Those who wait ask again and again, whatever they are told. */
@@ -49,6 +51,7 @@ function kind(name: string, lock: (client: Client, name: string) => Lock, traits
     isReentrant: true,
     isJoint: false,
     isAdoptable: true,
+    isPassedOn: false,
     isAnnounced: true,
     isPolled: false,
     keysThatStay: undefined,
@@ -62,11 +65,17 @@ const members = (client: Client, name: string): [Lock, Lock] => [
 ]
 
 export const kinds: readonly Kind[] = [
-  kind('lock', (client, name) => client.getLock(name)),
+  kind('lock', (client, name) => client.getLock(name), { isPassedOn: true }),
   kind('fair lock', (client, name) => client.getFairLock(name)),
-  kind('non-reentrant lock', (client, name) => client.getNonReentrantLock(name), { isReentrant: false }),
+  kind('non-reentrant lock', (client, name) => client.getNonReentrantLock(name), {
+    isReentrant: false,
+    isPassedOn: true,
+  }),
   kind('non-reentrant fair lock', (client, name) => client.getNonReentrantFairLock(name), { isReentrant: false }),
-  kind('write lock', (client, name) => client.getReadWriteLock(name).writeLock(), { isAdoptable: false }),
+  kind('write lock', (client, name) => client.getReadWriteLock(name).writeLock(), {
+    isAdoptable: false,
+    isPassedOn: true,
+  }),
   kind('read lock', (client, name) => client.getReadWriteLock(name).readLock(), {
     rival: (client, name) => client.getReadWriteLock(name).writeLock(),
     isShared: true,

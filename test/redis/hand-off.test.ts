@@ -1,0 +1,246 @@
+/** A lock goes from one caller of a client to the next without asking Redis, and yet others get in, and it stays renewed. */
+import assert from 'node:assert/strict'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { describe, it } from 'node:test'
+import type { AnyLock, Client, ReadWriteLock } from '../../src/index.js'
+import type { Possession } from '../../src/primitives/possession.js'
+import { countCommands } from '../support/command-stats.js'
+import { setUpLab } from '../support/lab.js'
+import { startTwin } from '../support/twin.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+/** The bound of a run by default, what it leaves to others first, and a machine that has other things to do. */
+const SOON_MS = 50 + 10 + 1_000
+const LONG_RUN = { maxHandOffMs: 600_000, maxHandOffs: 1_000_000 }
+
+/** Tasks that take a lock again and again without a rest, until `stop`. */
+class Crowd {
+  sections = 0
+  /** How often it was taken from Redis. */
+  grants = 0
+  #isOver = false
+  readonly #tasks: Promise<void>[]
+
+  constructor(lock: AnyLock, tasks: number, workMs = 0) {
+    this.#tasks = Array.from({ length: tasks }, async () => {
+      while (!this.#isOver) {
+        await lock.withLock(async (hold) => {
+          this.sections++
+          if ((hold.holding as Possession).passes === 0) this.grants++
+          if (workMs > 0) await sleep(workMs)
+        })
+      }
+    })
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true
+    await Promise.all(this.#tasks)
+  }
+}
+
+/** How long somebody else had to wait, each time of several. */
+async function waits(times: number, take: () => Promise<() => Promise<unknown>>): Promise<number[]> {
+  const waited: number[] = []
+  for (let time = 0; time < times; time++) {
+    await sleep(Math.random() * 20)
+    const askedAt = performance.now()
+    const release = await take()
+    waited.push(performance.now() - askedAt)
+    await release()
+  }
+  return waited.sort((a, b) => a - b)
+}
+
+function figures(waited: readonly number[]): string {
+  const at = (share: number): string => (waited[Math.floor((waited.length - 1) * share)] as number).toFixed(1)
+  return `${waited.length} waits, median ${at(0.5)} ms, p90 ${at(0.9)} ms, longest ${at(1)} ms`
+}
+
+describe('a lock that goes from task to task of one client', () => {
+  const lab = setUpLab()
+
+  for (const workMs of [0, 1]) {
+    const sections = workMs > 0 ? `sections of ${workMs} ms` : 'empty sections'
+
+    it(`lets in another client after each run, although 50 tasks never rest, with ${sections}`, async (t) => {
+      const [client, other] = [await lab.connect(), await lab.connect()]
+      const crowd = new Crowd(client.getLock('a'), 50, workMs)
+      const waited = await waits(30, async () => {
+        const hold = await other.getLock('a').lock()
+        return () => hold.unlock()
+      })
+      await crowd.stop()
+      t.diagnostic(`${figures(waited)}; ${crowd.sections} sections of the others, ${crowd.grants} grants`)
+      assert((waited.at(-1) as number) < SOON_MS)
+      assert(crowd.sections > 2 * crowd.grants, 'it was passed on')
+    })
+
+    it(`lets in Redisson after each run, although 50 tasks never rest, with ${sections}`, async (t) => {
+      const client = await lab.connect()
+      await using java = await startTwin(lab.server.url)
+      const crowd = new Crowd(client.getLock('a'), 50, workMs)
+      const waited = await waits(30, async () => {
+        assert(await java.lock('a', 1, 30_000, 30_000))
+        return () => java.release('a', 1)
+      })
+      await crowd.stop()
+      t.diagnostic(`${figures(waited)}; ${crowd.sections} sections of the others, ${crowd.grants} grants`)
+      assert((waited.at(-1) as number) < SOON_MS)
+    })
+  }
+
+  it('lets in the readers of the same client after each run of its writers', async (t) => {
+    const client = await lab.connect()
+    const lock = client.getReadWriteLock('a')
+    const crowd = new Crowd(lock.writeLock(), 50, 1)
+    const waited = await waits(30, async () => {
+      const hold = await lock.readLock().lock()
+      return () => hold.unlock()
+    })
+    await crowd.stop()
+    t.diagnostic(`${figures(waited)}; ${crowd.sections} sections of the others, ${crowd.grants} grants`)
+    assert((waited.at(-1) as number) < SOON_MS)
+  })
+
+  it('lets in the non-reentrant lock of the same client and name after each run', async (t) => {
+    const client = await lab.connect()
+    const crowd = new Crowd(client.getLock('a'), 50, 1)
+    const waited = await waits(30, async () => {
+      const hold = await client.getNonReentrantLock('a').lock()
+      return () => hold.unlock()
+    })
+    await crowd.stop()
+    t.diagnostic(`${figures(waited)}; ${crowd.sections} sections of the others, ${crowd.grants} grants`)
+    assert((waited.at(-1) as number) < SOON_MS)
+  })
+
+  it('serves two crowds of two clients about equally', async (t) => {
+    const clients = [await lab.connect(), await lab.connect()]
+    const crowds = clients.map((client) => new Crowd(client.getLock('a'), 10, 1))
+    await sleep(3_000)
+    await Promise.all(crowds.map((crowd) => crowd.stop()))
+    const [one = 0, two = 0] = crowds.map(({ sections }) => sections)
+    t.diagnostic(`${one} and ${two} sections`)
+    assert(Math.min(one, two) > Math.max(one, two) / 3, `${one} and ${two} sections`)
+  })
+
+  it('is released by each with maxHandOffs: 0, and by every fourth with maxHandOffs: 3', async () => {
+    for (const [maxHandOffs, share] of [
+      [0, 1],
+      [3, 4],
+    ] as const) {
+      const client = await lab.connect({ maxHandOffs, maxHandOffMs: 600_000 })
+      const crowd = new Crowd(client.getLock('a'), 10, 1)
+      await waitUntil(() => crowd.sections >= 100)
+      await crowd.stop()
+      // One that asks just then is not given anything, so a run may be shorter, never longer.
+      assert(crowd.sections <= share * crowd.grants, `${crowd.grants} grants, ${crowd.sections} sections`)
+      assert(crowd.sections > (share * crowd.grants) / 2, `${crowd.grants} grants, ${crowd.sections} sections`)
+    }
+  })
+
+  it('is renewed through a run of five leases, which costs renewals and nothing else', async (t) => {
+    const leaseMs = 900
+    const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: leaseMs })
+    client.on('lost', () => assert.fail('it was lost'))
+    const crowd = new Crowd(client.getLock('a'), 20, 1)
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+    await waitUntil(() => crowd.sections > 100)
+    const [sections, grants] = [crowd.sections, crowd.grants]
+    let least = leaseMs
+    const count = await countCommands(lab.server, async () => {
+      const endsAt = performance.now() + 5_000
+      while (performance.now() < endsAt) {
+        least = Math.min(least, await lab.server.admin.pttl('a'))
+        await sleep(20)
+      }
+    })
+    // A head that looks up every 5 s ends a run when it does so in the moment of a release.
+    assert(crowd.grants <= grants + 2, `${crowd.grants - grants} grants`)
+    t.diagnostic(`${crowd.sections - sections} sections, ${count.scripts} scripts, least lease ${least} ms`)
+    assert(least > leaseMs / 3, `${least} ms of the lease were left`)
+    // 16.7 renewals, and what that costs.
+    assert(count.scripts >= 14 && count.scripts <= 26, `${count.scripts} scripts`)
+    await crowd.stop()
+  })
+
+  it('keeps the event loop busy for no longer than a run, when sections are empty', async (t) => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    client.on('lost', () => assert.fail('it was lost'))
+    const delay = monitorEventLoopDelay({ resolution: 1 })
+    const crowd = new Crowd(client.getLock('a'), 50)
+    const other = await client.getLock('b').lock()
+    delay.enable()
+    await sleep(3_000)
+    delay.disable()
+    other.assertHeld()
+    await crowd.stop()
+    const [p50, p99, most] = [delay.percentile(50), delay.percentile(99), delay.max].map((ns) => (ns / 1e6).toFixed(1))
+    t.diagnostic(
+      `${crowd.sections} sections, ${crowd.grants} grants; delay p50 ${p50} ms, p99 ${p99} ms, max ${most} ms`,
+    )
+    await other.unlock()
+  })
+})
+
+describe('a write lock', () => {
+  const lab = setUpLab()
+
+  /** Whether a writer who waits was given it, or got it from Redis. */
+  async function isPassedOn(client: Client, inside: (lock: ReadWriteLock) => Promise<unknown>): Promise<boolean> {
+    const lock = client.getReadWriteLock('a')
+    const first = lock.writeLock().withLock(async (hold) => {
+      await inside(lock)
+      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+      await sleep(20)
+      return hold.holder
+    })
+    await sleep(5)
+    const second = lock.writeLock().withLock((hold) => hold.holder)
+    return (await first) === (await second)
+  }
+
+  it('is passed on when whoever wrote has read inside, and no longer does', async () => {
+    const client = await lab.connect(LONG_RUN)
+    assert.equal(await isPassedOn(client, async () => {}), true)
+    assert.equal(await isPassedOn(client, async (lock) => await lock.readLock().withLock(() => {})), true)
+  })
+
+  it('is not passed on while whoever wrote still reads', async () => {
+    const client = await lab.connect(LONG_RUN)
+    const lock = client.getReadWriteLock('a')
+    let release: Promise<void> | undefined
+    const passed = isPassedOn(client, async () => {
+      const read = await lock.readLock().lock()
+      release = (async () => {
+        await sleep(400)
+        assert.equal(await read.isHeld(), true)
+        // The writer went, and the next one waits for the reader.
+        const holders = await lock.writeLock().getHolders()
+        assert.deepEqual(holders, [])
+        await read.unlock()
+      })()
+    })
+    assert.equal(await passed, false)
+    await release
+  })
+
+  it('is not passed on while what was left running inside is still to read: that reads as the old owner', async () => {
+    const client = await lab.connect(LONG_RUN)
+    let stray: Promise<unknown> | undefined
+    const passed = await isPassedOn(client, async (lock) => {
+      stray = (async () => {
+        await sleep(30)
+        for (let round = 0; round < 50; round++) {
+          await lock.readLock().withLock(async (hold) => {
+            const writers = await lock.writeLock().getHolders()
+            for (const { holder } of writers) assert.equal(holder, `${hold.holder}:write`)
+          })
+        }
+      })()
+    })
+    await stray
+    assert.equal(typeof passed, 'boolean')
+  })
+})
