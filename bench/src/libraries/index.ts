@@ -1,0 +1,48 @@
+import type { Kind, Library, OpenOptions } from '../library.js'
+import { KINDS } from '../library.js'
+
+const LOCK: readonly Kind[] = ['lock']
+
+const polling = { waits: 'by polling', checksOwner: true, keeps: false, kinds: LOCK, tuned: false } as const
+
+/** A library that polls, as it is shipped, and tuned to ask often. */
+function twice(library: Library): Library[] {
+  return [library, { ...library, name: `${library.name}-tuned`, tuned: true }]
+}
+
+// Each is loaded only by the process that uses it.
+export const LIBRARIES: readonly Library[] = [
+  ...ours('holdfast', async (options) => (await import('./holdfast.js')).open(options)),
+  ...ours('holdfast-node-redis', async (options) => (await import('./holdfast.js')).openThroughNodeRedis(options)),
+  ...ours('holdfast-thread', async (options) => (await import('./holdfast.js')).openWithThread(options), ['w6', 'w7']),
+  {
+    name: 'floor',
+    waits: 'not at all',
+    checksOwner: true,
+    keeps: false,
+    kinds: LOCK,
+    tuned: false,
+    isReference: true,
+    open: async (options) => (await import('./floor.js')).open(options),
+  },
+  ...twice({
+    ...polling,
+    name: 'redlock-5',
+    package: 'redlock-5',
+    keeps: true,
+    open: async (options) => (await import('./redlock-5.js')).open(options),
+  }),
+  ...twice({
+    ...polling,
+    name: 'redis-semaphore',
+    package: 'redis-semaphore',
+    keeps: true,
+    open: async (options) => (await import('./redis-semaphore.js')).open(options),
+  }),
+]
+
+function ours(name: string, open: (options: OpenOptions) => ReturnType<Library['open']>, only?: string[]): Library[] {
+  const kinds = name === 'holdfast' ? KINDS : LOCK
+  const library = { name, waits: 'by message', checksOwner: true, keeps: true, kinds, tuned: false } as const
+  return [{ ...library, isOurs: true, ...(only && { only }), open }]
+}
