@@ -8,3 +8,12 @@ declare module 'redlock-5' {
     using<T>(resources: string[], duration: number, routine: () => Promise<T>): Promise<T>
   }
 }
+
+// It ships none.
+declare module 'redlock-4' {
+  import type { Redis } from 'ioredis'
+  export default class Redlock {
+    constructor(clients: Redis[], settings: { retryCount?: number; retryDelay?: number; retryJitter?: number })
+    lock(resource: string, ttl: number): Promise<{ unlock(): Promise<unknown> }>
+  }
+}

@@ -27,6 +27,12 @@ export const LIBRARIES: readonly Library[] = [
   },
   ...twice({
     ...polling,
+    name: 'redlock-4',
+    package: 'redlock-4',
+    open: async (options) => (await import('./redlock-4.js')).open(options),
+  }),
+  ...twice({
+    ...polling,
     name: 'redlock-5',
     package: 'redlock-5',
     keeps: true,
@@ -38,6 +44,42 @@ export const LIBRARIES: readonly Library[] = [
     package: 'redis-semaphore',
     keeps: true,
     open: async (options) => (await import('./redis-semaphore.js')).open(options),
+  }),
+  ...twice({
+    ...polling,
+    name: 'sesamecare-redlock',
+    package: '@sesamecare-oss/redlock',
+    keeps: true,
+    open: async (options) => (await import('./sesamecare-redlock.js')).open(options),
+  }),
+  ...twice({
+    ...polling,
+    name: 'redlock-universal',
+    package: 'redlock-universal',
+    keeps: true,
+    open: async (options) => (await import('./redlock-universal.js')).open(options),
+  }),
+  {
+    name: 'node-redisson',
+    package: 'node-redisson',
+    waits: 'by message',
+    checksOwner: true,
+    keeps: true,
+    kinds: LOCK,
+    tuned: false,
+    open: async (options) => (await import('./node-redisson.js')).open(options),
+  },
+  ...twice({
+    ...polling,
+    name: 'verrou',
+    package: '@verrou/core',
+    open: async (options) => (await import('./verrou.js')).open(options),
+  }),
+  ...twice({
+    ...polling,
+    name: 'murlock',
+    package: 'murlock',
+    open: async (options) => (await import('./murlock.js')).open(options),
   }),
 ]
 
