@@ -114,7 +114,7 @@ export class Bench {
     const work = { do: 'loop', tasks, each, sectionMs, restMs } as const
     return await this.contend(library, work, { processes, ...rest }, async (contenders) => {
       await Promise.all(contenders.map((contender) => contender.start()))
-      await sleep(WARM_UP_MS)
+      await sleep(library.warmUpMs ?? WARM_UP_MS)
       return await fn(contenders)
     })
   }

@@ -271,7 +271,7 @@ function jobOf({ work, url, kind, permits }: Assignment, locker: Locker): Job {
 async function main(): Promise<void> {
   const assignment = JSON.parse(process.argv.at(-1) ?? '') as Assignment
   const library = LIBRARIES.find(({ name }) => name === assignment.library)
-  if (library === undefined) throw new Error(`no such library: ${assignment.library}`)
+  if (library?.open === undefined) throw new Error(`no such library: ${assignment.library}`)
   const job = jobOf(assignment, await library.open(assignment))
   say({ is: 'open' })
   for await (const line of createInterface({ input: process.stdin })) {

@@ -44,7 +44,17 @@ export interface Library {
   readonly only?: readonly string[]
   /** The program to start instead of contender.js, for libraries of other languages. */
   readonly program?: readonly [command: string, ...args: string[]]
+  /** How long it runs before it is measured, ms. */
+  readonly warmUpMs?: number
+  /** Its own server, if that is not Redis. */
+  readonly serve?: () => Promise<Server>
   /** Why it cannot run here. */
   readonly missing?: string | undefined
-  open(options: OpenOptions): Promise<Locker>
+  /** Absent: `program` does it. */
+  open?(options: OpenOptions): Promise<Locker>
+}
+
+export interface Server {
+  readonly url: string
+  stop(): Promise<unknown>
 }

@@ -34,6 +34,7 @@ export async function runRounds(
       for (const library of libraries) {
         if (library.only !== undefined && !library.only.includes(workload.id)) continue
         if (library.tuned && !workload.isContended) continue
+        if (workload.kind !== undefined && !library.kinds.includes(workload.kind)) continue
         const why = library.missing ?? workload.skips?.(library)
         cells.get(workload)?.set(library, { all: [], ...(why !== undefined && { why }) })
         if (why === undefined) able.push({ workload, library, round })

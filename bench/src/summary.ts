@@ -27,7 +27,8 @@ function summaryOf(workload: Workload, row: ReadonlyMap<Library, Cell>): Summary
   const { by, isLessBetter = false } = workload
   const of = (name: string): Figures => [...row].find(([library]) => library.name === name)?.[1].figures ?? {}
   const [holdfast, floor] = [of('holdfast'), of('floor')]
-  const peers = [...row].filter(([library, { figures }]) => !library.isOurs && !library.isReference && by in figures)
+  const isPeer = (library: Library) => !library.isOurs && (workload.kind !== undefined || !library.isReference)
+  const peers = [...row].filter(([library, { figures }]) => isPeer(library) && by in figures)
   const best = peers.toSorted(([, one], [, other]) => {
     const difference = (other.figures[by] ?? 0) - (one.figures[by] ?? 0)
     return isLessBetter ? -difference : difference

@@ -1,5 +1,5 @@
 import type { Bench, Figures } from './bench.js'
-import type { Library } from './library.js'
+import type { Kind, Library } from './library.js'
 
 export interface Workload {
   readonly id: string
@@ -12,6 +12,8 @@ export interface Workload {
   readonly shows: readonly string[]
   /** Whether it tells a library that polls often from one that does not. */
   readonly isContended: boolean
+  /** Only libraries that have this. Default: a lock. Redisson is what they are compared with then. */
+  readonly kind?: Kind
   /** Why this library cannot do it. */
   skips?(library: Library): string | undefined
   measure(bench: Bench, library: Library): Promise<Figures>

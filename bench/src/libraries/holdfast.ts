@@ -1,15 +1,18 @@
-import { type Client, type ConnectOptions, connect } from '../../../dist/index.js'
+import { type Client, ConfigError, type ConnectOptions, connect } from '../../../dist/index.js'
 import type { Locker, OpenOptions } from '../library.js'
 
 export async function open(options: OpenOptions): Promise<Locker> {
   return lockerOf(await connect({ url: options.url, ...leaseOf(options) }), options)
 }
 
-/** @throws {ConfigError} in a version without the thread */
 export async function openWithThread(options: OpenOptions): Promise<Locker> {
   const watchdog = { thread: true, ...(options.maxBlockMs !== undefined && { maxBlockMs: options.maxBlockMs }) }
   const withThread = { url: options.url, ...leaseOf(options), watchdog } as ConnectOptions
-  return lockerOf(await connect(withThread), options)
+  try {
+    return lockerOf(await connect(withThread), options)
+  } catch (error) {
+    throw error instanceof ConfigError ? new Error('not there: connect does not know this watchdog') : error
+  }
 }
 
 export async function openThroughNodeRedis(options: OpenOptions): Promise<Locker> {

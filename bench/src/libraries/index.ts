@@ -1,5 +1,6 @@
-import type { Kind, Library, OpenOptions } from '../library.js'
+import type { Kind, Library } from '../library.js'
 import { KINDS } from '../library.js'
+import { JAVA } from './java.js'
 
 const LOCK: readonly Kind[] = ['lock']
 
@@ -81,9 +82,19 @@ export const LIBRARIES: readonly Library[] = [
     package: 'murlock',
     open: async (options) => (await import('./murlock.js')).open(options),
   }),
+  {
+    name: 'redisson-java',
+    waits: 'by message',
+    checksOwner: true,
+    keeps: true,
+    kinds: KINDS,
+    tuned: false,
+    isReference: true,
+    ...JAVA,
+  },
 ]
 
-function ours(name: string, open: (options: OpenOptions) => ReturnType<Library['open']>, only?: string[]): Library[] {
+function ours(name: string, open: NonNullable<Library['open']>, only?: string[]): Library[] {
   const kinds = name === 'holdfast' ? KINDS : LOCK
   const library = { name, waits: 'by message', checksOwner: true, keeps: true, kinds, tuned: false } as const
   return [{ ...library, isOurs: true, ...(only && { only }), open }]

@@ -13,7 +13,10 @@ export const w7: Workload = {
   isLessBetter: true,
   shows: ['enteredPastMaxBlock'],
   isContended: false,
-  skips: ({ keeps }) => (keeps ? undefined : 'does not renew by itself'),
+  skips({ keeps, program }) {
+    if (program !== undefined) return 'has threads, and no event loop'
+    return keeps ? undefined : 'does not renew by itself'
+  },
   async measure(bench, library) {
     const entered = await entersABlocked(bench, library, {})
     if (library.name !== 'holdfast-thread') return { entered }

@@ -38,7 +38,7 @@ export async function watched(bench: Bench, library: Library, locks: number): Pr
       cores: sum(results.map(({ cpuMs }) => cpuMs)) / ms,
       redisCores: ((await bench.place.cpuMs()) - redisCpuMs) / ms,
       lost: Math.max(0, locks - (await bench.place.admin.dbsize())),
-      loopDelayMs: Math.max(...results.map(({ loopDelayMs }) => loopDelayMs)),
+      ...(library.program === undefined && { loopDelayMs: Math.max(...results.map(({ loopDelayMs }) => loopDelayMs)) }),
     }
   })
 }

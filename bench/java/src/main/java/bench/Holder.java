@@ -1,0 +1,24 @@
+package bench;
+
+/** Holds many locks and leaves the rest to the library. */
+final class Holder implements Job {
+    private final Locker locker;
+    private final int locks;
+
+    Holder(Locker locker, Assignment assignment) {
+        this.locker = locker;
+        locks = assignment.number("locks");
+    }
+
+    @Override
+    public void start() throws Exception {
+        for (int number = 0; number < locks; number++) locker.acquire("bench:" + number);
+    }
+
+    @Override
+    public String measure(int ms) throws Exception {
+        long cpu = Contender.cpuNanos();
+        Thread.sleep(ms);
+        return String.format("\"cpuMs\":%d", (Contender.cpuNanos() - cpu) / 1_000_000);
+    }
+}
