@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Contender } from './fleet.js'
-import type { Kind, Library } from './library.js'
+import type { Kind, Library, Server } from './library.js'
 import type { RedisPlace } from './redis-place.js'
 import { jain, quantile, sum } from './statistics.js'
 import type { Results, Work } from './work.js'
@@ -38,6 +38,7 @@ const COUNTING_MS = 500
 export class Bench {
   readonly place: RedisPlace
   readonly ms: number
+  readonly #servers = new Map<NonNullable<Library['serve']>, Promise<Server>>()
 
   /** @param ms  how long one measurement takes */
   constructor(place: RedisPlace, ms: number) {
@@ -65,7 +66,8 @@ export class Bench {
   ): Promise<T> {
     const { processes = 1, kind = 'lock', permits = 1, leaseMs = LEASE_MS, keep = false, maxBlockMs } = setting
     const { name, tuned } = library
-    const assignment = { library: name, url: this.place.url, work, kind, permits, leaseMs, keep, tuned, maxBlockMs }
+    const url = await this.#urlOf(library)
+    const assignment = { library: name, url, work, kind, permits, leaseMs, keep, tuned, maxBlockMs }
     const contenders = Array.from({ length: processes }, () => new Contender<W['do']>(library, assignment))
     try {
       await Promise.all(contenders.map((contender) => contender.opened()))
@@ -98,8 +100,22 @@ export class Bench {
     }
   }
 
+  async stop(): Promise<void> {
+    for (const server of this.#servers.values()) await (await server).stop()
+    await this.place.stop()
+  }
+
+  /** Of Redis, or of the library's own server, which is started when it is first asked for. */
+  async #urlOf({ serve }: Library): Promise<string> {
+    if (serve === undefined) return this.place.url
+    const server = this.#servers.get(serve) ?? serve()
+    this.#servers.set(serve, server)
+    return (await server).url
+  }
+
   /** Commands that the clients send for each section: in a short run of its own. */
   async commandsPerSection(library: Library, loop: Loop): Promise<number> {
+    if (library.serve !== undefined) return Number.NaN // they do not go to Redis
     return await this.#looped(library, loop, async (contenders) => {
       const [count, results] = await this.place.countCommands(() => measured(contenders, COUNTING_MS))
       return count / sum(results.flatMap((result) => result.sections))

@@ -29,6 +29,8 @@ export interface Library {
   readonly name: string
   /** The npm package whose version the report names. */
   readonly package?: string
+  /** If it is none. */
+  readonly version?: string
   readonly waits: 'by message' | 'by polling' | 'not at all'
   /** Whether a release checks that the lock is still the releaser's. */
   readonly checksOwner: boolean

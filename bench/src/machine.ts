@@ -21,8 +21,11 @@ export function versions(libraries: readonly Library[], redis: string): Record<s
   const packages = new Set(libraries.flatMap((library) => library.package ?? []))
   return {
     node: process.version,
-    redis,
-    ...Object.fromEntries(['ioredis', 'redis', ...packages].map((name) => [name, versionOf(name)])),
+    'redis-server': redis,
+    ioredis: versionOf('ioredis'),
+    'node-redis': versionOf('redis'),
+    ...Object.fromEntries(libraries.flatMap(({ name, version }) => (version === undefined ? [] : [[name, version]]))),
+    ...Object.fromEntries([...packages].map((name) => [name, versionOf(name)])),
   }
 }
 

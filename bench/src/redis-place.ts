@@ -1,41 +1,26 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { connect } from 'node:net'
 import { Redis } from 'ioredis'
+import { freePort, Program } from './program.js'
 
 /** The redis-server of a run: nothing is written to disk, and nobody else uses it. */
 export class RedisPlace {
   readonly port: number
   readonly url: string
   readonly admin: Redis
-  readonly #dir: string
-  readonly #process: ChildProcess
+  readonly #program: Program
 
-  private constructor(port: number, dir: string, process: ChildProcess) {
+  private constructor(port: number, program: Program) {
     this.port = port
     this.url = `redis://127.0.0.1:${port}`
-    this.admin = new Redis(this.url, { retryStrategy: () => 20 })
-    this.admin.on('error', () => {}) // until it is up
-    this.#dir = dir
-    this.#process = process
+    this.admin = new Redis(this.url)
+    this.#program = program
   }
 
   static async start(): Promise<RedisPlace> {
     const port = await freePort()
-    const dir = mkdtempSync(join(tmpdir(), 'holdfast-bench-'))
-    const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'no']
-    const server = spawn('redis-server', options, { stdio: 'ignore' })
-    process.on('exit', () => {
-      server.kill('SIGKILL')
-      rmSync(dir, { recursive: true, force: true })
-    })
-    await once(server, 'spawn')
-    const place = new RedisPlace(port, dir, server)
-    await place.admin.ping()
-    return place
+    const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+    return new RedisPlace(port, await Program.start(port, 'redis-server', () => args))
   }
 
   async version(): Promise<string> {
@@ -80,17 +65,6 @@ export class RedisPlace {
 
   async stop(): Promise<void> {
     this.admin.disconnect()
-    this.#process.kill('SIGKILL')
-    await once(this.#process, 'exit')
-    rmSync(this.#dir, { recursive: true, force: true })
+    await this.#program.stop()
   }
-}
-
-export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return port
 }

@@ -3,6 +3,9 @@ import type { Workload } from './workload.js'
 
 /** Columns of the tables, by figure. */
 const HEADINGS: Record<string, string> = {
+  rate: 'sections/s',
+  scriptsPerSecond: 'scripts/s',
+  cpuPerSection: 'CPU ms/section, with Redis',
   p50: 'p50 ms',
   p99: 'p99 ms',
   handOffP50: 'hand-off p50 ms',
@@ -32,7 +35,11 @@ export function tableOf(workload: Workload, summary: Summary): string[][] {
       ? [name, ...[by, ...shows].map((figure) => show(figures[figure]))]
       : [name, why.split('\n')[0] ?? '', ...shows.map(() => '')],
   )
-  return [['', unit, ...shows.map((figure) => HEADINGS[figure] ?? figure)], ...lines]
+  return [['', unit, ...shows.map(heading)], ...lines]
+}
+
+export function heading(figure: string): string {
+  return HEADINGS[figure] ?? figure
 }
 
 export function show(value: number | undefined): string {
@@ -60,21 +67,4 @@ export function textOf(workload: Workload, summary: Summary): string {
 /** A reason is as long as it is: it does not make its column wider. */
 function wide(line: readonly string[], column: number): number {
   return line.length > 2 && column > 0 && line.slice(2).every((text) => text === '') ? 0 : (line[column]?.length ?? 0)
-}
-
-/** For docs/benchmarks.md. */
-export function markdownOf(workload: Workload, summary: Summary): string {
-  const [heading = [], ...lines] = tableOf(workload, summary)
-  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-  return [
-    `### ${workload.title}`,
-    '',
-    row(heading),
-    row(heading.map((_, column) => (column === 0 ? '---' : '--:'))),
-    ...lines.map(row),
-    '',
-    ...summary.goals.map(
-      ({ what, goal, value, met }) => `- ${met ? 'met' : '**not met**'}: ${what} ${goal}: ${show(value)}`,
-    ),
-  ].join('\n')
 }

@@ -84,6 +84,7 @@ export const LIBRARIES: readonly Library[] = [
   }),
   {
     name: 'redisson-java',
+    version: '4.7.0',
     waits: 'by message',
     checksOwner: true,
     keeps: true,
