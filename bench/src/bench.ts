@@ -38,6 +38,8 @@ const COUNTING_MS = 500
 export class Bench {
   readonly place: RedisPlace
   readonly ms: number
+  #runs = 0
+  #name = ''
   readonly #servers = new Map<NonNullable<Library['serve']>, Promise<Server>>()
 
   /** @param ms  how long one measurement takes */
@@ -54,6 +56,8 @@ export class Bench {
     fn: (contenders: readonly Contender<W['do']>[]) => Promise<T>,
   ): Promise<T> {
     await this.place.admin.flushall()
+    // Not every server is emptied, and those who held something there were killed.
+    this.#name = `bench-${++this.#runs}`
     return await this.alongside(library, work, setting, fn)
   }
 
@@ -65,9 +69,20 @@ export class Bench {
     fn: (contenders: readonly Contender<W['do']>[]) => Promise<T>,
   ): Promise<T> {
     const { processes = 1, kind = 'lock', permits = 1, leaseMs = LEASE_MS, keep = false, maxBlockMs } = setting
-    const { name, tuned } = library
+    const { tuned } = library
     const url = await this.#urlOf(library)
-    const assignment = { library: name, url, work, kind, permits, leaseMs, keep, tuned, maxBlockMs }
+    const assignment = {
+      library: library.name,
+      name: this.#name,
+      url,
+      work,
+      kind,
+      permits,
+      leaseMs,
+      keep,
+      tuned,
+      maxBlockMs,
+    }
     const contenders = Array.from({ length: processes }, () => new Contender<W['do']>(library, assignment))
     try {
       await Promise.all(contenders.map((contender) => contender.opened()))

@@ -16,7 +16,6 @@ import {
   type Work,
 } from './work.js'
 
-const NAME = 'bench'
 const SAMPLES = 20_000
 
 interface Job {
@@ -27,6 +26,7 @@ interface Job {
 
 class Loops implements Job {
   readonly #locker: Locker
+  readonly #name: string
   readonly #work: Extract<Work, { do: 'loop' }>
   /** More than one may be inside a semaphore, or behind a read lock. */
   readonly #atOnce: number
@@ -41,15 +41,16 @@ class Loops implements Job {
   #releasedAt = 0
   #end: (() => void) | undefined
 
-  constructor(locker: Locker, work: Extract<Work, { do: 'loop' }>, atOnce: number) {
+  constructor(locker: Locker, name: string, work: Extract<Work, { do: 'loop' }>, atOnce: number) {
     this.#locker = locker
+    this.#name = name
     this.#work = work
     this.#atOnce = work.each ? Number.POSITIVE_INFINITY : atOnce
   }
 
   async start(): Promise<void> {
     const { tasks, each } = this.#work
-    const names = Array.from({ length: tasks }, (_, task) => (each ? `${NAME}:${task}` : NAME))
+    const names = Array.from({ length: tasks }, (_, task) => (each ? `${this.#name}:${task}` : this.#name))
     for (const name of new Set(names)) await this.#locker.prepare?.(name)
     this.#sections = names.map(() => 0)
     Promise.all(names.map((name, task) => this.#loop(task, name))).then(() => this.#end?.(), fail)
@@ -115,14 +116,16 @@ class Loops implements Job {
 
 class Sale implements Job {
   readonly #locker: Locker
+  readonly #name: string
   readonly #redis: Redis
   readonly #tasks: number
   #sold = 0
   #startedAt = 0
   #lastSoldAt = 0
 
-  constructor(locker: Locker, url: string, tasks: number) {
+  constructor(locker: Locker, name: string, url: string, tasks: number) {
     this.#locker = locker
+    this.#name = name
     this.#redis = new Redis(url)
     this.#tasks = tasks
   }
@@ -139,7 +142,7 @@ class Sale implements Job {
 
   async #sell(): Promise<void> {
     for (let isLeft = true; isLeft; ) {
-      const release = await acquire(this.#locker, NAME)
+      const release = await acquire(this.#locker, this.#name)
       const left = Number(await this.#redis.get(STOCK_KEY))
       isLeft = left > 0
       if (isLeft) {
@@ -158,17 +161,19 @@ const AT_ONCE = 100
 
 class Holder implements Job {
   readonly #locker: Locker
+  readonly #name: string
   readonly #locks: number
 
-  constructor(locker: Locker, locks: number) {
+  constructor(locker: Locker, name: string, locks: number) {
     this.#locker = locker
+    this.#name = name
     this.#locks = locks
   }
 
   async start(): Promise<void> {
     let next = 0
     const take = async () => {
-      while (next < this.#locks) await this.#locker.acquire(`${NAME}:${next++}`)
+      while (next < this.#locks) await this.#locker.acquire(`${this.#name}:${next++}`)
     }
     await Promise.all(Array.from({ length: AT_ONCE }, take))
   }
@@ -185,13 +190,15 @@ class Holder implements Job {
 
 class Blocked implements Job {
   readonly #locker: Locker
+  readonly #name: string
 
-  constructor(locker: Locker) {
+  constructor(locker: Locker, name: string) {
     this.#locker = locker
+    this.#name = name
   }
 
   async start(): Promise<void> {
-    await this.#locker.acquire(NAME)
+    await this.#locker.acquire(this.#name)
   }
 
   async measure(ms: number): Promise<BlockResult> {
@@ -203,14 +210,16 @@ class Blocked implements Job {
 
 class Intruder implements Job {
   readonly #locker: Locker
+  readonly #name: string
   #enteredAt: number | null = null
 
-  constructor(locker: Locker) {
+  constructor(locker: Locker, name: string) {
     this.#locker = locker
+    this.#name = name
   }
 
   start(): void {
-    acquire(this.#locker, NAME).then(() => {
+    acquire(this.#locker, this.#name).then(() => {
       this.#enteredAt = now()
     }, fail)
   }
@@ -259,13 +268,13 @@ function fail(error: unknown): never {
   process.exit(1)
 }
 
-function jobOf({ work, url, kind, permits }: Assignment, locker: Locker): Job {
+function jobOf({ work, name, url, kind, permits }: Assignment, locker: Locker): Job {
   const atOnce = kind === 'read' ? Number.POSITIVE_INFINITY : kind === 'semaphore' || kind === 'permit' ? permits : 1
-  if (work.do === 'loop') return new Loops(locker, work, atOnce)
-  if (work.do === 'sell') return new Sale(locker, url, work.tasks)
-  if (work.do === 'hold') return new Holder(locker, work.locks)
-  if (work.do === 'block') return new Blocked(locker)
-  return new Intruder(locker)
+  if (work.do === 'loop') return new Loops(locker, name, work, atOnce)
+  if (work.do === 'sell') return new Sale(locker, name, url, work.tasks)
+  if (work.do === 'hold') return new Holder(locker, name, work.locks)
+  if (work.do === 'block') return new Blocked(locker, name)
+  return new Intruder(locker, name)
 }
 
 async function main(): Promise<void> {

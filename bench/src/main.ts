@@ -90,5 +90,6 @@ function fail(message: string): never {
   process.exit(1)
 }
 
+process.setMaxListeners(0) // each process that is started has one
 process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143)) // takes along what was started
 await main()

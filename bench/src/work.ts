@@ -23,6 +23,8 @@ export type Work =
 export interface Assignment {
   readonly library: string
   readonly work: Work
+  /** Of the lock, or how the names of the locks begin. */
+  readonly name: string
   readonly url: string
   readonly kind: Kind
   readonly permits: number

@@ -1,6 +1,8 @@
 import type { Kind, Library } from '../library.js'
 import { KINDS } from '../library.js'
+import { missing as etcdMissing, serve as serveEtcd } from './etcd.js'
 import { JAVA } from './java.js'
+import { serve as serveZookeeper } from './zookeeper.js'
 
 const LOCK: readonly Kind[] = ['lock']
 
@@ -92,6 +94,32 @@ export const LIBRARIES: readonly Library[] = [
     tuned: false,
     isReference: true,
     ...JAVA,
+  },
+  {
+    name: 'zookeeper',
+    version: '3.9.3, with Curator 5.9.0',
+    waits: 'by message',
+    checksOwner: true,
+    keeps: true,
+    kinds: LOCK,
+    tuned: false,
+    isReference: true,
+    only: ['w1', 'w3', 'w3b', 'w4'],
+    ...JAVA,
+    serve: serveZookeeper,
+  },
+  {
+    name: 'etcd',
+    waits: 'by message',
+    checksOwner: true,
+    keeps: false,
+    kinds: LOCK,
+    tuned: false,
+    isReference: true,
+    only: ['w1', 'w3', 'w3b', 'w4'],
+    missing: etcdMissing,
+    serve: serveEtcd,
+    open: async (options) => (await import('./etcd.js')).open(options),
   },
 ]
 

@@ -13,6 +13,7 @@ final class Loops implements Job {
     private static final int MOST = 1_000_000;
 
     private final Locker locker;
+    private final String name;
     private final int tasks;
     private final boolean each;
     private final int sectionMs;
@@ -32,6 +33,7 @@ final class Loops implements Job {
 
     Loops(Locker locker, Assignment assignment) {
         this.locker = locker;
+        name = assignment.text("name");
         tasks = assignment.number("tasks");
         each = assignment.is("each");
         sectionMs = assignment.number("sectionMs");
@@ -44,7 +46,7 @@ final class Loops implements Job {
 
     @Override
     public void start() throws Exception {
-        for (int task = 0; task < (each ? tasks : 1); task++) locker.prepare(name(task));
+        for (int task = 0; task < (each ? tasks : 1); task++) locker.prepare(nameOf(task));
         for (int task = 0; task < tasks; task++) {
             int number = task;
             Thread thread = new Thread(() -> loop(number));
@@ -73,7 +75,7 @@ final class Loops implements Job {
 
     private void loop(int task) {
         try {
-            String name = name(task);
+            String name = nameOf(task);
             rest();
             for (; ; ) {
                 long askedAt = System.nanoTime();
@@ -104,8 +106,8 @@ final class Loops implements Job {
         if (restMs > 0) Thread.sleep(ThreadLocalRandom.current().nextInt(2 * restMs));
     }
 
-    private String name(int task) {
-        return each ? "bench:" + task : "bench";
+    private String nameOf(int task) {
+        return each ? name + ":" + task : name;
     }
 
     private static void add(double[] values, AtomicInteger count, long nanos) {

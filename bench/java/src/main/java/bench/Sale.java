@@ -9,6 +9,7 @@ import org.redisson.client.codec.StringCodec;
 /** Threads that sell from one stock in Redis, inside a lock, until it is sold out. */
 final class Sale implements Job {
     private final Locker locker;
+    private final String name;
     private final RBucket<String> stock;
     private final int tasks;
     private final AtomicInteger sold = new AtomicInteger();
@@ -16,6 +17,7 @@ final class Sale implements Job {
 
     Sale(Locker locker, RedissonClient redisson, Assignment assignment) {
         this.locker = locker;
+        name = assignment.text("name");
         stock = redisson.getBucket("bench:stock", StringCodec.INSTANCE);
         tasks = assignment.number("tasks");
     }
@@ -40,7 +42,7 @@ final class Sale implements Job {
     private void sell() {
         try {
             for (boolean isLeft = true; isLeft; ) {
-                Locker.Release release = locker.acquire("bench");
+                Locker.Release release = locker.acquire(name);
                 int left = Integer.parseInt(stock.get());
                 isLeft = left > 0;
                 if (isLeft) {
