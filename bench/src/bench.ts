@@ -1,0 +1,156 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Contender } from './fleet.js'
+import type { Kind, Library, Server } from './library.js'
+import type { RedisPlace } from './redis-place.js'
+import { jain, quantile, sum } from './statistics.js'
+import type { Results, Work } from './work.js'
+
+/** What one measurement found, by name. */
+export type Figures = Record<string, number>
+
+export interface Loop {
+  readonly processes: number
+  readonly tasks: number
+  /** A lock for each task, instead of one for all. */
+  readonly each?: boolean
+  /** How long the section takes, ms; 0: there is nothing in it. */
+  readonly sectionMs?: number
+  /** How long a task rests after each section, ms on average. */
+  readonly restMs?: number
+  readonly kind?: Kind
+  readonly permits?: number
+}
+
+interface Setting {
+  readonly processes?: number
+  readonly kind?: Kind
+  readonly permits?: number
+  readonly leaseMs?: number
+  readonly keep?: boolean
+  readonly maxBlockMs?: number
+}
+
+const LEASE_MS = 30_000
+const WARM_UP_MS = 400
+const COUNTING_MS = 500
+
+/** What the workloads measure with. */
+export class Bench {
+  readonly place: RedisPlace
+  readonly ms: number
+  #runs = 0
+  #name = ''
+  readonly #servers = new Map<NonNullable<Library['serve']>, Promise<Server>>()
+
+  /** @param ms  how long one measurement takes */
+  constructor(place: RedisPlace, ms: number) {
+    this.place = place
+    this.ms = ms
+  }
+
+  /** Contenders of one library on an empty Redis, gone when `fn` is. */
+  async contend<W extends Work, T>(
+    library: Library,
+    work: W,
+    setting: Setting,
+    fn: (contenders: readonly Contender<W['do']>[]) => Promise<T>,
+  ): Promise<T> {
+    await this.place.admin.flushall()
+    // Not every server is emptied, and those who held something there were killed.
+    this.#name = `bench-${++this.#runs}`
+    return await this.alongside(library, work, setting, fn)
+  }
+
+  /** More of them, while others are there. */
+  async alongside<W extends Work, T>(
+    library: Library,
+    work: W,
+    setting: Setting,
+    fn: (contenders: readonly Contender<W['do']>[]) => Promise<T>,
+  ): Promise<T> {
+    const { processes = 1, kind = 'lock', permits = 1, leaseMs = LEASE_MS, keep = false, maxBlockMs } = setting
+    const { tuned } = library
+    const url = await this.#urlOf(library)
+    const assignment = {
+      library: library.name,
+      name: this.#name,
+      url,
+      work,
+      kind,
+      permits,
+      leaseMs,
+      keep,
+      tuned,
+      maxBlockMs,
+    }
+    const contenders = Array.from({ length: processes }, () => new Contender<W['do']>(library, assignment))
+    try {
+      await Promise.all(contenders.map((contender) => contender.opened()))
+      return await fn(contenders)
+    } finally {
+      for (const contender of contenders) contender.end()
+    }
+  }
+
+  /** Rate, times and fairness of tasks that take a lock over and over. */
+  async loop(library: Library, loop: Loop): Promise<Figures> {
+    const { ms } = this
+    const [results, redisCpuMs] = await this.#looped(library, loop, async (contenders) => {
+      const before = await this.place.cpuMs()
+      return [await measured(contenders, ms), (await this.place.cpuMs()) - before] as const
+    })
+    const sections = results.flatMap((result) => result.sections)
+    const latencies = results.flatMap((result) => result.latencies)
+    const handOffs = results.flatMap((result) => result.handOffs)
+    return {
+      rate: sum(sections) / (ms / 1_000),
+      p50: quantile(latencies, 0.5),
+      p99: quantile(latencies, 0.99),
+      ...(handOffs.length > 0 && { handOffP50: quantile(handOffs, 0.5), handOffP99: quantile(handOffs, 0.99) }),
+      ...(sections.length > 1 && { jain: jain(sections), starved: sections.filter((count) => count === 0).length }),
+      cores: sum(results.map((result) => result.cpuMs)) / ms,
+      redisCores: redisCpuMs / ms,
+      refused: sum(results.map((result) => result.refused)),
+      overlaps: sum(results.map((result) => result.overlaps)),
+    }
+  }
+
+  async stop(): Promise<void> {
+    for (const server of this.#servers.values()) await (await server).stop()
+    await this.place.stop()
+  }
+
+  /** Of Redis, or of the library's own server, which is started when it is first asked for. */
+  async #urlOf({ serve }: Library): Promise<string> {
+    if (serve === undefined) return this.place.url
+    const server = this.#servers.get(serve) ?? serve()
+    this.#servers.set(serve, server)
+    return (await server).url
+  }
+
+  /** Commands that the clients send for each section: in a short run of its own. */
+  async commandsPerSection(library: Library, loop: Loop): Promise<number> {
+    if (library.serve !== undefined) return Number.NaN // they do not go to Redis
+    return await this.#looped(library, loop, async (contenders) => {
+      const [count, results] = await this.place.countCommands(() => measured(contenders, COUNTING_MS))
+      return count / sum(results.flatMap((result) => result.sections))
+    })
+  }
+
+  async #looped<T>(
+    library: Library,
+    { processes, tasks, each = false, sectionMs = 0, restMs = 0, ...rest }: Loop,
+    fn: (contenders: readonly Contender<'loop'>[]) => Promise<T>,
+  ): Promise<T> {
+    const work = { do: 'loop', tasks, each, sectionMs, restMs } as const
+    return await this.contend(library, work, { processes, ...rest }, async (contenders) => {
+      await Promise.all(contenders.map((contender) => contender.start()))
+      await sleep(library.warmUpMs ?? WARM_UP_MS)
+      return await fn(contenders)
+    })
+  }
+}
+
+export function measured<W extends Work['do']>(contenders: readonly Contender<W>[], ms: number): Promise<Results[W][]> {
+  return Promise.all(contenders.map((contender) => contender.measure(ms)))
+}

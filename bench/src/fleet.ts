@@ -1,0 +1,66 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { Library } from './library.js'
+import type { Assignment, Results, Work } from './work.js'
+
+const CONTENDER = fileURLToPath(new URL('contender.js', import.meta.url))
+const PATIENCE_MS = 90_000
+
+/** One process that contends, seen from the one that measures. */
+export class Contender<W extends Work['do']> {
+  readonly #process: ChildProcess
+  readonly #lines: AsyncIterator<string>
+  #stderr = ''
+
+  constructor(library: Library, assignment: Assignment & { work: { do: W } }) {
+    const [command, ...args] = library.program ?? [process.execPath, CONTENDER]
+    this.#process = spawn(command, [...args, JSON.stringify(assignment)], { stdio: 'pipe' })
+    const { stdin, stdout, stderr } = this.#process
+    if (!stdin || !stdout || !stderr) throw new Error('no pipes')
+    stdin.on('error', () => {}) // its end is told by its output
+    stderr.on('data', (text) => {
+      this.#stderr = `${this.#stderr}${text}`.slice(-2_000)
+    })
+    this.#lines = createInterface({ input: stdout })[Symbol.asyncIterator]()
+    process.on('exit', this.#kill)
+  }
+
+  async opened(): Promise<void> {
+    await this.#hear('open')
+  }
+
+  async start(): Promise<void> {
+    this.#process.stdin?.write('start\n')
+    await this.#hear('started')
+  }
+
+  async measure(ms: number): Promise<Results[W]> {
+    this.#process.stdin?.write(`measure ${ms}\n`)
+    return (await this.#hear('measured')) as Results[W]
+  }
+
+  end(): void {
+    process.off('exit', this.#kill)
+    this.#kill()
+  }
+
+  readonly #kill = () => {
+    this.#process.kill('SIGKILL')
+  }
+
+  async #hear(what: string): Promise<unknown> {
+    const silence = setTimeout(this.#kill, PATIENCE_MS)
+    try {
+      for (;;) {
+        const { value, done } = await this.#lines.next()
+        if (done)
+          throw new Error(`the process ended, or was silent for too long, before it was ${what}\n${this.#stderr}`)
+        // A library may print something of its own.
+        if (value.startsWith('{"is":')) return JSON.parse(value)
+      }
+    } finally {
+      clearTimeout(silence)
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import { type Client, ConfigError, type ConnectOptions, connect } from '../../../dist/index.js'
+import type { Locker, OpenOptions } from '../library.js'
+
+export async function open(options: OpenOptions): Promise<Locker> {
+  return lockerOf(await connect({ url: options.url, ...leaseOf(options) }), options)
+}
+
+export async function openWithThread(options: OpenOptions): Promise<Locker> {
+  const watchdog = { thread: true, ...(options.maxBlockMs !== undefined && { maxBlockMs: options.maxBlockMs }) }
+  const withThread = { url: options.url, ...leaseOf(options), watchdog } as ConnectOptions
+  try {
+    return lockerOf(await connect(withThread), options)
+  } catch (error) {
+    throw error instanceof ConfigError ? new Error('not there: connect does not know this watchdog') : error
+  }
+}
+
+export async function openThroughNodeRedis(options: OpenOptions): Promise<Locker> {
+  const { createClient } = await import('redis')
+  const redis = createClient({ url: options.url })
+  await redis.connect()
+  return lockerOf(await connect({ client: redis, ...leaseOf(options) }), options)
+}
+
+function leaseOf({ leaseMs }: OpenOptions) {
+  return { lockWatchdogTimeoutMs: leaseMs }
+}
+
+function lockerOf(client: Client, { kind, permits, leaseMs }: OpenOptions): Locker {
+  if (kind === 'semaphore') {
+    return {
+      prepare: (name) => client.getSemaphore(name).trySetPermits(permits),
+      async acquire(name) {
+        const semaphore = client.getSemaphore(name)
+        await semaphore.acquire()
+        return () => semaphore.release()
+      },
+    }
+  }
+  if (kind === 'permit') {
+    return {
+      prepare: (name) => client.getPermitExpirableSemaphore(name).trySetPermits(permits),
+      async acquire(name) {
+        const permit = await client.getPermitExpirableSemaphore(name).acquire({ leaseTimeMs: leaseMs })
+        return () => permit.unlock()
+      },
+    }
+  }
+  const lockOf = {
+    lock: (name: string) => client.getLock(name),
+    fair: (name: string) => client.getFairLock(name),
+    read: (name: string) => client.getReadWriteLock(name).readLock(),
+    write: (name: string) => client.getReadWriteLock(name).writeLock(),
+    fenced: (name: string) => client.getFencedLock(name),
+  }[kind]
+  return {
+    async acquire(name) {
+      const hold = await lockOf(name).lock()
+      return () => hold.unlock()
+    },
+  }
+}

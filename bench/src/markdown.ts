@@ -1,0 +1,77 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { GROWTHS } from './growth.js'
+import type { Report } from './report.js'
+import type { Summary } from './summary.js'
+import { heading, show, tableOf } from './text.js'
+import type { Workload } from './workload.js'
+
+const PAGE = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url))
+const BEGIN = '<!-- bench: results -->'
+const END = '<!-- bench: end of results -->'
+
+/** Puts the results into docs/benchmarks.md, in place of those that are there. */
+export function writeIntoPage(report: Report, workloads: readonly Workload[]): void {
+  const page = readFileSync(PAGE, 'utf8')
+  const [before, rest] = page.split(BEGIN)
+  const after = rest?.split(END)[1]
+  if (before === undefined || after === undefined) throw new Error(`${PAGE} has no ${BEGIN} … ${END}`)
+  writeFileSync(PAGE, `${before}${BEGIN}\n\n${markdownOf(report, workloads)}\n\n${END}${after}`)
+}
+
+function markdownOf(report: Report, workloads: readonly Workload[]): string {
+  const { machine, versions, rounds, secondsEach, at } = report
+  const versionList = Object.entries(versions).map(([name, version]) => `${name} ${version}`)
+  const measured = workloads.flatMap((workload) => {
+    const summary = report.workloads[workload.id]
+    return summary === undefined ? [] : [{ workload, summary }]
+  })
+  return [
+    `Measured ${at} on ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB, ${machine.system};`,
+    `${rounds} rounds of ${secondsEach} s. Versions: ${versionList.join(', ')}.`,
+    '',
+    ...overview(measured),
+    ...measured.flatMap(({ workload, summary }) => ['', ...section(workload, summary)]),
+    ...growths(report),
+  ].join('\n')
+}
+
+function overview(measured: readonly { workload: Workload; summary: Summary }[]): string[] {
+  return table([
+    ['', 'unit', 'Holdfast', 'floor', 'best other', '', 'Holdfast / best'],
+    ...measured.map(({ workload, summary: { holdfast, floor, bestPeer, ratioToBest } }) => [
+      `${workload.id}: ${workload.title}`,
+      workload.unit,
+      ...[holdfast, floor, bestPeer?.value].map((value) => show(value ?? undefined)),
+      bestPeer?.name ?? '',
+      show(ratioToBest ?? undefined),
+    ]),
+  ])
+}
+
+function section(workload: Workload, summary: Summary): string[] {
+  const goals = summary.goals.map(
+    ({ what, goal, value, met }) => `- ${met ? 'met' : '**not met**'}: ${what} ${goal}: ${show(value)}`,
+  )
+  return [`### ${workload.id}: ${workload.title}`, '', ...table(tableOf(workload, summary)), '', ...goals]
+}
+
+function growths({ growth = {} }: Report): string[] {
+  return GROWTHS.flatMap(({ id, title, axis, shows, xs }) => {
+    const curves = growth[id]
+    if (curves === undefined) return []
+    const names = Object.keys(curves)
+    const columns = names.flatMap((name) => shows.map((figure) => ({ name, figure })))
+    const lines = xs.map((x) => [
+      x.toLocaleString('en'),
+      ...columns.map(({ name, figure }) => show(curves[name]?.find((point) => point.x === x)?.[figure])),
+    ])
+    const headings = [axis, ...columns.map(({ name, figure }) => `${name}: ${heading(figure)}`)]
+    return ['', `### Growth: ${title}`, '', ...table([headings, ...lines])]
+  })
+}
+
+function table([headings = [], ...lines]: readonly (readonly string[])[]): string[] {
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [row(headings), row(headings.map((_, column) => (column === 0 ? '---' : '--:'))), ...lines.map(row)]
+}

@@ -1,0 +1,34 @@
+import type { Loop } from '../bench.js'
+import { KINDS } from '../library.js'
+import type { Workload } from '../workload.js'
+
+const NAMES = {
+  lock: 'Lock',
+  fair: 'Fair lock',
+  read: 'Read lock',
+  write: 'Write lock',
+  fenced: 'Fenced lock',
+  semaphore: 'Semaphore',
+  permit: 'Permit-expirable semaphore',
+} as const
+
+/** Every kind beside Redisson's: `fair-1` is one task, `fair-8` is eight. */
+export const KIND_WORKLOADS: readonly Workload[] = KINDS.flatMap((kind) =>
+  [1, 8].map((tasks): Workload => {
+    const isSemaphore = kind === 'semaphore' || kind === 'permit'
+    const permits = isSemaphore && tasks > 1 ? 2 : 1
+    const loop: Loop = { processes: 1, tasks, kind, permits }
+    const who = tasks === 1 ? 'one task' : `${tasks} tasks on the same one${isSemaphore ? `, ${permits} permits` : ''}`
+    return {
+      id: `${kind}-${tasks}`,
+      title: `${NAMES[kind]}: ${who}`,
+      by: 'rate',
+      unit: 'sections/s',
+      kind,
+      shows: ['p50', 'p99', 'commandsPerSection', ...(tasks > 1 ? ['jain'] : []), 'cores'],
+      isContended: tasks > 1,
+      measure: (bench, library) => bench.loop(library, loop),
+      count: async (bench, library) => ({ commandsPerSection: await bench.commandsPerSection(library, loop) }),
+    }
+  }),
+)
