@@ -1,0 +1,157 @@
+/** Clients that wait for one lock stand in line in Redis, and a release wakes the first of them. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Client, Hold } from '../../src/index.js'
+import { lockChannel, waitersKey } from '../../src/keys.js'
+import { spawnChild } from '../support/child.js'
+import { countCommands } from '../support/command-stats.js'
+import { setUpLab } from '../support/lab.js'
+import { Twin } from '../support/twin.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+
+const WAITER = new URL('../support/waiter-process.js', import.meta.url)
+
+/** A client that waits polls after this even if it hears nothing, ms. */
+const POLL_MS = 5_000
+
+describe('clients that wait for one lock', () => {
+  const lab = setUpLab()
+  const queued = async (): Promise<string[]> =>
+    (await lab.server.admin.call('LRANGE', waitersKey('a'), '0', '-1')) as string[]
+  const standing = (count: number): Promise<unknown> =>
+    waitUntil(async () => (await queued()).length === count, { message: `${count} stand in line` })
+
+  /** So many clients that wait, in this order. */
+  async function waiters(count: number): Promise<{ clients: Client[]; waiting: Promise<Hold>[] }> {
+    const clients: Client[] = []
+    const waiting: Promise<Hold>[] = []
+    for (let n = 1; n <= count; n++) {
+      const client = await lab.connect()
+      clients.push(client)
+      waiting.push(client.getLock('a').lock())
+      await standing(n)
+    }
+    return { clients, waiting }
+  }
+
+  async function allServed(waiting: readonly Promise<Hold>[], withinMs: number): Promise<void> {
+    const all = Promise.all(waiting.map(async (hold) => await (await hold).unlock()))
+    assert.equal((await settlesWithin(all, withinMs)).status, 'fulfilled')
+  }
+
+  it('are served in the order in which they came, at one attempt for each release', async () => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const { waiting } = await waiters(6)
+    const served: number[] = []
+    const count = await countCommands(lab.server, async () => {
+      const sections = waiting.map(async (one, n) => {
+        const next = await one
+        served.push(n)
+        await next.unlock()
+      })
+      await hold.unlock()
+      await Promise.all(sections)
+    })
+    assert.deepEqual(served, [0, 1, 2, 3, 4, 5])
+    // 7 releases and 6 attempts; without a line it would be 21 attempts.
+    assert(count.scripts <= 13 + 2, `${count.scripts} scripts`)
+    assert.deepEqual(await queued(), [])
+  })
+
+  it('are served within 1 s or so when the one whose turn it is stands still', async () => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const frozen = spawnChild(WAITER, [lab.server.url])
+    lab.onEnd(() => frozen.stop())
+    await standing(1)
+    const client = await lab.connect()
+    const waiting = client.getLock('a').lock()
+    await standing(2)
+    frozen.freeze()
+    await hold.unlock()
+    const next = await settlesWithin(waiting, 4_000)
+    assert.equal(next.status, 'fulfilled')
+    await (await waiting).unlock()
+    frozen.thaw()
+    await frozen.exit
+  })
+
+  it('go on at once when the one whose turn it is gives up', async () => {
+    for (let round = 0; round < 20; round++) {
+      const holder = await lab.connect()
+      const hold = await holder.getLock('a').lock()
+      const leaver = await lab.connect()
+      const controller = new AbortController()
+      const left = leaver.getLock('a').lock({ signal: controller.signal })
+      left.catch(() => {})
+      await standing(1)
+      const stayer = await lab.connect()
+      const stays = stayer.getLock('a').lock()
+      await standing(2)
+      const released = hold.unlock()
+      if (round % 2) await sleep(round / 20)
+      controller.abort(new Error('gives up'))
+      await released
+      const outcome = await settlesWithin(left, 1_000)
+      if (outcome.status === 'fulfilled') await outcome.value.unlock()
+      const next = await settlesWithin(stays, 900)
+      assert.equal(next.status, 'fulfilled', `round ${round}`)
+      if (next.status === 'fulfilled') await next.value.unlock()
+      for (const client of [holder, leaver, stayer]) await client.close()
+    }
+  })
+
+  it('are woken together by a release of somebody who knows of no line', async () => {
+    const twin = new Twin(lab.server.url)
+    lab.onEnd(() => twin[Symbol.asyncDispose]())
+    await twin.acquire('a', 7, 30_000)
+    const { waiting } = await waiters(3)
+    await twin.release('a', 7)
+    await allServed(waiting, 1_000)
+  })
+
+  it('leave the lock to a waiting thread of Redisson before long, however many of them there are', async (t) => {
+    const twin = new Twin(lab.server.url)
+    lab.onEnd(() => twin[Symbol.asyncDispose]())
+    const clients = await Promise.all(Array.from({ length: 4 }, () => lab.connect()))
+    let isOver = false
+    const loops = clients.flatMap((client) =>
+      Array.from({ length: 4 }, async () => {
+        while (!isOver) await client.getLock('a').withLock(() => sleep(1))
+      }),
+    )
+    const waits: number[] = []
+    for (let round = 0; round < 10; round++) {
+      const since = performance.now()
+      await twin.lock('a', 7, 30_000, Number.POSITIVE_INFINITY)
+      waits.push(performance.now() - since)
+      await twin.release('a', 7)
+    }
+    isOver = true
+    await Promise.all(loops)
+    t.diagnostic(`a thread of Redisson waited ${Math.round(Math.max(...waits))} ms at most`)
+    assert(Math.max(...waits) < POLL_MS, `${waits}`)
+  })
+
+  it('are woken together when Redis has forgotten the line', async () => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const { waiting } = await waiters(2)
+    await lab.server.admin.del(waitersKey('a'))
+    await hold.unlock()
+    await allServed(waiting, 2_000)
+  })
+
+  it('stop listening soon after the last of them has left, and nothing stays in line', async () => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const client = await lab.connect()
+    assert.equal(await client.getLock('a').tryLock({ waitTimeMs: 300 }), null)
+    await waitUntil(async () => (await queued()).length === 0)
+    await waitUntil(
+      async () => Number(((await lab.server.admin.pubsub('NUMSUB', lockChannel('a'))) as unknown[])[1]) === 0,
+    )
+    await hold.unlock()
+  })
+})
