@@ -34,6 +34,9 @@ export interface Watched {
 /** Redisson's default of `lockWatchdogBatchSize`. */
 const BATCH_SIZE = 100
 
+/** After so many renewals others have a turn of the event loop. */
+const AT_ONCE = 500
+
 /**
  * Keeps the holds of one client alive, and tells those that are lost, with one timer: it fires every third of the
  * watchdog's lease to renew, and at the earliest deadline of a hold to end it, whatever Redis does meanwhile.
@@ -80,7 +83,7 @@ export class Watchdog {
     this.look(possession)
     // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
     if (possession.needsRenewal && this.#clock.now() - possession.leasedAt > this.#periodMs / 2)
-      this.#renew([possession])
+      void this.#renew([possession])
   }
 
   /** The same for a hold that Redis was not asked for. */
@@ -97,7 +100,7 @@ export class Watchdog {
   /** Redis may have lost its data, or another server answers now: ask about everything at once. */
   audit(): void {
     this.#inspectAll()
-    this.#renew([...this.#watched])
+    void this.#renew([...this.#watched])
   }
 
   close(): void {
@@ -113,7 +116,7 @@ export class Watchdog {
     if (now >= this.#nextRenewalAt) {
       // A fixed rate, however long the renewals take; a tick that was missed is not made up for.
       this.#nextRenewalAt = Math.max(this.#nextRenewalAt + this.#periodMs, now + this.#periodMs / 2)
-      this.#renew([...this.#watched].filter((possession) => possession.needsRenewal))
+      void this.#renew([...this.#watched].filter((possession) => possession.needsRenewal))
     }
     next = Math.min(next, this.#nextRenewalAt)
     if (this.#watched.size > 0) this.#wakeBy(next)
@@ -126,11 +129,16 @@ export class Watchdog {
     return next
   }
 
-  #renew(possessions: readonly Watched[]): void {
+  async #renew(possessions: readonly Watched[]): Promise<void> {
+    let sent = 0
     for (const group of this.#groups(possessions)) {
       for (let start = 0; start < group.length; start += this.#batchSize) {
         const batch = group.slice(start, start + this.#batchSize)
         void this.#renewBatch((batch[0] as Watched).renewal, batch)
+        sent += batch.length
+        if (sent < AT_ONCE) continue
+        sent = 0
+        await new Promise<void>((resolve) => void this.#clock.after(0, resolve, false))
       }
     }
   }

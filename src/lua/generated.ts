@@ -957,13 +957,13 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: '39b93d4b6336b378ae1f84604a6e431ee3fce926',
+  sha1: '487721d1075b0169ac24615067d697af60b9eee0',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
 local function take(lock, lease, holder)
-  if redis.call('exists', lock) == 1 then
-    local left = redis.call('pttl', lock)
+  local left = redis.call('pttl', lock)
+  if left ~= -2 then
     if redis.call('hexists', lock, holder) == 0 then
       return left
     end
@@ -1013,13 +1013,13 @@ export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Ar
 
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
-  sha1: '0f0f9ecfec2901dc329809ffd1399218b5cdc52d',
+  sha1: 'cb0dd7331c8b2f66e615ada5c71cda383045e34c',
   text: `-- holdfast lock/acquire
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
 local function take(lock, lease, holder)
-  if redis.call('exists', lock) == 1 then
-    local left = redis.call('pttl', lock)
+  local left = redis.call('pttl', lock)
+  if left ~= -2 then
     if redis.call('hexists', lock, holder) == 0 then
       return left
     end
@@ -1199,12 +1199,12 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_IN_LINE: Script = {
   name: 'lock/release-in-line',
-  sha1: '7972a09fb01a6d35945d4786feade2e9095a3d3b',
+  sha1: '9b7126927decfd08b0f54e1e74ff5a6e7cbf79f7',
   text: `-- holdfast lock/release-in-line
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+-- it is the only field: with it the lock goes
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-redis.call('del', KEYS[1])
 if ARGV[4] ~= '' then
   if redis.pcall('lpos', KEYS[2], ARGV[4]) == false then
     redis.pcall('rpush', KEYS[2], ARGV[4])
@@ -1242,12 +1242,12 @@ export function lockReleaseInLine(lock: string, waiters: string, holder: Argumen
 
 const LOCK_RELEASE: Script = {
   name: 'lock/release',
-  sha1: '63862b6a722a25a0418c6dec7630b62841c66334',
+  sha1: 'baf4fadb4008be8fa8aa5b11d1e8a66cfed9c3b4',
   text: `-- holdfast lock/release
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+-- it is the only field: with it the lock goes
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-redis.call('del', KEYS[1])
 if ARGV[2] == '' then
   return 0
 end

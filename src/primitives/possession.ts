@@ -112,7 +112,7 @@ export class Possession implements Watched, Holding {
 
   /** Whether any of its holds is surely valid now. */
   get isLive(): boolean {
-    for (const hold of [...this.#holds.keys()]) this.notice(hold)
+    for (const hold of this.#holds.keys()) this.notice(hold)
     return this.#holds.size > 0
   }
 
@@ -304,7 +304,7 @@ export class Possession implements Watched, Holding {
 
   inspect(now: number): number {
     let next = Number.POSITIVE_INFINITY
-    for (const [hold, times] of [...this.#holds]) {
+    for (const [hold, times] of this.#holds) {
       const deadline = deadlineOf(times)
       if (now >= deadline) {
         this.#lose(hold, reasonAt(times))

@@ -9,10 +9,10 @@
      ARGV[5] patienceMs   the line is forgotten when nobody has asked for so long
      Reply   nil          this owner does not hold the lock
              integer      released; how many connections heard it (-1: publishing was refused) ]]
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+-- it is the only field: with it the lock goes
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-redis.call('del', KEYS[1])
 if ARGV[4] ~= '' then
   if redis.pcall('lpos', KEYS[2], ARGV[4]) == false then
     redis.pcall('rpush', KEYS[2], ARGV[4])

@@ -7,10 +7,10 @@
      Reply   nil          this owner does not hold the lock
              integer      released; how many connections heard it (-1: publishing was refused)
      Source  RedissonLock.unlockInnerAsync, counter = 0 ]]
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+-- it is the only field: with it the lock goes
+if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-redis.call('del', KEYS[1])
 if ARGV[2] == '' then
   return 0
 end

@@ -1,8 +1,8 @@
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
 local function take(lock, lease, holder)
-  if redis.call('exists', lock) == 1 then
-    local left = redis.call('pttl', lock)
+  local left = redis.call('pttl', lock)
+  if left ~= -2 then
     if redis.call('hexists', lock, holder) == 0 then
       return left
     end
