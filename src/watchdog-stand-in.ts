@@ -1,4 +1,3 @@
-import { startupSnapshot } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 import { type Clock, threadClock } from './clock.js'
 import { ConfigError, impediment } from './errors.js'
@@ -40,9 +39,15 @@ export interface Renewal extends Omit<ScriptCall, 'script'> {
 /** What the thread answers. */
 export type Answered = { readonly client: number } & (
   | { readonly isReady: true }
-  | { readonly failure: unknown }
-  | { readonly refused: unknown }
+  | { readonly failure: Failure }
+  | { readonly refused: Failure }
 )
+
+/** An error of the thread. */
+export interface Failure {
+  readonly message: string
+  readonly code?: string
+}
 
 export const TAKE_OVER_AT = 0
 export const ALIVE_AT = 1
@@ -172,7 +177,7 @@ export class StandIn {
   #starting: { resolve(): void; reject(error: unknown): void } | undefined
   #isUp = false
 
-  /** @throws {ConfigError} the file of the thread is not known, or there can be no thread */
+  /** @throws {ConfigError} the file of the thread is not known */
   constructor(
     clock: Clock,
     random: Random,
@@ -195,9 +200,6 @@ export class StandIn {
    */
   async start(): Promise<void> {
     const { file } = this.#thread
-    if (startupSnapshot.isBuildingSnapshot()) {
-      throw new ConfigError('watchdog.thread', true, 'to connect when the snapshot is loaded: it can contain no thread')
-    }
     let timer: NodeJS.Timeout | undefined
     try {
       await new Promise<void>((resolve, reject) => {
@@ -226,7 +228,8 @@ export class StandIn {
     // Later nobody could say how the clocks stood when the thread renewed.
     if (now > this.#takeOverAt) for (const possession of this.#places.keys()) this.catchUp(possession)
     this.#aliveAt = now
-    this.#aheadMs = this.#clock.now() - now
+    // In this order: a pause in between must not put it further ahead.
+    this.#aheadMs = this.#clock.now() - threadClock.now()
     this.#takeOverAt = dueAt - this.#aheadMs + this.#terms.periodMs * PATIENCE
     Atomics.store(this.#words, ALIVE_AT, micros(now))
     Atomics.store(this.#words, TAKE_OVER_AT, micros(this.#takeOverAt))
@@ -276,8 +279,8 @@ export class StandIn {
 
   hear(answer: Answered): void {
     if ('isReady' in answer) this.#starting?.resolve()
-    else if ('failure' in answer) this.#starting?.reject(answer.failure)
-    else this.#onRefused(answer.refused)
+    else if ('failure' in answer) this.#starting?.reject(told(answer.failure, 'the thread of the watchdog: '))
+    else this.#onRefused(told(answer.refused))
   }
 
   /** The thread ended by itself; it will be started again. */
@@ -323,6 +326,10 @@ export class StandIn {
 /** In whole µs, never later than it was. */
 export function micros(ms: number): bigint {
   return BigInt(Math.floor(ms * 1_000))
+}
+
+function told({ message, ...rest }: Failure, before = ''): Error {
+  return Object.assign(new Error(before + message), rest)
 }
 
 function unusable(file: string, cause: unknown): ConfigError {

@@ -14,6 +14,7 @@ import { backoffMs } from './waiting/backoff.js'
 import {
   ALIVE_AT,
   type Answered,
+  type Failure,
   micros,
   type Renewal,
   TAKE_OVER_AT,
@@ -152,9 +153,9 @@ async function open(connection: string | object): Promise<RedisPort> {
 }
 
 /** What can be sent of an error: those of Redis clients may have anything about them. */
-function plain(error: unknown): Error {
-  const { name, message, code } = error as Error & { code?: unknown }
-  return Object.assign(new Error(message), { name, code: String(code ?? '') })
+function plain(error: unknown): Failure {
+  const { message, code } = error as { message?: unknown; code?: unknown }
+  return { message: String(message ?? error), ...(code === undefined ? {} : { code: String(code) }) }
 }
 
 const guards = new Map<number, Guard>()
