@@ -40,7 +40,7 @@ run(
     `--import=${import.meta.resolve('./test-limit.mjs')}`,
     '--test',
     '--test-reporter=spec',
-    '--test-concurrency=2',
+    '--test-concurrency=3',
     `--test-timeout=${limit}`,
     ...options,
     ...files.map((file) => `build/${file}`),

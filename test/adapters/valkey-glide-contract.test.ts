@@ -13,7 +13,7 @@ import type { Driver } from '../support/drivers.js'
 import { kindNamed } from '../support/kinds.js'
 import { type SetUp, setUpLab, setUpLabAt, watchWholeProcess } from '../support/lab.js'
 import { setUpCluster } from '../support/places.js'
-import { ADMIN } from '../support/rights.js'
+import { AS_ADMIN } from '../support/rights.js'
 import { waitUntil } from '../support/wait-until.js'
 
 // Glide prints each error reply and each failed reconnect.
@@ -26,7 +26,7 @@ function addressesOf(url: string): { host: string; port: number }[] {
 
 /** Glide ends the connections of a closed client up to 3 s later, and may even open one of them again. */
 async function endAll(url: string, clientName: string): Promise<void> {
-  const admin = new Redis(url, { username: ADMIN, password: 'none' })
+  const admin = new Redis(url, AS_ADMIN)
   try {
     await waitUntil(
       async () => {

@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis'
 import { connect } from '../../src/index.js'
 import { report } from '../support/child.js'
+import { AS_ADMIN } from '../support/rights.js'
 
 /** What a killed process still counts as inside: not to the last moment, as the way to Redis takes time, too. */
 const MARGIN_MS = 200
@@ -21,7 +22,7 @@ const ENTER = `
 /** A process that takes permits and gives them back until it is killed. Arguments: URL of Redis, permits there are, tasks. */
 const [url = '', permits = '', tasks] = process.argv.slice(2)
 const client = await connect({ url, lockWatchdogTimeoutMs: 900 })
-const redis = new Redis(url)
+const redis = new Redis(url, AS_ADMIN)
 const semaphore = client.getPermitExpirableSemaphore('permits')
 const chance = (below: number): number => Math.floor(Math.random() * below)
 

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { freePort } from './free-port.js'
 import { atProcessExit, tieToThisProcess } from './process-exit.js'
-import { ADMIN } from './rights.js'
+import { ADMIN, AS_ADMIN } from './rights.js'
 import { sleep } from './wait-until.js'
 
 const START_MS = 15_000
@@ -76,8 +76,7 @@ export class RedisServer implements AsyncDisposable {
       host: '127.0.0.1',
       port,
       lazyConnect: true,
-      username: ADMIN,
-      password: 'none',
+      ...AS_ADMIN,
       connectionName: 'admin',
       maxRetriesPerRequest: null,
       retryStrategy: () => 20,

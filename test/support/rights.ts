@@ -2,6 +2,8 @@ import { aclRule } from '../../src/doctor/rights.js'
 
 /** The user of the tests' own connections, who may do all. */
 export const ADMIN = 'admin'
+/** For connections of `ioredis`. */
+export const AS_ADMIN = { username: ADMIN, password: 'none' } as const
 
 const [, , , ...WORDS] = aclRule('default', '').split(' ')
 

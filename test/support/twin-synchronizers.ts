@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
+import { AS_ADMIN } from './rights.js'
 
 /** Redisson's lease that never ends, as a score. */
 const NEVER = 922_337_203_685_477
@@ -94,7 +95,8 @@ const tagged = (name: string): string => (name.includes('{') ? name : `{${name}}
 
 /** What a Java process with Redisson does to semaphores and latches: its keys, messages, and ways to wait. */
 export async function startSynchronizerTwin(url: string): Promise<SynchronizerTwin> {
-  const [commands, subscriber] = [new Redis(url, { lazyConnect: true }), new Redis(url, { lazyConnect: true })]
+  const options = { ...AS_ADMIN, lazyConnect: true }
+  const [commands, subscriber] = [new Redis(url, options), new Redis(url, options)]
   for (const redis of [commands, subscriber]) redis.on('error', () => {})
   await Promise.all([commands.connect(), subscriber.connect()])
   return new SynchronizerTwin(commands, subscriber)

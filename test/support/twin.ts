@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
+import { AS_ADMIN } from './rights.js'
 import { waitUntil } from './wait-until.js'
 
 /** Redisson's defaults: `timeout`, and (`timeout` + the middle of `retryDelay`) x `retryAttempts`. */
@@ -377,7 +378,12 @@ export class Twin implements AsyncDisposable {
 
   constructor(url: string) {
     // Redisson in single mode sends neither an acquire nor an unlock twice.
-    const options = { lazyConnect: true, autoResendUnfulfilledCommands: false, commandTimeout: RESPONSE_TIMEOUT_MS }
+    const options = {
+      ...AS_ADMIN,
+      lazyConnect: true,
+      autoResendUnfulfilledCommands: false,
+      commandTimeout: RESPONSE_TIMEOUT_MS,
+    }
     this.#commands = new Redis(url, options)
     this.#subscriptions = new Subscriptions(new Redis(url, options))
     this.#commands.on('error', () => {})
