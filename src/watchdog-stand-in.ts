@@ -114,7 +114,8 @@ class Thread {
     let worker: Worker
     try {
       // Plain JavaScript: no loader that the program runs under has a say in it.
-      worker = new Worker(new URL(this.file), { execArgv: [], name: 'holdfast-watchdog' })
+      const env = { ...process.env, NODE_OPTIONS: '' }
+      worker = new Worker(new URL(this.file), { execArgv: [], env, name: 'holdfast-watchdog' })
     } catch (error) {
       this.#ended(error)
       return

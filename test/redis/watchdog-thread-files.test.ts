@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 import { spawnChild } from '../support/child.js'
 import { setUpLab } from '../support/lab.js'
@@ -33,8 +33,12 @@ async function bundle(source: URL, file: string, format: 'esm' | 'cjs', packages
   return outfile
 }
 
-async function run(program: string | URL, thread: string[] = [], nodeArgs: string[] = []): Promise<string> {
-  await using child = spawnChild(program, [lab.server.url, ...thread], { nodeArgs })
+async function run(
+  program: string | URL,
+  thread: string[] = [],
+  how: Parameters<typeof spawnChild>[2] = {},
+): Promise<string> {
+  await using child = spawnChild(program, [lab.server.url, ...thread], how)
   child.endCommands()
   const { at, message } = await child.nextMessage<{ at: string; message?: string }>(() => true, 30_000)
   assert.deepEqual(await child.exit, { code: 0, signal: null }, child.stderr)
@@ -59,10 +63,14 @@ describe('the file of the thread', () => {
     )
     const loader = join(OUT, 'loader.mjs')
     writeFileSync(loader, `import { register } from 'node:module'\nregister('./hooks.mjs', import.meta.url)`)
-    assert.equal(await run(PROGRAM, [], ['--import', new URL(`file://${loader}`).href]), 'done')
-    const loaded = readFileSync(log, 'utf8')
-    assert.match(loaded, /guarded-program\.js/)
-    assert.doesNotMatch(loaded, /watchdog-thread\.js/)
+    const option = `--import=${pathToFileURL(loader)}`
+    for (const how of [{ nodeArgs: [option] }, { env: { NODE_OPTIONS: option } }]) {
+      assert.equal(await run(PROGRAM, [], how), 'done')
+      const loaded = readFileSync(log, 'utf8')
+      assert.match(loaded, /guarded-program\.js/)
+      assert.doesNotMatch(loaded, /watchdog-thread\.js/)
+      rmSync(log)
+    }
   })
 
   it('is missed in a bundle that has only the program, and connect() says so', async () => {
