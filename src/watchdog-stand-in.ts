@@ -208,7 +208,6 @@ export class StandIn {
         timer = setTimeout(() => reject(unusable(file, new Error(`no answer within ${START_MS} ms`))), START_MS)
         this.#thread.join(this)
       })
-      this.#isUp = true
     } catch (error) {
       await this.close()
       throw error
@@ -279,8 +278,10 @@ export class StandIn {
   }
 
   hear(answer: Answered): void {
-    if ('isReady' in answer) this.#starting?.resolve()
-    else if ('failure' in answer) this.#starting?.reject(told(answer.failure, 'the thread of the watchdog: '))
+    if ('isReady' in answer) {
+      this.#isUp = true
+      this.#starting?.resolve()
+    } else if ('failure' in answer) this.#starting?.reject(told(answer.failure, 'the thread of the watchdog: '))
     else this.#onRefused(told(answer.refused))
   }
 
@@ -293,6 +294,7 @@ export class StandIn {
       this.#mark(place)
     }
     if (!this.#isUp) return
+    this.#isUp = false
     const why = cause instanceof Error ? cause.message : String(cause)
     const message =
       `The thread of the watchdog ended (${why}): until it is there again, an event loop that is blocked for a ` +
