@@ -36,12 +36,9 @@ export interface Renewal extends Omit<ScriptCall, 'script'> {
   readonly until: number
 }
 
-/** What the thread answers. */
-export type Answered = { readonly client: number } & (
-  | { readonly isReady: true }
-  | { readonly failure: Failure }
-  | { readonly refused: Failure }
-)
+/** What the thread answers: it is connected, cannot be yet, or Redis refused a renewal. */
+export type Answer = { readonly isReady: true } | { readonly failure: Failure } | { readonly refused: Failure }
+export type Answered = Answer & { readonly client: number }
 
 /** An error of the thread. */
 export interface Failure {
@@ -90,8 +87,12 @@ class Thread {
   join(standIn: StandIn): void {
     this.#standIns.set(standIn.client, standIn)
     threads.set(this.file, this)
-    if (this.#worker) standIn.introduce()
-    else if (!this.#restart) this.#start()
+    if (this.#worker) {
+      standIn.introduce()
+      return
+    }
+    clearTimeout(this.#restart)
+    this.#start()
   }
 
   async leave(standIn: StandIn): Promise<void> {
@@ -109,7 +110,6 @@ class Thread {
   }
 
   #start(): void {
-    this.#restart = undefined
     let cause: unknown
     let worker: Worker
     try {
@@ -230,9 +230,8 @@ export class StandIn {
     this.#aliveAt = now
     // In this order: a pause in between must not put it further ahead.
     this.#aheadMs = this.#clock.now() - threadClock.now()
-    this.#takeOverAt = dueAt - this.#aheadMs + this.#terms.periodMs * PATIENCE
     Atomics.store(this.#words, ALIVE_AT, micros(now))
-    Atomics.store(this.#words, TAKE_OVER_AT, micros(this.#takeOverAt))
+    this.#takeOver(dueAt - this.#aheadMs + this.#terms.periodMs * PATIENCE)
   }
 
   /** From now on it is kept, for as long as the watchdog may renew it. Call it again when that may have changed. */
@@ -247,6 +246,13 @@ export class StandIn {
     const place = known ?? this.#take()
     place.until = until
     this.#places.set(possession, place)
+    // Its grant may have been long on its way: then it cannot wait for the next tick.
+    const { periodMs } = this.#terms
+    const latestAt = possession.leasedAt - this.#aheadMs + periodMs * (1 + PATIENCE)
+    if (latestAt < this.#takeOverAt) {
+      const at = Math.max(latestAt, threadClock.now() + periodMs * PATIENCE)
+      if (at < this.#takeOverAt) this.#takeOver(at)
+    }
     this.#tellOf(possession, place)
   }
 
@@ -277,7 +283,7 @@ export class StandIn {
     for (const [possession, place] of this.#places) this.#tellOf(possession, place)
   }
 
-  hear(answer: Answered): void {
+  hear(answer: Answer): void {
     if ('isReady' in answer) {
       this.#isUp = true
       this.#starting?.resolve()
@@ -300,6 +306,11 @@ export class StandIn {
       `The thread of the watchdog ended (${why}): until it is there again, an event loop that is blocked for a ` +
       'lease loses what it holds'
     this.#onWarning(impediment('WATCHDOG_THREAD_ENDED', message, { cause }))
+  }
+
+  #takeOver(at: number): void {
+    this.#takeOverAt = at
+    Atomics.store(this.#words, TAKE_OVER_AT, micros(at))
   }
 
   #take(): Place {

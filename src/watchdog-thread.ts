@@ -13,7 +13,7 @@ import { type Renewable, Renewer } from './renewer.js'
 import { backoffMs } from './waiting/backoff.js'
 import {
   ALIVE_AT,
-  type Answered,
+  type Answer,
   type Failure,
   micros,
   type Renewal,
@@ -52,8 +52,9 @@ class Charge implements Renewable {
   }
 
   renewed(sentAt: number): void {
-    if (this.#word === undefined) return
     const word = micros(sentAt)
+    // An earlier one may be answered later.
+    if (this.#word === undefined || word < this.#word) return
     // Not if it was released meanwhile, and something else is in its place.
     if (Atomics.compareExchange(this.#words, this.#index, this.#word, word) === this.#word) this.#word = word
   }
@@ -68,15 +69,16 @@ class Charge implements Renewable {
 class Guard {
   readonly #ward: Ward
   readonly #words: BigInt64Array
-  readonly #answer: (answer: object) => void
+  readonly #answer: (answer: Answer) => void
   readonly #scripts = new Map<string, Script>()
   readonly #charges = new Map<number, Charge>()
   #renewer: Renewer<Charge> | undefined
   #port: RedisPort | undefined
+  #lookAt = Number.POSITIVE_INFINITY
   #cancelLook: (() => void) | undefined
   #isClosed = false
 
-  constructor(ward: Ward, answer: (answer: object) => void) {
+  constructor(ward: Ward, answer: (answer: Answer) => void) {
     this.#ward = ward
     this.#words = new BigInt64Array(ward.memory)
     this.#answer = answer
@@ -92,7 +94,9 @@ class Guard {
     const script = this.#scripts.get(renewal.sha1) as Script
     if (known?.id === id) known.call = renewal
     else this.#charges.set(index, new Charge(this.#words, index, id, script, renewal))
-    if (!this.#cancelLook) this.#look()
+    // If that time has passed, what is to be done was done, and is looked at again.
+    const at = this.#takeOverAt
+    if (this.#lookAt === Number.POSITIVE_INFINITY || at > threadClock.now()) this.#lookBy(at)
   }
 
   async close(): Promise<void> {
@@ -123,14 +127,25 @@ class Guard {
     }
   }
 
+  get #takeOverAt(): number {
+    return Number(Atomics.load(this.#words, TAKE_OVER_AT)) / 1_000
+  }
+
+  #lookBy(at: number): void {
+    if (at >= this.#lookAt) return
+    this.#cancelLook?.()
+    this.#lookAt = at
+    this.#cancelLook = threadClock.after(at - threadClock.now(), () => this.#look())
+  }
+
   /** Is it time to stand in? Looked at again when it may be. */
   #look(): void {
-    this.#cancelLook = undefined
+    this.#lookAt = Number.POSITIVE_INFINITY
     for (const [index, charge] of this.#charges) if (!charge.isHeld) this.#charges.delete(index)
     if (this.#charges.size === 0) return
     const { periodMs, maxBlockMs } = this.#ward
     const now = threadClock.now()
-    let nextAt = Number(Atomics.load(this.#words, TAKE_OVER_AT)) / 1_000
+    let nextAt = this.#takeOverAt
     if (now >= nextAt) {
       nextAt = now + periodMs
       const silentForMs = now - Number(Atomics.load(this.#words, ALIVE_AT)) / 1_000
@@ -138,7 +153,7 @@ class Guard {
         this.#renewer?.renew([...this.#charges.values()].filter(({ call }) => now < call.until))
       }
     }
-    this.#cancelLook = threadClock.after(nextAt - now, () => this.#look())
+    this.#lookBy(nextAt)
   }
 }
 
@@ -164,7 +179,7 @@ parentPort?.on('message', (told: Told) => {
   const { client } = told
   const guard = guards.get(client)
   if ('ward' in told) {
-    const answer = (answer: object): void => parentPort?.postMessage({ client, ...answer } satisfies object as Answered)
+    const answer = (answer: Answer): void => parentPort?.postMessage({ client, ...answer })
     guards.set(client, new Guard(told.ward, answer))
   } else if ('script' in told) guard?.learn(told.script)
   else if ('renewal' in told) guard?.watch(told.index, told.id, told.renewal)
