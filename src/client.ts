@@ -35,6 +35,7 @@ import {
 import { Lines } from './waiting/lines.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { Watchdog } from './watchdog.js'
+import { StandIn, type StandInTerms } from './watchdog-stand-in.js'
 
 export interface ClientOptions {
   /**
@@ -151,6 +152,7 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly #fair: FairKind
   readonly #nonReentrantFair: NonReentrantFairKind
   readonly #warned = new Set<string>()
+  readonly #renewalTerms: Omit<StandInTerms, 'connection' | 'maxBlockMs' | 'file'>
   #onReleased: (() => void) | undefined
   #closing: Promise<void> | undefined
   #cutDrain: (() => void) | undefined
@@ -168,6 +170,12 @@ export class Client extends EventEmitter<ClientEvents> {
     this.#fair = new FairKind(checked.fairWaitMs)
     this.#nonReentrantFair = new NonReentrantFairKind(checked.fairWaitMs)
     this.#port = port
+    this.#renewalTerms = {
+      leaseTimeMs: checked.watchdogTimeoutMs,
+      periodMs: checked.watchdogTimeoutMs / 3,
+      batchSize: checked.watchdogBatchSize,
+      commandTimeoutMs: checked.commandTimeoutMs,
+    }
     this.#wakeups = new Wakeups(port, (channel, error) => this.#subscriptionRefused(channel, error))
     this.#context = {
       clientId: this.id,
@@ -401,6 +409,24 @@ export class Client extends EventEmitter<ClientEvents> {
     this.#context.clock.after(0, () => this.#tell('warning', [warning]), false)
   }
 
+  /**
+   * @internal Let a thread renew what is held while this one is busy; resolves when it is connected.
+   * @throws as `StandIn.start`; then this client is closed
+   */
+  async protect(terms: Pick<StandInTerms, 'connection' | 'maxBlockMs' | 'file'>): Promise<void> {
+    const { clock, random, watchdog } = this.#context
+    const onWarning = (warning: Error): void => this.#tell('warning', [warning])
+    const onRefused = (error: unknown): void => this.#renewalRefused(error)
+    try {
+      const standIn = new StandIn(clock, random, { ...this.#renewalTerms, ...terms }, onWarning, onRefused)
+      await standIn.start()
+      watchdog.standIn = standIn
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+  }
+
   /** What an object of this name is called in Redis. */
   #key(name: string, noun?: string): string {
     const key = mappedName(this.#context.nameMapper, name, noun)
@@ -426,6 +452,7 @@ export class Client extends EventEmitter<ClientEvents> {
       await new Promise<void>((resolve) => void clock.after(0, resolve))
     } while (settlements.size > 0 || !receipts.isFlushed || !scripts.isIdle)
     lines.close()
+    await watchdog.standIn?.close()
     await this.#port.close()
   }
 

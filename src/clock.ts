@@ -66,13 +66,26 @@ export class SystemClock implements Clock {
   }
 
   after(delayMs: number, action: () => void, keepAlive = true): () => void {
-    let timer: NodeJS.Timeout
-    const arm = (leftMs: number): void => {
-      const stepMs = Math.min(leftMs, MAX_TIMEOUT_MS)
-      timer = setTimeout(() => (leftMs > stepMs ? arm(leftMs - stepMs) : action()), stepMs)
-      if (!keepAlive) timer.unref()
-    }
-    arm(Math.max(0, Math.ceil(delayMs)))
-    return () => clearTimeout(timer)
+    return after(delayMs, action, keepAlive)
   }
+}
+
+function after(delayMs: number, action: () => void, keepAlive = true): () => void {
+  let timer: NodeJS.Timeout
+  const arm = (leftMs: number): void => {
+    const stepMs = Math.min(leftMs, MAX_TIMEOUT_MS)
+    timer = setTimeout(() => (leftMs > stepMs ? arm(leftMs - stepMs) : action()), stepMs)
+    if (!keepAlive) timer.unref()
+  }
+  arm(Math.max(0, Math.ceil(delayMs)))
+  return () => clearTimeout(timer)
+}
+
+/**
+ * A clock that all threads of a process share. It does not count the time a suspended machine slept, so an instant on it is
+ * passed on by its distance to one that both sides know.
+ */
+export const threadClock: Clock = {
+  now: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
+  after,
 }

@@ -205,7 +205,8 @@ export function impediment(
     | 'WAIT_REFUSED'
     | 'RENEWAL_REFUSED'
     | 'FENCING_TOKENS_WENT_BACK'
-    | 'CONFIG_KEYS_IGNORED',
+    | 'CONFIG_KEYS_IGNORED'
+    | 'WATCHDOG_THREAD_ENDED',
   message: string,
   options?: ErrorOptions,
 ): Error {

@@ -68,12 +68,12 @@ const MODES: Record<Section, Mode> = {
 }
 
 /**
- * The same configuration with our function in the place of each class of Java that it stands for.
+ * The same configuration with our function in the place of each class of Java that it stands for; null: with nothing there.
  * @internal
  */
 export function overridden(
   config: RedissonConfig,
-  { nameMapper, credentialsResolver }: ConfigOverrides,
+  { nameMapper, credentialsResolver }: { readonly [Name in keyof ConfigOverrides]: ConfigOverrides[Name] | null },
 ): RedissonConfig {
   const overrides = Object.entries({ nameMapper, credentialsResolver }).filter(([, value]) => value !== undefined)
   if (overrides.length === 0 || typeof config !== 'object' || config === null) return config

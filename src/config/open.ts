@@ -1,26 +1,44 @@
-import type { IoredisLike } from '../adapters/ioredis.js'
-import type { AnyNodeRedis } from '../adapters/node-redis.js'
-import type { RedisPort } from '../adapters/port.js'
-import type { GlideLike } from '../adapters/valkey-glide.js'
+import { pathToFileURL } from 'node:url'
 import { CLIENT_OPTIONS, Client, type ClientOptions, checkClientOptions } from '../client.js'
 import { ConfigError, impediment } from '../errors.js'
-import { ownOptions } from '../validate.js'
+import { checkDuration, ownOptions } from '../validate.js'
 import { describe, overridden } from './deployment.js'
+import { type AnyClient, openDeployment, openUrl, portOf } from './ports.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './schema.js'
 
 export interface ConnectOptions extends ClientOptions {
   /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
   url?: string | undefined
   /** A live client that you own, instead of `url`: an ioredis, node-redis or valkey-glide client. It is never closed. */
-  client?: IoredisLike | AnyNodeRedis | GlideLike | RedisPort | undefined
+  client?: AnyClient | undefined
   /** A configuration of Redisson, instead of `url`: the path of its YAML or JSON file, or an object of the same shape. */
   config?: string | URL | RedissonConfig | undefined
   /** With `config`: asked for user and password before each connection is opened. */
   credentialsResolver?: CredentialsResolver | undefined
+  /** How what is held is kept while the event loop is blocked. Default: it is not. */
+  watchdog?: WatchdogOptions | undefined
 }
 
+export interface WatchdogOptions {
+  /**
+   * Whether a thread with a connection of its own renews what this client holds while the event loop is blocked; default
+   * false. All clients of a process share one. In a bundle: where the file of `holdfast/watchdog-thread` is.
+   */
+  thread?: boolean | string | URL | undefined
+  /** How long the event loop may be blocked until nothing is renewed any more, ms. Default: four leases of the watchdog. */
+  maxBlockMs?: number | undefined
+  /**
+   * Where the thread finds the same Redis, a URL or a configuration of Redisson. Default: as the client; with `client`, or
+   * functions in `config`, it must be given.
+   */
+  connection?: string | RedissonConfig | undefined
+}
+
+const WATCHDOG_OPTIONS = ['thread', 'maxBlockMs', 'connection']
+/** So many leases. */
+const DEFAULT_BLOCK = 4
 const DEFAULT_URL = 'redis://127.0.0.1:6379'
-const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credentialsResolver']
+const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credentialsResolver', 'watchdog']
 
 /**
  * Open a client: `connect('redis://127.0.0.1:6379')`, `connect({ config: 'redisson.yaml' })`, or `connect({ client })` with
@@ -31,6 +49,7 @@ const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credenti
  * `warning` of the client.
  * @returns the client, when Redis has answered (with `url` or `config`) or at once (with `client`)
  * @throws {ConfigError} an option or a key of the configuration cannot work
+ * @throws {ConfigError} the thread of the watchdog cannot be started
  * @throws the Redis client's error if Redis cannot be reached, does not answer within 10 s (`connectTimeout`), refuses the
  *   password or does not have the database
  * @see Redisson `Redisson.create`
@@ -38,16 +57,20 @@ const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credenti
 export async function connect(target: string | ConnectOptions = ofEnvironment()): Promise<Client> {
   const options = typeof target === 'string' ? { url: target } : target
   const own = ownOptions<ConnectOptions>(options, CONNECT_OPTIONS)
-  const { url, client, config, credentialsResolver, ...rest } = own
+  const { url, client, config, credentialsResolver, watchdog, ...rest } = own
   if ([url, client, config].filter((one) => one !== undefined).length !== 1) {
     throw new ConfigError('connect', undefined, 'one of url, client and config')
   }
   if (credentialsResolver !== undefined && config === undefined) {
     throw new ConfigError('credentialsResolver', undefined, 'config, and not url or client')
   }
-  checkClientOptions(rest) // a mistake there must not cost a connection
+  const { watchdogTimeoutMs } = checkClientOptions(rest) // a mistake there must not cost a connection
   if (config !== undefined) return await openConfig(config, own, rest)
-  return new Client(url === undefined ? await portOf(client) : await openUrl(checkUrl(url)), rest)
+  const href = url === undefined ? undefined : checkUrl(url, 'url')
+  const thread = threadOf(watchdog, href, watchdogTimeoutMs)
+  const opened = new Client(href === undefined ? await portOf(client) : await openUrl(href), rest)
+  if (thread) await opened.protect(thread)
+  return opened
 }
 
 function ofEnvironment(): ConnectOptions {
@@ -57,7 +80,7 @@ function ofEnvironment(): ConnectOptions {
 
 async function openConfig(
   config: string | URL | RedissonConfig,
-  { nameMapper, credentialsResolver }: ConnectOptions,
+  { nameMapper, credentialsResolver, watchdog }: ConnectOptions,
   rest: ClientOptions,
 ): Promise<Client> {
   const overrides = { nameMapper, credentialsResolver }
@@ -68,9 +91,10 @@ async function openConfig(
   const deployment = describe(loaded)
   const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
   const options = { ...deployment.options, ...given }
-  checkClientOptions(options)
-  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
-  const client = new Client(ownedIoredis(await servers.openDeployment(deployment, DISCONNECT_TIMEOUT_MS)), options)
+  const { watchdogTimeoutMs } = checkClientOptions(options)
+  const thread = threadOf(watchdog, loaded, watchdogTimeoutMs)
+  const client = new Client(await openDeployment(deployment), options)
+  if (thread) await client.protect(thread)
   if (deployment.ignored.length > 0) client.warnSoon(keysIgnored(deployment.ignored))
   return client
 }
@@ -81,48 +105,72 @@ function keysIgnored(ignored: readonly IgnoredKey[]): Error {
   return Object.assign(impediment('CONFIG_KEYS_IGNORED', message), { keys: ignored })
 }
 
-async function openUrl(url: string): Promise<RedisPort> {
-  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
-  return ownedIoredis(await servers.openUrl(url, DISCONNECT_TIMEOUT_MS))
+/**
+ * What the thread of the watchdog needs, if there is to be one.
+ * @param connection  how the client connects; undefined: by something that belongs to this thread
+ */
+function threadOf(
+  options: WatchdogOptions | undefined,
+  connection: string | RedissonConfig | undefined,
+  watchdogTimeoutMs: number,
+): Parameters<Client['protect']>[0] | undefined {
+  if (options === undefined) return undefined
+  const { thread = false, ...own } = ownOptions(options, WATCHDOG_OPTIONS)
+  const { maxBlockMs = DEFAULT_BLOCK * watchdogTimeoutMs } = own
+  checkDuration('watchdog.maxBlockMs', maxBlockMs, watchdogTimeoutMs)
+  if (own.connection === undefined && thread === false) return undefined
+  const ours = checkConnection(own.connection ?? connection)
+  return thread === false ? undefined : { connection: ours, maxBlockMs, file: fileOf(thread) }
 }
 
-async function openers() {
-  return await Promise.all([import('./servers.js'), import('../adapters/ioredis.js')])
+/** Something that can be sent to a thread. */
+function checkConnection(connection: unknown): string | object {
+  const path = 'watchdog.connection'
+  if (connection === undefined) {
+    const allowed = 'a URL or a configuration: the thread cannot use the client, and needs a connection of its own'
+    throw new ConfigError(path, undefined, allowed)
+  }
+  if (typeof connection === 'string') return checkUrl(connection, path)
+  // The names that it is told are mapped.
+  const config = overridden(connection as RedissonConfig, { nameMapper: null })
+  describe(config)
+  try {
+    return structuredClone(config)
+  } catch (cause) {
+    const allowed =
+      'a URL, or a configuration without functions such as a credentialsResolver: a thread cannot get those'
+    throw new ConfigError(path, undefined, allowed, { cause })
+  }
 }
 
-async function portOf(client: ConnectOptions['client']): Promise<RedisPort> {
-  if (isPort(client)) return client
-  const ioredis = await import('../adapters/ioredis.js')
-  if (ioredis.isIoredis(client)) return ioredis.ioredis(client)
-  const nodeRedis = await import('../adapters/node-redis.js')
-  if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedis(client)
-  const glide = await import('../adapters/valkey-glide.js')
-  if (glide.isValkeyGlide(client)) return glide.valkeyGlide(client)
-  throw new ConfigError('client', client, 'an ioredis, node-redis or valkey-glide client')
-}
-
-function isPort(client: unknown): client is RedisPort {
-  return typeof (client as Partial<RedisPort> | null)?.isErrorReply === 'function'
+/** @returns undefined: where it is by default */
+function fileOf(thread: unknown): string | undefined {
+  if (thread === true) return undefined
+  if (thread instanceof URL) return thread.href
+  if (typeof thread !== 'string' || thread === '') {
+    throw new ConfigError('watchdog.thread', thread, 'true, false, or the file of holdfast/watchdog-thread')
+  }
+  return /^file:/.test(thread) ? thread : pathToFileURL(thread).href
 }
 
 /** @throws {ConfigError} without the URL, which may contain a password */
-function checkUrl(url: unknown): string {
+function checkUrl(url: unknown, path: string): string {
   const allowed = 'a Redis URL like redis://127.0.0.1:6379, or rediss:// for TLS'
   const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
   if (!parsed || !/^(redis|rediss|valkey|valkeys):$/.test(parsed.protocol) || parsed.hostname === '') {
-    throw new ConfigError('url', undefined, allowed)
+    throw new ConfigError(path, undefined, allowed)
   }
   if (!/^(\/\d*)?$/.test(parsed.pathname))
-    throw new ConfigError('url', undefined, `${allowed}, with a number as database`)
+    throw new ConfigError(path, undefined, `${allowed}, with a number as database`)
   if (parsed.search !== '' || parsed.hash !== '') {
     // ioredis would take them for options, keyPrefix included.
-    throw new ConfigError('url', undefined, `${allowed}, without parameters: for options pass a client of your own`)
+    throw new ConfigError(path, undefined, `${allowed}, without parameters: for options pass a client of your own`)
   }
   try {
     decodeURIComponent(parsed.username)
     decodeURIComponent(parsed.password)
   } catch {
-    throw new ConfigError('url', undefined, `${allowed}, with % in user name and password written as %25`)
+    throw new ConfigError(path, undefined, `${allowed}, with % in user name and password written as %25`)
   }
   return parsed.href.replace(/^valkey/, 'redis')
 }

@@ -561,7 +561,7 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: '21735e2e7d00093fa4162f2c1e6d1e0ea0639d14',
+  sha1: '405f318cc4ee7daa165b9ba924099d828f12c48a',
   text: `-- holdfast faster-multi-lock/renew
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -599,15 +599,17 @@ local function forget(group, field)
 end
 
 local renewed = {}
+local last = 0
 for n, group in ipairs(KEYS) do
-  local holder, lease = ARGV[2 * n - 1], tonumber(ARGV[2 * n])
+  local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
+  last = last + 3 + tonumber(ARGV[last + 3])
   renewed[n] = 1
-  for m = 2 * #KEYS + 1, #ARGV do
+  for m = first, last do
     if ownerOf(group, ARGV[m]) ~= holder then
       renewed[n] = 0
     end
   end
-  for m = 2 * #KEYS + 1, renewed[n] == 1 and #ARGV or 0 do
+  for m = first, renewed[n] == 1 and last or 0 do
     extend(group, ARGV[m], holder, lease)
   end
 end
@@ -616,10 +618,9 @@ return renewed
 }
 
 /**
- * faster-multi-lock/renew: renew the same values for their holders, each only if it still has them all.
+ * faster-multi-lock/renew: renew the values of many holders, each only if it still has them all.
  * KEYS[n] group        hash, as in faster-multi-lock/acquire
- * ARGV[2n-1] holder       "<client id>:<owner id>"
- * ARGV[2n]   leaseTimeMs  ms, > 0; after the last pair the digests of the values
+ * ARGV[n] holder       for each group "<client id>:<owner id>", leaseTimeMs (ms, > 0), the number of values, their digests
  * Reply   array        for each group: 1 renewed, 0 no longer this owner's
  * Source  FastMultilockTask: same effect
  */

@@ -10,7 +10,6 @@ import {
   fasterMultiLockSetCount,
 } from '../lua/generated.js'
 import { type ScriptCall, toWords } from '../lua/run.js'
-import type { Renewal } from '../watchdog.js'
 import type { Inspection } from './inspection.js'
 import type { Asked, LockKind, Nesting } from './kind.js'
 import { PlainKind, remaining } from './plain-kind.js'
@@ -23,7 +22,6 @@ export class FasterMultiKind extends PlainKind {
   override readonly title = 'multi-lock of values'
   override readonly adopt = undefined
   override readonly isDivisible = true
-  override readonly renewal: Renewal
   /** Sorted, and each value once. */
   readonly #fields: readonly string[]
 
@@ -31,11 +29,6 @@ export class FasterMultiKind extends PlainKind {
   constructor(group: string, values: readonly string[]) {
     super()
     this.#fields = [...new Set(digests(group, values))].sort()
-    this.renewal = (batch) =>
-      fasterMultiLockRenew(
-        batch.map(({ lockName }) => lockName),
-        [...batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]), ...this.#fields],
-      )
   }
 
   /** Who wants other values must not wait behind those who want these. */
@@ -63,6 +56,10 @@ export class FasterMultiKind extends PlainKind {
 
   override stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
     return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
+  }
+
+  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return fasterMultiLockRenew([lockName], [holder, leaseTimeMs, this.#fields.length, ...this.#fields])
   }
 
   override release(lockName: string, holder: string): ScriptCall {

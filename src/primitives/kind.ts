@@ -1,6 +1,5 @@
 import type { ScriptCall } from '../lua/run.js'
 import type { Random } from '../random.js'
-import type { Renewal } from '../watchdog.js'
 import type { Inspection } from './inspection.js'
 
 /** What is asked of Redis by one attempt to take a lock. */
@@ -90,7 +89,8 @@ export interface LockKind {
   release(lockName: string, holder: string): ScriptCall
   /** Reply: 1, it was held; 0, it was free. */
   forceRelease(lockName: string): ScriptCall
-  readonly renewal: Renewal
+  /** One of many in a call: see `Renewable`. */
+  renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
 
   inspect(lockName: string): ScriptCall
   /** @throws {Unanswered} it is no reply of `inspect` */

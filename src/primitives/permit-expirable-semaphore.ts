@@ -13,7 +13,6 @@ import {
 import { type ScriptCall, toArray, toInteger } from '../lua/run.js'
 import type { Random } from '../random.js'
 import { checkCount, checkDuration, checkName, LEAST_LEASE_MS, ownOptions } from '../validate.js'
-import type { Renewal } from '../watchdog.js'
 import { type Guarded, HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from './any-lock.js'
 import type { Context } from './context.js'
 import { addPermits, countOnce } from './counter.js'
@@ -46,13 +45,6 @@ const WITH_PERMIT_OPTIONS = [...PERMIT_OPTIONS, 'onAcquire', 'onRelease']
 /** One script call takes them all. */
 const MOST_PERMITS = 1_000
 
-/** One for all, so that permits of all semaphores are renewed together. */
-const renewal: Renewal = (batch) =>
-  permitRenew(
-    batch.map(({ lockName }) => permitLeases(lockName)),
-    batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]),
-  )
-
 /** The permits of one call: each has a random id, which says who holds it. */
 class PermitKind extends PlainKind {
   override readonly title = 'permit'
@@ -61,7 +53,6 @@ class PermitKind extends PlainKind {
   override readonly isDivisible = true
   override readonly tracesHolds = false
   override readonly adopt = undefined
-  override readonly renewal = renewal
   readonly permitIds: readonly string[]
 
   constructor(random: Random, permits: number) {
@@ -92,6 +83,10 @@ class PermitKind extends PlainKind {
 
   override acquire({ lockName, leaseTimeMs }: Asked): ScriptCall {
     return permitAcquire(lockName, permitLeases(lockName), leaseTimeMs, semaphoreChannel(lockName), this.permitIds)
+  }
+
+  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return permitRenew([permitLeases(lockName)], [holder, leaseTimeMs])
   }
 
   override release(lockName: string): ScriptCall {

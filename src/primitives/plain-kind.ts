@@ -13,16 +13,8 @@ import {
   lockStepDown,
 } from '../lua/generated.js'
 import { type ScriptCall, toInteger, toWords } from '../lua/run.js'
-import type { Renewal } from '../watchdog.js'
 import type { Inspection } from './inspection.js'
 import type { Answer, Asked, ClientLine, LockKind, Nesting } from './kind.js'
-
-/** One for all, so that the locks of every kind that keeps this hash are renewed together. */
-const renewal: Renewal = (batch) =>
-  lockRenew(
-    batch.map(({ lockName }) => lockName),
-    batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]),
-  )
 
 /**
  * The re-entrant lock, Redisson's `RLock`: a hash at the lock's name with one field, holder → hold count, and a TTL. The
@@ -37,7 +29,6 @@ export class PlainKind implements LockKind {
   readonly tracesHolds: boolean = true
   readonly isPassedOn: boolean = false
   readonly inLine: ClientLine | undefined = undefined
-  readonly renewal: Renewal = renewal
   readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     lockAdopt(lockName, leaseTimeMs, from, holder)
 
@@ -84,6 +75,10 @@ export class PlainKind implements LockKind {
 
   forceRelease(lockName: string): ScriptCall {
     return lockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE)
+  }
+
+  renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return lockRenew([lockName], [holder, leaseTimeMs])
   }
 
   inspect(lockName: string): ScriptCall {

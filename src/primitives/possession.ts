@@ -7,9 +7,9 @@ import {
   OutcomeUnknownError,
 } from '../errors.js'
 import { type Owner, spellHolder } from '../holder.js'
-import { isWorthRetrying, toArray, toInteger, Unanswered } from '../lua/run.js'
+import { isWorthRetrying, type ScriptCall, toArray, toInteger, Unanswered } from '../lua/run.js'
 import type { Line } from '../waiting/lines.js'
-import type { Renewal, Watched } from '../watchdog.js'
+import type { Watched } from '../watchdog.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
@@ -121,15 +121,6 @@ export class Possession implements Watched, Holding {
     return this.isLive ? [...this.#holds.keys()].at(-1) : undefined
   }
 
-  get renewal(): Renewal {
-    return this.kind.renewal
-  }
-
-  get needsRenewal(): boolean {
-    for (const times of this.#holds.values()) if (times.terms.leaseTimeMs === undefined) return true
-    return false
-  }
-
   /**
    * Take it: the command that was sent at `sentAt` won. If this throws, the caller has to give it back.
    * @throws {LeaseLostError} its lease was over before the answer was here
@@ -180,9 +171,8 @@ export class Possession implements Watched, Holding {
       const sentAt = this.context.clock.now()
       if (times) {
         this.requesting(leaseTimeMs, sentAt)
-        const { context, lockName, holder } = this
-        const call = this.renewal([{ lockName, holder, leaseTimeMs }])
-        const renewed = await ask(context, lockName, 'lock', call, (reply) => toInteger(toArray(reply)[0]))
+        const call = this.renewalFor(leaseTimeMs)
+        const renewed = await ask(this.context, this.lockName, 'lock', call, (reply) => toInteger(toArray(reply)[0]))
         if (renewed !== 1) this.gone()
       }
       if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
@@ -273,12 +263,29 @@ export class Possession implements Watched, Holding {
 
   notice(hold: Hold): void {
     const times = this.#holds.get(hold)
-    if (times && this.context.clock.now() >= deadlineOf(times)) this.#lose(hold, reasonAt(times))
+    if (times && this.#isOver(times, this.context.clock.now())) this.#lose(hold, reasonAt(times))
   }
 
   // What the watchdog calls.
 
-  leaseOwedMs(now: number): number {
+  get renewableUntil(): number {
+    let until = 0
+    for (const { terms, maxHoldAt } of this.#holds.values()) {
+      if (terms.leaseTimeMs === undefined) until = Math.max(until, maxHoldAt)
+    }
+    return until
+  }
+
+  renewal(now: number): ScriptCall {
+    return this.renewalFor(this.#leaseOwedMs(now))
+  }
+
+  renewalFor(leaseTimeMs: number): ScriptCall {
+    return this.kind.renew(this.lockName, this.holder, leaseTimeMs)
+  }
+
+  /** What its holds are entitled to, ms from `now`. */
+  #leaseOwedMs(now: number): number {
     let endsAt = now + 1
     for (const { terms, grantedAt } of this.#holds.values()) {
       endsAt = Math.max(
@@ -291,7 +298,7 @@ export class Possession implements Watched, Holding {
 
   renewed(sentAt: number): void {
     this.leasedAt = sentAt
-    if (this.needsRenewal) this.requesting(this.context.watchdogTimeoutMs, sentAt)
+    if (this.renewableUntil > 0) this.requesting(this.context.watchdogTimeoutMs, sentAt)
     for (const times of this.#holds.values()) {
       if (times.terms.leaseTimeMs !== undefined) continue
       times.leasedUntil = Math.max(times.leasedUntil, this.#leasedUntil(times.terms, sentAt))
@@ -305,8 +312,7 @@ export class Possession implements Watched, Holding {
   inspect(now: number): number {
     let next = Number.POSITIVE_INFINITY
     for (const [hold, times] of this.#holds) {
-      const deadline = deadlineOf(times)
-      if (now >= deadline) {
+      if (this.#isOver(times, now)) {
         this.#lose(hold, reasonAt(times))
         continue
       }
@@ -314,7 +320,7 @@ export class Possession implements Watched, Holding {
         times.warnAt = Number.POSITIVE_INFINITY
         this.context.emit('longHold', { hold, heldMs: Math.round(now - times.grantedAt) })
       }
-      next = Math.min(next, deadline, times.warnAt)
+      next = Math.min(next, deadlineOf(times), times.warnAt)
     }
     return next
   }
@@ -335,6 +341,13 @@ export class Possession implements Watched, Holding {
     const isOurs = terms.leaseTimeMs === undefined && this.#leaseEndsAt <= now + watchdogTimeoutMs
     const isFresh = isOurs && leasedUntil - now > watchdogTimeoutMs / 3
     return isFresh && !this.#isRunOver && !this.isCondemned && this.joining === 0 && this.owner.hasOnly(this.field)
+  }
+
+  /** Whether its time is over, also if it was renewed while this thread was busy. */
+  #isOver(times: Times, now: number): boolean {
+    if (now < deadlineOf(times)) return false
+    this.context.watchdog.standIn?.catchUp(this)
+    return now >= deadlineOf(times)
   }
 
   #leaseOf(terms: HoldTerms): number {
@@ -372,7 +385,7 @@ export class Possession implements Watched, Holding {
     const { clock, scripts } = this.context
     const sentAt = clock.now()
     try {
-      const call = this.kind.stepDown(this.lockName, this.holder, this.leaseOwedMs(sentAt), this.count)
+      const call = this.kind.stepDown(this.lockName, this.holder, this.#leaseOwedMs(sentAt), this.count)
       if (toInteger(await scripts.run(call)) === 1) return this.renewed(sentAt)
     } catch {
       // The owner goes on holding, with a count in Redis that is too high until its next command writes the right one.
@@ -439,6 +452,8 @@ export class Possession implements Watched, Holding {
     if (this.#holds.size === 0) {
       this.context.watchdog.forget(this)
       this.context.possessions.delete(this)
+    } else {
+      this.context.watchdog.standIn?.watch(this)
     }
     return hold.end(how)
   }

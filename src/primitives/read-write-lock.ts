@@ -11,7 +11,6 @@ import {
 } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/run.js'
 import { checkName } from '../validate.js'
-import type { Renewal } from '../watchdog.js'
 import type { Context } from './context.js'
 import type { Inspection } from './inspection.js'
 import type { Asked, LockKind, Nesting } from './kind.js'
@@ -20,17 +19,10 @@ import { PlainKind } from './plain-kind.js'
 
 const WRITE_SUFFIX = ':write'
 
-const readRenewal: Renewal = (batch) =>
-  readLockRenew(
-    batch.map(({ lockName }) => lockName),
-    batch.flatMap(({ lockName, holder, leaseTimeMs }) => [holder, leaseTimeMs, readHoldPrefix(lockName)]),
-  )
-
 /** The shared side, Redisson's `RedissonReadLock`: each hold has a key with a lease of its own beside the hash. */
 class ReadKind extends PlainKind {
   override readonly title = 'read lock'
   override readonly isShared = true
-  override readonly renewal = readRenewal
   override readonly adopt = undefined
 
   override nestingIn(outer: LockKind): Nesting {
@@ -52,6 +44,10 @@ class ReadKind extends PlainKind {
 
   override stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
     return readLockSetCount(lockName, leaseTimeMs, holder, count, readHoldPrefix(lockName))
+  }
+
+  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return readLockRenew([lockName], [holder, leaseTimeMs, readHoldPrefix(lockName)])
   }
 
   override release(lockName: string, holder: string): ScriptCall {

@@ -10,18 +10,11 @@ import {
 } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/run.js'
 import type { Random } from '../random.js'
-import type { Renewal } from '../watchdog.js'
 import type { Asked, LockKind } from './kind.js'
 import { PlainKind } from './plain-kind.js'
 
 /** Those who use the convention poll and publish nothing: node-redlock asks every 200 ms, redis-py every 100 ms. */
 const POLL_MS = 100
-
-const renewal: Renewal = (batch) =>
-  stringLockRenew(
-    batch.map(({ lockName }) => lockName),
-    batch.flatMap(({ holder, leaseTimeMs }) => [holder, leaseTimeMs]),
-  )
 
 /**
  * The lock of `SET key value NX PX` and compare-and-delete, as node-redlock, redis-py, redsync and many others have it: a
@@ -30,7 +23,6 @@ const renewal: Renewal = (batch) =>
 class StringKind extends PlainKind {
   override readonly title = 'string lock'
   override readonly tracesHolds = false
-  override readonly renewal = renewal
   override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     stringLockAdopt(lockName, leaseTimeMs, from, holder)
 
@@ -52,6 +44,10 @@ class StringKind extends PlainKind {
 
   override stepDown(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return stringLockExtend(lockName, leaseTimeMs, holder)
+  }
+
+  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockRenew([lockName], [holder, leaseTimeMs])
   }
 
   override release(lockName: string, holder: string): ScriptCall {

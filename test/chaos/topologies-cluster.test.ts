@@ -1,7 +1,7 @@
 /** What holds when nodes of a cluster fail, change places or hand over slots. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
-import type { Client, ClientOptions, LeaseLostError } from '../../src/index.js'
+import { type Client, type ClientOptions, connect, type LeaseLostError } from '../../src/index.js'
 import {
   assertExclusive,
   DRIVERS,
@@ -72,6 +72,21 @@ describe('cluster', { concurrency: 1 }, () => {
       { message },
     )
   }
+
+  it('the event loop is blocked for two leases: a thread renews what is held in every slot', async () => {
+    const client = await connect({
+      config: { clusterServersConfig: { nodeAddresses: [...cluster.urls] } },
+      lockWatchdogTimeoutMs: 1_500,
+      watchdog: { thread: true },
+    })
+    ends.push(() => client.close())
+    const holds = await Promise.all(Array.from({ length: 60 }, (_, n) => client.getLock(`lock:${n}`).lock()))
+    const endsAt = performance.now() + 3_000
+    while (performance.now() < endsAt);
+    for (const hold of holds) hold.assertHeld()
+    assert(!(await Promise.all(holds.map((hold) => hold.isHeld()))).includes(false))
+    await Promise.all(holds.map((hold) => hold.unlock()))
+  })
 
   describe('while many tasks of several clients and processes take and release locks', () => {
     const faults: Record<string, () => Promise<{ ms: number }>> = {

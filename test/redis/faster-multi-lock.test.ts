@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
-import { waitUntil } from '../support/wait-until.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a multi-lock of values', () => {
   const lab = setUpLab()
@@ -30,5 +31,28 @@ describe('a multi-lock of values', () => {
     const holds = await Promise.all(waiting) // neither waits for the other to release
     assert.ok(performance.now() - startedAt < 3_000)
     for (const hold of holds) await hold.unlock()
+  })
+
+  it('is renewed by one script call together with others, and a loss is told of the one that it befell', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_800 })
+    const holds = await Promise.all(
+      Array.from({ length: 20 }, (_, n) =>
+        client
+          .getFasterMultiLock(`order:${n % 4}`, [`${n}`, ...(n % 2 ? ['and', `${n} more`].map((v) => `${v}${n}`) : [])])
+          .lock(),
+      ),
+    )
+    await sleep(200) // what was long on its way is renewed at once, alone
+    const { scripts } = await countCommands(lab.server, () => sleep(1_500))
+    // Each for itself would be 40 at least.
+    assert(scripts >= 2 && scripts < 20, `${scripts} scripts in two periods or three`)
+    const [victim, ...others] = holds
+    const fields = Object.entries(await lab.server.admin.hgetall('order:0'))
+    const mine = fields.filter(([field, value]) => value === victim?.holder || field.includes(`:${victim?.holder}:`))
+    await lab.server.admin.hdel('order:0', ...mine.map(([field]) => field))
+    await waitUntil(() => victim?.signal.aborted)
+    await sleep(1_000)
+    for (const hold of others) hold.assertHeld()
+    await Promise.all(others.map((hold) => hold.unlock()))
   })
 })

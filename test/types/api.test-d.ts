@@ -39,6 +39,10 @@ export async function connecting(redis: Redis, nodeRedisClient: ReturnType<typeo
   await connect({ client: redis, maxHoldMs: 60_000, warnAfterMs: undefined })
   await connect({ client: nodeRedisClient })
   await connect({ client: port })
+  await connect({ url: 'redis://127.0.0.1', watchdog: { thread: new URL('file:///a.js'), maxBlockMs: 120_000 } })
+  await connect({ client: port, watchdog: { thread: true, connection: 'redis://127.0.0.1' } })
+  // @ts-expect-error a misspelt option
+  await connect({ url: 'redis://127.0.0.1', watchdog: { threads: true } })
   await connect()
   await connect({ config: 'redisson.yaml', credentialsResolver: async ({ host }) => ({ password: host }) })
   await connect({

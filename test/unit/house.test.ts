@@ -12,10 +12,10 @@ const FLOORS = [
   ['cli', 'nestjs'],
   ['doctor'],
   ['index'],
-  ['config'],
+  ['config', 'watchdog-thread'],
   ['client'],
   ['primitives'],
-  ['settlements', 'receipts', 'replication', 'watchdog', 'waiting'],
+  ['settlements', 'receipts', 'replication', 'watchdog', 'watchdog-stand-in', 'renewer', 'waiting'],
   ['lua'],
   ['keys', 'holder'],
   ['adapters'],
@@ -77,10 +77,10 @@ test('index.ts only re-exports, by name', () => {
   assert.equal(other.trim(), '')
 })
 
-test('only config/open.ts imports an adapter, and only when it is needed; index.ts passes on its types', () => {
+test('only config/ports.ts imports an adapter, and only when it is needed; index.ts passes on its types', () => {
   expectNone(({ from, to, kind }) => {
     const allowed =
-      isAdapter(from) || (from === 'config/open.ts' && kind !== 'static') || (from === 'index.ts' && kind === 'type')
+      isAdapter(from) || (from === 'config/ports.ts' && kind !== 'static') || (from === 'index.ts' && kind === 'type')
     return isAdapter(to) && !allowed
   })
 })

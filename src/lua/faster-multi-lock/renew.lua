@@ -1,20 +1,21 @@
---[[ faster-multi-lock/renew: renew the same values for their holders, each only if it still has them all.
+--[[ faster-multi-lock/renew: renew the values of many holders, each only if it still has them all.
      KEYS[n] group        hash, as in faster-multi-lock/acquire
-     ARGV[2n-1] holder       "<client id>:<owner id>"
-     ARGV[2n]   leaseTimeMs  ms, > 0; after the last pair the digests of the values
+     ARGV[n] holder       for each group "<client id>:<owner id>", leaseTimeMs (ms, > 0), the number of values, their digests
      Reply   array        for each group: 1 renewed, 0 no longer this owner's
      Source  FastMultilockTask: same effect ]]
 -- include faster-multi-lock/fields
 local renewed = {}
+local last = 0
 for n, group in ipairs(KEYS) do
-  local holder, lease = ARGV[2 * n - 1], tonumber(ARGV[2 * n])
+  local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
+  last = last + 3 + tonumber(ARGV[last + 3])
   renewed[n] = 1
-  for m = 2 * #KEYS + 1, #ARGV do
+  for m = first, last do
     if ownerOf(group, ARGV[m]) ~= holder then
       renewed[n] = 0
     end
   end
-  for m = 2 * #KEYS + 1, renewed[n] == 1 and #ARGV or 0 do
+  for m = first, renewed[n] == 1 and last or 0 do
     extend(group, ARGV[m], holder, lease)
   end
 end

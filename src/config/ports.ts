@@ -1,0 +1,41 @@
+import type { IoredisLike } from '../adapters/ioredis.js'
+import type { AnyNodeRedis } from '../adapters/node-redis.js'
+import type { RedisPort } from '../adapters/port.js'
+import type { GlideLike } from '../adapters/valkey-glide.js'
+import { ConfigError } from '../errors.js'
+import type { Deployment } from './deployment.js'
+
+/** A client of the user, or something that serves as one. */
+export type AnyClient = IoredisLike | AnyNodeRedis | GlideLike | RedisPort
+
+/** Opens ioredis for a URL that was checked. */
+export async function openUrl(url: string): Promise<RedisPort> {
+  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
+  return ownedIoredis(await servers.openUrl(url, DISCONNECT_TIMEOUT_MS))
+}
+
+/** Opens ioredis for a configuration. */
+export async function openDeployment(deployment: Deployment): Promise<RedisPort> {
+  const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
+  return ownedIoredis(await servers.openDeployment(deployment, DISCONNECT_TIMEOUT_MS))
+}
+
+async function openers() {
+  return await Promise.all([import('./servers.js'), import('../adapters/ioredis.js')])
+}
+
+/** @throws {ConfigError} it is none, or one that cannot work */
+export async function portOf(client: AnyClient | undefined): Promise<RedisPort> {
+  if (isPort(client)) return client
+  const ioredis = await import('../adapters/ioredis.js')
+  if (ioredis.isIoredis(client)) return ioredis.ioredis(client)
+  const nodeRedis = await import('../adapters/node-redis.js')
+  if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedis(client)
+  const glide = await import('../adapters/valkey-glide.js')
+  if (glide.isValkeyGlide(client)) return glide.valkeyGlide(client)
+  throw new ConfigError('client', client, 'an ioredis, node-redis or valkey-glide client')
+}
+
+function isPort(client: unknown): client is RedisPort {
+  return typeof (client as Partial<RedisPort> | null)?.isErrorReply === 'function'
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { build } from 'esbuild'
+import { spawnChild } from '../support/child.js'
+import { setUpLab } from '../support/lab.js'
+
+/** Where the file of the thread is found: the same program in the ways in which programs are run. */
+
+const PROGRAM = new URL('../support/guarded-program.js', import.meta.url)
+const THREAD = new URL('../../src/watchdog-thread.js', import.meta.url)
+/** In the project, so that what is not bundled is found. */
+const OUT = fileURLToPath(new URL('../bundles/', import.meta.url))
+
+const lab = setUpLab()
+
+before(() => mkdirSync(OUT, { recursive: true }))
+after(() => rmSync(OUT, { recursive: true, force: true }))
+
+async function bundle(source: URL, file: string, format: 'esm' | 'cjs', packages?: 'external'): Promise<string> {
+  const outfile = join(OUT, file)
+  await build({
+    entryPoints: [fileURLToPath(source)],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format,
+    logLevel: 'silent',
+    ...(packages ? { packages } : { external: ['@valkey/valkey-glide', 'redis', 'yaml'] }),
+  })
+  return outfile
+}
+
+async function run(
+  program: string | URL,
+  thread: string[] = [],
+  how: Parameters<typeof spawnChild>[2] = {},
+): Promise<string> {
+  await using child = spawnChild(program, [lab.server.url, ...thread], how)
+  child.endCommands()
+  const { at, message } = await child.nextMessage<{ at: string; message?: string }>(() => true, 30_000)
+  assert.deepEqual(await child.exit, { code: 0, signal: null }, child.stderr)
+  return message ?? at
+}
+
+describe('the file of the thread', () => {
+  it('is found by a program of modules, which ends by itself', async () => {
+    assert.equal(await run(PROGRAM), 'done')
+  })
+
+  it('is run as it is under a loader: no hook of the program gets there', async () => {
+    const log = join(OUT, 'loaded.txt')
+    const hooks = join(OUT, 'hooks.mjs')
+    writeFileSync(
+      hooks,
+      `import { appendFileSync } from 'node:fs'
+       export async function load(url, context, next) {
+         appendFileSync(${JSON.stringify(log)}, url + '\\n')
+         return await next(url, context)
+       }`,
+    )
+    const loader = join(OUT, 'loader.mjs')
+    writeFileSync(loader, `import { register } from 'node:module'\nregister('./hooks.mjs', import.meta.url)`)
+    const option = `--import=${pathToFileURL(loader)}`
+    for (const how of [{ nodeArgs: [option] }, { env: { NODE_OPTIONS: option } }]) {
+      assert.equal(await run(PROGRAM, [], how), 'done')
+      const loaded = readFileSync(log, 'utf8')
+      assert.match(loaded, /guarded-program\.js/)
+      assert.doesNotMatch(loaded, /watchdog-thread\.js/)
+      rmSync(log)
+    }
+  })
+
+  it('is missed in a bundle that has only the program, and connect() says so', async () => {
+    for (const format of ['esm', 'cjs'] as const) {
+      const program = await bundle(
+        PROGRAM,
+        `guarded-program-alone.${format === 'esm' ? 'mjs' : 'cjs'}`,
+        format,
+        'external',
+      )
+      assert.match(
+        await run(program),
+        /watchdog\.thread: expected the file of holdfast\/watchdog-thread.*In a bundle say/,
+      )
+    }
+  })
+
+  it('may lie beside a bundle, itself a bundle or not', async () => {
+    await bundle(THREAD, 'watchdog-thread.js', 'esm', 'external')
+    const program = await bundle(PROGRAM, 'guarded-program-beside.mjs', 'esm', 'external')
+    assert.equal(await run(program), 'done')
+  })
+
+  it('may be anywhere, if the program says where', async () => {
+    const program = await bundle(PROGRAM, 'guarded-program-far.cjs', 'cjs')
+    assert.equal(await run(program, [fileURLToPath(THREAD)]), 'done')
+    assert.equal(await run(program, [THREAD.href]), 'done')
+    const whole = await bundle(THREAD, 'whole-thread.cjs', 'cjs')
+    assert.equal(await run(program, [whole]), 'done')
+  })
+})

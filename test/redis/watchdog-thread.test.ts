@@ -1,0 +1,394 @@
+import assert from 'node:assert/strict'
+import { describe, it, type TestContext } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { Redis } from 'ioredis'
+import { ownedIoredis } from '../../src/adapters/ioredis.js'
+import { SystemClock } from '../../src/clock.js'
+import { Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
+import { spawnChild } from '../support/child.js'
+import { countCommands, recordMonitor } from '../support/command-stats.js'
+import { kinds } from '../support/kinds.js'
+import { setUpLab } from '../support/lab.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const BLOCKED = new URL('../support/blocked-process.js', import.meta.url)
+const LEASE_MS = 1_500
+const STAYS = { keysThatStay: /^(redisson_lock_token:|permit$)/ }
+
+const lab = setUpLab(undefined, [], STAYS)
+
+/** A client that the thread stands in for. */
+async function guarded(options: ConnectOptions = {}): Promise<Client> {
+  const { watchdog, ...rest } = options
+  const where = (options.client ?? options.config) ? {} : { url: lab.server.url }
+  const client = await connect({
+    lockWatchdogTimeoutMs: LEASE_MS,
+    ...where,
+    ...rest,
+    watchdog: { thread: true, ...watchdog },
+  })
+  lab.onEnd(() => client.close())
+  return client
+}
+
+/** The threads that are started from now on. */
+function threadsOf(t: TestContext): Worker[] {
+  const threads: Worker[] = []
+  const { unref } = Worker.prototype
+  t.mock.method(Worker.prototype, 'unref', function (this: Worker) {
+    threads.push(this)
+    unref.call(this)
+  })
+  return threads
+}
+
+/** Nothing else runs in this thread meanwhile. */
+function block(ms: number): void {
+  const endsAt = performance.now() + ms
+  while (performance.now() < endsAt);
+}
+
+async function assertHeldInRedis(holds: readonly Hold[]): Promise<void> {
+  for (const hold of holds) {
+    hold.assertHeld()
+    assert.equal(hold.signal.aborted, false)
+  }
+  const held = await Promise.all(holds.map((hold) => hold.isHeld()))
+  assert(held.every((isHeld) => isHeld))
+}
+
+describe('an event loop that is blocked for three leases', () => {
+  it('loses no lock of any kind: nobody else gets in, and the first turn after the block knows it', async () => {
+    await using child = spawnChild(BLOCKED, [lab.server.url, String(LEASE_MS), String(10 * LEASE_MS)])
+    await child.nextMessage(({ at }) => at === 'held', 30_000)
+    const contender = await lab.connect()
+    const rivals = kinds.map((kind) => kind.rival(contender, kind.name))
+    const semaphore = contender.getPermitExpirableSemaphore('permit')
+
+    child.send({ blockMs: 3 * LEASE_MS })
+    await child.nextMessage(({ at }) => at === 'blocking')
+    let attempts = 0
+    const intruders: string[] = []
+    const contend = async (name: string, tryIt: () => Promise<Hold | null>): Promise<void> => {
+      while (!woke) {
+        const hold = await tryIt()
+        attempts++
+        if (hold && !woke) intruders.push(name)
+        await hold?.unlock()
+        await sleep(20)
+      }
+    }
+    let woke = false
+    const waking = child.nextMessage<{ at: string; problems: string[]; remainingMs: number[] }>(
+      ({ at }) => at === 'woke',
+      30_000,
+    )
+    const contending = [
+      ...rivals.map((rival) => contend(rival.name, () => rival.tryLock())),
+      contend('permit', () => semaphore.tryAcquire()),
+    ]
+    const { problems, remainingMs } = await waking
+    woke = true
+    await Promise.all(contending)
+    assert(attempts > 5 * kinds.length, `${attempts} attempts`)
+    assert.deepEqual(new Set(problems), new Set(['held']), JSON.stringify(problems))
+    assert(
+      remainingMs.every((ms) => ms > 0),
+      JSON.stringify(remainingMs),
+    )
+    const { refused, lost } = await child.nextMessage<{ at: string; refused: number; lost: number }>(
+      ({ at }) => at === 'released',
+    )
+    assert.deepEqual([refused, lost, intruders], [0, 0, []])
+    for (const rival of rivals) await (await rival.lock({ waitTimeMs: 2_000 })).unlock()
+    child.endCommands()
+    assert.deepEqual(await child.exit, { code: 0, signal: null })
+  })
+
+  it('keeps thousands of locks with a script call for each hundred', async () => {
+    const client = await guarded({ lockWatchdogTimeoutMs: 2 * LEASE_MS })
+    const holds: Hold[] = []
+    while (holds.length < 2_500) {
+      const names = Array.from({ length: 100 }, (_, n) => `lock:${holds.length + n}`)
+      holds.push(...(await Promise.all(names.map((name) => client.getLock(name).lock()))))
+    }
+    const count = await countCommands(lab.server, () => block(4 * LEASE_MS))
+    await assertHeldInRedis(holds.slice(0, 10))
+    for (const hold of holds) hold.assertHeld()
+    // Six periods less the first, and what this thread renewed by itself before and after the block.
+    assert(count.scripts >= 100 && count.scripts <= 300, `${count.scripts} scripts`)
+    await Promise.all(holds.map((hold) => hold.unlock()))
+  })
+
+  it('keeps what a configuration with a database and a name mapper leads to', async () => {
+    const client = await guarded({
+      config: { singleServerConfig: { address: lab.server.url, database: 3 } },
+      nameMapper: { map: (name) => `app:${name}`, unmap: (key) => key.slice('app:'.length) },
+    })
+    const hold = await client.getLock('a').lock()
+    block(2 * LEASE_MS)
+    await assertHeldInRedis([hold])
+    await hold.unlock()
+  })
+
+  it('keeps what a client of the user holds, by a connection of its own', async () => {
+    const redis = new Redis(lab.server.url)
+    lab.onEnd(() => redis.disconnect())
+    const client = await guarded({ client: redis, watchdog: { connection: lab.server.url } })
+    const hold = await client.getLock('a').lock()
+    block(2 * LEASE_MS)
+    await assertHeldInRedis([hold])
+    await hold.unlock()
+  })
+
+  it('keeps what was taken again without a limit, and what was taken again in vain', async () => {
+    const client = await guarded()
+    const [first, second] = [client.getLock('a'), client.getLock('b')]
+    const outer = await first.lock({ maxHoldMs: 60_000 })
+    const inner = await first.lock({ within: outer })
+    const kept = await second.lock()
+    const short = await second.lock({ within: kept, leaseTimeMs: 100 })
+    await short.unlock().catch(() => {})
+    block(2 * LEASE_MS)
+    await assertHeldInRedis([outer, inner, kept])
+    await Promise.all([inner, outer, kept].map((hold) => hold.unlock()))
+  })
+})
+
+describe('an event loop that is blocked for longer than maxBlockMs', () => {
+  it('loses its locks while it is blocked, and the first turn after the block knows it', async () => {
+    await using child = spawnChild(BLOCKED, [lab.server.url, String(LEASE_MS), String(LEASE_MS)])
+    await child.nextMessage(({ at }) => at === 'held', 30_000)
+    const contender = await lab.connect()
+    child.send({ blockMs: 8 * LEASE_MS })
+    await child.nextMessage(({ at }) => at === 'blocking')
+    let hasWoken = false
+    const waking = child.nextMessage<{ at: string; problems: string[] }>(({ at }) => at === 'woke', 30_000)
+    void waking.finally(() => {
+      hasWoken = true
+    })
+    for (const kind of kinds) {
+      const hold = await kind.rival(contender, kind.name).lock({ waitTimeMs: 20_000 })
+      assert(!hasWoken, `${kind.name} came free during the block`)
+      await hold.unlock()
+    }
+    const { problems } = await waking
+    assert.deepEqual(new Set(problems), new Set(['expired']), JSON.stringify(problems))
+    child.endCommands()
+    assert.deepEqual(await child.exit, { code: 0, signal: null })
+  })
+})
+
+describe('the thread', () => {
+  it('keeps nothing beyond maxHoldMs, and no hold with a lease of its own', async () => {
+    const client = await guarded()
+    const holds = [
+      await client.getLock('limited').lock({ maxHoldMs: LEASE_MS / 2 }),
+      await client.getLock('leased').lock({ leaseTimeMs: LEASE_MS }),
+    ]
+    // From a renewal to a lease of its own.
+    const kept = await client.getLock('turned').lock()
+    const inner = await client.getLock('turned').lock({ within: kept, leaseTimeMs: LEASE_MS })
+    await kept.unlock()
+    block(3 * LEASE_MS)
+    for (const hold of [...holds, inner]) assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST' })
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
+  })
+
+  it('revives nothing that was freed before or during the block', async () => {
+    const client = await guarded()
+    const gone = await client.getLock('gone').lock()
+    const released = await client.getLock('released').lock()
+    const kept = await client.getLock('kept').lock()
+    await released.unlock()
+    const operator = spawnChild(new URL('../support/redis-cli-process.js', import.meta.url), [
+      lab.server.url,
+      String(LEASE_MS),
+      'del',
+      'gone',
+    ])
+    await operator.nextMessage(({ at }) => at === 'ready')
+    operator.endCommands()
+    block(3 * LEASE_MS)
+    // Nothing renewed it since.
+    assert.throws(() => gone.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+    await assertHeldInRedis([kept])
+    assert.deepEqual(await lab.server.admin.keys('*'), ['kept'])
+    await kept.unlock()
+    await operator.stop()
+  })
+
+  it('sends nothing as long as the event loop runs', async () => {
+    const client = await guarded()
+    const hold = await client.getLock('a').lock()
+    const monitor = await recordMonitor(lab.server)
+    await sleep(3 * LEASE_MS)
+    const lines = await monitor.stop()
+    const sources = new Set(lines.map(({ source }) => source).filter((source) => source !== 'lua'))
+    assert.equal(sources.size, 1, JSON.stringify(lines.map(({ source, args }) => [source, args[0]])))
+    await hold.unlock()
+  })
+
+  it('reconnects by itself while the event loop is blocked', async () => {
+    const client = await guarded({ watchdog: { maxBlockMs: 20 * LEASE_MS } })
+    const hold = await client.getLock('a').lock()
+    await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal')
+    block(3 * LEASE_MS)
+    await assertHeldInRedis([hold])
+    await hold.unlock()
+  })
+
+  it('counts the time that a suspended machine slept as time without a renewal', async () => {
+    let sleptMs = 0
+    const clock = new SystemClock({
+      monotonic: () => performance.now(),
+      wall: () => Date.now() + sleptMs,
+      sinceBoot: () => performance.now() + sleptMs,
+    })
+    const leaseMs = 2 * LEASE_MS
+    const client = new Client(ownedIoredis(new Redis(lab.server.url)), { lockWatchdogTimeoutMs: leaseMs }, { clock })
+    lab.onEnd(() => client.close())
+    await client.protect({ connection: lab.server.url, maxBlockMs: 20 * leaseMs, file: undefined })
+    const hold = await client.getLock('a').lock()
+    for (let times = 0; times < 2; times++) {
+      sleptMs += 600
+      block(1.4 * leaseMs)
+      await assertHeldInRedis([hold])
+    }
+    sleptMs += leaseMs
+    block(100)
+    assert.throws(() => hold.assertHeld(), { reason: 'expired' })
+    await assert.rejects(hold.unlock(), { reason: 'expired' })
+  })
+
+  it('is told of by a warning when it ends, is started again, and stands in as before', async (t) => {
+    const threads = threadsOf(t)
+    const client = await guarded()
+    const warnings: (Error & { code?: string })[] = []
+    client.on('warning', (warning) => warnings.push(warning))
+    const hold = await client.getLock('a').lock()
+    await threads[0]?.terminate()
+    await waitUntil(() => threads.length === 2, { message: 'another one is started' })
+    await waitUntil(async () => (await lab.server.connections()).length === 2, { message: 'it is connected' })
+    await sleep(100)
+    block(3 * LEASE_MS)
+    await assertHeldInRedis([hold])
+    assert.deepEqual(
+      warnings.map(({ code }) => code),
+      ['WATCHDOG_THREAD_ENDED'],
+    )
+    assert.match(warnings[0]?.message ?? '', /ended \(it exited with code 1\)/)
+    await hold.unlock()
+  })
+
+  it('is one for all clients of a process, started by the first and ended with the last', async (t) => {
+    const threads = threadsOf(t)
+    const [one, other] = await Promise.all([guarded(), guarded()])
+    const holds = [await one.getLock('a').lock(), await other.getLock('b').lock()]
+    block(2 * LEASE_MS)
+    await assertHeldInRedis(holds)
+    await one.close()
+    await waitUntil(async () => (await lab.server.connections()).length === 2, {
+      message: 'its connections are closed',
+    })
+    block(2 * LEASE_MS)
+    await assertHeldInRedis(holds.slice(1))
+    assert.deepEqual([threads.length, threads[0]?.threadId === -1], [1, false])
+    await other.close()
+    assert.equal(threads[0]?.threadId, -1, 'it has ended')
+    const again = await guarded()
+    assert.equal(threads.length, 2)
+    await again.close()
+  })
+
+  it('warns once when Redis refuses its renewals', async () => {
+    const { url, admin } = lab.server
+    await admin.acl('SETUSER', 'app', 'on', '>hunter2', '+@all', '~*', '&*')
+    lab.onEnd(() => admin.acl('DELUSER', 'app'))
+    const client = await guarded({ url, watchdog: { connection: url.replace('redis://', 'redis://app:hunter2@') } })
+    const codes: unknown[] = []
+    client.on('warning', (warning) => codes.push((warning as { code?: string }).code))
+    const hold = await client.getLock('a').lock()
+    await admin.acl('SETUSER', 'app', '-pexpire')
+    block(2 * LEASE_MS)
+    assert.throws(() => hold.assertHeld(), { reason: 'expired' })
+    await waitUntil(() => codes.length > 0)
+    assert.deepEqual(codes, ['RENEWAL_REFUSED'])
+  })
+
+  it('costs connect() once what starting it costs', async (t) => {
+    const times: number[] = []
+    for (const watchdog of [{ thread: false }, { thread: true }, { thread: true }]) {
+      const startedAt = performance.now()
+      await guarded({ watchdog })
+      times.push(performance.now() - startedAt)
+    }
+    const [without, first, second] = times.map((ms) => `${ms.toFixed(0)} ms`)
+    t.diagnostic(
+      `connect() without a thread ${without}, with the first client of one ${first}, with the next ${second}`,
+    )
+  })
+})
+
+describe('connect() with a thread', () => {
+  const refused: [title: string, options: ConnectOptions, path: string, allowed: RegExp][] = [
+    ['an unknown option', { watchdog: { threads: true } as object }, 'threads', /thread, maxBlockMs, connection/],
+    ['no options', { watchdog: true as unknown as object }, 'options', /an object/],
+    ['a thread that is no file', { watchdog: { thread: 1 as unknown as true } }, 'watchdog.thread', /true, false/],
+    ['less than a lease', { watchdog: { thread: true, maxBlockMs: 29_999 } }, 'watchdog.maxBlockMs', /from 30000/],
+    ['a URL of something else', { watchdog: { connection: 'http://a' } }, 'watchdog.connection', /a Redis URL/],
+    [
+      'a configuration that cannot work',
+      { watchdog: { thread: true, connection: { singleServerConfig: { address: 'redis://a' } } } },
+      'singleServerConfig.address',
+      /port/,
+    ],
+  ]
+  for (const [title, options, path, allowed] of refused) {
+    it(`refuses ${title} before it connects`, async () => {
+      await assert.rejects(connect({ url: 'redis://127.0.0.1:1', ...options }), (error) => {
+        assert(error instanceof Error)
+        assert.deepEqual((error as { path?: string }).path, path)
+        assert.match(error.message, allowed)
+        return true
+      })
+    })
+  }
+
+  it('refuses a client of the user without a connection for it', async () => {
+    const redis = new Redis(lab.server.url, { lazyConnect: true })
+    await assert.rejects(connect({ client: redis, watchdog: { thread: true } }), {
+      path: 'watchdog.connection',
+      message: /the thread cannot use the client/,
+    })
+    redis.disconnect()
+  })
+
+  it('refuses a configuration with functions, which no thread can get, unless there is another one', async () => {
+    const config = { singleServerConfig: { address: lab.server.url } }
+    const credentialsResolver = () => ({})
+    await assert.rejects(connect({ config, credentialsResolver, watchdog: { thread: true } }), {
+      path: 'watchdog.connection',
+      message: /credentialsResolver/,
+    })
+    const client = await guarded({ config, credentialsResolver, watchdog: { connection: config } })
+    await client.getLock('a').withLock(() => {})
+  })
+
+  it('says that its file cannot be loaded, or is another one, and leaves nothing', async () => {
+    for (const thread of ['/nowhere/watchdog-thread.js', new URL('../support/kinds.js', import.meta.url)]) {
+      await assert.rejects(guarded({ watchdog: { thread } }), {
+        code: 'LOCK_CONFIG',
+        path: 'watchdog.thread',
+        message: /the file of holdfast\/watchdog-thread/,
+      })
+    }
+  })
+
+  it('says that the thread cannot reach Redis, and leaves nothing', async () => {
+    await assert.rejects(guarded({ watchdog: { connection: 'redis://127.0.0.1:1' } }), {
+      code: 'ECONNREFUSED',
+      message: /^the thread of the watchdog: connect ECONNREFUSED/,
+    })
+  })
+})
