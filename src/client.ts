@@ -198,6 +198,7 @@ export class Client extends EventEmitter<ClientEvents> {
         this.#tell('warning', [warning]),
       ),
       possessions: new Tracked(() => this.#onReleased?.()),
+      latest: new Map(),
       sections: new Tracked(() => this.#onReleased?.()),
       ...checked,
       assertOpen: (lockName) => {

@@ -26,6 +26,8 @@ export interface Context {
   readonly replication: Replication
   /** All that this client holds. */
   readonly possessions: Set<Possession>
+  /** By field: to whom of this client Redis granted it last, of what goes from one caller to the next. */
+  readonly latest: Map<string, Possession>
   /** What runs with permits that have no holder in Redis. */
   readonly sections: Set<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */

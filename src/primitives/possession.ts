@@ -134,6 +134,7 @@ export class Possession implements Watched, Holding {
     this.leasedAt = sentAt
     this.#grantedAt = sentAt
     this.context.possessions.add(this)
+    if (this.kind.isPassedOn) this.context.latest.set(this.field, this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this)
     return hold
@@ -333,7 +334,9 @@ export class Possession implements Watched, Holding {
 
   /** Whether the next caller may go on where this hold ends. */
   #isPassable(hold: Hold): boolean {
-    const { clock, watchdogTimeoutMs } = this.context
+    const { clock, latest, watchdogTimeoutMs } = this.context
+    // Another one was granted it since: then this one lost it, and does not know yet.
+    if (latest.get(this.field) !== this) return false
     const { terms, leasedUntil } = this.#holds.get(hold) as Times
     const now = clock.now()
     // What the watchdog could not renew in time had better be asked for anew; and a longer lease that a re-entry asked for
@@ -452,6 +455,7 @@ export class Possession implements Watched, Holding {
     if (this.#holds.size === 0) {
       this.context.watchdog.forget(this)
       this.context.possessions.delete(this)
+      if (this.context.latest.get(this.field) === this) this.context.latest.delete(this.field)
     } else {
       this.context.watchdog.standIn?.watch(this)
     }

@@ -219,6 +219,66 @@ function faults(kind: Kind, driver: Driver): void {
     await (await bench.rival(one).lock({ waitTimeMs: 5_000 })).unlock()
   })
 
+  if (!kind.isShared) {
+    const LONG_RUN = { maxHandOffMs: 60_000, maxHandOffs: 1_000_000 }
+
+    it('Redis is frozen during a run: who has it then is told by the deadline, and the next are served after the thaw', async () => {
+      const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: 1_000, commandTimeoutMs: 500 })
+      const lock = bench.lock(client)
+      const earlier = await lock.lock()
+      const waiters = Array.from({ length: 3 }, () => lock.lock())
+      for (const waiter of waiters) waiter.catch(() => {})
+      await bench.somebodyWaits()
+      await sleep(50)
+      await earlier.unlock()
+      const hold = (await waiters[0]) as Hold
+      const leftMs = hold.remainingMs()
+      const frozenAt = performance.now()
+      lab.server.freeze()
+      await waitUntil(() => hold.signal.aborted, { message: 'aborted although Redis is silent' })
+      const toldMs = performance.now() - frozenAt
+      assert(toldMs < leftMs + 1_500, `told after ${toldMs} ms, with ${leftMs} ms left`)
+      assert.equal(earlier.signal.aborted, false, 'who let go in time has nothing to do with it')
+      await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+      lab.server.thaw()
+      for (const waiter of waiters.slice(1)) {
+        const next = await settlesWithin(waiter, 10_000)
+        assert(next.status === 'fulfilled')
+        assert.notEqual(next.value.holder, hold.holder)
+        assert.equal(await next.value.isHeld(), true)
+        await next.value.unlock()
+      }
+      await waitUntil(() => bench.isFree(), { timeoutMs: 3_000 })
+    })
+
+    it('connections are killed during a run: it goes on, one at a time, and nobody is told of a loss', async () => {
+      const client = await lab.connect(LONG_RUN)
+      client.on('lost', () => assert.fail('it was lost'))
+      let inside = 0
+      let sections = 0
+      let isOver = false
+      const tasks = Array.from({ length: 10 }, async () => {
+        while (!isOver) {
+          await bench.lock(client).withLock(async (hold) => {
+            assert.equal(++inside, 1)
+            await sleep(1)
+            hold.assertHeld()
+            sections++
+            inside--
+          })
+        }
+      })
+      for (let kill = 0; kill < 6; kill++) {
+        await sleep(100)
+        await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', kill % 2 ? 'pubsub' : 'normal', 'SKIPME', 'yes')
+      }
+      isOver = true
+      await Promise.all(tasks)
+      assert(sections > 20, `${sections} sections`)
+      await (await bench.rival(client).lock({ waitTimeMs: 5_000 })).unlock()
+    })
+  }
+
   it('Redis is frozen: the signal aborts by the lease deadline, every promise settles, and a late grant is given back', async () => {
     const options = { lockWatchdogTimeoutMs: 1_000, commandTimeoutMs: 500 }
     const [owner, client] = [await lab.connect(options), await lab.connect(options)]
@@ -432,8 +492,17 @@ function faultsOfProcesses(kind: Kind): void {
   const lab = setUpLab(undefined, [], { keysThatStay: kind.keysThatStay, isBesideOthers: true })
   const bench = new Bench(kind, lab)
 
-  it('that was stopped past its lease knows in its first turn that it lost the lock, and renews nothing', async () => {
-    const child = spawnChild(VICTIM, [lab.server.url, kind.name])
+  it('that was stopped past its lease knows in its first turn that it lost the lock, and renews nothing', async () =>
+    await isStopped(0))
+
+  if (!kind.isShared) {
+    it('that was stopped past its lease in the middle of a run of its callers knows that just as soon', async () =>
+      await isStopped(5))
+  }
+
+  /** @param passes  how often it went from one caller of the process to the next before */
+  async function isStopped(passes: number): Promise<void> {
+    const child = spawnChild(VICTIM, [lab.server.url, kind.name, drivers[0]?.name ?? '', String(passes)])
     const { holder } = await child.nextMessage<{ at: string; holder: string }>(({ at }) => at === 'held')
     child.freeze()
     const client = await lab.connect()
@@ -450,7 +519,7 @@ function faultsOfProcesses(kind: Kind): void {
     await next.unlock()
     await child.stop()
     assert.deepEqual(await bench.keys(), [], 'nothing was revived')
-  })
+  }
 }
 
 describe('a holder process', () => {

@@ -28,7 +28,8 @@ const LIMIT_MS = 240_000
 async function openStage(server: RedisServer, kind: Kind, ends: (() => unknown)[]): Promise<Stage> {
   const open = async (index: number, database: number) => {
     const driver = drivers[index % drivers.length] as (typeof drivers)[number]
-    const options = { lockWatchdogTimeoutMs: 60_000, commandTimeoutMs: 20_000 }
+    // The model asks Redis about each release. What is passed on without asking is for the simulation.
+    const options = { lockWatchdogTimeoutMs: 60_000, commandTimeoutMs: 20_000, maxHandOffs: 0 }
     const { client, end } = await driver.open(`${server.url}/${database}`, options)
     ends.push(async () => {
       await client.close()

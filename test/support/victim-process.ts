@@ -1,12 +1,18 @@
-import { LeaseLostError } from '../../src/index.js'
+import { type Hold, LeaseLostError } from '../../src/index.js'
 import { report } from './child.js'
 import { driverNamed } from './drivers.js'
 import { kindNamed } from './kinds.js'
 
-/** A process that holds the lock `a` and looks at it in every turn. Arguments: the URL of Redis, its kind, driver. */
-const [url = '', kind = 'lock', driver = 'a URL'] = process.argv.slice(2)
+/**
+ * A process that holds the lock `a` and looks at it in every turn. Arguments: the URL of Redis, its kind, driver, and how
+ * often it went from one caller to the next before.
+ */
+const [url = '', kind = 'lock', driver = 'a URL', passes = '0'] = process.argv.slice(2)
 const { client } = await driverNamed(driver).open(url, { lockWatchdogTimeoutMs: 1_500 })
-const hold = await kindNamed(kind).lock(client, 'a').lock()
+const lock = kindNamed(kind).lock(client, 'a')
+const asked = Array.from({ length: Number(passes) + 1 }, () => lock.lock())
+for (const earlier of asked.slice(0, -1)) await (await earlier).unlock()
+const hold = (await asked.at(-1)) as Hold
 client.on('lost', () => report({ at: 'lost' }))
 report({ at: 'held', holder: hold.holder })
 

@@ -657,6 +657,23 @@ describe('a lock that is lost during a run', () => {
     await (await clock.until(waiting[2] as Promise<Hold>, 100)).unlock()
   })
 
+  it('and granted to another caller of this client is not passed on by the one who lost it', async () => {
+    const [hold, waiting] = await heldAndWaitedFor(2)
+    redis.flush()
+    redis.publish(CHANNEL, '0')
+    const next = (await clock.until(waiting[0] as Promise<Hold>, 100)) as Hold
+    assert.notEqual(next.holder, hold.holder)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    let isServed = false
+    void waiting[1]?.then(() => {
+      isServed = true
+    })
+    await clock.advance(100)
+    assert.equal(isServed, false, 'two of one client would hold it')
+    await next.unlock()
+    await (await clock.until(waiting[1] as Promise<Hold>, 100)).unlock()
+  })
+
   it('in a pause of the process is told in the first turn, and not passed on', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     clock.block(LEASE_MS)

@@ -9,6 +9,7 @@ import { test } from 'node:test'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { Client } from '../../src/client.js'
 import { type Hold, type Lock, LockError, type LockOptions } from '../../src/index.js'
+import type { Possession } from '../../src/primitives/possession.js'
 import type { Random } from '../../src/random.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort, FakeRedis, FakeReplyError, type Fault, type Sent } from '../support/fake-port.js'
@@ -125,16 +126,23 @@ class World {
   readonly links: readonly Link[]
   readonly clients: readonly Client[]
   readonly closed = new Set<Client>()
-  readonly #holds = new Set<Hold>()
+  /** Those that are live, and how often the lock had gone from caller to caller when each was taken. */
+  readonly #holds = new Map<Hold, number>()
   readonly #stormEndsAt = this.clock.now() + STORM_MS
   grants = 0
+  handOffs = 0
   losses = 0
 
   constructor(seed: number) {
     this.dice = new Dice(seed)
     this.links = Array.from({ length: CLIENTS }, () => new Link(this))
     this.clients = this.links.map(({ port }) => {
-      const options = { lockWatchdogTimeoutMs: LEASE_MS, commandTimeoutMs: COMMAND_TIMEOUT_MS }
+      const options = {
+        lockWatchdogTimeoutMs: LEASE_MS,
+        commandTimeoutMs: COMMAND_TIMEOUT_MS,
+        maxHandOffs: this.dice.pick([0, 3, 1_000]),
+        maxHandOffMs: this.dice.pick([50, 1_000, 2 * LEASE_MS]),
+      }
       const client = new Client(port, options, { clock: this.clock, random: this.dice })
       client.on('lost', () => this.losses++)
       return client
@@ -152,12 +160,13 @@ class World {
 
   /** What must be true at any time. */
   check(): void {
-    for (const hold of this.#holds) {
+    for (const hold of this.#holds.keys()) {
       if (!hold.isLive) this.#holds.delete(hold)
       else assert(this.redis.isHeldBy(hold.lockName, hold.holder), `${hold.holder} believes to hold ${hold.lockName}`)
     }
     for (const lockName of LOCKS) {
-      const owners = new Set([...this.#holds].filter((hold) => hold.lockName === lockName).map(({ holder }) => holder))
+      const holds = [...this.#holds].filter(([hold]) => hold.lockName === lockName)
+      const owners = new Set(holds.map(([{ holder }, passes]) => `${holder}, passed on ${passes} times,`))
       assert(owners.size <= 1, `${[...owners].join(' and ')} hold ${lockName}`)
     }
   }
@@ -280,7 +289,9 @@ class World {
 
   async #workWith(hold: Hold): Promise<void> {
     this.grants++
-    this.#holds.add(hold)
+    const { passes } = hold.holding as Possession
+    if (passes > 0 && hold.count === 1) this.handOffs++
+    this.#holds.set(hold, passes)
     await this.pause(this.dice.chance(0.9) ? 400 : 2 * LEASE_MS)
   }
 
@@ -338,6 +349,7 @@ async function live(seed: number): Promise<World> {
 
 interface Report {
   readonly grants: number
+  readonly handOffs: number
   readonly losses: number
   /** What went wrong in which life. */
   readonly failure?: string
@@ -345,17 +357,24 @@ interface Report {
 
 async function liveAll(seeds: readonly number[]): Promise<Report> {
   let grants = 0
+  let handOffs = 0
   let losses = 0
   for (const seed of seeds) {
     try {
       const world = await live(seed)
       grants += world.grants
+      handOffs += world.handOffs
       losses += world.losses
     } catch (error) {
-      return { grants, losses, failure: `seed ${seed}: ${error instanceof Error ? error.stack : String(error)}` }
+      return {
+        grants,
+        handOffs,
+        losses,
+        failure: `seed ${seed}: ${error instanceof Error ? error.stack : String(error)}`,
+      }
     }
   }
-  return { grants, losses }
+  return { grants, handOffs, losses }
 }
 
 if (isMainThread) {
@@ -365,10 +384,11 @@ if (isMainThread) {
     // In a thread of its own, where the test runner does not follow each promise: that more than halves the time.
     const worker = new Worker(new URL(import.meta.url), { workerData: seeds })
     const [report] = (await once(worker, 'message')) as [Report]
-    t.diagnostic(`${report.grants} holds, ${report.losses} of them lost`)
+    t.diagnostic(`${report.grants} holds, ${report.handOffs} of them passed on, ${report.losses} lost`)
     assert.equal(report.failure, undefined)
     const isStorm = report.losses > 0 && report.grants > 3 * report.losses
     assert(isStorm || only, 'the storm is neither too weak nor too strong')
+    assert(report.handOffs > report.grants / 50 || only, 'locks go from caller to caller')
   })
 } else {
   parentPort?.postMessage(await liveAll(workerData as number[]))
