@@ -1200,13 +1200,15 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_IN_LINE: Script = {
   name: 'lock/release-in-line',
-  sha1: '9b7126927decfd08b0f54e1e74ff5a6e7cbf79f7',
+  sha1: '42bbb54dd6e00bc2fb11d40fdaf7bd8deeb37d97',
   text: `-- holdfast lock/release-in-line
 -- it is the only field: with it the lock goes
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-if ARGV[4] ~= '' then
+if ARGV[5] == '0' then
+  redis.pcall('lrem', KEYS[2], 0, ARGV[4])
+elseif ARGV[4] ~= '' then
   if redis.pcall('lpos', KEYS[2], ARGV[4]) == false then
     redis.pcall('rpush', KEYS[2], ARGV[4])
   end
@@ -1232,8 +1234,8 @@ return -1
  * ARGV[1] holder       "<client id>:<owner id>"
  * ARGV[2] channel      where waiters listen
  * ARGV[3] message      what wakes them
- * ARGV[4] ticket       of others in this client, who stand in line from now on; empty: nobody
- * ARGV[5] patienceMs   the line is forgotten when nobody has asked for so long
+ * ARGV[4] ticket       of others in this client; empty: nobody stands in line or is to
+ * ARGV[5] patienceMs   they stand in line from now on, which is forgotten when nobody has asked for so long; 0: they left
  * Reply   nil          this owner does not hold the lock
  *         integer      released; how many connections heard it (-1: publishing was refused)
  */

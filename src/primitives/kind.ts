@@ -34,8 +34,11 @@ export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 export interface ClientLine {
   /** Replies as `acquire`; who is refused stands in line. */
   acquire(asked: Asked, ticket: string): ScriptCall
-  /** Replies as `release`. @param ticket  of others in the client that stand in line from now on */
-  release(lockName: string, holder: string, ticket: string | undefined): ScriptCall
+  /**
+   * Replies as `release`.
+   * @param ticket  of others in the client: they stand in line from now on, or have left it
+   */
+  release(lockName: string, holder: string, ticket?: { readonly ticket: string; readonly waits: boolean }): ScriptCall
   leave(lockName: string, ticket: string): ScriptCall
 }
 

@@ -106,7 +106,7 @@ const LINE_PATIENCE_MS = 60_000
 const inLine: ClientLine = {
   acquire: ({ lockName, leaseTimeMs, holder }, ticket) =>
     lockAcquireInLine(lockName, waitersKey(lockName), leaseTimeMs, holder, ticket, LINE_PATIENCE_MS),
-  release: (lockName, holder, ticket = '') =>
+  release: (lockName, holder, { ticket, waits } = { ticket: '', waits: true }) =>
     lockReleaseInLine(
       lockName,
       waitersKey(lockName),
@@ -114,7 +114,7 @@ const inLine: ClientLine = {
       lockChannel(lockName),
       UNLOCK_MESSAGE,
       ticket,
-      LINE_PATIENCE_MS,
+      waits ? LINE_PATIENCE_MS : 0,
     ),
   leave: (lockName, ticket) =>
     lockLeaveLine(lockName, waitersKey(lockName), ticket, lockChannel(lockName), UNLOCK_MESSAGE),

@@ -414,7 +414,7 @@ export class Possession implements Watched, Holding {
     try {
       const { kind, lockName, holder } = this
       const inLine = scripts.isCluster ? undefined : kind.inLine
-      const call = inLine?.release(lockName, holder, line?.queueUp()) ?? kind.release(lockName, holder)
+      const call = inLine?.release(lockName, holder, line?.onRelease()) ?? kind.release(lockName, holder)
       heard = await settlements.insist(call, commandTimeoutMs, () => failures++)
     } catch (error) {
       if (!isWorthRetrying(error)) throw error

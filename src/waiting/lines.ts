@@ -19,6 +19,11 @@ export interface Place {
   readonly quit?: ((ticket: string) => void) | undefined
 }
 
+interface Pause {
+  isWoken: boolean
+  cancel?: () => void
+}
+
 /**
  * The callers of one client who wait for one lock, first come first served. Only the head talks to Redis, so a
  * thousand waiters cost what one costs. The line owns the subscription: it is taken when the head is first refused, kept
@@ -42,7 +47,7 @@ export class Line {
   /** How many messages are still to come that go with a ticket: they are for those who know of no tickets. */
   #echoes = 0
   /** Others go first; whether the line would have been woken meanwhile. */
-  #standsBack: { isWoken: boolean } | undefined
+  #standsBack: Pause | undefined
   /** Until when the lock is surely taken because a waiter of this line got it, by what the line heard on its channel. */
   #takenUntil = 0
   #lookAt = 0
@@ -91,14 +96,17 @@ export class Line {
   /** The head asks Redis now: under this ticket, if it would hear when it is its turn. */
   ask(): string | undefined {
     this.#isOurTurn = false
-    return this.queueUp()
-  }
-
-  /** The ticket for a command that puts those who wait here in line, if there is one. */
-  queueUp(): string | undefined {
-    if (!this.#quit || this.#waiters.size === 0 || !this.isListening) return undefined
+    if (!this.#quit || !this.isListening) return undefined
     this.#isQueued = true // from now on: it may be our turn before the answer is here
     return this.#ticket
+  }
+
+  /** Somebody in this client lets the lock go: the ticket of those who wait here, or that nobody waits under any more. */
+  onRelease(): { readonly ticket: string; readonly waits: boolean } | undefined {
+    const waits = this.#waiters.size > 0
+    const ticket = waits ? this.ask() : this.#isQueued ? this.#ticket : undefined
+    this.#isQueued &&= waits
+    return ticket === undefined ? undefined : { ticket, waits }
   }
 
   /** When a waiter of this line took the lock: the next head may wait for a message instead of asking at once. */
@@ -115,7 +123,8 @@ export class Line {
     const head = this.#head()
     if (!head?.offer(offered)) return false
     this.#waiters.delete(head)
-    if (this.#waiters.size === 0) this.#rest()
+    // The ticket may stay in line: whoever lets the lock go takes it back.
+    if (this.#waiters.size === 0) this.#linger()
     else if (this.isListening) this.#lookWithin(TRUST_MS)
     else this.#wake()
     return true
@@ -123,14 +132,14 @@ export class Line {
 
   /** Others are to go first: nobody of this line asks until the answer is called, and then after so many ms. */
   standBack(): (forMs: number) => void {
-    const pause = { isWoken: false }
+    const pause: Pause = { isWoken: false }
     this.#standsBack = pause
     return (forMs) => {
       const goOn = (): void => {
         if (this.#standsBack === pause) this.#standsBack = undefined
         if (pause.isWoken || !this.#isQueued) this.#wake()
       }
-      if (forMs > 0) this.#clock.after(forMs, goOn)
+      if (forMs > 0 && this.#waiters.size > 0) pause.cancel = this.#clock.after(forMs, goOn)
       else goOn()
     }
   }
@@ -141,7 +150,10 @@ export class Line {
     // Who was given what somebody else let go has left already.
     if (!this.#waiters.delete(waiter)) return
     if (takenUntil !== undefined) this.#isQueued = false // as its script has done
-    if (this.#waiters.size === 0) this.#rest()
+    if (this.#waiters.size === 0) {
+      this.#leaveQueue()
+      this.#linger()
+    }
     if (this.#waiters.size === 0 || !wasHead) return
     // Only what was heard all along counts: without a live subscription, or with a message that came during the last
     // attempt, the lock may be free again already.
@@ -152,7 +164,9 @@ export class Line {
   /** Nobody waits any more, and nobody will: the client closes. */
   close(): void {
     if (this.#waiters.size > 0) return
+    this.#leaveQueue()
     this.#cancelLinger?.()
+    this.#standsBack?.cancel?.()
     this.#timer?.cancel()
     this.#subscription?.leave()
     this.#subscription = undefined
@@ -165,7 +179,8 @@ export class Line {
       this.#echoes++
       this.#isQueued = false
       this.#isOurTurn = true
-      this.#wake()
+      if (this.#waiters.size > 0) this.#wake()
+      else this.#leaveQueue()
     } else if (message !== undefined && isTicket(message)) {
       if (!this.#isQueued) return
       this.#echoes++
@@ -185,12 +200,15 @@ export class Line {
   }
 
   /** The last one has left. */
-  #rest(): void {
+  #linger(): void {
+    if (!this.#quit || !this.#subscription) this.close()
+    else this.#cancelLinger = this.#clock.after(LINGER_MS, () => this.close(), false)
+  }
+
+  #leaveQueue(): void {
     if (this.#isQueued || this.#isOurTurn) this.#quit?.(this.#ticket)
     this.#isQueued = false
     this.#isOurTurn = false
-    if (!this.#quit || !this.#subscription) this.close()
-    else this.#cancelLinger = this.#clock.after(LINGER_MS, () => this.close(), false)
   }
 
   /** Wake the head if nothing does for so long. One timer however often this is called. */

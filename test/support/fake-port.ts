@@ -44,10 +44,11 @@ const EFFECTS: readonly [Script, Effect][] = [
   ],
   [
     lockReleaseInLine('', '', '', '', '', '', 0).script,
-    (redis, [key = '', waiters = ''], [holder = '', channel = '', message = '', ticket = '']) => {
+    (redis, [key = '', waiters = ''], [holder = '', channel = '', message = '', ticket = '', patienceMs]) => {
       if (!redis.isHeldBy(key, holder)) return null
       redis.delete(key)
-      if (ticket !== '') redis.standInLine(waiters, ticket)
+      if (patienceMs === '0') redis.leaveLine(waiters, ticket)
+      else if (ticket !== '') redis.standInLine(waiters, ticket)
       redis.callFirstInLine(waiters, channel)
       return redis.publish(channel, message)
     },

@@ -5,15 +5,17 @@
      ARGV[1] holder       "<client id>:<owner id>"
      ARGV[2] channel      where waiters listen
      ARGV[3] message      what wakes them
-     ARGV[4] ticket       of others in this client, who stand in line from now on; empty: nobody
-     ARGV[5] patienceMs   the line is forgotten when nobody has asked for so long
+     ARGV[4] ticket       of others in this client; empty: nobody stands in line or is to
+     ARGV[5] patienceMs   they stand in line from now on, which is forgotten when nobody has asked for so long; 0: they left
      Reply   nil          this owner does not hold the lock
              integer      released; how many connections heard it (-1: publishing was refused) ]]
 -- it is the only field: with it the lock goes
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-if ARGV[4] ~= '' then
+if ARGV[5] == '0' then
+  redis.pcall('lrem', KEYS[2], 0, ARGV[4])
+elseif ARGV[4] ~= '' then
   if redis.pcall('lpos', KEYS[2], ARGV[4]) == false then
     redis.pcall('rpush', KEYS[2], ARGV[4])
   end
