@@ -118,6 +118,7 @@ export const LIBRARIES: readonly Library[] = [
     isReference: true,
     only: ['w1', 'w3', 'w3b', 'w4'],
     missing: etcdMissing,
+    warmUpMs: 2_500,
     serve: serveEtcd,
     open: async (options) => (await import('./etcd.js')).open(options),
   },
