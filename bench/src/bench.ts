@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Contender } from './fleet.js'
+import { Contender } from './contender-process.js'
 import type { Kind, Library, Server } from './library.js'
 import type { RedisPlace } from './redis-place.js'
 import { jain, quantile, sum } from './statistics.js'
