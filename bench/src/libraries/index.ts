@@ -97,7 +97,7 @@ export const LIBRARIES: readonly Library[] = [
   },
   {
     name: 'zookeeper',
-    version: '3.9.3, with Curator 5.9.0',
+    version: '3.9.3 (Curator 5.9.0)',
     waits: 'by message',
     checksOwner: true,
     keeps: true,
