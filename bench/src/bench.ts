@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Contender } from './fleet.js'
+import { Contender } from './contender-process.js'
 import type { Kind, Library, Server } from './library.js'
 import type { RedisPlace } from './redis-place.js'
 import { jain, quantile, sum } from './statistics.js'
@@ -32,7 +32,7 @@ interface Setting {
 
 const LEASE_MS = 30_000
 const WARM_UP_MS = 400
-const COUNTING_MS = 500
+const COUNTING_MS = 1_000
 
 /** What the workloads measure with. */
 export class Bench {
@@ -145,7 +145,8 @@ export class Bench {
     const work = { do: 'loop', tasks, each, sectionMs, restMs } as const
     return await this.contend(library, work, { processes, ...rest }, async (contenders) => {
       await Promise.all(contenders.map((contender) => contender.start()))
-      await sleep(library.warmUpMs ?? WARM_UP_MS)
+      // Many processes warm up on the same few cores.
+      await sleep((library.warmUpMs ?? WARM_UP_MS) * Math.max(1, processes / 2))
       return await fn(contenders)
     })
   }

@@ -84,13 +84,14 @@ class Loops implements Job {
 
   async #loop(task: number, name: string): Promise<void> {
     const { sectionMs, restMs } = this.#work
-    // Not all at once: nobody's tasks come in one heap.
+    const onRefused = () => this.#refused++
+    // Else all would come at once, which nobody's tasks do.
     if (restMs > 0) await sleep(Math.random() * 2 * restMs)
     for (;;) {
       const askedAt = performance.now()
       if (askedAt >= this.#endsAt) return
       this.#waiting++
-      const release = await this.#acquire(name)
+      const release = await acquire(this.#locker, name, onRefused)
       this.#waiting--
       const enteredAt = performance.now()
       if (this.#releasedAt > 0) this.#handOffs.push(enteredAt - this.#releasedAt)
@@ -107,10 +108,6 @@ class Loops implements Job {
       }
       if (restMs > 0) await sleep(Math.random() * 2 * restMs)
     }
-  }
-
-  async #acquire(name: string): Promise<Release> {
-    return await acquire(this.#locker, name, () => this.#refused++)
   }
 }
 
@@ -242,7 +239,7 @@ async function acquire(locker: Locker, name: string, onRefused = () => {}): Prom
   }
 }
 
-/** Every so-manieth. */
+/** Evenly among them. */
 function sample(values: readonly number[]): number[] {
   const step = Math.ceil(values.length / SAMPLES)
   const sampled = step <= 1 ? values : values.filter((_, index) => index % step === 0)

@@ -88,8 +88,8 @@ function growthOf(growth: Growth, curves: Curves | undefined): string {
   if (curves === undefined) return ''
   const charts = growth.shows.map((figure) =>
     svg(300, {
-      title: { text: heading(figure), textStyle: { fontSize: 14 } },
-      legend: { right: 0 },
+      title: { text: heading(figure), left: 0, textStyle: { fontSize: 14 } },
+      legend: { right: 0, top: 0 },
       grid: { left: 70, right: 20, top: 50, bottom: 45 },
       xAxis: { type: 'log', name: growth.axis, nameLocation: 'middle', nameGap: 25 },
       yAxis: { type: 'log' },

@@ -30,7 +30,7 @@ function markdownOf(report: Report, workloads: readonly Workload[]): string {
     `Measured ${at} on ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB, ${machine.system};`,
     `${rounds} rounds of ${secondsEach} s. Versions: ${versionList.join(', ')}.`,
     '',
-    ...overview(measured),
+    ...(measured.length > 0 ? overview(measured) : []),
     ...measured.flatMap(({ workload, summary }) => ['', ...section(workload, summary)]),
     ...growths(report),
   ].join('\n')

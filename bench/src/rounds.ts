@@ -14,7 +14,14 @@ export type Table = ReadonlyMap<Workload, ReadonlyMap<Library, Cell>>
 interface Turn {
   readonly workload: Workload
   readonly library: Library
+  readonly record: Findings
   readonly round: number
+}
+
+/** What was found so far, and why no more is. */
+interface Findings {
+  readonly all: Figures[]
+  why?: string
 }
 
 /**
@@ -26,59 +33,62 @@ export async function runRounds(
   libraries: readonly Library[],
   rounds: number,
 ): Promise<Table> {
-  const cells = new Map(workloads.map((workload) => [workload, new Map<Library, { all: Figures[]; why?: string }>()]))
-  const turns: Turn[] = []
-  for (let round = 1; round <= rounds; round++) {
-    for (const workload of workloads) {
-      const able: Turn[] = []
-      for (const library of libraries) {
-        if (library.only !== undefined && !library.only.includes(workload.id)) continue
-        if (library.tuned && !workload.isContended) continue
-        if (workload.kind !== undefined && !library.kinds.includes(workload.kind)) continue
-        const why = library.missing ?? workload.skips?.(library)
-        cells.get(workload)?.set(library, { all: [], ...(why !== undefined && { why }) })
-        if (why === undefined) able.push({ workload, library, round })
-      }
-      turns.push(...shuffled(able))
-    }
-  }
+  const rows = new Map(workloads.map((workload) => [workload, rowOf(workload, libraries)]))
+  const turns = turnsOf(rows, rounds)
   const startedAt = performance.now()
-  for (const [done, turn] of turns.entries()) {
-    const cell = cells.get(turn.workload)?.get(turn.library)
-    if (cell === undefined || cell.why !== undefined) continue // it failed in an earlier round
-    tellProgress(turn, rounds, done, turns.length, startedAt)
+  for (const [done, { workload, library, record, round }] of turns.entries()) {
+    if (record.why !== undefined) continue // it failed in an earlier round
+    const progress = `[${done + 1}/${turns.length}] round ${round} of ${rounds}: ${workload.id} ${library.name}`
+    console.error(`${progress}${timeLeft(startedAt, done, turns.length)}`)
     try {
-      cell.all.push(await turn.workload.measure(bench, turn.library))
-      if (turn.round === 1 && turn.workload.count) cell.all.push(await turn.workload.count(bench, turn.library))
+      record.all.push(await workload.measure(bench, library))
+      if (round === 1 && workload.count) record.all.push(await workload.count(bench, library))
     } catch (error) {
-      cell.why = error instanceof Error ? error.message : String(error)
-      console.error(`  ${turn.library.name}: ${cell.why}`)
+      record.why = error instanceof Error ? error.message : String(error)
+      console.error(`  ${library.name}: ${record.why}`)
     }
   }
   return new Map(
-    [...cells].map(([workload, row]) => [
+    [...rows].map(([workload, row]) => [
       workload,
-      new Map([...row].map(([library, cell]) => [library, medians(cell)])),
+      new Map([...row].map(([library, record]) => [library, medians(record)])),
     ]),
   )
 }
 
-function medians({ all, why }: { all: readonly Figures[]; why?: string }): Cell {
+/** Who is in a workload's table. Who cannot do it has a reason there. */
+function rowOf(workload: Workload, libraries: readonly Library[]): Map<Library, Findings> {
+  const isIn = ({ only, tuned, kinds }: Library) =>
+    (only?.includes(workload.id) ?? true) &&
+    (workload.isContended || !tuned) &&
+    (workload.kind === undefined || kinds.includes(workload.kind))
+  return new Map(
+    libraries.filter(isIn).map((library) => {
+      const why = library.missing ?? workload.skips?.(library)
+      return [library, { all: [], ...(why !== undefined && { why }) }]
+    }),
+  )
+}
+
+function turnsOf(rows: ReadonlyMap<Workload, ReadonlyMap<Library, Findings>>, rounds: number): Turn[] {
+  return Array.from({ length: rounds }, (_, index) =>
+    [...rows].flatMap(([workload, row]) => {
+      const able = [...row].filter(([, record]) => record.why === undefined)
+      return shuffled(able.map(([library, record]) => ({ workload, library, record, round: index + 1 })))
+    }),
+  ).flat()
+}
+
+function medians({ all, why }: Findings): Cell {
   const names = new Set(all.flatMap((figures) => Object.keys(figures)))
   const figures = Object.fromEntries([...names].map((name) => [name, median(all.flatMap((one) => one[name] ?? []))]))
   return { figures, ...(why !== undefined && { why }) }
 }
 
-function tellProgress(
-  { workload, library, round }: Turn,
-  rounds: number,
-  done: number,
-  all: number,
-  startedAt: number,
-): void {
+function timeLeft(startedAt: number, done: number, all: number): string {
+  if (done === 0) return ''
   const seconds = Math.round(((performance.now() - startedAt) / 1_000 / done) * (all - done))
-  const left = done === 0 ? '' : `, about ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')} left`
-  console.error(`[${done + 1}/${all}] round ${round} of ${rounds}: ${workload.id} ${library.name}${left}`)
+  return `, about ${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')} left`
 }
 
 function shuffled<T>(values: readonly T[]): T[] {

@@ -16,6 +16,7 @@ const HEADINGS: Record<string, string> = {
   redisCores: 'cores of Redis',
   starved: 'starved',
   refused: 'gave up',
+  overlaps: 'two inside',
   oversold: 'oversold',
   lost: 'lost',
   loopDelayMs: 'loop late ms',

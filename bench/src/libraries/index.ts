@@ -97,7 +97,7 @@ export const LIBRARIES: readonly Library[] = [
   },
   {
     name: 'zookeeper',
-    version: '3.9.3, with Curator 5.9.0',
+    version: '3.9.3 (Curator 5.9.0)',
     waits: 'by message',
     checksOwner: true,
     keeps: true,
@@ -118,6 +118,7 @@ export const LIBRARIES: readonly Library[] = [
     isReference: true,
     only: ['w1', 'w3', 'w3b', 'w4'],
     missing: etcdMissing,
+    warmUpMs: 2_500,
     serve: serveEtcd,
     open: async (options) => (await import('./etcd.js')).open(options),
   },

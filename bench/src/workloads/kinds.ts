@@ -1,9 +1,7 @@
 import type { Loop } from '../bench.js'
-import { KINDS } from '../library.js'
 import type { Workload } from '../workload.js'
 
 const NAMES = {
-  lock: 'Lock',
   fair: 'Fair lock',
   read: 'Read lock',
   write: 'Write lock',
@@ -13,7 +11,7 @@ const NAMES = {
 } as const
 
 /** Every kind beside Redisson's: `fair-1` is one task, `fair-8` is eight. */
-export const KIND_WORKLOADS: readonly Workload[] = KINDS.flatMap((kind) =>
+export const KIND_WORKLOADS: readonly Workload[] = (Object.keys(NAMES) as (keyof typeof NAMES)[]).flatMap((kind) =>
   [1, 8].map((tasks): Workload => {
     const isSemaphore = kind === 'semaphore' || kind === 'permit'
     const permits = isSemaphore && tasks > 1 ? 2 : 1

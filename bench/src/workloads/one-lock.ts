@@ -17,7 +17,7 @@ export const w3: Workload = {
   ...contended,
   id: 'w3',
   title: '50 tasks, one lock, empty section',
-  shows: ['commandsPerSection', 'jain', 'handOffP50', 'handOffP99', 'refused'],
+  shows: ['commandsPerSection', 'jain', 'handOffP50', 'handOffP99', 'refused', 'overlaps'],
   measure: (bench, library) => bench.loop(library, EMPTY),
   count: async (bench, library) => ({ commandsPerSection: await bench.commandsPerSection(library, EMPTY) }),
   goals: ({ holdfast, ratioToBest }) => [
@@ -31,7 +31,7 @@ export const w3b: Workload = {
   ...contended,
   id: 'w3b',
   title: '50 tasks, one lock, section of 1 ms, rests between',
-  shows: ['commandsPerSection', 'handOffP50', 'handOffP99', 'jain', 'cores', 'refused'],
+  shows: ['commandsPerSection', 'handOffP50', 'handOffP99', 'jain', 'cores', 'refused', 'overlaps'],
   measure: (bench, library) => bench.loop(library, RESTING),
   count: async (bench, library) => ({ commandsPerSection: await bench.commandsPerSection(library, RESTING) }),
   goals: ({ holdfast, ratioToBest }) => [
@@ -44,7 +44,7 @@ export const w4: Workload = {
   ...contended,
   id: 'w4',
   title: '8 processes with 4 tasks each, one lock, section of 1 ms, rests between',
-  shows: ['commandsPerSection', 'cores', 'redisCores', 'starved', 'jain', 'p99', 'refused'],
+  shows: ['commandsPerSection', 'cores', 'redisCores', 'starved', 'jain', 'p99', 'refused', 'overlaps'],
   measure: (bench, library) => bench.loop(library, FLEET),
   count: async (bench, library) => ({ commandsPerSection: await bench.commandsPerSection(library, FLEET) }),
   goals: ({ holdfast, ratioToBest }) => [

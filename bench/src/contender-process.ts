@@ -54,8 +54,10 @@ export class Contender<W extends Work['do']> {
     try {
       for (;;) {
         const { value, done } = await this.#lines.next()
-        if (done)
-          throw new Error(`the process ended, or was silent for too long, before it was ${what}\n${this.#stderr}`)
+        if (done) {
+          const error = /^\w*(?:Error|Exception)\b.*$/m.exec(this.#stderr)?.[0].replace(/^Error: /, '')
+          throw new Error(error ?? `ended, or was silent for too long, before it was ${what}: ${this.#stderr}`)
+        }
         // A library may print something of its own.
         if (value.startsWith('{"is":')) return JSON.parse(value)
       }
