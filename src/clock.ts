@@ -71,13 +71,18 @@ export class SystemClock implements Clock {
 }
 
 function after(delayMs: number, action: () => void, keepAlive = true): () => void {
+  if (delayMs <= MAX_TIMEOUT_MS) {
+    const timer = setTimeout(action, Math.max(0, Math.ceil(delayMs)))
+    if (!keepAlive) timer.unref()
+    return () => clearTimeout(timer)
+  }
   let timer: NodeJS.Timeout
   const arm = (leftMs: number): void => {
     const stepMs = Math.min(leftMs, MAX_TIMEOUT_MS)
     timer = setTimeout(() => (leftMs > stepMs ? arm(leftMs - stepMs) : action()), stepMs)
     if (!keepAlive) timer.unref()
   }
-  arm(Math.max(0, Math.ceil(delayMs)))
+  arm(delayMs)
   return () => clearTimeout(timer)
 }
 

@@ -19,7 +19,7 @@ export function spellHolder(clientId: string, ownerId: number): string {
 export class Owner {
   readonly id: number
   readonly #claimed = new Set<string>()
-  readonly #spent = new Set<string>()
+  #spent: Set<string> | undefined
 
   constructor(id: number) {
     this.id = id
@@ -30,7 +30,7 @@ export class Owner {
    * @param field  names a field that holder has in Redis
    */
   claim(field: string): boolean {
-    if (this.#spent.has(field) || this.#claimed.has(field)) return false
+    if (this.#spent?.has(field) || this.#claimed.has(field)) return false
     this.#claimed.add(field)
     return true
   }
@@ -52,16 +52,17 @@ export class Owner {
 
   /** Never again this field. */
   spend(field: string): void {
+    this.#spent ??= new Set()
     this.#spent.add(field)
   }
 
   isSpentFor(field: string): boolean {
-    return this.#spent.has(field)
+    return this.#spent?.has(field) ?? false
   }
 
   /** Whether it is of no more use for some field; then a scope goes on with a new owner. */
   get isSpent(): boolean {
-    return this.#spent.size > 0
+    return this.#spent !== undefined
   }
 }
 

@@ -6,8 +6,6 @@ export interface IoredisLike {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
   }
-  /** Its connection of now, if any. */
-  readonly stream?: { cork(): void; uncork(): void } | null | undefined
   call(command: string, ...args: string[]): Promise<unknown>
   duplicate(override?: object): IoredisLike
   subscribe(...channels: string[]): Promise<unknown>

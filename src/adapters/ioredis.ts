@@ -56,7 +56,6 @@ class IoredisPort implements RedisPort {
   }
   /** The first time it is ready is no reconnect: what waited for that is sent once. */
   #wasReady: boolean
-  #isGathering = false
   #subscriber: IoredisLike | undefined
   #events: PortEvents | undefined
 
@@ -72,21 +71,8 @@ class IoredisPort implements RedisPort {
   }
 
   send(command: readonly string[]): Promise<unknown> {
-    this.#gather()
     const [name, ...args] = command as [string, ...string[]]
     return this.#client.call(name, ...args)
-  }
-
-  /** ioredis writes each command by itself, which costs more than all else it does: let those of one turn go as one. */
-  #gather(): void {
-    const { stream } = this.#client
-    if (this.#isGathering || !stream) return
-    this.#isGathering = true
-    stream.cork()
-    process.nextTick(() => {
-      this.#isGathering = false
-      stream.uncork()
-    })
   }
 
   acknowledge(_key: string, timeoutMs: number): Promise<Acknowledgement> {

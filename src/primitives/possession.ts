@@ -49,6 +49,8 @@ export class Possession implements Watched, Holding {
   readonly holder: string
   readonly owner: Owner
   readonly kind: LockKind
+  /** What names this owner's field of this lock, to claim it. */
+  readonly field: string
   readonly context: Context
   readonly #holds = new Map<Hold, Times>()
   leasedAt = 0
@@ -74,6 +76,7 @@ export class Possession implements Watched, Holding {
     this.lockName = lockName
     this.owner = owner
     this.holder = kind.holder(spellHolder(context.clientId, owner.id))
+    this.field = fieldOf(kind, lockName)
   }
 
   get programName(): string | undefined {
@@ -83,11 +86,6 @@ export class Possession implements Watched, Holding {
   /** Where those of this client stand who wait for the same. */
   get line(): string {
     return `${this.kind.line}/${this.lockName}`
-  }
-
-  /** What names this owner's field of this lock, to claim it. */
-  get field(): string {
-    return fieldOf(this.kind, this.lockName)
   }
 
   get permitIds(): readonly string[] | undefined {
@@ -465,14 +463,11 @@ export class Possession implements Watched, Holding {
   /** One command of this possession after the other, so that each one knows the count it starts from. */
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
     const turn = this.#busy === undefined ? action() : this.#busy.then(action)
-    const done = turn.then(
-      () => {},
-      () => {},
-    )
-    this.#busy = done
-    void done.then(() => {
+    const rest = (): void => {
       if (this.#busy === done) this.#busy = undefined
-    })
+    }
+    const done = turn.then(rest, rest)
+    this.#busy = done
     return turn
   }
 }

@@ -34,7 +34,8 @@ interface Pause {
  */
 export class Line {
   readonly #clock: Clock
-  readonly #ticket: string
+  readonly #random: Random
+  #ticket: string | undefined
   readonly #quit: Place['quit']
   readonly #listen: (listener: (message?: string) => void) => Subscription
   readonly #onClose: () => void
@@ -56,16 +57,20 @@ export class Line {
 
   constructor(
     clock: Clock,
-    ticket: string,
+    random: Random,
     quit: Place['quit'],
     listen: (listener: (message?: string) => void) => Subscription,
     onClose: () => void,
   ) {
     this.#clock = clock
-    this.#ticket = ticket
+    this.#random = random
     this.#quit = quit
     this.#listen = listen
     this.#onClose = onClose
+  }
+
+  get waiters(): Iterable<Waiter> {
+    return this.#waiters
   }
 
   join(waiter: Waiter): void {
@@ -98,6 +103,7 @@ export class Line {
     this.#isOurTurn = false
     if (!this.#quit || !this.isListening) return undefined
     this.#isQueued = true // from now on: it may be our turn before the answer is here
+    this.#ticket ??= String(10 + Math.floor(this.#random.fraction() * 2 ** 48))
     return this.#ticket
   }
 
@@ -175,7 +181,7 @@ export class Line {
 
   /** @param message  undefined: messages may have been missed */
   #hear(message: string | undefined): void {
-    if (message === this.#ticket) {
+    if (message !== undefined && message === this.#ticket) {
       this.#echoes++
       this.#isQueued = false
       this.#isOurTurn = true
@@ -206,7 +212,7 @@ export class Line {
   }
 
   #leaveQueue(): void {
-    if (this.#isQueued || this.#isOurTurn) this.#quit?.(this.#ticket)
+    if (this.#ticket && (this.#isQueued || this.#isOurTurn)) this.#quit?.(this.#ticket)
     this.#isQueued = false
     this.#isOurTurn = false
   }
@@ -238,7 +244,6 @@ export class Lines {
   readonly #random: Random
   readonly #wakeups: Wakeups
   readonly #lines = new Map<unknown, Line>()
-  readonly #waiters = new Set<Waiter>()
 
   constructor(clock: Clock, random: Random, wakeups: Wakeups) {
     this.#clock = clock
@@ -246,18 +251,11 @@ export class Lines {
     this.#wakeups = wakeups
   }
 
-  /** Join the end of a line. The answer leaves it again; `takenUntil` as in `Line.leave`. */
-  join(name: unknown, place: Place, waiter: Waiter): { line: Line; leave: (takenUntil: number | undefined) => void } {
+  /** Join the end of a line. */
+  join(name: unknown, place: Place, waiter: Waiter): Line {
     const line = this.#lines.get(name) ?? this.#open(name, place)
     line.join(waiter)
-    this.#waiters.add(waiter)
-    return {
-      line,
-      leave: (takenUntil) => {
-        this.#waiters.delete(waiter)
-        line.leave(waiter, takenUntil)
-      },
-    }
+    return line
   }
 
   /** Those who wait there, if anybody does or did a moment ago. */
@@ -267,12 +265,12 @@ export class Lines {
 
   /** How many callers wait. */
   get size(): number {
-    return this.#waiters.size
+    return this.#all().length
   }
 
   /** Send all waiters away. */
   dismissAll(reason: (lockName: string) => unknown): void {
-    for (const waiter of [...this.#waiters]) waiter.dismiss(reason(waiter.lockName))
+    for (const waiter of this.#all()) waiter.dismiss(reason(waiter.lockName))
   }
 
   /** Stop listening where nobody waits any more. */
@@ -280,10 +278,14 @@ export class Lines {
     for (const line of [...this.#lines.values()]) line.close()
   }
 
+  #all(): Waiter[] {
+    return [...this.#lines.values()].flatMap((line) => [...line.waiters])
+  }
+
   #open(name: unknown, { channel, quit }: Place): Line {
     const line = new Line(
       this.#clock,
-      String(10 + Math.floor(this.#random.fraction() * 2 ** 48)),
+      this.#random,
       quit,
       (listener) => (channel === undefined ? NOTHING_HEARD : this.#wakeups.listen(channel, listener)),
       () => this.#lines.delete(name),

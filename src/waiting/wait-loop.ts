@@ -64,7 +64,7 @@ export const OUTAGE_PATIENCE_MS = 15_000
 export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTools): Promise<T | undefined> {
   wait.signal?.throwIfAborted()
   const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal, wait.takeOver)
-  const { line, leave } = lines.join(wait.line, wait, waiter)
+  const line = lines.join(wait.line, wait, waiter)
   let takenUntil: number | undefined
   try {
     while (!line.isHead(waiter)) {
@@ -103,7 +103,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
       }
     }
   } finally {
-    leave(takenUntil)
+    line.leave(waiter, takenUntil)
     waiter.end()
   }
 
