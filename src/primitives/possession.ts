@@ -398,11 +398,8 @@ export class Possession implements Watched, Holding {
     throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
   }
 
-  /**
-   * @param line  of those in this client who wait for it
-   * @returns how many heard it
-   */
-  async #free(hold: Hold, line?: Line): Promise<number> {
+  /** @param line  of those in this client who wait for it */
+  async #free(hold: Hold, line?: Line): Promise<void> {
     const { scripts, settlements, commandTimeoutMs } = this.context
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
     this.#end(hold, 'released')
@@ -412,7 +409,7 @@ export class Possession implements Watched, Holding {
     try {
       const { kind, lockName, holder } = this
       const inLine = scripts.isCluster ? undefined : kind.inLine
-      const call = inLine?.release(lockName, holder, line?.onRelease()) ?? kind.release(lockName, holder)
+      const call = inLine?.release(lockName, holder, line?.onRelease(this.passes > 0)) ?? kind.release(lockName, holder)
       heard = await settlements.insist(call, commandTimeoutMs, () => failures++)
     } catch (error) {
       if (!isWorthRetrying(error)) throw error
@@ -428,17 +425,18 @@ export class Possession implements Watched, Holding {
     else if (mayHaveRunBefore) this.owner.spend(this.field)
     else this.owner.free(this.field)
     if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
-    return heard ?? 0
+    line?.released(heard ?? 0)
   }
 
   /** Free it, and leave it to others for a moment if they listen. */
   async #freeForOthers(hold: Hold, line: Line): Promise<void> {
     const goOn = line.standBack()
-    let othersListen = false
+    let isFree = false
     try {
-      othersListen = (await this.#free(hold, line)) > line.ears
+      await this.#free(hold, line)
+      isFree = true
     } finally {
-      goOn(othersListen ? OTHERS_FIRST_MS : 0)
+      goOn(isFree && line.hasRivals ? OTHERS_FIRST_MS : 0)
     }
   }
 

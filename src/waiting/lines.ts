@@ -43,6 +43,7 @@ export class Line {
   #subscription: Subscription | undefined
   /** Whether Redis has the ticket, as far as we know. */
   #isQueued = false
+  #hasRivals = false
   /** It is our turn, and nobody has asked yet. */
   #isOurTurn = false
   /** How many messages are still to come that go with a ticket: they are for those who know of no tickets. */
@@ -107,12 +108,28 @@ export class Line {
     return this.#ticket
   }
 
-  /** Somebody in this client lets the lock go: the ticket of those who wait here, or that nobody waits under any more. */
-  onRelease(): { readonly ticket: string; readonly waits: boolean } | undefined {
-    const waits = this.#waiters.size > 0
+  /**
+   * Somebody in this client lets the lock go: the ticket of those who wait here, or that nobody waits under any more.
+   * @param isBusy  callers of this client took turns with it: they are likely to be back before it is our turn again, and
+   *   need not ask then. If not, it is passed on
+   */
+  onRelease(isBusy: boolean): { readonly ticket: string; readonly waits: boolean } | undefined {
+    const isEmpty = this.#waiters.size === 0
+    const waits = !isEmpty || (isBusy && this.#hasRivals)
     const ticket = waits ? this.ask() : this.#isQueued ? this.#ticket : undefined
     this.#isQueued &&= waits
+    if (isEmpty && waits && ticket !== undefined) this.#takenUntil = this.#clock.now() + OTHERS_TURN_MS
     return ticket === undefined ? undefined : { ticket, waits }
+  }
+
+  /** @param heard  how many connections heard a release */
+  released(heard: number): void {
+    this.#hasRivals = heard > this.ears
+  }
+
+  /** Whether others than this line listened when the lock was released last. */
+  get hasRivals(): boolean {
+    return this.#hasRivals
   }
 
   /** When a waiter of this line took the lock: the next head may wait for a message instead of asking at once. */

@@ -102,6 +102,50 @@ describe('clients that wait for one lock', () => {
     }
   })
 
+  it('keep their place for callers who took turns, and pass it on if these do not come back', async () => {
+    const [busy, other, third] = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const held = await busy.getLock('a').lock()
+    const passedOn = busy.getLock('a').lock()
+    await standing(1)
+    const waiting = other.getLock('a').lock()
+    await standing(2)
+    await held.unlock()
+    const last = await passedOn
+    assert.equal(last.holder, held.holder) // it went from the one to the other
+    // The first of them to be told that others listen: then the client stays in line.
+    await last.unlock()
+    const next = await waiting
+    const again = await busy.getLock('a').tryLock()
+    assert.equal(again, null)
+    const behind = third.getLock('a').lock()
+    await sleep(100)
+    await next.unlock()
+    const outcome = await settlesWithin(behind, 900)
+    assert.equal(outcome.status, 'fulfilled')
+    if (outcome.status === 'fulfilled') await outcome.value.unlock()
+    const hold = await settlesWithin(busy.getLock('a').lock(), 900)
+    assert.equal(hold.status, 'fulfilled')
+    if (hold.status === 'fulfilled') await hold.value.unlock()
+  })
+
+  it('that took turns are all served, with rests of any length between', async () => {
+    const clients = await Promise.all(Array.from({ length: 3 }, () => lab.connect()))
+    let slowest = 0
+    const loops = clients.flatMap((client, at) =>
+      Array.from({ length: 2 }, async (_, task) => {
+        for (let round = 0; round < 40; round++) {
+          const since = performance.now()
+          const hold = await client.getLock('a').lock()
+          slowest = Math.max(slowest, performance.now() - since)
+          await hold.unlock()
+          await sleep(((round * (at + 2) + task * 7) % 25) * (round % 10 === 0 ? 20 : 1))
+        }
+      }),
+    )
+    await Promise.all(loops)
+    assert(slowest < 900, `somebody waited for ${Math.round(slowest)} ms`) // nobody had to look for itself
+  })
+
   it('are woken together by a release of somebody who knows of no line', async () => {
     const twin = new Twin(lab.server.url)
     lab.onEnd(() => twin[Symbol.asyncDispose]())
