@@ -199,6 +199,7 @@ export class Client extends EventEmitter<ClientEvents> {
       ),
       possessions: new Tracked(() => this.#onReleased?.()),
       latest: new Map(),
+      hasLine: !scripts.isCluster,
       sections: new Tracked(() => this.#onReleased?.()),
       ...checked,
       assertOpen: (lockName) => {

@@ -202,6 +202,7 @@ export function impediment(
   code:
     | 'PUBLISH_REFUSED'
     | 'SUBSCRIBE_REFUSED'
+    | 'LINE_REFUSED'
     | 'WAIT_REFUSED'
     | 'RENEWAL_REFUSED'
     | 'FENCING_TOKENS_WENT_BACK'

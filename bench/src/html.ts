@@ -81,7 +81,7 @@ function bars({ by, unit, isLessBetter = false }: Workload, summary: Summary): s
 
 function colorOf(name: string): string {
   if (name.startsWith('holdfast')) return OURS
-  return ['floor', 'redisson-java', 'zookeeper', 'etcd'].includes(name) ? REFERENCE : PEER
+  return ['floor', 'floor-redisson', 'redisson-java', 'zookeeper', 'etcd'].includes(name) ? REFERENCE : PEER
 }
 
 function growthOf(growth: Growth, curves: Curves | undefined): string {

@@ -46,10 +46,7 @@ export const SCRIPT_COMMANDS = {
 } as const
 
 /** What plain locks do with. */
-export const PLAIN_COMMANDS = [
-  ...['exists', 'type', 'del', 'pexpire', 'pttl', 'hexists', 'hset', 'hdel', 'hgetall', 'hlen'],
-  ...['lpos', 'rpush', 'lpop', 'lrem'],
-]
+export const PLAIN_COMMANDS = ['type', 'del', 'pexpire', 'pttl', 'hexists', 'hset', 'hdel', 'hgetall', 'hlen']
 
 /** Sent by Holdfast and its Redis client, each as it is sent. */
 export const CLIENT_COMMANDS = ['evalsha x 0', 'eval x 0', 'publish {} x', 'subscribe {}', 'unsubscribe {}', 'time']
@@ -112,7 +109,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
   return {
     keys: new Map([
       [name, 'all locks'],
-      [waitersKey(name), 'plain locks'],
+      [waitersKey(name), 'the line of clients'],
       [`${readHoldPrefix(name)}x`, 'read-write locks'],
       [permitLeases(name), 'permits'],
       [fairQueue(name), 'fair locks'],

@@ -1142,12 +1142,12 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_LINE: Script = {
   name: 'lock/leave-line',
-  sha1: 'd3802dafe12bc3c0f54dd004031bd5c378d33aab',
+  sha1: 'ec47ee4618d0cf2c318258f15c684bc41580890d',
   text: `-- holdfast lock/leave-line
-redis.call('lrem', KEYS[2], 0, ARGV[1])
-if redis.call('exists', KEYS[1]) == 0 then
-  local first = redis.call('lpop', KEYS[2])
-  if first then
+redis.pcall('lrem', KEYS[2], 0, ARGV[1])
+if redis.call('pttl', KEYS[1]) == -2 then
+  local first = redis.pcall('lpop', KEYS[2])
+  if type(first) == 'string' then
     redis.pcall('publish', ARGV[2], first)
     redis.pcall('publish', ARGV[2], ARGV[3])
   end

@@ -28,6 +28,8 @@ export interface Context {
   readonly possessions: Set<Possession>
   /** By field: to whom of this client Redis granted it last, of what goes from one caller to the next. */
   readonly latest: Map<string, Possession>
+  /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
+  hasLine: boolean
   /** What runs with permits that have no holder in Redis. */
   readonly sections: Set<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */

@@ -7,10 +7,11 @@ import {
   SelfDeadlockError,
 } from '../errors.js'
 import { checkHolder, type Owner } from '../holder.js'
-import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
+import { isWorthRetrying, type ScriptCall, toInteger, Unanswered } from '../lua/run.js'
 import { checkName, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './any-lock.js'
+import { lineOf, runInLine } from './client-line.js'
 import type { Context } from './context.js'
 import { Hold } from './hold.js'
 import { ask, type Holder, inspect } from './inspection.js'
@@ -225,7 +226,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       }
     }
 
-    const inLine = context.scripts.isCluster ? undefined : kind.inLine
+    const inLine = lineOf(context, kind)
     const attempt = async (ticket?: string): Promise<Attempted<H>> => {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
       if (known) {
@@ -252,8 +253,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       let answer: Answer
       const { reconnects } = context.scripts
       try {
-        const call = inLine && ticket !== undefined ? inLine.acquire(asked, ticket) : kind.acquire(asked)
-        answer = kind.read(await context.scripts.run(call), lockName)
+        const standing = ticket === undefined ? undefined : lineOf(context, kind)?.acquire(asked, ticket)
+        const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call)
+        answer = kind.read(await runInLine(context, standing, () => kind.acquire(asked), ask), lockName)
         if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
       } catch (error) {
         mayBeHeld ||= error instanceof Unanswered || error instanceof NotReplicatedError

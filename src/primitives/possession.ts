@@ -10,6 +10,7 @@ import { type Owner, spellHolder } from '../holder.js'
 import { isWorthRetrying, type ScriptCall, toArray, toInteger, Unanswered } from '../lua/run.js'
 import type { Line } from '../waiting/lines.js'
 import type { Watched } from '../watchdog.js'
+import { lineOf, runInLine } from './client-line.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
@@ -408,9 +409,14 @@ export class Possession implements Watched, Holding {
     let heard: number | null
     try {
       const { kind, lockName, holder } = this
-      const inLine = scripts.isCluster ? undefined : kind.inLine
-      const call = inLine?.release(lockName, holder, line?.onRelease(this.passes > 0)) ?? kind.release(lockName, holder)
-      heard = await settlements.insist(call, commandTimeoutMs, () => failures++)
+      const inLine = lineOf(this.context, kind)?.release(lockName, holder, line?.onRelease(this.passes > 0))
+      const free = (call: ScriptCall): Promise<number | null> =>
+        settlements.insist(call, commandTimeoutMs, () => failures++)
+      const otherwise = (): ScriptCall => {
+        failures = 0 // what was refused did not run
+        return kind.release(lockName, holder)
+      }
+      heard = await runInLine(this.context, inLine, otherwise, free)
     } catch (error) {
       if (!isWorthRetrying(error)) throw error
       this.settle()

@@ -85,6 +85,23 @@ for (const driver of drivers) {
       await next.unlock()
     })
 
+    it('without the right to the line of clients a release wakes all, and a warning names the keys', async () => {
+      const owner = await connectAs(['+@all', '~a', '~b', '&*'])
+      const client = await connectAs(['+@all', '~a', '~b', '&*'])
+      const warnings: unknown[] = []
+      for (const each of [owner, client]) {
+        each.on('warning', (warning) => warnings.push((warning as Error & { code?: string }).code))
+      }
+      const hold = await owner.getLock('a').lock()
+      const waiting = client.getLock('a').lock()
+      await waitUntil(() => warnings.length === 1)
+      await hold.unlock()
+      const next = await waiting
+      await next.unlock()
+      await (await owner.getNonReentrantLock('b').lock()).unlock()
+      assert.deepEqual(warnings, ['LINE_REFUSED', 'LINE_REFUSED'])
+    })
+
     it('a channel that is forbidden makes no other one deaf after a reconnect', async () => {
       const owner = await lab.connect()
       const client = await connectAs(['+@all', '~*', '&redisson_lock__channel:{ok}'])

@@ -18,16 +18,8 @@ export const LIBRARIES: readonly Library[] = [
   ...ours('holdfast', async (options) => (await import('./holdfast.js')).open(options)),
   ...ours('holdfast-node-redis', async (options) => (await import('./holdfast.js')).openThroughNodeRedis(options)),
   ...ours('holdfast-thread', async (options) => (await import('./holdfast.js')).openWithThread(options), ['w6', 'w7']),
-  {
-    name: 'floor',
-    waits: 'not at all',
-    checksOwner: true,
-    keeps: false,
-    kinds: LOCK,
-    tuned: false,
-    isReference: true,
-    open: async (options) => (await import('./floor.js')).open(options),
-  },
+  ...floors('floor', async (options) => (await import('./floor.js')).open(options)),
+  ...floors('floor-redisson', async (options) => (await import('./floor.js')).openOnTheWire(options)),
   ...twice({
     ...polling,
     name: 'redlock-4',
@@ -123,6 +115,11 @@ export const LIBRARIES: readonly Library[] = [
     open: async (options) => (await import('./etcd.js')).open(options),
   },
 ]
+
+function floors(name: string, open: NonNullable<Library['open']>): Library[] {
+  const library = { name, waits: 'not at all', checksOwner: true, keeps: false, kinds: LOCK, tuned: false } as const
+  return [{ ...library, isReference: true, open }]
+}
 
 function ours(name: string, open: NonNullable<Library['open']>, only?: string[]): Library[] {
   const kinds = name === 'holdfast' ? KINDS : LOCK

@@ -5,10 +5,10 @@
      ARGV[2] channel      where waiters listen
      ARGV[3] message      what follows the ticket of whose turn it is
      Reply   integer      1 ]]
-redis.call('lrem', KEYS[2], 0, ARGV[1])
-if redis.call('exists', KEYS[1]) == 0 then
-  local first = redis.call('lpop', KEYS[2])
-  if first then
+redis.pcall('lrem', KEYS[2], 0, ARGV[1])
+if redis.call('pttl', KEYS[1]) == -2 then
+  local first = redis.pcall('lpop', KEYS[2])
+  if type(first) == 'string' then
     redis.pcall('publish', ARGV[2], first)
     redis.pcall('publish', ARGV[2], ARGV[3])
   end
