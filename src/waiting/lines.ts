@@ -224,6 +224,7 @@ export class Line {
 
   /** The last one has left. */
   #linger(): void {
+    this.#takenUntil = 0
     if (!this.#quit || !this.#subscription) this.close()
     else this.#cancelLinger = this.#clock.after(LINGER_MS, () => this.close(), false)
   }
@@ -232,6 +233,7 @@ export class Line {
     if (this.#ticket && (this.#isQueued || this.#isOurTurn)) this.#quit?.(this.#ticket)
     this.#isQueued = false
     this.#isOurTurn = false
+    this.#takenUntil = 0
   }
 
   /** Wake the head if nothing does for so long. One timer however often this is called. */

@@ -128,6 +128,27 @@ describe('clients that wait for one lock', () => {
     if (hold.status === 'fulfilled') await hold.value.unlock()
   })
 
+  it('ask at once when nobody stood in line, although others listened', async () => {
+    const listener = lab.server.admin.duplicate()
+    lab.onEnd(() => listener.disconnect())
+    await listener.subscribe(lockChannel('a'))
+    const client = await lab.connect()
+    let slowest = 0
+    for (let round = 0; round < 20; round++) {
+      const held = await client.getLock('a').lock()
+      const passedOn = client.getLock('a').lock()
+      await standing(1)
+      await held.unlock()
+      await (await passedOn).unlock()
+      await sleep(round % 5)
+      const since = performance.now()
+      const hold = await client.getLock('a').lock()
+      slowest = Math.max(slowest, performance.now() - since)
+      await hold.unlock()
+    }
+    assert(slowest < 900, `it took ${Math.round(slowest)} ms`)
+  })
+
   it('that took turns are all served, with rests of any length between', async () => {
     const clients = await Promise.all(Array.from({ length: 3 }, () => lab.connect()))
     let slowest = 0
