@@ -446,6 +446,7 @@ export class Client extends EventEmitter<ClientEvents> {
       possession.settle()
     }
     watchdog.close()
+    lines.close()
     // What is in flight may still bring a grant to give back: until all is quiet for one turn of the event loop.
     do {
       await settlements.close()
@@ -453,7 +454,6 @@ export class Client extends EventEmitter<ClientEvents> {
       await scripts.idle()
       await new Promise<void>((resolve) => void clock.after(0, resolve))
     } while (settlements.size > 0 || !receipts.isFlushed || !scripts.isIdle)
-    lines.close()
     await watchdog.standIn?.close()
     await this.#port.close()
   }

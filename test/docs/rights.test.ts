@@ -5,6 +5,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { CLUSTER_COMMANDS, EXTRA_COMMANDS, rightTo, SHARDED_COMMANDS } from '../../src/doctor/rights.js'
 import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
+import { waitersKey } from '../../src/keys.js'
 import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -144,6 +145,11 @@ for (const { user, kinds } of users) {
       if (kind.isAnnounced) {
         await waitUntil(async () => (await server.admin.pubsub('CHANNELS', `*${name}*`)).length > 0, {
           message: `somebody waits for ${name}`,
+        })
+      }
+      if (kind.name === 'lock') {
+        await waitUntil(async () => (await server.admin.exists(waitersKey(name))) === 1, {
+          message: 'it stands in line',
         })
       }
       giveUp.abort()

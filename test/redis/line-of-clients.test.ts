@@ -11,6 +11,9 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const WAITER = new URL('../support/waiter-process.js', import.meta.url)
 
+/** So that a slow machine does not end it. */
+const LONG_RUN = { maxHandOffMs: 60_000 }
+
 /** A client that waits polls after this even if it hears nothing, ms. */
 const POLL_MS = 5_000
 
@@ -103,7 +106,7 @@ describe('clients that wait for one lock', () => {
   })
 
   it('keep their place for callers who took turns, and pass it on if these do not come back', async () => {
-    const [busy, other, third] = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const [busy, other, third] = [await lab.connect(LONG_RUN), await lab.connect(), await lab.connect()]
     const held = await busy.getLock('a').lock()
     const passedOn = busy.getLock('a').lock()
     await standing(1)
@@ -132,7 +135,7 @@ describe('clients that wait for one lock', () => {
     const listener = lab.server.admin.duplicate()
     lab.onEnd(() => listener.disconnect())
     await listener.subscribe(lockChannel('a'))
-    const client = await lab.connect()
+    const client = await lab.connect(LONG_RUN)
     let slowest = 0
     for (let round = 0; round < 20; round++) {
       const held = await client.getLock('a').lock()

@@ -60,7 +60,7 @@ describe('the wire of a non-reentrant lock', () => {
   it('of an uncontended lock and unlock is two commands; of an attempt to re-enter none', async () => {
     const client = await lab.connect()
     const lock = client.getNonReentrantLock('order')
-    await expectTwoCommands(lab, lock, ['del', 'exists', 'hexists', 'hset', 'pexpire', 'publish'])
+    await expectTwoCommands(lab, lock, ['hdel', 'hset', 'lpop', 'pexpire', 'pttl', 'publish'])
     await expectNoReentry(lab, lock)
   })
 
@@ -142,7 +142,7 @@ describe('the wire of a spin lock', () => {
 
   it('of an uncontended lock and unlock is two commands', async () => {
     const client = await lab.connect()
-    await expectTwoCommands(lab, client.getSpinLock('order'), ['del', 'exists', 'hexists', 'hset', 'pexpire'])
+    await expectTwoCommands(lab, client.getSpinLock('order'), ['hdel', 'hset', 'pexpire', 'pttl'])
   })
 
   it('keeps a peer that does what Redisson does out, and is kept out by it, also by its plain lock', async () => {
