@@ -204,7 +204,7 @@ export class Line {
       this.#isOurTurn = true
       if (this.#waiters.size > 0) this.#wake()
       else this.#leaveQueue()
-    } else if (message !== undefined && isTicket(message)) {
+    } else if (this.#quit && message !== undefined && isTicket(message)) {
       if (!this.#isQueued) return
       this.#echoes++
       this.#lookWithin(OTHERS_TURN_MS)

@@ -132,10 +132,10 @@ const SCRIPTS = new Map(
 )
 
 const OPERATIONS = {
-  acquire: /\/acquire$/,
+  acquire: /\/acquire(-in-line)?$/,
   reenter: /\/(reenter|set-count|extend)$/,
   stepDown: /\/(step-down|set-count|extend)$/,
-  release: /\/release$/,
+  release: /\/release(-in-line)?$/,
   renew: /\/renew$/,
 }
 
