@@ -183,7 +183,7 @@ describe('cluster', { concurrency: 1 }, () => {
       })
 
       it('a slot moves while it is held: renewals and releases follow it, and nothing is lost', async (t) => {
-        const client = await open(driver, { lockWatchdogTimeoutMs: 1_500 })
+        const client = await open(driver, { lockWatchdogTimeoutMs: 4_000 })
         const lost: LeaseLostError[] = []
         client.on('lost', ({ error }) => lost.push(error))
         const kept = [
@@ -214,7 +214,7 @@ describe('cluster', { concurrency: 1 }, () => {
             if (leaving.has(step)) follow(client.getFairLock(`{m}:new-${step}`).withLock(() => {}))
             leaving.delete(step)
             // Long enough for renewals to go to a slot that is neither here nor there.
-            if (step === 'migrating' || step === 'keys moved') await sleep(700)
+            if (step === 'migrating' || step === 'keys moved') await sleep(1_500)
           },
         })
         const movedMs = performance.now() - startedAt
@@ -224,7 +224,7 @@ describe('cluster', { concurrency: 1 }, () => {
         t.diagnostic(
           `cluster, ${driver}: moved in ${ms(movedMs)}, all released ${ms(performance.now() - startedAt - movedMs)} later`,
         )
-        await sleep(700)
+        await sleep(1_500)
         for (const hold of kept) assert.equal(await hold.isHeld(), true)
         assert.deepEqual(lost, [])
         for (const hold of kept) await hold.unlock()
