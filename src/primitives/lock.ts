@@ -8,6 +8,7 @@ import {
 } from '../errors.js'
 import { checkHolder, type Owner } from '../holder.js'
 import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
+import { mayBeGranted } from '../replication.js'
 import { checkName, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './any-lock.js'
@@ -249,7 +250,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         answer = kind.read(await context.scripts.run(kind.acquire(asked)), lockName)
         if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
       } catch (error) {
-        mayBeHeld ||= error instanceof Unanswered || error instanceof NotReplicatedError
+        mayBeHeld ||= mayBeGranted(error)
         if (isOver) giveUp()
         throw error
       } finally {
