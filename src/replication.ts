@@ -5,6 +5,11 @@ import { type Scripts, Unanswered } from './lua/run.js'
 /** Errors of a server that changes its role, or is not itself at the moment: whether replicas have it is not known. */
 const NOT_KNOWN = /\b(UNBLOCKED|LOADING|BUSY|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|TRYAGAIN)\b|replica instances/
 
+/** Whether an attempt that failed with this may have been granted all the same: then it has to be given back. */
+export function mayBeGranted(error: unknown): boolean {
+  return error instanceof Unanswered || error instanceof NotReplicatedError
+}
+
 /**
  * Makes sure that what was granted survives a failover: at least one replica has it before the caller gets it.
  * @see Redisson `CommandAsyncService.syncedEval`: `checkLockSyncedSlaves`, `slavesSyncTimeout`

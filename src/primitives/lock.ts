@@ -8,6 +8,7 @@ import {
 } from '../errors.js'
 import { checkHolder, type Owner } from '../holder.js'
 import { isWorthRetrying, type ScriptCall, toInteger, Unanswered } from '../lua/run.js'
+import { mayBeGranted } from '../replication.js'
 import { checkName, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './any-lock.js'
@@ -258,7 +259,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         answer = kind.read(await runInLine(context, standing, () => kind.acquire(asked), ask), lockName)
         if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
       } catch (error) {
-        mayBeHeld ||= error instanceof Unanswered || error instanceof NotReplicatedError
+        mayBeHeld ||= mayBeGranted(error)
         if (isOver) giveUp()
         throw error
       } finally {

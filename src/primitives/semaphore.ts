@@ -1,4 +1,4 @@
-import { ClientClosedError, ConfigError, NotReplicatedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { ClientClosedError, ConfigError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import { semaphoreChannel } from '../keys.js'
 import {
   semaphoreAcquire,
@@ -9,13 +9,15 @@ import {
   semaphoreRelease,
   semaphoreSetPermits,
 } from '../lua/generated.js'
-import { isWorthRetrying, toInteger, Unanswered } from '../lua/run.js'
+import { toInteger, Unanswered } from '../lua/run.js'
+import { mayBeGranted } from '../replication.js'
 import { checkCount, checkFunction, checkName, checkOptionalDuration, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { checkWait, warnOfLongWait } from './any-lock.js'
 import type { Context, Section } from './context.js'
 import { addPermits, countOnce, SETTLE_MS } from './counter.js'
 import { ask } from './inspection.js'
+import { isPassing } from './lock.js'
 import { publishRefused } from './possession.js'
 
 export interface SemaphoreOptions {
@@ -255,7 +257,7 @@ export class Semaphore {
         if (section) context.sections.add(section)
         return { granted: true, leaseMs: 0 }
       } catch (error) {
-        mayBeTaken ||= error instanceof Unanswered || error instanceof NotReplicatedError
+        mayBeTaken ||= mayBeGranted(error)
         if (isOver && mayBeTaken) giveBack()
         throw error
       } finally {
@@ -269,7 +271,7 @@ export class Semaphore {
       const wait = {
         lockName: name,
         attempt,
-        isWorthRetrying: (error: unknown) => isWorthRetrying(error) || error instanceof NotReplicatedError,
+        isWorthRetrying: isPassing,
         giveBack,
         // Those who want the same: who wants few is not kept back by somebody who wants many. Never those who want permits
         // with leases: their attempts give back what has expired.

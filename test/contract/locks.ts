@@ -1,12 +1,13 @@
 /** What every kind of lock promises. What does not apply to a kind is left out by one of its traits: test/support/kinds.ts. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { AnyLock, Client, Hold, LeaseLostError, Lock, SelfDeadlockError } from '../../src/index.js'
+import type { Client, Hold, LeaseLostError, Lock, SelfDeadlockError } from '../../src/index.js'
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import type { Driver } from '../support/drivers.js'
 import { Bench, type Kind } from '../support/kinds.js'
 import type { AnyLab, SetUp } from '../support/lab.js'
+import { mostInside } from '../support/most-inside.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const CONTENDER = new URL('../support/contender-process.js', import.meta.url)
@@ -295,22 +296,6 @@ function waiting(kind: Kind, lab: AnyLab, bench: Bench): void {
 }
 
 function excluding(kind: Kind, lab: AnyLab, bench: Bench): void {
-  /** Runs tasks side by side, and answers how many were inside at the same time at most. */
-  async function mostInside(locks: readonly AnyLock[]): Promise<number> {
-    let inside = 0
-    let most = 0
-    await Promise.all(
-      locks.map((lock) =>
-        lock.withLock(async () => {
-          most = Math.max(most, ++inside)
-          await sleep(20)
-          inside--
-        }),
-      ),
-    )
-    return most
-  }
-
   if (kind.isShared) {
     it('lets many in at once, and its rival when the last of them has left', async () => {
       const [one, two] = [await lab.connect(), await lab.connect()]

@@ -2,28 +2,13 @@ import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
-import type { Client, Hold, Lock } from '../../src/index.js'
+import type { Client, Hold } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
+import { mostInside } from '../support/most-inside.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('ownership', () => {
   const lab = setUpLab()
-
-  /** Runs tasks side by side, and answers how many were inside at the same time at most. */
-  async function mostInside(locks: readonly Lock[]): Promise<number> {
-    let inside = 0
-    let most = 0
-    await Promise.all(
-      locks.map((lock) =>
-        lock.withLock(async () => {
-          most = Math.max(most, ++inside)
-          await sleep(5)
-          inside--
-        }),
-      ),
-    )
-    return most
-  }
 
   async function expectReentry(client: Client, hold: Hold, name = 'a'): Promise<void> {
     const again = await client.getLock(name).tryLock()
