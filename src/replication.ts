@@ -30,13 +30,18 @@ export class Replication {
     this.#warn = warn
   }
 
+  /** Whether there is anything to confirm. */
+  get isWanted(): boolean {
+    return this.#timeoutMs > 0
+  }
+
   /**
    * @param reconnects  those there had been before it was written: it counts on one connection only
    * @throws {NotReplicatedError} no replica has it, and there are some
    * @throws {Unanswered} nobody answered
    */
   async confirm(name: string, reconnects: number): Promise<void> {
-    if (this.#timeoutMs === 0 || this.#clock.now() < this.#refusedUntil) return
+    if (!this.isWanted || this.#clock.now() < this.#refusedUntil) return
     try {
       const answer = await this.#scripts.acknowledge(name, this.#timeoutMs)
       if (answer === undefined || answer.replicas === 0) return

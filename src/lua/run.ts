@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Acknowledgement, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { slotOf } from '../slots.js'
+import { Batch, type Caller } from './batches.js'
 
 export interface Script {
   readonly name: string
@@ -81,6 +82,8 @@ export class Scripts {
   readonly #clock: Clock
   readonly #timeoutMs: number
   #inFlight = 0
+  /** What this turn of the event loop has asked for. */
+  #turn: Batch[] = []
   #onIdle: (() => void) | undefined
 
   constructor(port: RedisPort, clock: Clock, timeoutMs: number) {
@@ -90,20 +93,26 @@ export class Scripts {
   }
 
   /**
+   * What is asked for in one turn of the event loop leaves at its end. Calls of the same script go together, but in a
+   * cluster: Redis and its client spend more on a command than on a lock.
    * @param timeoutMs  how long to wait for each reply, ms, from now; default the client's `commandTimeoutMs`
    * @throws {Unanswered} no reply in time, or the connection failed
    * @throws Redis' own error reply as the client gave it
    */
-  async run(call: ScriptCall, timeoutMs = this.#timeoutMs): Promise<unknown> {
-    const script = this.#port.isCluster ? forCluster(call.script) : call.script
-    const rest = [String(call.keys.length), ...call.keys, ...call.args.map(String)]
-    const key = call.keys[0] as string
-    try {
-      return await this.#send(['EVALSHA', script.sha1, ...rest], key, timeoutMs)
-    } catch (error) {
-      if (!(error instanceof Error) || !error.message.includes('NOSCRIPT')) throw error
-      return await this.#send(['EVAL', script.text, ...rest], key, timeoutMs)
-    }
+  run(call: ScriptCall, timeoutMs = this.#timeoutMs): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const caller = { call, resolve, reject }
+      this.#inFlight++
+      if (this.#port.isCluster) return this.#ask(new Batch(caller, timeoutMs))
+      const turn = this.#turn
+      if (turn.length === 0) process.nextTick(this.#endTurn)
+      for (let index = turn.length - 1; index >= 0; index--) {
+        const batch = turn[index] as Batch
+        if (batch.takes(call, timeoutMs)) return void batch.callers.push(caller)
+        if (batch.touches(call)) break
+      }
+      turn.push(new Batch(caller, timeoutMs))
+    })
   }
 
   /**
@@ -115,7 +124,15 @@ export class Scripts {
     const port = this.#port
     if (!port.acknowledge) return undefined
     // Another WAIT may be ahead.
-    return await this.#within(2 * timeoutMs + this.#timeoutMs, async () => await port.acknowledge?.(key, timeoutMs))
+    this.#inFlight++
+    return await new Promise<Acknowledgement | undefined>((resolve, reject) => {
+      this.#within(
+        2 * timeoutMs + this.#timeoutMs,
+        async () => await port.acknowledge?.(key, timeoutMs),
+        resolve,
+        reject,
+      )
+    }).finally(() => this.#settled(1))
   }
 
   get isCluster(): boolean {
@@ -136,38 +153,83 @@ export class Scripts {
     if (!this.isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
   }
 
-  #send(command: readonly string[], key: string, timeoutMs: number): Promise<unknown> {
-    return this.#within(timeoutMs, () => this.#port.send(command, key))
+  readonly #endTurn = (): void => {
+    const batches = this.#turn
+    this.#turn = []
+    for (const batch of batches) this.#ask(batch)
   }
 
-  #within<T>(timeoutMs: number, ask: () => Promise<T>): Promise<T> {
-    this.#inFlight++
-    return new Promise((resolve, reject) => {
-      const settled = (): void => {
-        cancel()
-        if (--this.#inFlight === 0) this.#onIdle?.()
-      }
-      let isTimedOut = false
-      const cancel = this.#clock.after(timeoutMs, () => {
-        isTimedOut = true
-        settled()
-        reject(new Unanswered(`no reply within ${timeoutMs} ms`))
-      })
-      ask().then(
-        (reply) => {
-          if (isTimedOut) return
-          settled()
-          resolve(reply)
-        },
-        (error: unknown) => {
-          if (isTimedOut) return
-          settled()
-          if (this.#port.isErrorReply(error)) reject(error)
-          else reject(new Unanswered(error instanceof Error ? error.message : String(error), { cause: error }))
-        },
-      )
-    })
+  #ask(batch: Batch, isForgotten = false): void {
+    const { call, timeoutMs, callers } = batch
+    const script = this.#port.isCluster ? forCluster(call.script) : call.script
+    const name = isForgotten ? ['EVAL', script.text] : ['EVALSHA', script.sha1]
+    const command = [...name, String(call.keys.length), ...call.keys, ...call.args.map(String)]
+    this.#within(
+      timeoutMs,
+      () => this.#port.send(command, call.keys[0] as string),
+      (reply) => {
+        const failed = batch.answer(reply)
+        if (!failed) batch.fail(notOurs(reply))
+        this.#settled(callers.length - this.#askEach(failed, timeoutMs))
+      },
+      (error) => {
+        if (!isForgotten && isErrorOf(error, 'NOSCRIPT')) return this.#ask(batch, true)
+        // The keys of some are refused, and then nothing ran.
+        if (callers.length > 1 && isErrorOf(error, 'NOPERM')) return void this.#askEach(callers, timeoutMs)
+        this.#settled(callers.length)
+        batch.fail(error)
+      },
+    )
   }
+
+  #askEach(callers: readonly Caller[] = [], timeoutMs: number): number {
+    for (const caller of callers) this.#ask(new Batch(caller, timeoutMs))
+    return callers.length
+  }
+
+  #settled(calls: number): void {
+    this.#inFlight -= calls
+    if (this.#inFlight === 0) this.#onIdle?.()
+  }
+
+  #within<T>(
+    timeoutMs: number,
+    ask: () => Promise<T>,
+    resolve: (reply: T) => void,
+    reject: (error: unknown) => void,
+  ): void {
+    let isTimedOut = false
+    const cancel = this.#clock.after(timeoutMs, () => {
+      isTimedOut = true
+      reject(new Unanswered(`no reply within ${timeoutMs} ms`))
+    })
+    sent(ask).then(
+      (reply) => {
+        if (isTimedOut) return
+        cancel()
+        resolve(reply)
+      },
+      (error: unknown) => {
+        if (isTimedOut) return
+        cancel()
+        if (this.#port.isErrorReply(error)) reject(error)
+        else reject(new Unanswered(error instanceof Error ? error.message : String(error), { cause: error }))
+      },
+    )
+  }
+}
+
+/** Also a client that throws has only failed. */
+function sent<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return ask()
+  } catch (error) {
+    return Promise.reject(error)
+  }
+}
+
+function isErrorOf(error: unknown, code: string): boolean {
+  return error instanceof Error && error.message.includes(code)
 }
 
 /**

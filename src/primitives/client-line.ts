@@ -12,16 +12,14 @@ export function lineOf(context: Context, kind: LockKind): ClientLine | undefined
  * Runs the call that knows of the line of clients. If this user may not touch the line, the other one does, from then on for
  * all: a release wakes all clients.
  */
-export async function runInLine<T>(
+export function runInLine<T>(
   context: Context,
   inLine: ScriptCall | undefined,
   otherwise: () => ScriptCall,
   run: (call: ScriptCall) => Promise<T>,
 ): Promise<T> {
-  if (!inLine) return await run(otherwise())
-  try {
-    return await run(inLine)
-  } catch (error) {
+  if (!inLine) return run(otherwise())
+  return run(inLine).catch(async (error: unknown) => {
     if (!(error instanceof Error) || !/\bNOPERM\b/.test(error.message)) throw error
     const answer = await run(otherwise())
     context.hasLine = false
@@ -30,5 +28,5 @@ export async function runInLine<T>(
       'Allow the keys holdfast_waiters:* in its ACL'
     context.emit('warning', impediment('LINE_REFUSED', message, { cause: error }))
     return answer
-  }
+  })
 }

@@ -153,10 +153,9 @@ export class Hold {
    *   at the latest
    * @see Redisson `RLock.unlock`
    */
-  async unlock(): Promise<void> {
+  unlock(): Promise<void> {
     this.#notice()
-    if (this.#ending === 'released') return
-    await this.#holding.release(this)
+    return this.#ending === 'released' ? Promise.resolve() : this.#holding.release(this)
   }
 
   /**

@@ -257,7 +257,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         const standing = ticket === undefined ? undefined : lineOf(context, kind)?.acquire(asked, ticket)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call)
         answer = kind.read(await runInLine(context, standing, () => kind.acquire(asked), ask), lockName)
-        if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
+        const { replication } = context
+        if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, reconnects)
       } catch (error) {
         mayBeHeld ||= mayBeGranted(error)
         if (isOver) giveUp()

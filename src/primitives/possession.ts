@@ -69,7 +69,8 @@ export class Possession implements Watched, Holding {
   #grantedAt = 0
   /** When the last lease that was asked for ends at the latest, on the clock. */
   #leaseEndsAt = 0
-  #busy: Promise<unknown> | undefined
+  /** Those whose turn comes when the command on its way is answered; undefined: none is. */
+  #turns: (() => void)[] | undefined
 
   constructor(context: Context, kind: LockKind, lockName: string, owner: Owner) {
     this.context = context
@@ -182,22 +183,23 @@ export class Possession implements Watched, Holding {
   }
 
   /** End one hold; the last one frees the lock. */
-  async release(hold: Hold): Promise<void> {
-    await this.#inTurn(async () => {
-      if (!hold.isLive) {
-        const { lostError } = hold
-        if (!lostError) return
-        // Redis may have the key for a while longer (a renewal whose answer never came): free it for the others.
-        const mayBeThere = lostError.reason === 'expired' || lostError.reason === 'maxHold'
-        if (mayBeThere && this.count === 0) this.settle()
-        throw lostError
-      }
-      const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
-      if (this.count > 1) await this.#stepDown(hold)
-      else if (line && this.#isPassable(hold) && line.offer(this)) this.#end(hold, 'released')
-      else if (line && this.#isRunOver) await this.#freeForOthers(hold, line)
-      else await this.#free(hold, line)
-    })
+  release(hold: Hold): Promise<void> {
+    return this.#inTurn(() => this.#release(hold))
+  }
+
+  #release(hold: Hold): Promise<void> | void {
+    if (!hold.isLive) {
+      const { lostError } = hold
+      if (!lostError) return
+      // Redis may have the key for a while longer (a renewal whose answer never came): free it for the others.
+      const mayBeThere = lostError.reason === 'expired' || lostError.reason === 'maxHold'
+      if (mayBeThere && this.count === 0) this.settle()
+      throw lostError
+    }
+    const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
+    if (this.count > 1) return this.#stepDown(hold)
+    if (line && this.#isPassable(hold) && line.offer(this)) return void this.#end(hold, 'released')
+    return line && this.#isRunOver ? this.#freeForOthers(hold, line) : this.#free(hold, line)
   }
 
   /**
@@ -465,14 +467,17 @@ export class Possession implements Watched, Holding {
   }
 
   /** One command of this possession after the other, so that each one knows the count it starts from. */
-  #inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const turn = this.#busy === undefined ? action() : this.#busy.then(action)
-    const rest = (): void => {
-      if (this.#busy === done) this.#busy = undefined
+  async #inTurn<T>(action: () => Promise<T> | T): Promise<T> {
+    if (this.#turns) await new Promise<void>((resolve) => this.#turns?.push(resolve))
+    this.#turns ??= []
+    const turns = this.#turns
+    try {
+      return await action()
+    } finally {
+      const next = turns.shift()
+      if (next) next()
+      else this.#turns = undefined
     }
-    const done = turn.then(rest, rest)
-    this.#busy = done
-    return turn
   }
 }
 

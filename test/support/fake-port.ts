@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { PortEvents, RedisPort } from '../../src/adapters/port.js'
+import { forMany } from '../../src/lua/batches.js'
 import {
   lockAcquire,
   lockAcquireInLine,
@@ -305,14 +306,44 @@ export class FakePort implements RedisPort {
     this.#events?.resubscribed(new Map(refused.map((channel) => [channel, new FakeReplyError('NOPERM')])))
   }
 
-  send(command: readonly string[], key: string): Promise<unknown> {
+  async send(command: readonly string[], key: string): Promise<unknown> {
     const [verb, source, count, ...rest] = command
-    const script = EFFECTS.map(([known]) => known).find(({ sha1, text }) => source === (verb === 'EVAL' ? text : sha1))
-    assert(script, `a command that the model does not know: ${command.join(' ').slice(0, 100)}`)
+    const isText = verb === 'EVAL'
+    const is = ({ sha1, text }: Script): boolean => source === (isText ? text : sha1)
     const keys = rest.slice(0, Number(count))
     const args = rest.slice(Number(count))
     assert.equal(key, keys[0])
-    return this.#transmit(script.name, keys, args, () => this.redis.evaluate(script, verb === 'EVAL', keys, args))
+    const ask = (script: Script, ...words: [readonly string[], readonly string[]]): Promise<unknown> =>
+      this.#transmit(script.name, ...words, () => this.redis.evaluate(script, isText, ...words))
+    for (const [script] of EFFECTS) {
+      if (is(script)) return await ask(script, keys, args)
+      if (is(forMany(script))) return await this.#sendTogether(keys, args, (...words) => ask(script, ...words))
+    }
+    throw new assert.AssertionError({
+      message: `a command that the model does not know: ${command.join(' ').slice(0, 100)}`,
+    })
+  }
+
+  /** Calls that go together: whatever befalls one of them, but for an error reply, befalls all. */
+  async #sendTogether(
+    keys: readonly string[],
+    [keysEach, argsEach, ...args]: readonly string[],
+    ask: (keys: readonly string[], args: readonly string[]) => Promise<unknown>,
+  ): Promise<unknown> {
+    const [k, a] = [Number(keysEach), Number(argsEach)]
+    const failed: number[] = []
+    const replies = await Promise.all(
+      Array.from({ length: keys.length / k }, async (_, index) => {
+        try {
+          return await ask(keys.slice(index * k, (index + 1) * k), args.slice(index * a, (index + 1) * a))
+        } catch (error) {
+          if (!(error instanceof FakeReplyError) || error.message.startsWith('NOSCRIPT')) throw error
+          failed.push(index)
+          return null
+        }
+      }),
+    )
+    return [failed, replies]
   }
 
   isErrorReply(error: unknown): boolean {

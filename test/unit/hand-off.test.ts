@@ -587,6 +587,7 @@ describe('a lock that is lost during a run', () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     port.once('lock/force-release', { requestMs: 10, replyMs: 10 })
     const forced = lock.forceUnlock()
+    await turn()
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])
     const next = (await waiting[0]) as Hold
     await clock.until(forced)

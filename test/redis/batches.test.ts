@@ -1,0 +1,90 @@
+/** Calls of one script that are made in the same turn of the event loop go to Redis as one command. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Client, Hold } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import { setUpLab } from '../support/lab.js'
+
+const names = (count: number): string[] => Array.from({ length: count }, (_, n) => `order:${n}`)
+
+const take = (client: Client, of: readonly string[]): Promise<Hold[]> =>
+  Promise.all(of.map((name) => client.getLock(name).lock()))
+
+async function letGo(holds: readonly Hold[]): Promise<void> {
+  await Promise.all(holds.map((hold) => hold.unlock()))
+}
+
+describe('what is asked for in one turn', () => {
+  const lab = setUpLab()
+
+  it('costs a command for 32 locks, and each caller gets its own', async () => {
+    const client = await lab.connect()
+    const other = await lab.connect()
+    await letGo(await take(client, names(40))) // Redis knows the scripts from here on
+    const taken = await other.getLock('order:7').lock()
+    const count = await countCommands(lab.server, async () => {
+      const holds = await Promise.all(names(40).map((name) => client.getLock(name).tryLock()))
+      assert.deepEqual(
+        holds.flatMap((hold, n) => (hold ? [] : [n])),
+        [7],
+      )
+      const held = holds.filter((hold) => hold !== null)
+      for (const { lockName, holder } of held) assert.deepEqual(await lab.server.admin.hkeys(lockName), [holder])
+      await letGo(held)
+    })
+    assert.equal(count.scripts, 4)
+    await taken.unlock()
+  })
+
+  it('is sent anew when Redis has forgotten the script', async () => {
+    const client = await lab.connect()
+    await letGo(await take(client, names(3)))
+    await lab.server.admin.script('FLUSH')
+    await letGo(await take(client, names(3)))
+  })
+
+  it('fails for those that it fails for alone, with the error that Redis has for them', async () => {
+    const client = await lab.connect()
+    await lab.server.admin.set('order:1', 'a string')
+    const outcomes = await Promise.allSettled(names(4).map((name) => client.getLock(name).lock()))
+    await lab.server.admin.del('order:1')
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
+    )
+    const { reason } = outcomes[1] as PromiseRejectedResult
+    assert.equal(reason.name, 'ReplyError')
+    assert.match(reason.message, /^WRONGTYPE/)
+    await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
+  })
+
+  it('is refused only to those who use a key that this user may not touch', async () => {
+    const { admin, port } = lab.server
+    const line = (await admin.call('ACL', 'LIST')) as string[]
+    const rights = line.find((rule) => rule.startsWith('user default'))?.replace('user default', '') ?? ''
+    await admin.call('ACL', 'SETUSER', 'orders', ...rights.trim().split(' '), 'resetkeys', '~order:*', '~holdfast_*')
+    lab.onEnd(() => admin.call('ACL', 'DELUSER', 'orders'))
+    const client = await lab.connect({}, `redis://orders:any@127.0.0.1:${port}`)
+    const outcomes = await Promise.allSettled(
+      ['order:1', 'invoice:1', 'order:2'].map((name) => client.getLock(name).lock()),
+    )
+    assert.deepEqual(
+      outcomes.map((outcome) => (outcome.status === 'fulfilled' ? 'held' : outcome.reason.message.split(' ')[0])),
+      ['held', 'NOPERM', 'held'],
+    )
+    await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
+  })
+
+  it('reaches Redis in the order in which it was asked for, as far as it is about the same lock', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('order:1')
+    await (await lock.lock()).unlock() // Redis knows the scripts from here on
+    const [first, second] = await Promise.all([lock.tryLock(), lock.tryLock()])
+    assert(first && !second)
+    const others = take(client, ['order:2', 'order:3'])
+    const released = first.unlock()
+    const third = await lock.tryLock() // joins those of the others unless it heeds the release
+    assert(third)
+    await Promise.all([released, letGo(await others), third.unlock()])
+  })
+})
