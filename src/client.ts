@@ -24,6 +24,7 @@ import { type Random, systemRandom } from './random.js'
 import { Receipts } from './receipts.js'
 import { Replication } from './replication.js'
 import { Settlements } from './settlements.js'
+import { Bag, Directory } from './turnover.js'
 import {
   checkCount,
   checkDuration,
@@ -197,10 +198,10 @@ export class Client extends EventEmitter<ClientEvents> {
       replication: new Replication(clock, scripts, isChecked ? checked.slavesSyncTimeoutMs : undefined, (warning) =>
         this.#tell('warning', [warning]),
       ),
-      possessions: new Tracked(() => this.#onReleased?.()),
-      latest: new Map(),
+      possessions: new Bag(() => this.#onReleased?.()),
+      latest: new Directory(),
       hasLine: !scripts.isCluster,
-      sections: new Tracked(() => this.#onReleased?.()),
+      sections: new Bag(() => this.#onReleased?.()),
       ...checked,
       assertOpen: (lockName) => {
         if (this.#closing !== undefined) throw new ClientClosedError(lockName)
@@ -439,9 +440,9 @@ export class Client extends EventEmitter<ClientEvents> {
     const { clock, lines, possessions, receipts, scripts, sections, settlements, watchdog } = this.#context
     lines.dismissAll((lockName) => new ClientClosedError(lockName))
     await this.#drained()
-    for (const section of [...sections]) section.giveUp()
+    for (const section of sections) section.giveUp()
     this.#isDrained = true
-    for (const possession of [...possessions]) {
+    for (const possession of possessions) {
       possession.loseAll('closed')
       possession.settle()
     }
@@ -498,21 +499,5 @@ export class Client extends EventEmitter<ClientEvents> {
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error))
     }
-  }
-}
-
-/** What is to end before the client does; tells when one is gone, for the drain. */
-class Tracked<T> extends Set<T> {
-  readonly #onDeleted: () => void
-
-  constructor(onDeleted: () => void) {
-    super()
-    this.#onDeleted = onDeleted
-  }
-
-  override delete(one: T): boolean {
-    const wasThere = super.delete(one)
-    if (wasThere) this.#onDeleted()
-    return wasThere
   }
 }

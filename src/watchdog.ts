@@ -2,6 +2,7 @@ import type { Clock } from './clock.js'
 import type { ScriptCall, Scripts } from './lua/run.js'
 import type { Random } from './random.js'
 import { type Renewable, Renewer } from './renewer.js'
+import { Bag } from './turnover.js'
 import type { StandIn } from './watchdog-stand-in.js'
 
 /** What the watchdog sees of a possession. */
@@ -29,7 +30,7 @@ export class Watchdog {
   readonly #clock: Clock
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
-  readonly #watched = new Set<Watched>()
+  readonly #watched = new Bag<Watched>()
   #nextRenewalAt = 0
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
@@ -106,7 +107,7 @@ export class Watchdog {
   #inspectAll(): number {
     const now = this.#clock.now()
     let next = Number.POSITIVE_INFINITY
-    for (const possession of [...this.#watched]) next = Math.min(next, possession.inspect(now))
+    for (const possession of this.#watched) next = Math.min(next, possession.inspect(now))
     return next
   }
 

@@ -6,6 +6,7 @@ import type { Random } from '../random.js'
 import type { Receipts } from '../receipts.js'
 import type { Replication } from '../replication.js'
 import type { Settlements } from '../settlements.js'
+import type { Bag, Directory } from '../turnover.js'
 import type { Lines } from '../waiting/lines.js'
 import type { Watchdog } from '../watchdog.js'
 import type { Hold } from './hold.js'
@@ -25,13 +26,13 @@ export interface Context {
   readonly receipts: Receipts
   readonly replication: Replication
   /** All that this client holds. */
-  readonly possessions: Set<Possession>
+  readonly possessions: Bag<Possession>
   /** By field: to whom of this client Redis granted it last, of what goes from one caller to the next. */
-  readonly latest: Map<string, Possession>
+  readonly latest: Directory<Possession>
   /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
   hasLine: boolean
   /** What runs with permits that have no holder in Redis. */
-  readonly sections: Set<Section>
+  readonly sections: Bag<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
   readonly nameMapper: NameMapper | undefined

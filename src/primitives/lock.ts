@@ -296,7 +296,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         giveBack,
         // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
         // wait for its own write.
-        line: reentered ?? joined?.owner ?? (kind.isQueuedInRedis ? possession : possession.line),
+        line: reentered || joined || kind.isQueuedInRedis ? `${owner.id}: ${possession.line}` : possession.line,
         channel: kind.channel(lockName, possession.holder),
         quit: inLine && ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
         pace: kind.pace?.(context.random),

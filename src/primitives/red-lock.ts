@@ -45,7 +45,7 @@ export class RedLock extends AnyLock {
         isWorthRetrying: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
         giveBack: (late: Hold) => void giveBack([late]),
         // Not behind those who wait for what the caller itself holds.
-        line: isNested ? {} : this.name,
+        line: isNested ? Symbol(this.name) : this.name,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
         deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),

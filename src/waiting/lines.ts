@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.js'
 import { isTicket } from '../keys.js'
 import type { Random } from '../random.js'
+import { Directory } from '../turnover.js'
 import type { Waiter } from './waiter.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
@@ -262,7 +263,7 @@ export class Lines {
   readonly #clock: Clock
   readonly #random: Random
   readonly #wakeups: Wakeups
-  readonly #lines = new Map<unknown, Line>()
+  readonly #lines = new Directory<Line>()
 
   constructor(clock: Clock, random: Random, wakeups: Wakeups) {
     this.#clock = clock
@@ -271,14 +272,14 @@ export class Lines {
   }
 
   /** Join the end of a line. */
-  join(name: unknown, place: Place, waiter: Waiter): Line {
+  join(name: PropertyKey, place: Place, waiter: Waiter): Line {
     const line = this.#lines.get(name) ?? this.#open(name, place)
     line.join(waiter)
     return line
   }
 
   /** Those who wait there, if anybody does or did a moment ago. */
-  at(name: unknown): Line | undefined {
+  at(name: PropertyKey): Line | undefined {
     return this.#lines.get(name)
   }
 
@@ -294,14 +295,14 @@ export class Lines {
 
   /** Stop listening where nobody waits any more. */
   close(): void {
-    for (const line of [...this.#lines.values()]) line.close()
+    for (const line of this.#lines.values()) line.close()
   }
 
   #all(): Waiter[] {
-    return [...this.#lines.values()].flatMap((line) => [...line.waiters])
+    return this.#lines.values().flatMap((line) => [...line.waiters])
   }
 
-  #open(name: unknown, { channel, quit }: Place): Line {
+  #open(name: PropertyKey, { channel, quit }: Place): Line {
     const line = new Line(
       this.#clock,
       this.#random,

@@ -26,7 +26,7 @@ export interface Wait<T> extends Place {
   /** Undo a grant that arrives when the caller is gone. */
   readonly giveBack: (granted: T) => void
   /** With whom of this client to stand in line: those who give the same. */
-  readonly line: unknown
+  readonly line: PropertyKey
   /** The pace of a wait that cannot rely on messages: how long to sleep before the next attempt, ms. */
   readonly pace?: (() => number) | undefined
   /** Whether several may have it at once, so that a grant says nothing about the next one in line. */
