@@ -51,8 +51,7 @@ export class Watchdog {
   }
 
   watch(possession: Watched): void {
-    const now = this.#clock.now()
-    if (this.#watched.size === 0) this.#renewNextAt(now + this.#periodMs)
+    if (this.#watched.size === 0) this.#renewNextAt(this.#clock.now() + this.#periodMs)
     this.#watched.add(possession)
     this.recheck(possession)
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Script, ScriptCall } from './run.js'
+import type { Argument, Script, ScriptCall } from './run.js'
 
 /** So many calls go together: few enough to answer the first ones soon, and to let others have Redis in between. */
 const MOST_CALLS = 32
@@ -42,16 +42,20 @@ export class Batch {
     return this.callers.some((caller) => caller.call.keys[0] === call.keys[0])
   }
 
-  /** The command of all. */
+  /** The command of all. What is the same for all is sent once. */
   get call(): ScriptCall {
     const { callers } = this
     const { script, keys, args } = this.#first
     if (callers.length === 1) return this.#first
-    return {
-      script: forMany(script),
-      keys: callers.flatMap((caller) => caller.call.keys),
-      args: [keys.length, args.length, ...callers.flatMap((caller) => caller.call.args)],
+    const isShared = args.map((arg, index) => callers.every(({ call }) => call.args[index] === arg))
+    const allKeys: string[] = []
+    const allArgs: Argument[] = [keys.length, isShared.map(Number).join('')]
+    for (let index = 0; index < args.length; index++) if (isShared[index]) allArgs.push(args[index] as Argument)
+    for (const { call } of callers) {
+      for (const key of call.keys) allKeys.push(key)
+      for (let index = 0; index < args.length; index++) if (!isShared[index]) allArgs.push(call.args[index] as Argument)
     }
+    return { script: forMany(script), keys: allKeys, args: allArgs }
   }
 
   /**
@@ -75,18 +79,32 @@ export class Batch {
   }
 }
 
-/** Replies which calls failed, and the replies of all. */
+/**
+ * Arguments: how many keys each call has; for each of its arguments, 1 if all calls share it; those that are shared; those
+ * of each call. Replies which calls failed, and the replies of all.
+ */
 const FOR_MANY = `
-local keys, args = ARGV[1], ARGV[2]
+local keys, shared, args, own, next = tonumber(ARGV[1]), ARGV[2], {}, {}, 3
+for index = 1, #shared do
+  if shared:sub(index, index) == '1' then
+    args[index] = ARGV[next]
+    next = next + 1
+  else
+    own[#own + 1] = index
+  end
+end
 local failed, replies = {}, {}
-for call = 0, #KEYS / keys - 1 do
-  local ours = { unpack(KEYS, call * keys + 1, call * keys + keys) }
-  local fine, reply = pcall(one, ours, { unpack(ARGV, call * args + 3, call * args + args + 2) })
+for call = 1, #KEYS / keys do
+  for _, index in ipairs(own) do
+    args[index] = ARGV[next]
+    next = next + 1
+  end
+  local fine, reply = pcall(one, { unpack(KEYS, (call - 1) * keys + 1, call * keys) }, args)
   if not fine or type(reply) == 'table' and reply.err then
-    failed[#failed + 1] = call
+    failed[#failed + 1] = call - 1
     reply = nil
   end
-  replies[call + 1] = reply or false
+  replies[call] = reply or false
 end
 return { failed, replies }
 `

@@ -154,7 +154,6 @@ export class Hold {
    * @see Redisson `RLock.unlock`
    */
   unlock(): Promise<void> {
-    this.#notice()
     return this.#ending === 'released' ? Promise.resolve() : this.#holding.release(this)
   }
 

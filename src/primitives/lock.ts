@@ -197,7 +197,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
   async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<H | undefined> {
     const { context, kind, name: lockName } = this
     const { clock, commandTimeoutMs } = context
-    const siblingsUntil = clock.now() + commandTimeoutMs
+    const askedAt = clock.now()
     const { reentered, joined, passes = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
 
@@ -242,7 +242,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
             'an earlier hold of it inside the same write was lost, or its release is not settled',
           )
         }
-        if (waitTimeMs !== 0 || clock.now() >= siblingsUntil) return { heldForMs: SIBLING_MS }
+        if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
         // A sibling is about to take it, or to let it go: that is no refusal.
         await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
         return isOver ? { heldForMs: 0 } : await attempt(ticket)
@@ -301,7 +301,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         quit: inLine && ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,
-        deadlineAt: clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+        deadlineAt: askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY),
         signal,
       }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)

@@ -156,6 +156,7 @@ export class Possession implements Watched, Holding {
       // The hold that was re-entered may have been lost on the way.
       if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
       const hold = this.#add(terms, this.#timesOf(terms, sentAt))
+      this.notice(hold)
       this.context.watchdog.recheck(this)
       if (hold.lostError) throw hold.lostError
       return hold
@@ -212,6 +213,7 @@ export class Possession implements Watched, Holding {
     if (!from || terms.leaseTimeMs !== undefined) return undefined
     this.passes++
     const hold = this.#add(terms, this.#timesFrom(this.context.clock.now(), terms, from.leasedUntil))
+    this.notice(hold)
     this.context.watchdog.look(this)
     return hold
   }
@@ -380,7 +382,6 @@ export class Possession implements Watched, Holding {
   #add(terms: HoldTerms, times: Times): Hold {
     const hold = new Hold(this, terms.label)
     this.#holds.set(hold, times)
-    this.notice(hold)
     return hold
   }
 

@@ -74,7 +74,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
       if (waiter.isTimeOver) return undefined
       waiter.clearWakeUp()
     }
-    const takenForMs = line.takenUntil - clock.now()
+    const takenForMs = line.takenUntil > 0 ? line.takenUntil - clock.now() : 0
     if (takenForMs > 0) await sleep(takenForMs)
 
     let failingSince: number | undefined

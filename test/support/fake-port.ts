@@ -327,15 +327,20 @@ export class FakePort implements RedisPort {
   /** Calls that go together: whatever befalls one of them, but for an error reply, befalls all. */
   async #sendTogether(
     keys: readonly string[],
-    [keysEach, argsEach, ...args]: readonly string[],
+    [keysEach, form = '', ...rest]: readonly string[],
     ask: (keys: readonly string[], args: readonly string[]) => Promise<unknown>,
   ): Promise<unknown> {
-    const [k, a] = [Number(keysEach), Number(argsEach)]
+    const words = [...rest]
+    const shared = [...form].map((isShared) => (isShared === '1' ? words.shift() : undefined))
     const failed: number[] = []
     const replies = await Promise.all(
-      Array.from({ length: keys.length / k }, async (_, index) => {
+      Array.from({ length: keys.length / Number(keysEach) }, async (_, index) => {
+        const ours = keys.slice(index * Number(keysEach), (index + 1) * Number(keysEach))
         try {
-          return await ask(keys.slice(index * k, (index + 1) * k), args.slice(index * a, (index + 1) * a))
+          return await ask(
+            ours,
+            shared.map((word) => word ?? (words.shift() as string)),
+          )
         } catch (error) {
           if (!(error instanceof FakeReplyError) || error.message.startsWith('NOSCRIPT')) throw error
           failed.push(index)
