@@ -25,15 +25,19 @@ export class Batch {
     this.timeoutMs = timeoutMs
   }
 
-  takes({ script, keys, args }: ScriptCall, timeoutMs: number): boolean {
+  get isFull(): boolean {
+    return this.callers.length === MOST_CALLS
+  }
+
+  /** Whether this call could go along. */
+  fits({ script, keys, args }: ScriptCall, timeoutMs: number): boolean {
     const first = this.#first
     return (
       script === first.script &&
       keys.length === first.keys.length &&
       args.length === first.args.length &&
       timeoutMs === this.timeoutMs &&
-      keys.length + args.length <= MOST_WORDS &&
-      this.callers.length < MOST_CALLS
+      keys.length + args.length <= MOST_WORDS
     )
   }
 
@@ -84,11 +88,11 @@ export class Batch {
  * of each call. Replies which calls failed, and the replies of all.
  */
 const FOR_MANY = `
-local keys, shared, args, own, next = tonumber(ARGV[1]), ARGV[2], {}, {}, 3
+local keys, shared, args, own, word = tonumber(ARGV[1]), ARGV[2], {}, {}, 3
 for index = 1, #shared do
   if shared:sub(index, index) == '1' then
-    args[index] = ARGV[next]
-    next = next + 1
+    args[index] = ARGV[word]
+    word = word + 1
   else
     own[#own + 1] = index
   end
@@ -96,8 +100,8 @@ end
 local failed, replies = {}, {}
 for call = 1, #KEYS / keys do
   for _, index in ipairs(own) do
-    args[index] = ARGV[next]
-    next = next + 1
+    args[index] = ARGV[word]
+    word = word + 1
   end
   local fine, reply = pcall(one, { unpack(KEYS, (call - 1) * keys + 1, call * keys) }, args)
   if not fine or type(reply) == 'table' and reply.err then

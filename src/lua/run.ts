@@ -108,7 +108,10 @@ export class Scripts {
       if (turn.length === 0) process.nextTick(this.#endTurn)
       for (let index = turn.length - 1; index >= 0; index--) {
         const batch = turn[index] as Batch
-        if (batch.takes(call, timeoutMs)) return void batch.callers.push(caller)
+        if (batch.fits(call, timeoutMs)) {
+          if (batch.isFull) break
+          return void batch.callers.push(caller)
+        }
         if (batch.touches(call)) break
       }
       turn.push(new Batch(caller, timeoutMs))
