@@ -28,6 +28,11 @@ function faults(driver: Driver): void {
     await permits.trySetPermits(PERMITS)
     await semaphore.withPermit(() => {})
     await permits.withPermit(() => {})
+    // Also for what is asked for in one turn.
+    await Promise.all([1, 2].map(() => semaphore.tryAcquire()))
+    await Promise.all([1, 2].map(() => semaphore.release()))
+    const taken = await Promise.all([1, 2].map(() => permits.tryAcquire()))
+    await Promise.all(taken.map((permit) => permit?.unlock()))
     await latch.trySetCount(1)
     await latch.countDown()
     return { semaphore, permits, latch }

@@ -218,8 +218,7 @@ describe('the wire of a read-write lock', () => {
     assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [CHANNEL])
     await expectKeys(lab.server, { order: { hash: { mode: 'write', [write.holder]: '1' }, ttl: WATCHDOG_MS } })
     await write.unlock()
-    for (const waiting of waits) void waiting.then((hold) => hold.unlock())
-    await Promise.all(waits)
+    await Promise.all(waits.map((waiting) => waiting.then((hold) => hold.unlock())))
     await expectKeys(lab.server, {})
   })
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { type AnyLock, type Client, getMultiLock, type Lock } from '../../src/index.js'
-import * as scripts from '../../src/lua/generated.js'
-import type { ScriptCall } from '../../src/lua/run.js'
 import type { Driver } from './drivers.js'
 import type { AnyLab } from './lab.js'
 import type { Admin } from './places.js'
+import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
@@ -123,14 +122,6 @@ async function countsIn(admin: Admin, key: string, field = /^(?!mode$)/): Promis
   return fields.filter(([name]) => field.test(name)).map(([, count]) => Number(count))
 }
 
-/** What our scripts are called (`fair-lock/acquire`), by SHA-1. */
-const SCRIPTS = new Map(
-  Object.values(scripts).map((call) => {
-    const { script } = (call as (...args: string[]) => ScriptCall)(...new Array<string>(10).fill(''))
-    return [script.sha1, script.name]
-  }),
-)
-
 const OPERATIONS = {
   acquire: /\/acquire(-in-line)?$/,
   reenter: /\/(reenter|set-count|extend)$/,
@@ -146,7 +137,7 @@ const OPERATIONS = {
 export function requestTo(operation: keyof typeof OPERATIONS): Match {
   return (request) => {
     const [, sha1 = '', key = ''] = /^EVALSHA (\S+) \d+ (\S+) /.exec(request) ?? []
-    return /^a(:\d)?$/.test(key) && OPERATIONS[operation].test(SCRIPTS.get(sha1) ?? '')
+    return /^a(:\d)?$/.test(key) && OPERATIONS[operation].test(SCRIPT_NAMES.get(sha1) ?? '')
   }
 }
 

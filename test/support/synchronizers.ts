@@ -1,6 +1,5 @@
-import * as scripts from '../../src/lua/generated.js'
-import type { ScriptCall } from '../../src/lua/run.js'
 import type { AnyLab } from './lab.js'
+import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
@@ -28,15 +27,7 @@ export async function moment(): Promise<void> {
   while (performance.now() < until) await new Promise((resolve) => setImmediate(resolve))
 }
 
-/** Our script calls by SHA-1. */
-const NAMES = new Map(
-  Object.values(scripts).map((call) => {
-    const { script } = (call as (...args: string[]) => ScriptCall)(...new Array<string>(10).fill(''))
-    return [script.sha1, script.name]
-  }),
-)
-
 /** The requests that run this script (`semaphore/acquire`), for the faults of a proxy. Redis must know it by then. */
 export function requestOf(script: string): Match {
-  return (request) => NAMES.get(/^EVALSHA (\S+) /.exec(request)?.[1] ?? '') === script
+  return (request) => SCRIPT_NAMES.get(/^EVALSHA (\S+) /.exec(request)?.[1] ?? '') === script
 }

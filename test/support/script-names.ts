@@ -1,0 +1,11 @@
+import { forMany } from '../../src/lua/batches.js'
+import * as scripts from '../../src/lua/generated.js'
+import type { ScriptCall } from '../../src/lua/run.js'
+
+/** What our scripts are called (`fair-lock/acquire`), alone and with others, by SHA-1. */
+export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(
+  Object.values(scripts).flatMap((call) => {
+    const { script } = (call as (...args: string[]) => ScriptCall)(...new Array<string>(10).fill(''))
+    return [script, forMany(script)].map(({ sha1, name }) => [sha1, name] as const)
+  }),
+)
