@@ -1,5 +1,13 @@
 import type { Clock } from './clock.js'
-import { isWorthRetrying, type Script, type ScriptCall, type Scripts, toArray, toInteger } from './lua/run.js'
+import {
+  type Argument,
+  isWorthRetrying,
+  type Script,
+  type ScriptCall,
+  type Scripts,
+  toArray,
+  toInteger,
+} from './lua/run.js'
 import type { Random } from './random.js'
 import { backoffMs } from './waiting/backoff.js'
 
@@ -122,9 +130,13 @@ export class Renewer<T extends Renewable> {
 }
 
 function together(batch: readonly Due<unknown>[]): ScriptCall {
-  return {
-    script: (batch[0] as Due<unknown>).call.script,
-    keys: batch.flatMap(({ call }) => call.keys),
-    args: batch.flatMap(({ call }) => call.args),
+  const { script } = (batch[0] as Due<unknown>).call
+  const keys: string[] = []
+  const args: Argument[] = []
+  // Ten thousand of these every few seconds: flatMap would cost four times as much.
+  for (const { call } of batch) {
+    for (const key of call.keys) keys.push(key)
+    for (const arg of call.args) args.push(arg)
   }
+  return { script, keys, args }
 }
