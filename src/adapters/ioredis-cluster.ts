@@ -27,11 +27,15 @@ export class IoredisClusterPort implements RedisPort {
   readonly #cluster: IoredisClusterLike
   readonly #disconnect: () => void
   readonly #channels: ClusterChannels
-  /** Whose connection was lost. The first one to a server is opened with the first command, and is no reconnect. */
+  /** Who is or was connected. The first connection to a server is opened with the first command, and is no reconnect. */
+  readonly #connected = new WeakSet<IoredisNodeLike>()
+  /** Whose connection was lost. */
   readonly #lost = new Set<string>()
   readonly #readiness = new Map<IoredisNodeLike, () => void>()
   readonly #onNode = (node: IoredisNodeLike): void => {
+    if (node.status === 'ready') this.#connected.add(node)
     const onReady = (): void => {
+      this.#connected.add(node)
       if (this.#lost.delete(addressOf(node))) this.#events?.reconnected()
     }
     this.#readiness.set(node, onReady)
@@ -39,6 +43,7 @@ export class IoredisClusterPort implements RedisPort {
   }
   readonly #onNodeLost = (node: IoredisNodeLike): void => {
     this.#readiness.delete(node)
+    if (!this.#connected.has(node)) return // nothing was sent there
     this.#lost.add(addressOf(node))
     this.#events?.reconnected()
   }

@@ -126,16 +126,15 @@ export class Scripts {
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement | undefined> {
     const port = this.#port
     if (!port.acknowledge) return undefined
-    // Another WAIT may be ahead.
     this.#inFlight++
-    return await new Promise<Acknowledgement | undefined>((resolve, reject) => {
-      this.#within(
-        2 * timeoutMs + this.#timeoutMs,
-        async () => await port.acknowledge?.(key, timeoutMs),
-        resolve,
-        reject,
-      )
-    }).finally(() => this.#settled(1))
+    try {
+      return await new Promise((resolve, reject) => {
+        const withinMs = 2 * timeoutMs + this.#timeoutMs // another WAIT may be ahead
+        this.#within(withinMs, async () => await port.acknowledge?.(key, timeoutMs), resolve, reject)
+      })
+    } finally {
+      this.#settled(1)
+    }
   }
 
   get isCluster(): boolean {

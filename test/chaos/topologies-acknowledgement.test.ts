@@ -1,7 +1,7 @@
 /** What replica acknowledgement promises, and what it costs when replicas are slow, silent or gone. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
-import { Redis } from 'ioredis'
+import { Redis, Cluster as RedisCluster } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, type ClientOptions, type ConnectOptions, connect, type LeaseLostError } from '../../src/index.js'
 import { DRIVERS, type DriverName, openClient, type Place } from '../support/failover.js'
@@ -72,6 +72,24 @@ describe('acknowledgement', { concurrency: true }, () => {
         assert.deepEqual(warnings, [])
       })
     }
+
+    it('a server that nothing was sent to is forgotten meanwhile: that is no reconnect, and the grant counts', async () => {
+      const redis = new RedisCluster(cluster.urls.slice(0, 1))
+      const client = await connect({ client: redis })
+      ends.push(async () => {
+        await client.close()
+        redis.disconnect()
+      })
+      const lock = client.getLock('{r1}:a')
+      await lock.withLock(() => {})
+      const idle = redis.nodes().find(({ status }) => status === 'wait')
+      assert(idle, 'ioredis connects to a server when it is first used')
+      const taking = lock.tryLock()
+      redis.emit('-node', idle)
+      const hold = await taking
+      assert(hold)
+      await hold.unlock()
+    })
 
     it('a replica takes over right after a grant, 21 times: it has what was granted', async (t) => {
       const clients = await Promise.all(

@@ -64,6 +64,37 @@ export const SPECIAL_CASES: readonly Case[] = [
     },
   },
   {
+    id: 'gets-its-turn',
+    title: 'Java has it within a second, again and again, beside 20 tasks of one Node client that never rest',
+    kinds: ['lock', 'nonReentrant', 'write'],
+    alone: true,
+    async run(bench) {
+      const java = await bench.oneJava()
+      const node = bench.node()
+      let isOver = false
+      let sections = 0
+      const tasks = Array.from({ length: 20 }, async () => {
+        for (; !isOver; sections++) await node.withLock({}, () => sleep(1))
+      })
+      const waitedMs: number[] = []
+      try {
+        for (let round = 0; round < 20; round++) {
+          const startedAt = performance.now()
+          await java.lock()
+          waitedMs.push(performance.now() - startedAt)
+          await java.unlock()
+        }
+      } finally {
+        isOver = true
+        await Promise.all(tasks)
+      }
+      const [median = 0, longest = 0] = [10, 19].map((place) => waitedMs.toSorted((a, b) => a - b)[place])
+      const note = `Java waited for ${Math.round(median)} ms, at worst ${Math.round(longest)} ms; Node had ${sections} sections`
+      assert.ok(longest < PROMPT_MS, note)
+      return note
+    },
+  },
+  {
     id: 'order',
     title: 'threads and tasks that wait in turn are served in the order of asking, each at once',
     kinds: FAIR,
