@@ -94,7 +94,7 @@ export class Scripts {
 
   /**
    * What is asked for in one turn of the event loop leaves at its end. Calls of the same script go together, but in a
-   * cluster: Redis and its client spend more on a command than on a lock.
+   * cluster: much of what a lock costs Redis and its client is the command.
    * @param timeoutMs  how long to wait for each reply, ms, from now; default the client's `commandTimeoutMs`
    * @throws {Unanswered} no reply in time, or the connection failed
    * @throws Redis' own error reply as the client gave it
