@@ -290,14 +290,13 @@ export class Possession implements Watched, Holding {
 
   /** What its holds are entitled to, ms from `now`. */
   #leaseOwedMs(now: number): number {
-    let endsAt = now + 1
+    let owedMs = 1
     for (const { terms, grantedAt } of this.#holds.values()) {
-      endsAt = Math.max(
-        endsAt,
-        terms.leaseTimeMs === undefined ? now + this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs,
-      )
+      // Not by way of an instant: a sum of fractions would be a millisecond too long when it is rounded up.
+      const leftMs = terms.leaseTimeMs === undefined ? this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs - now
+      owedMs = Math.max(owedMs, leftMs)
     }
-    return Math.ceil(endsAt - now)
+    return Math.ceil(owedMs)
   }
 
   renewed(sentAt: number): void {
