@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
-import type { Argument, Script, ScriptCall } from './run.js'
+import { forMany } from './forms.js'
+import type { Argument, ScriptCall } from './run.js'
 
 /** So many calls go together: few enough to answer the first ones soon, and to let others have Redis in between. */
 const MOST_CALLS = 32
@@ -81,46 +81,4 @@ export class Batch {
   fail(error: unknown): void {
     for (const { reject } of this.callers) reject(error)
   }
-}
-
-/**
- * Arguments: how many keys each call has; for each of its arguments, 1 if all calls share it; those that are shared; those
- * of each call. Replies which calls failed, and the replies of all.
- */
-const FOR_MANY = `
-local keys, shared, args, own, word = tonumber(ARGV[1]), ARGV[2], {}, {}, 3
-for index = 1, #shared do
-  if shared:sub(index, index) == '1' then
-    args[index] = ARGV[word]
-    word = word + 1
-  else
-    own[#own + 1] = index
-  end
-end
-local failed, replies = {}, {}
-for call = 1, #KEYS / keys do
-  for _, index in ipairs(own) do
-    args[index] = ARGV[word]
-    word = word + 1
-  end
-  local fine, reply = pcall(one, { unpack(KEYS, (call - 1) * keys + 1, call * keys) }, args)
-  if not fine or type(reply) == 'table' and reply.err then
-    failed[#failed + 1] = call - 1
-    reply = nil
-  end
-  replies[call] = reply or false
-end
-return { failed, replies }
-`
-
-const forms = new Map<Script, Script>()
-
-/** The form of a script that does many calls at once. */
-export function forMany(script: Script): Script {
-  const known = forms.get(script)
-  if (known) return known
-  const text = `local function one(KEYS, ARGV)\n${script.text}\nend\n${FOR_MANY}`
-  const form = { name: script.name, text, sha1: createHash('sha1').update(text).digest('hex') }
-  forms.set(script, form)
-  return form
 }

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto'
 import type { Acknowledgement, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { slotOf } from '../slots.js'
 import { Batch, type Caller } from './batches.js'
+import { forCluster } from './forms.js'
 
 export interface Script {
   readonly name: string
@@ -11,33 +11,6 @@ export interface Script {
 }
 
 export type Argument = string | number
-
-/** How our scripts publish. */
-const PUBLISH = "redis.pcall('publish', "
-
-/** How they do in a cluster, where some of those who wait listen on the sharded channel, and some on the plain one. */
-const PUBLISH_BOTH_WAYS = `local function publish(channel, message)
-  local plain = redis.pcall('publish', channel, message)
-  local sharded = redis.pcall('spublish', channel, message)
-  if type(plain) == 'number' and type(sharded) == 'number' then
-    return plain + sharded
-  end
-  return type(plain) == 'number' and plain or sharded
-end
-`
-
-/** The forms for clusters of scripts that publish. */
-const forClusters = new Map<Script, Script>()
-
-function forCluster(script: Script): Script {
-  if (!script.text.includes(PUBLISH)) return script
-  const known = forClusters.get(script)
-  if (known) return known
-  const text = PUBLISH_BOTH_WAYS + script.text.replaceAll(PUBLISH, 'publish(')
-  const form = { name: script.name, text, sha1: createHash('sha1').update(text).digest('hex') }
-  forClusters.set(script, form)
-  return form
-}
 
 /** One call of a script, as the functions of `generated.ts` make them. */
 export interface ScriptCall {

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { waitUntil } from '../support/wait-until.js'
 
 const names = (count: number): string[] => Array.from({ length: count }, (_, n) => `order:${n}`)
 
@@ -73,6 +74,33 @@ describe('what is asked for in one turn', () => {
       ['held', 'NOPERM', 'held'],
     )
     await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
+  })
+
+  it('is unknown to each of them if nobody answers, and what they got comes free', async () => {
+    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300 })
+    await letGo(await take(client, names(3))) // Redis knows the scripts from here on
+    proxy.holdReplies()
+    const outcomes = await Promise.allSettled(names(3).map((name) => client.getLock(name).tryLock()))
+    assert.deepEqual(
+      outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.code : 'held')),
+      ['LOCK_OUTCOME_UNKNOWN', 'LOCK_OUTCOME_UNKNOWN', 'LOCK_OUTCOME_UNKNOWN'],
+    )
+    proxy.pass()
+    await waitUntil(async () => (await lab.server.admin.exists(...names(3))) === 0)
+  })
+
+  it('is given back for those who went away, and as a whole when the client closes in that turn', async () => {
+    const client = await lab.connect()
+    const abort = new AbortController()
+    const outcomes = Promise.allSettled(
+      names(4).map((name, n) => client.getLock(name).lock(n < 2 ? { signal: abort.signal } : {})),
+    )
+    abort.abort(new Error('gone'))
+    const closed = client.close()
+    const held = (await outcomes).filter(({ status }) => status === 'fulfilled')
+    assert.deepEqual(held, [])
+    await closed
+    assert.equal(await lab.server.admin.exists(...names(4)), 0)
   })
 
   it('reaches Redis in the order in which it was asked for, as far as it is about the same lock', async () => {

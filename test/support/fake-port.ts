@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { PortEvents, RedisPort } from '../../src/adapters/port.js'
-import { forMany } from '../../src/lua/batches.js'
+import { forMany } from '../../src/lua/forms.js'
 import {
   lockAcquire,
   lockAcquireInLine,

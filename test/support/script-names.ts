@@ -1,4 +1,4 @@
-import { forMany } from '../../src/lua/batches.js'
+import { forMany } from '../../src/lua/forms.js'
 import * as scripts from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/run.js'
 
