@@ -217,6 +217,7 @@ export class Client extends EventEmitter<ClientEvents> {
         this.#context.watchdog.audit()
       },
       resubscribed: (refused) => this.#wakeups.resubscribed(refused),
+      warning: (warning) => this.warnSoon(warning),
     })
   }
 

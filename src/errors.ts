@@ -156,11 +156,18 @@ export class QuorumError extends LockError {
 export class NotReplicatedError extends LockError {
   readonly code = 'LOCK_NOT_REPLICATED'
 
-  /** @param replicas  how many were connected */
-  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorOptions) {
+  /**
+   * @param replicas  how many there are
+   * @param why  why the server itself is not trusted; undefined: the replicas were asked
+   */
+  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorOptions & { why?: string }) {
+    const { why } = options ?? {}
     super(
-      `None of ${replicas} replicas acknowledged ${quote(lockName)} within ${timeoutMs} ms, so it was given back. Look why ` +
-        'they lag, or set checkLockSyncedSlaves to false, and expect two holders after a failover',
+      why === undefined
+        ? `None of ${replicas} replicas acknowledged ${quote(lockName)} within ${timeoutMs} ms, so it was given back. Look why ` +
+            'they lag, or set checkLockSyncedSlaves to false, and expect two holders after a failover'
+        : `The server that granted ${quote(lockName)} cannot show that it is the master (${why}), so the grant was released. ` +
+            'During a failover, try again in a moment; otherwise check the replication of this server',
       lockName,
       options,
     )
@@ -207,7 +214,8 @@ export function impediment(
     | 'RENEWAL_REFUSED'
     | 'FENCING_TOKENS_WENT_BACK'
     | 'CONFIG_KEYS_IGNORED'
-    | 'WATCHDOG_THREAD_ENDED',
+    | 'WATCHDOG_THREAD_ENDED'
+    | 'CONNECTION_REPLACED',
   message: string,
   options?: ErrorOptions,
 ): Error {

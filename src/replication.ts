@@ -46,7 +46,9 @@ export class Replication {
       const answer = await this.#scripts.acknowledge(name, this.#timeoutMs)
       if (answer === undefined || answer.replicas === 0) return
       const isSame = this.#scripts.reconnects === reconnects
-      if (answer.acknowledged === 0 || !isSame) throw new NotReplicatedError(name, answer.replicas, this.#timeoutMs)
+      const { replicas, acknowledged, why } = answer
+      if (acknowledged > 0 && isSame) return
+      throw new NotReplicatedError(name, replicas, this.#timeoutMs, why === undefined ? {} : { why })
     } catch (cause) {
       if (cause instanceof Unanswered || cause instanceof NotReplicatedError) throw cause
       const why = cause instanceof Error ? cause.message : String(cause)

@@ -6,6 +6,7 @@ export interface Listener {
   /** Listen, as plain and as sharded channel: Redisson publishes one way or the other, Holdfast both ways. */
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
+  ping(): Promise<unknown>
   end(): unknown
 }
 
@@ -84,6 +85,11 @@ export class ClusterChannels {
       if (!isFirst) this.#events?.reconnected()
     }
     for (const name of this.#channels.keys()) this.#move(name)
+  }
+
+  /** PING by each connection that listens. */
+  async ping(): Promise<void> {
+    await Promise.all([...this.#listeners.values()].map(async (listener) => await (await listener).ping()))
   }
 
   close(): void {

@@ -1,15 +1,17 @@
 import { ConfigError } from '../errors.js'
 import { slotOf } from '../slots.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
 import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
+import { standingInCluster } from './cluster-standing.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
-import type { PortEvents, RedisPort } from './port.js'
+import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import { Replicas } from './replicas.js'
 
 /** What Holdfast uses of an ioredis Cluster besides. */
 export interface IoredisClusterLike extends IoredisLike {
   /** By slot the addresses of its servers, the master first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
   nodes(role?: 'master'): IoredisNodeLike[]
+  duplicate(nodes?: object, options?: object): IoredisLike
   refreshSlotsCache?(): void
 }
 
@@ -70,10 +72,17 @@ export class IoredisClusterPort implements RedisPort {
   }
 
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const node = this.#nodeAt(String(this.#cluster.slots?.[slotOf(key)]?.[0]))
-    const replicas = this.#replicas.get(node) ?? new Replicas((name, ...args) => node.call(name, ...args))
-    this.#replicas.set(node, replicas)
-    return await replicas.acknowledge(timeoutMs)
+    const node = this.#nodeAt(this.serverOf(key))
+    const replicas = this.#replicas.get(node) ?? this.#replicasOf(node)
+    return await replicas.acknowledge(key, timeoutMs)
+  }
+
+  serverOf(key: string): string {
+    return String(this.#cluster.slots?.[slotOf(key)]?.[0])
+  }
+
+  pingListener(): Promise<unknown> {
+    return this.#channels.ping()
   }
 
   isErrorReply(error: unknown): boolean {
@@ -105,6 +114,24 @@ export class IoredisClusterPort implements RedisPort {
     this.#disconnect()
   }
 
+  #replicasOf(node: IoredisNodeLike): Replicas {
+    type Command = [string, ...string[]]
+    const replicas = new Replicas((...command) => node.call(...command), {
+      isReplicated: true,
+      authority: (_, key) => {
+        const others = this.#cluster.nodes('master').filter((other) => other !== node)
+        const asks = others.map(
+          (other) =>
+            (...command: Command) =>
+              other.call(...command),
+        )
+        return standingInCluster((...command) => node.call(...command), asks, key)
+      },
+    })
+    this.#replicas.set(node, replicas)
+    return replicas
+  }
+
   #nodeAt(address: string): IoredisNodeLike {
     const node = this.#cluster.nodes('master').find((one) => addressOf(one) === address)
     if (!node) throw new Error(`${address} is not known as a master`)
@@ -133,6 +160,7 @@ export class IoredisClusterPort implements RedisPort {
         await redis.unsubscribe(channel)
         await unlessUnknown(redis.sunsubscribe(channel))
       },
+      ping: () => redis.call('PING'),
       end: () => redis.disconnect(),
     }
   }

@@ -1,8 +1,11 @@
 import { ConfigError } from '../errors.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { healthy } from './health.js'
 import { DISCONNECT_TIMEOUT_MS, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './ioredis-cluster.js'
-import { type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { addressOf, sentinelsOf } from './ioredis-sentinels.js'
+import { type Acknowledgement, type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { Replicas } from './replicas.js'
+import type { Sentinels } from './sentinels.js'
 
 export { DISCONNECT_TIMEOUT_MS, type IoredisLike }
 
@@ -20,15 +23,27 @@ export function isIoredis(client: unknown): client is IoredisLike {
  * @throws {ConfigError} the client has a `keyPrefix`, or was closed
  */
 export function ioredis(client: IoredisLike): RedisPort {
-  return portOf(client, () => {})
+  return portOf(client)
 }
 
 /** @internal Like `ioredis`, but `close()` ends the client, too. */
-export function ownedIoredis(client: IoredisLike): RedisPort {
-  return portOf(client, () => client.disconnect())
+export function ownedIoredis(client: IoredisLike, options: OwnedOptions = {}): RedisPort {
+  return portOf(client, options)
 }
 
-function portOf(client: IoredisLike, disconnect: () => void): RedisPort {
+/** What is known of a deployment whose client is ours. */
+export interface OwnedOptions {
+  /** As `pingConnectionInterval` of a configuration. */
+  readonly pingIntervalMs?: number | undefined
+  /** Whether the servers of a list are a master and its replicas. */
+  readonly isReplicated?: boolean | undefined
+}
+
+const ADVICE =
+  'give it a `socketTimeout` (ms) above the longest blocking command that you send on it, and ioredis reconnects by itself'
+
+/** @param owned  undefined: the client is the user's, and is never ended */
+function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   if (client.options.keyPrefix) {
     throw new ConfigError(
       'client',
@@ -38,9 +53,39 @@ function portOf(client: IoredisLike, disconnect: () => void): RedisPort {
     )
   }
   if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
-  return client.isCluster
-    ? new IoredisClusterPort(client as IoredisClusterLike, disconnect)
-    : new IoredisPort(client, disconnect)
+  const { isReplicated, pingIntervalMs } = owned ?? {}
+  const open = (one: IoredisLike, disconnect: () => void): RedisPort =>
+    one.isCluster
+      ? new IoredisClusterPort(one as IoredisClusterLike, disconnect)
+      : new IoredisPort(one, disconnect, isReplicated)
+  return healthy(
+    open(client, owned ? () => client.disconnect() : () => {}),
+    async (signal) => {
+      // What its owner closed stays closed.
+      if (client.status === 'end' && !owned) throw new Error('the client was closed')
+      const next = another(client)
+      const disconnect = (): void => endOf(next)
+      signal.addEventListener('abort', disconnect, { once: true })
+      next.on('error', () => {})
+      await next.connect()
+      return open(next, disconnect)
+    },
+    { pingIntervalMs, advice: owned ? undefined : ADVICE },
+  )
+}
+
+/** One with the same settings, to the same deployment. */
+function another(client: IoredisLike): IoredisLike & { connect(): Promise<unknown> } {
+  if (!client.isCluster) return client.duplicate({ lazyConnect: true }) as never
+  // Those that it was given at first may be gone.
+  const cluster = client as IoredisClusterLike
+  const known = cluster.nodes().map(({ options: { host, port } }) => ({ host, port }))
+  return cluster.duplicate(known, { lazyConnect: true }) as never
+}
+
+/** Ended twice, ioredis would leave a timer that keeps the process. */
+function endOf(client: IoredisLike): void {
+  if (client.status !== 'close' && client.status !== 'end') client.disconnect()
 }
 
 class IoredisPort implements RedisPort {
@@ -61,10 +106,16 @@ class IoredisPort implements RedisPort {
 
   readonly isReplicated: boolean
   readonly #replicas: Replicas
+  readonly #sentinels: Sentinels | undefined
 
-  constructor(client: IoredisLike, disconnect: () => void) {
-    this.isReplicated = client.options.sentinels != null
-    this.#replicas = new Replicas((name, ...args) => client.call(name, ...args))
+  constructor(client: IoredisLike, disconnect: () => void, isReplicated = false) {
+    const sentinels = sentinelsOf(client)
+    this.#sentinels = sentinels
+    this.isReplicated = isReplicated || sentinels !== undefined
+    this.#replicas = new Replicas((name, ...args) => client.call(name, ...args), {
+      isReplicated: this.isReplicated,
+      ...(sentinels ? { authority: (self) => sentinels.standing(self, addressOf(client)) } : {}),
+    })
     this.#client = client
     this.#disconnect = disconnect
     this.#wasReady = client.status === 'ready'
@@ -75,8 +126,16 @@ class IoredisPort implements RedisPort {
     return this.#client.call(name, ...args)
   }
 
-  acknowledge(_key: string, timeoutMs: number): Promise<Acknowledgement> {
-    return this.#replicas.acknowledge(timeoutMs)
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  ping(): Promise<unknown> {
+    return this.#client.call('PING')
+  }
+
+  async pingListener(): Promise<unknown> {
+    return await this.#subscriber?.call('PING')
   }
 
   isErrorReply(error: unknown): boolean {
@@ -102,6 +161,7 @@ class IoredisPort implements RedisPort {
   async close(): Promise<void> {
     this.#client.off('ready', this.#onReady)
     this.#subscriber?.disconnect()
+    this.#sentinels?.close()
     this.#disconnect()
   }
 

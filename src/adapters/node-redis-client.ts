@@ -1,6 +1,12 @@
 /** What Holdfast uses of anything that node-redis makes. Declared by hand, so that no type needs it installed. */
 export interface NodeRedisBase {
   readonly isOpen: boolean
+  connect(): Promise<unknown>
+  duplicate(overrides?: object): NodeRedisBase
+  /** node-redis 5 and later. */
+  destroy?(): unknown
+  /** node-redis 4. */
+  disconnect?(): unknown
   // biome-ignore lint/suspicious/noExplicitAny: each event of the real client has listeners of its own
   on(event: string, listener: (...args: any[]) => void): unknown
   // biome-ignore lint/suspicious/noExplicitAny: as above
@@ -12,13 +18,9 @@ export interface NodeRedisLike extends NodeRedisBase {
   readonly options?: object | undefined
   sendCommand(args: string[]): Promise<unknown>
   duplicate(overrides?: object): NodeRedisLike
-  connect(): Promise<unknown>
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
-  /** node-redis 5 and later. */
-  destroy?(): unknown
-  /** node-redis 4. */
-  disconnect?(): unknown
+  ping?(): Promise<unknown>
 }
 
 export function isErrorReply(error: unknown): boolean {
@@ -26,10 +28,20 @@ export function isErrorReply(error: unknown): boolean {
   return error instanceof Error && /^[A-Z]{3,} /.test(error.message)
 }
 
-export async function end(client: NodeRedisLike): Promise<void> {
+export async function end(client: NodeRedisBase): Promise<void> {
   if (!client.isOpen) return
   if (client.destroy) client.destroy()
   else await client.disconnect?.()
+}
+
+/**
+ * While its socket is being made, a node-redis client that is ended connects all the same, and cannot be ended any more: so
+ * it is ended again when it is connected.
+ */
+export function endWhenConnected(client: NodeRedisBase): void {
+  const quietly = (): void => void end(client).catch(() => {})
+  for (const event of ['connect', 'ready']) client.on(event, quietly)
+  quietly()
 }
 
 /**

@@ -1,13 +1,15 @@
 import { slotOf } from '../slots.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
 import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
+import { standingInCluster } from './cluster-standing.js'
 import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './node-redis-client.js'
-import type { PortEvents, RedisPort } from './port.js'
+import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import { Replicas } from './replicas.js'
 
 /** What Holdfast uses of a node-redis cluster (4.7 or later). */
 export interface NodeRedisClusterLike extends NodeRedisBase {
   readonly slots: readonly ({ readonly master: Master } | undefined)[]
   readonly masters: readonly Master[]
+  readonly replicas?: readonly Master[]
   sendCommand(firstKey: string, isReadonly: boolean, args: string[]): Promise<unknown>
   nodeClient(node: Master): NodeRedisNodeLike | Promise<NodeRedisNodeLike>
 }
@@ -42,8 +44,11 @@ export class NodeRedisClusterPort implements RedisPort {
   readonly #replicas = new WeakMap<NodeRedisNodeLike, Replicas>()
   #events: PortEvents | undefined
 
-  constructor(cluster: NodeRedisClusterLike) {
+  readonly #end: () => Promise<void>
+
+  constructor(cluster: NodeRedisClusterLike, endCluster: () => Promise<void>) {
     this.#cluster = cluster
+    this.#end = endCluster
     this.#channels = new ClusterChannels({
       ownerOf: (slot) => cluster.slots[slot]?.master.address,
       open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
@@ -60,9 +65,16 @@ export class NodeRedisClusterPort implements RedisPort {
     const master = this.#cluster.slots[slotOf(key)]?.master
     if (!master) throw new Error(`no master is known for the slot of ${JSON.stringify(key)}`)
     const node = await this.#cluster.nodeClient(master)
-    const replicas = this.#replicas.get(node) ?? new Replicas((...command) => node.sendCommand(command))
-    this.#replicas.set(node, replicas)
-    return await replicas.acknowledge(timeoutMs)
+    const replicas = this.#replicas.get(node) ?? this.#replicasOf(node, master)
+    return await replicas.acknowledge(key, timeoutMs)
+  }
+
+  serverOf(key: string): string {
+    return String(this.#cluster.slots[slotOf(key)]?.master.address)
+  }
+
+  pingListener(): Promise<unknown> {
+    return this.#channels.ping()
   }
 
   isErrorReply(error: unknown): boolean {
@@ -88,6 +100,23 @@ export class NodeRedisClusterPort implements RedisPort {
     for (const loss of LOSSES) this.#cluster.off(loss, this.#onLost)
     this.#cluster.off('node-ready', this.#onReady)
     this.#channels.close()
+    await this.#end()
+  }
+
+  #replicasOf(node: NodeRedisNodeLike, { address }: Master): Replicas {
+    const replicas = new Replicas((...command) => node.sendCommand(command), {
+      isReplicated: true,
+      authority: (_, key) => {
+        const others = this.#cluster.masters.filter((other) => other.address !== address)
+        const asks = others.map((other) => async (...command: string[]) => {
+          const client = await this.#cluster.nodeClient(other)
+          return await client.sendCommand(command)
+        })
+        return standingInCluster((...command) => node.sendCommand(command), asks, key)
+      },
+    })
+    this.#replicas.set(node, replicas)
+    return replicas
   }
 
   async #open(
@@ -120,6 +149,7 @@ export class NodeRedisClusterPort implements RedisPort {
           await client.unsubscribe(channel)
           await unlessUnknown(client.sUnsubscribe(channel))
         }),
+      ping: async () => await client.ping?.(),
       end: () => end(client),
     }
   }

@@ -1,6 +1,7 @@
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
-import { isErrorReply, type NodeRedisBase, Turns } from './node-redis-client.js'
-import type { PortEvents, RedisPort } from './port.js'
+import { endWhenConnected, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './node-redis-client.js'
+import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import { Replicas, type Self, type Standing } from './replicas.js'
+import { type SentinelAddress, type SentinelConnection, Sentinels } from './sentinels.js'
 
 /** What Holdfast uses of a node-redis sentinel (5 or later). It has a connection for channels of its own. */
 export interface NodeRedisSentinelLike extends NodeRedisBase {
@@ -8,7 +9,16 @@ export interface NodeRedisSentinelLike extends NodeRedisBase {
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
   // biome-ignore lint/suspicious/noExplicitAny: node-redis wants one for text and buffers here
   unsubscribe(channel: string, listener?: (message: any) => void): Promise<unknown>
+  /** The Sentinel that it listens to. */
+  getSentinelNode(): SentinelAddress | undefined
 }
+
+/** What node-redis does not document: runs `use` with the client that is connected to the master. */
+interface Executing {
+  _execute?<T>(isReadonly: boolean, use: (master: NodeRedisLike) => Promise<T>): Promise<T>
+}
+
+const CONNECT_MS = 1_000
 
 /** A node-redis sentinel: commands and channels follow the master. */
 export class NodeRedisSentinelPort implements RedisPort {
@@ -23,20 +33,30 @@ export class NodeRedisSentinelPort implements RedisPort {
     this.#events?.resubscribed(new Map())
   }
   readonly #turns = new Turns()
+  readonly #end: () => Promise<void>
+  #sentinels: Promise<Sentinels | undefined> | undefined
   readonly #listeners = new Map<string, (message: string) => void>()
   #events: PortEvents | undefined
 
-  constructor(sentinel: NodeRedisSentinelLike) {
+  constructor(sentinel: NodeRedisSentinelLike, endSentinel: () => Promise<void>) {
     this.#sentinel = sentinel
-    this.#replicas = new Replicas((...command) => sentinel.sendCommand(false, command))
+    this.#end = endSentinel
+    this.#replicas = new Replicas((...command) => sentinel.sendCommand(false, command), {
+      isReplicated: true,
+      ...((sentinel as Executing)._execute ? { authority: (self) => this.#standing(self) } : {}),
+    })
   }
 
   async send(command: readonly string[]): Promise<unknown> {
     return await this.#sentinel.sendCommand(false, command as string[])
   }
 
-  acknowledge(_key: string, timeoutMs: number): Promise<Acknowledgement> {
-    return this.#replicas.acknowledge(timeoutMs)
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  async ping(): Promise<unknown> {
+    return await this.#sentinel.sendCommand(false, ['PING'])
   }
 
   isErrorReply(error: unknown): boolean {
@@ -62,5 +82,59 @@ export class NodeRedisSentinelPort implements RedisPort {
 
   async close(): Promise<void> {
     for (const event of ['topology-change', 'client-error']) this.#sentinel.off(event, this.#onChange)
+    void this.#sentinels?.then((sentinels) => sentinels?.close())
+    await this.#end()
+  }
+
+  async #standing(self: Self): Promise<Standing | undefined> {
+    this.#sentinels ??= sentinelsOf(this.#sentinel)
+    const sentinels = await this.#sentinels
+    if (!sentinels) this.#sentinels = undefined
+    const node = this.#sentinel.getSentinelNode()
+    if (node) sentinels?.add(node)
+    return await sentinels?.standing(self, undefined)
+  }
+}
+
+/**
+ * The Sentinels that it knows. Their password is not to be had of node-redis: those that want one are not asked.
+ * @returns undefined if it knows none at the moment
+ */
+async function sentinelsOf(sentinel: NodeRedisSentinelLike): Promise<Sentinels | undefined> {
+  const node = sentinel.getSentinelNode()
+  // A client of the user's own copy of node-redis, to make others of.
+  const master = await (sentinel as Executing)._execute?.(false, async (client) => client)
+  if (!node || !master) return undefined
+  return new Sentinels(undefined, [node], (address) => connectionTo(master, address), true)
+}
+
+function connectionTo(master: NodeRedisLike, { host, port }: SentinelAddress): SentinelConnection {
+  const { socket } = (master.options ?? {}) as { socket?: object }
+  const client = master.duplicate({
+    username: undefined,
+    password: undefined,
+    credentialsProvider: undefined,
+    database: undefined,
+    clientSideCache: undefined,
+    pingInterval: undefined,
+    disableOfflineQueue: false,
+    socket: { ...socket, host, port, connectTimeout: CONNECT_MS, reconnectStrategy: false, socketTimeout: undefined },
+  })
+  client.on('error', () => {})
+  const connected = client.connect()
+  connected.catch(() => {})
+  let hasEnded = false
+  client.on('end', () => {
+    hasEnded = true
+  })
+  return {
+    get isOpen() {
+      return !hasEnded && client.isOpen
+    },
+    async call(...command) {
+      await connected
+      return await client.sendCommand(command)
+    },
+    end: () => (hasEnded ? undefined : endWhenConnected(client)),
   }
 }

@@ -1,9 +1,10 @@
 import { ConfigError } from '../errors.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
-import { end, isErrorReply, type NodeRedisLike } from './node-redis-client.js'
+import { healthy } from './health.js'
+import { end, endWhenConnected, isErrorReply, type NodeRedisLike } from './node-redis-client.js'
 import { type NodeRedisClusterLike, NodeRedisClusterPort } from './node-redis-cluster.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './node-redis-sentinel.js'
-import { type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { type Acknowledgement, type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { Replicas } from './replicas.js'
 
 export type { NodeRedisClusterLike, NodeRedisLike, NodeRedisSentinelLike }
 
@@ -40,9 +41,40 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   if (!client.isOpen) {
     throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
   }
-  if ('slots' in client) return new NodeRedisClusterPort(client)
-  if ('getSentinelNode' in client) return new NodeRedisSentinelPort(client as NodeRedisSentinelLike)
-  return new NodeRedisPort(client as NodeRedisLike)
+  const reopen = async (signal: AbortSignal): Promise<RedisPort> => {
+    // What its owner closed stays closed.
+    if (!client.isOpen) throw new Error('the client was closed')
+    const next = another(client)
+    next.on('error', () => {})
+    signal.addEventListener('abort', () => endWhenConnected(next), { once: true })
+    await next.connect()
+    return portOf(next, () => end(next))
+  }
+  return healthy(
+    portOf(client, async () => {}),
+    reopen,
+    { advice: ADVICE },
+  )
+}
+
+const ADVICE =
+  'give it a `pingInterval` and a longer `socket.socketTimeout` (ms), and node-redis notices by itself that a connection is dead'
+
+function portOf(client: AnyNodeRedis, endClient: () => Promise<void>): RedisPort {
+  if ('slots' in client) return new NodeRedisClusterPort(client, endClient)
+  if ('getSentinelNode' in client) return new NodeRedisSentinelPort(client as NodeRedisSentinelLike, endClient)
+  return new NodeRedisPort(client as NodeRedisLike, endClient)
+}
+
+/** One with the same settings, to the same deployment. */
+function another(client: AnyNodeRedis): AnyNodeRedis {
+  if (!('slots' in client)) return client.duplicate() as AnyNodeRedis
+  // Those that it was given at first may be gone.
+  const rootNodes = [...client.masters, ...(client.replicas ?? [])].map(({ address }) => {
+    const colon = address.lastIndexOf(':')
+    return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }
+  })
+  return client.duplicate({ rootNodes }) as AnyNodeRedis
 }
 
 interface OptionsWeRead {
@@ -66,18 +98,28 @@ class NodeRedisPort implements RedisPort {
   #events: PortEvents | undefined
 
   readonly #replicas: Replicas
+  readonly #end: () => Promise<void>
 
-  constructor(client: NodeRedisLike) {
+  constructor(client: NodeRedisLike, endClient: () => Promise<void>) {
     this.#replicas = new Replicas((...command) => client.sendCommand(command))
     this.#client = client
+    this.#end = endClient
   }
 
   async send(command: readonly string[]): Promise<unknown> {
     return await this.#client.sendCommand(command as string[])
   }
 
-  acknowledge(_key: string, timeoutMs: number): Promise<Acknowledgement> {
-    return this.#replicas.acknowledge(timeoutMs)
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  async ping(): Promise<unknown> {
+    return await this.#client.sendCommand(['PING'])
+  }
+
+  async pingListener(): Promise<unknown> {
+    return await this.#opened?.ping?.()
   }
 
   isErrorReply(error: unknown): boolean {
@@ -112,6 +154,7 @@ class NodeRedisPort implements RedisPort {
     this.#isClosed = true
     this.#client.off('ready', this.#onReady)
     if (this.#opened && this.#hasSocket) await end(this.#opened)
+    await this.#end()
   }
 
   async #openSubscriber(): Promise<NodeRedisLike> {

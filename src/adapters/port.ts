@@ -29,6 +29,15 @@ export interface RedisPort {
    */
   subscribe(channel: string, onMessage: (message: string) => void): Promise<void>
 
+  /** PING to the server, in a cluster to none. Absent: it cannot be asked for a sign of life. */
+  ping?(): Promise<unknown>
+
+  /** PING by each connection that listens. Absent: they cannot be asked. */
+  pingListener?(): Promise<unknown>
+
+  /** In a cluster the server that owns `key`, as far as is known. */
+  serverOf?(key: string): string
+
   /** Stop listening. Never rejects for want of a connection. */
   unsubscribe(channel: string): Promise<void>
 
@@ -45,6 +54,8 @@ export interface Acknowledgement {
   readonly replicas: number
   /** How many have all that was written on our connection. */
   readonly acknowledged: number
+  /** Why the server itself is not to be trusted. Then `acknowledged` is 0. */
+  readonly why?: string
 }
 
 export interface PortEvents {
@@ -55,6 +66,8 @@ export interface PortEvents {
    * @param refused  the channels that are not heard any more, with what Redis answered
    */
   resubscribed(refused: ReadonlyMap<string, unknown>): void
+  /** Something that the owner of the client should know. */
+  warning?(warning: Error): void
 }
 
 /**

@@ -1,6 +1,6 @@
 import { ConfigError } from '../errors.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
-import type { PortEvents, RedisPort } from './port.js'
+import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import { Replicas } from './replicas.js'
 
 /** What Holdfast uses of a GlideClient or GlideClusterClient (2.5 or later). */
 export interface GlideLike {
@@ -92,7 +92,7 @@ class GlidePort implements RedisPort {
     const server = this.isCluster ? serverOf(await this.#connections.of(key)) : ''
     const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
     entry.key = key
-    const answer = await entry.replicas.acknowledge(timeoutMs)
+    const answer = await entry.replicas.acknowledge(key, timeoutMs)
     // If it is still the same connection, what was written went by it, and so did WAIT.
     const connection = await this.#connections.of(key)
     if (!this.#connections.isKnown(connection)) this.#reconnected([connection])

@@ -1,6 +1,7 @@
+import { within } from '../within.js'
 import { type Check, note, ok, problem, warning } from './check.js'
 import type { Patient } from './patient.js'
-import { fieldsOf, within } from './server.js'
+import { fieldsOf } from './server.js'
 
 const SLOTS = '16384'
 /** A failover has to be over before an ordinary lease, ms. */

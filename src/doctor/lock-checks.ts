@@ -1,5 +1,6 @@
 import { NotReplicatedError } from '../errors.js'
 import { lockChannel } from '../keys.js'
+import { within } from '../within.js'
 import { type Check, note, ok, problem, warning } from './check.js'
 import { ms } from './connection-checks.js'
 import type { Patient } from './patient.js'
@@ -12,7 +13,7 @@ import {
   SCRIPT_COMMANDS,
   SHARDED_COMMANDS,
 } from './rights.js'
-import { isBefore, type Server, within } from './server.js'
+import { isBefore, type Server } from './server.js'
 
 /** Of whatever the doctor writes: it is gone even if the doctor is killed. */
 export const TRIAL_TTL_MS = 10_000

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { within } from '../within.js'
 
 /** How long a server may take to answer one question, ms. */
 const ANSWER_MS = 5_000
@@ -93,18 +94,6 @@ export function isBefore(version: readonly number[], ...other: number[]): boolea
 /** Whether it is what the server said, and not that it did not answer. */
 export function isReply(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError'
-}
-
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms)
-  })
-  try {
-    return await Promise.race([promise, timeout])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 /** The fields of INFO and of CLUSTER INFO. */

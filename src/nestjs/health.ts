@@ -3,6 +3,7 @@ import { ModuleRef } from '@nestjs/core'
 import type { Client } from '../client.js'
 import { ConfigError } from '../errors.js'
 import { checkDuration, ownOptions } from '../validate.js'
+import { within } from '../within.js'
 import { getHoldfastToken } from './inject.js'
 
 export interface HoldfastHealthOptions {
@@ -57,15 +58,3 @@ export class HoldfastHealth {
 }
 Injectable()(HoldfastHealth)
 Inject(ModuleRef)(HoldfastHealth, undefined, 0)
-
-async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const tooLate = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no reply within ${ms} ms`)), Math.min(ms, 2 ** 31 - 1))
-  })
-  try {
-    return await Promise.race([promise, tooLate])
-  } finally {
-    clearTimeout(timer)
-  }
-}

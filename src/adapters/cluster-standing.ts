@@ -1,0 +1,49 @@
+import { slotOf } from '../slots.js'
+import type { Standing } from './replicas.js'
+
+/** Sends one command to one server of a cluster. */
+type Ask = (...command: [string, ...string[]]) => Promise<unknown>
+
+/** So many other masters are asked: one that is well suffices, as they tell each other at once. */
+const MOST_ASKED = 2
+
+/**
+ * Whether a master of a cluster still is one, as other masters see it.
+ * @param server  the server that it is about
+ * @param others  the other masters
+ * @param key  one whose slot the server has
+ * @returns undefined if no other master replied, although there are some
+ */
+export async function standingInCluster(
+  server: Ask,
+  others: readonly Ask[],
+  key: string,
+): Promise<Standing | undefined> {
+  const slot = slotOf(key)
+  const ask = async (one: Ask): Promise<Shard> => shardOf(slot, await one('CLUSTER', 'SLOTS'))
+  const asked = [...others].sort(() => Math.random() - 0.5).slice(0, MOST_ASKED)
+  const theirs = asked.length === 0 ? undefined : Promise.any(asked.map(ask)).catch(() => undefined)
+  const own = await ask(server)
+  const other = theirs === undefined ? own : await theirs
+  if (!other) return undefined
+  return {
+    refusal: other.master === own.master ? undefined : 'the cluster has another master for its slots',
+    replicas: Math.max(own.replicas, other.replicas),
+    isConfirmed: true,
+  }
+}
+
+interface Shard {
+  /** The id of its master. */
+  readonly master: string
+  /** How many replicas it has that are not known to have failed. */
+  readonly replicas: number
+}
+
+function shardOf(slot: number, reply: unknown): Shard {
+  const shards = reply as [from: number, to: number, ...nodes: unknown[][]][]
+  const shard = shards.find(([from, to]) => Number(from) <= slot && slot <= Number(to))
+  if (!shard) throw new Error(`nobody has slot ${slot}`)
+  const [, , master, ...replicas] = shard
+  return { master: String(master?.[2]), replicas: replicas.length }
+}

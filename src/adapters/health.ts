@@ -1,0 +1,292 @@
+import { impediment } from '../errors.js'
+import { within } from '../within.js'
+import { type Acknowledgement, type PortEvents, type RedisPort, subscribeEach } from './port.js'
+
+/** How often to look at a connection that owes a reply, ms. */
+const TICK_MS = 500
+/**
+ * After so many looks without a word from the server its connection is in doubt. Looks are counted and not time, so that
+ * replies that arrived while the event loop was blocked are read first.
+ */
+const MOST_TICKS = 4
+/** How long a new connection has until it must have replied, ms: so long, and more after each that did not. */
+const OPEN_MS = { first: 2_000, step: 500 }
+/** Of attempts to open one, each a look later than the one before. */
+const MOST_DELAY_TICKS = 4
+/** How often to ask a connection that listens for a sign of life, ms. Waiters depend on it. */
+const LISTENER_PING_MS = 5_000
+const DEFAULT_PING_MS = 30_000
+/** What is said of the connection that listens. No server has this address. */
+const LISTENER = 'listener'
+
+export interface HealthOptions {
+  /** How long a connection may be idle before it is asked for a sign of life, ms; 0: for ever. Default 30 000. */
+  readonly pingIntervalMs?: number | undefined
+  /** What the owner of the client can do so that it recovers by itself; undefined: it is ours. */
+  readonly advice?: string | undefined
+}
+
+/**
+ * A port whose connections are healthy or replaced: when a server has not replied to anything for about two seconds, another
+ * connection is opened, with the same settings, and used from then on if it is better. A machine that lost its power, a
+ * firewall that forgot a connection, a frozen master that Sentinel has replaced: TCP itself notices these after minutes, if
+ * at all.
+ * @param first  the port to begin with
+ */
+export function healthy(first: RedisPort, reopen: Reopen, options: HealthOptions = {}): RedisPort {
+  return new HealthyPort(first, reopen, options)
+}
+
+/** Opens another port like the first one; resolves when it is connected. Ends what it opened when the signal says so. */
+export type Reopen = (signal: AbortSignal) => Promise<RedisPort>
+
+/** What is going on with one server. */
+interface Talk {
+  inFlight: number
+  /** The last command failed on its way. */
+  isFailing: boolean
+  /** Looks since the server was last heard of while it owed a reply. */
+  ticks: number
+  /** Until when it may be silent: it waits for its replicas. On the monotonic clock. */
+  quietUntil: number
+  /** One of the keys that it was asked for. */
+  key: string
+  heard(): void
+  failed(error: unknown): void
+}
+
+interface Channel {
+  readonly onMessage: (message: string) => void
+  /** Ends the first SUBSCRIBE. */
+  settle: ((refusal?: unknown) => void) | undefined
+}
+
+class HealthyPort implements RedisPort {
+  readonly isCluster: boolean
+  readonly isReplicated: boolean
+  readonly #reopen: Reopen
+  readonly #advice: string | undefined
+  readonly #pingMs: number
+  readonly #channels = new Map<string, Channel>()
+  #port: RedisPort
+  #talks = new Map<string, Talk>()
+  #events: PortEvents | undefined
+  #ticking: NodeJS.Timeout | undefined
+  #pinging: NodeJS.Timeout | undefined
+  #heardAt = 0
+  #isReopening = false
+  #failedAttempts = 0
+  #isClosed = false
+
+  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, advice }: HealthOptions) {
+    this.isCluster = first.isCluster ?? false
+    this.isReplicated = first.isReplicated ?? false
+    this.#port = first
+    this.#reopen = reopen
+    this.#advice = advice
+    this.#pingMs = pingIntervalMs ?? DEFAULT_PING_MS
+  }
+
+  send(command: readonly string[], key: string): Promise<unknown> {
+    return this.#watch(this.#port.send(command, key), key)
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return this.#port.isErrorReply(error)
+  }
+
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    const port = this.#port
+    const talk = this.#talk(port.serverOf?.(key) ?? '', key)
+    talk.quietUntil = Math.max(talk.quietUntil, performance.now() + timeoutMs)
+    const asked = port.acknowledge?.(key, timeoutMs)
+    if (!asked) return { replicas: 0, acknowledged: 0 }
+    return await this.#watch(asked, key)
+  }
+
+  async subscribe(name: string, onMessage: (message: string) => void): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const channel: Channel = {
+        onMessage,
+        settle(refusal) {
+          channel.settle = undefined
+          if (refusal === undefined) resolve()
+          else reject(refusal)
+        },
+      }
+      this.#channels.get(name)?.settle?.()
+      this.#channels.set(name, channel)
+      const port = this.#port
+      this.#watch(port.subscribe(name, onMessage), name, LISTENER).then(
+        () => channel.settle?.(),
+        (error: unknown) => {
+          if (this.#port === port) channel.settle?.(error) // else it is listened on at the next one
+        },
+      )
+    })
+  }
+
+  async unsubscribe(name: string): Promise<void> {
+    this.#channels.get(name)?.settle?.()
+    this.#channels.delete(name)
+    await this.#port.unsubscribe(name)
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#attach(this.#port)
+    this.#schedulePing()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearInterval(this.#ticking)
+    clearTimeout(this.#pinging)
+    for (const { settle } of this.#channels.values()) settle?.()
+    this.#channels.clear()
+    await this.#port.close()
+  }
+
+  #attach(port: RedisPort): void {
+    const isOurs = (): boolean => port === this.#port
+    port.listen({
+      reconnected: () => {
+        if (!isOurs()) return
+        for (const talk of this.#talks.values()) talk.isFailing = false
+        this.#events?.reconnected()
+      },
+      resubscribed: (refused) => {
+        if (isOurs()) this.#events?.resubscribed(refused)
+      },
+    })
+  }
+
+  #watch<T>(reply: Promise<T>, key: string, server = this.#port.serverOf?.(key) ?? ''): Promise<T> {
+    const talk = this.#talk(server, key)
+    talk.inFlight++
+    this.#ticking ??= setInterval(this.#tick, TICK_MS).unref()
+    reply.then(talk.heard, talk.failed)
+    return reply
+  }
+
+  #talk(server: string, key: string): Talk {
+    const present = this.#talks.get(server)
+    if (present) {
+      present.key = key
+      return present
+    }
+    const talk: Talk = {
+      inFlight: 0,
+      isFailing: false,
+      ticks: 0,
+      quietUntil: 0,
+      key,
+      heard: () => {
+        talk.inFlight--
+        talk.ticks = 0
+        talk.isFailing = false
+        this.#heardAt = performance.now()
+      },
+      failed: (error) => {
+        if (this.#port.isErrorReply(error)) return talk.heard()
+        talk.inFlight--
+        talk.isFailing = true
+      },
+    }
+    this.#talks.set(server, talk)
+    return talk
+  }
+
+  readonly #tick = (): void => {
+    let isIdle = true
+    for (const [server, talk] of this.#talks) {
+      if (talk.inFlight === 0 && !talk.isFailing) continue
+      isIdle = false
+      if (performance.now() < talk.quietUntil) continue
+      if (++talk.ticks >= MOST_TICKS) void this.#replace(server, talk)
+    }
+    if (!isIdle) return
+    clearInterval(this.#ticking)
+    this.#ticking = undefined
+    if (this.isCluster) this.#talks.clear() // servers come and go
+  }
+
+  /** Open another connection, and use it unless the one that is in doubt has replied meanwhile. */
+  async #replace(server: string, talk: Talk): Promise<void> {
+    if (this.#isReopening || this.#isClosed) return
+    this.#isReopening = true
+    const limit = new AbortController()
+    const limitMs = OPEN_MS.first + OPEN_MS.step * this.#failedAttempts
+    try {
+      const port = await within(limitMs, this.#reopen(limit.signal))
+      if (server !== LISTENER) await within(limitMs, replied(port, talk.key))
+      const isWell = talk.ticks === 0 && !talk.isFailing
+      if (this.#isClosed || isWell) limit.abort()
+      else this.#swap(port)
+      this.#failedAttempts = 0
+    } catch {
+      // Nothing can be reached: later again, less and less often.
+      limit.abort()
+      this.#failedAttempts = Math.min(this.#failedAttempts + 1, MOST_DELAY_TICKS)
+      talk.ticks = Math.min(talk.ticks, MOST_TICKS - this.#failedAttempts)
+    } finally {
+      this.#isReopening = false
+    }
+  }
+
+  #swap(port: RedisPort): void {
+    const before = this.#port
+    this.#port = port
+    this.#talks = new Map()
+    this.#attach(port)
+    this.#events?.reconnected()
+    this.#events?.warning?.(this.#warning())
+    const subscribe = async (name: string): Promise<void> => {
+      const channel = this.#channels.get(name)
+      if (channel) await this.#watch(port.subscribe(name, channel.onMessage), name, LISTENER)
+    }
+    const resubscribed = subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply.bind(this))
+    void resubscribed.then((refused) => {
+      if (this.#port !== port) return
+      for (const [name, { settle }] of this.#channels) settle?.(refused.get(name))
+      this.#events?.resubscribed(refused)
+    })
+    void before.close().catch(() => {})
+  }
+
+  #warning(): Error {
+    const advice = this.#advice === undefined ? '' : `. Your client was left as it is: ${this.#advice}`
+    return impediment(
+      'CONNECTION_REPLACED',
+      `A Redis server did not reply for ${(MOST_TICKS * TICK_MS) / 1_000} s, so another connection was opened, which replaces the silent one${advice}`,
+    )
+  }
+
+  #schedulePing(): void {
+    const everyMs = Math.min(LISTENER_PING_MS, this.#pingMs || LISTENER_PING_MS)
+    this.#pinging = setTimeout(() => {
+      this.#ping()
+      this.#schedulePing()
+    }, everyMs).unref()
+  }
+
+  #ping(): void {
+    const port = this.#port
+    if (this.#channels.size > 0 && port.pingListener) this.#quietly(port.pingListener(), LISTENER)
+    const isIdle = performance.now() - this.#heardAt > this.#pingMs
+    if (isIdle && this.#pingMs > 0 && port.ping) this.#quietly(port.ping(), '')
+  }
+
+  #quietly(reply: Promise<unknown>, server: string): void {
+    this.#watch(reply, '', server).catch(() => {})
+  }
+}
+
+/** Resolves when the server that owns `key` has replied to anything. */
+async function replied(port: RedisPort, key: string): Promise<void> {
+  try {
+    await port.send(['EXISTS', key], key)
+  } catch (error) {
+    if (!port.isErrorReply(error)) throw error
+  }
+}

@@ -1,0 +1,182 @@
+import { within } from '../within.js'
+import type { Acknowledgement } from './port.js'
+
+/** What the rest of a deployment knows of a server: Sentinels, or the other masters of a cluster. */
+export interface Standing {
+  /** Why it must not grant anything: it was replaced, or is about to be. undefined: it is the master. */
+  readonly refusal?: string | undefined
+  /** How many replicas of it are up. */
+  readonly replicas: number
+  /** Whether so many replied that no failover can have escaped them. */
+  readonly isConfirmed: boolean
+}
+
+/** What the server says about itself. */
+export interface Self {
+  readonly role: string
+  /** How many replicas are connected. */
+  readonly replicas: number
+  /** Names this run of the server. */
+  readonly runId: string
+}
+
+export interface ReplicasOptions {
+  /** Whether the server should have replicas, as far as the configuration says; default no. */
+  readonly isReplicated?: boolean | undefined
+  /**
+   * Asks the rest of the deployment what it knows of this server; resolves to undefined when nobody replied. `key` is one
+   * that the server owns.
+   */
+  readonly authority?: ((self: Self, key: string) => Promise<Standing | undefined>) | undefined
+}
+
+type Call = (...command: [string, ...string[]]) => Promise<unknown>
+
+/**
+ * For how long a server is trusted, ms. No failover is quicker than that: Sentinels and clusters first wait for a silence of
+ * about a second or more. So a master that was replaced while it was frozen is asked about before it grants anything.
+ */
+const TRUST_MS = 1_000
+/** How long the rest of the deployment has to reply, ms. */
+const ASK_MS = 500
+/**
+ * How long not to trust a master without replicas although it should have some, ms. It is demoted well before, if it was
+ * replaced. A waiter is more patient than this.
+ */
+const WARY_MS = 10_000
+
+interface View {
+  readonly at: number
+  readonly self: Self
+  readonly standing: Standing | undefined
+}
+
+/**
+ * Asks the replicas of one server, on the connection that the writes go by, and the rest of the deployment whether it still
+ * is the master. One WAIT serves everybody who asks meanwhile.
+ */
+export class Replicas {
+  readonly #call: Call
+  readonly #options: ReplicasOptions
+  #view: Promise<View> | undefined
+  #viewAt = 0
+  /** Whether replicas were connected while we were, and whether ever. */
+  #had = false
+  #everHad = false
+  /** Since when there are none, on the monotonic clock. */
+  #noneSince: number | undefined
+  #running: Promise<number> | undefined
+  #next: Promise<number> | undefined
+
+  constructor(call: Call, options: ReplicasOptions = {}) {
+    this.#call = call
+    this.#options = options
+  }
+
+  /** @throws what the client library throws if the server refuses, or does not reply */
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    let view = await this.#look(key)
+    const refused = this.#refusal(view)
+    if (refused) return refused
+    if (view.self.replicas === 0) return { replicas: 0, acknowledged: 0 }
+    const acknowledged = await this.#wait(timeoutMs)
+    if (acknowledged === 0)
+      this.#view = undefined // there may be none any more
+    // A server that took long may have been frozen, and replaced: ask about it again, now that it has replied.
+    else if (performance.now() - view.at > TRUST_MS) view = await this.#look(key)
+    return this.#refusal(view) ?? { replicas: view.self.replicas, acknowledged }
+  }
+
+  /** The connection is a new one, perhaps to another server, which must show that it is the master. */
+  forget(): void {
+    this.#view = undefined
+    this.#had = false
+    this.#noneSince = undefined
+  }
+
+  #refusal({ self, standing }: View): Acknowledgement | undefined {
+    const replicas = Math.max(1, self.replicas, standing?.replicas ?? 0)
+    const refuse = (why: string): Acknowledgement => {
+      this.#view = undefined
+      return { replicas, acknowledged: 0, why }
+    }
+    if (self.role !== '' && self.role !== 'master') return refuse(`it is a ${self.role}`)
+    if (standing?.refusal !== undefined) return refuse(standing.refusal)
+    if (self.replicas > 0) {
+      this.#had = this.#everHad = true
+      this.#noneSince = undefined
+      return undefined
+    }
+    this.#view = undefined // that there are none is never believed for longer than asked
+    return this.#isSuspicious(standing)
+      ? refuse('it has no replicas, although it should have; another server may have replaced it')
+      : undefined
+  }
+
+  /**
+   * A master without replicas may have been replaced by one of them, and not know it yet: a failover by order, a server that
+   * was frozen or cut off. Until it is demoted it grants what its successor grants, too.
+   */
+  #isSuspicious(standing: Standing | undefined): boolean {
+    const { isReplicated, authority } = this.#options
+    if (standing?.isConfirmed && (standing.replicas === 0 || !this.#had)) return false
+    if (!this.#had && authority) return true // it is cut off from those who would know, as we are
+    if (!isReplicated && !this.#everHad) return false
+    const now = performance.now()
+    this.#noneSince ??= now
+    return now - this.#noneSince < WARY_MS
+  }
+
+  #look(key: string): Promise<View> {
+    const now = performance.now()
+    if (this.#view !== undefined && now - this.#viewAt < TRUST_MS) return this.#view
+    this.#viewAt = now
+    const view = this.#ask(key, now)
+    view.catch(() => {
+      if (this.#view === view) this.#view = undefined
+    })
+    this.#view = view
+    return view
+  }
+
+  async #ask(key: string, at: number): Promise<View> {
+    const { authority } = this.#options
+    const [replication, server] = await Promise.all([
+      this.#call('INFO', 'replication'),
+      authority ? this.#call('INFO', 'server') : '',
+    ])
+    const self: Self = {
+      role: field(replication, 'role'),
+      replicas: Number(field(replication, 'connected_slaves') || 0),
+      runId: field(server, 'run_id'),
+    }
+    const standing = authority ? await within(ASK_MS, authority(self, key)).catch(() => undefined) : undefined
+    return { at, self, standing }
+  }
+
+  /** WAIT keeps the connection for itself: so never more than one, which is for all that was written before it. */
+  #wait(timeoutMs: number): Promise<number> {
+    if (this.#running === undefined) return this.#start(timeoutMs)
+    this.#next ??= this.#running.then(
+      () => this.#start(timeoutMs),
+      () => this.#start(timeoutMs),
+    )
+    return this.#next
+  }
+
+  #start(timeoutMs: number): Promise<number> {
+    this.#next = undefined
+    const running = this.#call('WAIT', '1', String(timeoutMs)).then(Number)
+    this.#running = running
+    const ended = (): void => {
+      if (this.#running === running) this.#running = undefined
+    }
+    running.then(ended, ended)
+    return running
+  }
+}
+
+/** Of INFO. */
+function field(info: unknown, name: string): string {
+  return new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(String(info))?.[1] ?? ''
+}

@@ -1,0 +1,164 @@
+import { within } from '../within.js'
+import type { Self, Standing } from './replicas.js'
+
+export interface SentinelAddress {
+  readonly host: string
+  readonly port: number
+}
+
+/** A connection to one Sentinel. It does not reconnect: one that has ended is opened again when it is needed. */
+export interface SentinelConnection {
+  readonly isOpen: boolean
+  call(...command: [string, ...string[]]): Promise<unknown>
+  end(): void
+}
+
+/** What one Sentinel knows. */
+interface View {
+  /** Of the last failover that it knows of. */
+  readonly epoch: number
+  readonly runId: string
+  readonly address: string
+  readonly flags: readonly string[]
+  /** The server that it names to clients: during a failover the one that takes over. */
+  readonly named: string
+  /** How many replicas it can reach. */
+  readonly replicas: number
+}
+
+/** How long one Sentinel has to reply, ms. One that takes longer is not waited for until it has replied again. */
+const REPLY_MS = 300
+
+/** Asks all Sentinels of a deployment whether a server still is the master. */
+export class Sentinels {
+  #name: string | undefined
+  readonly #open: (address: SentinelAddress) => SentinelConnection
+  readonly #isDiscovering: boolean
+  readonly #sentinels = new Map<string, Sentinel>()
+
+  /**
+   * @param name  of the master; undefined: they are asked for it
+   * @param isDiscovering  whether to ask those Sentinels, too, that the given ones know
+   */
+  constructor(
+    name: string | undefined,
+    addresses: readonly SentinelAddress[],
+    open: (address: SentinelAddress) => SentinelConnection,
+    isDiscovering: boolean,
+  ) {
+    this.#name = name
+    this.#open = open
+    this.#isDiscovering = isDiscovering
+    for (const address of addresses) this.add(address)
+  }
+
+  add(address: SentinelAddress): void {
+    const key = `${address.host}:${address.port}`
+    if (!this.#sentinels.has(key)) this.#sentinels.set(key, { address, connection: undefined, isSilent: false })
+  }
+
+  /**
+   * @param address  of the server, as Sentinels would write it; undefined: it is known by its run alone
+   * @returns undefined if no Sentinel replied
+   */
+  async standing(self: Self, address: string | undefined): Promise<Standing | undefined> {
+    const sentinels = [...this.#sentinels.values()]
+    const isAnySound = sentinels.some(({ isSilent }) => !isSilent)
+    const views = await Promise.all(
+      sentinels.map((sentinel) => {
+        const view = this.#ask(sentinel, self.runId)
+        return isAnySound && sentinel.isSilent ? undefined : view
+      }),
+    )
+    // Who missed the last failover is overruled by who did not.
+    const view = views.reduce((best, one) => (one && (!best || one.epoch > best.epoch) ? one : best), undefined)
+    if (!view) return undefined
+    const isOurs = (view.runId !== '' && view.runId === self.runId) || view.address === address
+    const peers = views.filter((one) => one !== undefined && one.epoch === view.epoch) as View[]
+    const isConfirmed = peers.length * 2 > this.#sentinels.size
+    const replicas = Math.max(...peers.map((peer) => peer.replicas))
+    if (!isOurs) return { refusal: `the Sentinels name ${view.named} as the master`, replicas, isConfirmed }
+    const isReplaced = peers.some(
+      ({ flags, named, address: own }) =>
+        flags.includes('failover_in_progress') || flags.includes('o_down') || named !== own,
+    )
+    return {
+      refusal: isReplaced ? 'the Sentinels are about to replace it' : undefined,
+      replicas,
+      isConfirmed,
+    }
+  }
+
+  close(): void {
+    for (const { connection } of this.#sentinels.values()) connection?.end()
+    this.#sentinels.clear()
+  }
+
+  /** Never rejects. */
+  async #ask(sentinel: Sentinel, runId: string): Promise<View | undefined> {
+    try {
+      if (!sentinel.connection?.isOpen) sentinel.connection = this.#open(sentinel.address)
+      const { connection } = sentinel
+      const view = await within(REPLY_MS, this.#viewOf(connection, runId))
+      sentinel.isSilent = false
+      return view
+    } catch {
+      sentinel.isSilent = true
+      sentinel.connection?.end()
+      sentinel.connection = undefined
+      return undefined
+    }
+  }
+
+  async #viewOf(connection: SentinelConnection, runId: string): Promise<View> {
+    const name = this.#name ?? (await nameOf(connection, runId))
+    this.#name = name
+    const ask = (what: string): Promise<unknown> => connection.call('SENTINEL', what, name)
+    const [named, master, replicas, others] = await Promise.all([
+      ask('GET-MASTER-ADDR-BY-NAME'),
+      ask('MASTER'),
+      ask('REPLICAS'),
+      this.#isDiscovering ? ask('SENTINELS') : [],
+    ])
+    for (const { ip = '', port, flags } of (others as unknown[]).map(fieldsOf)) {
+      if (!isDown(flags)) this.add({ host: ip, port: Number(port) })
+    }
+    const { ip, port, runid = '', flags = '', 'config-epoch': epoch } = fieldsOf(master)
+    return {
+      epoch: Number(epoch),
+      runId: runid,
+      address: `${ip}:${port}`,
+      flags: flags.split(','),
+      named: (named as unknown[]).map(String).join(':'),
+      replicas: (replicas as unknown[]).filter((replica) => !isDown(fieldsOf(replica)['flags'])).length,
+    }
+  }
+}
+
+interface Sentinel {
+  readonly address: SentinelAddress
+  connection: SentinelConnection | undefined
+  isSilent: boolean
+}
+
+/** What a Sentinel calls the master that has this run, or the only one that it watches. */
+async function nameOf(connection: SentinelConnection, runId: string): Promise<string> {
+  const masters = ((await connection.call('SENTINEL', 'MASTERS')) as unknown[]).map(fieldsOf)
+  const master = masters.length === 1 ? masters[0] : masters.find(({ runid }) => runid === runId)
+  if (master?.['name'] === undefined)
+    throw new Error('the Sentinel watches several masters, and none of them is this one')
+  return master['name']
+}
+
+function isDown(flags = ''): boolean {
+  return /\b(s_down|o_down|disconnected)\b/.test(flags)
+}
+
+type Fields = Readonly<Partial<Record<string, string>>>
+
+/** A reply of names and values, in RESP2 a flat list. */
+function fieldsOf(reply: unknown): Fields {
+  if (!Array.isArray(reply)) return (reply instanceof Map ? Object.fromEntries(reply) : (reply ?? {})) as Fields
+  const words = reply.map(String)
+  return Object.fromEntries(words.flatMap((word, index) => (index % 2 === 0 ? [[word, words[index + 1]]] : [])))
+}
