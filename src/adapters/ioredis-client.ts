@@ -38,6 +38,11 @@ export const SUBSCRIBER_OPTIONS = {
   socketTimeout: undefined,
 }
 
+/** Ended twice, ioredis would leave a timer that keeps the process. */
+export function end(client: IoredisLike): void {
+  if (client.status !== 'close' && client.status !== 'end') client.disconnect()
+}
+
 export function isReplyError(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError'
 }

@@ -1,4 +1,4 @@
-import type { IoredisLike } from './ioredis-client.js'
+import { end, type IoredisLike } from './ioredis-client.js'
 import { type SentinelAddress, type SentinelConnection, Sentinels } from './sentinels.js'
 
 /** What ioredis is told of Sentinels. */
@@ -22,11 +22,19 @@ export function sentinelsOf(client: IoredisLike): Sentinels | undefined {
   const { sentinels, name, updateSentinels = true, natMap } = options
   if (!sentinels || name === undefined) return undefined
   const addresses = sentinels.map(({ host = '127.0.0.1', port = 26_379 }) => ({ host, port: Number(port) }))
-  // The user's own class, so that nothing has to be installed or found.
-  const Redis = client.constructor as new (options: object) => IoredisLike
   const open = (address: SentinelAddress): SentinelConnection => {
-    const redis = new Redis({
+    // A duplicate is of the user's own copy of ioredis: nothing has to be found or installed.
+    const redis = client.duplicate({
       ...address,
+      sentinels: null,
+      Connector: undefined,
+      failoverDetector: false,
+      db: 0,
+      connectionName: undefined,
+      commandTimeout: undefined,
+      socketTimeout: undefined,
+      lazyConnect: false,
+      enableOfflineQueue: true,
       username: options.sentinelUsername || undefined,
       password: options.sentinelPassword || undefined,
       tls: options.sentinelTLS,
@@ -47,7 +55,7 @@ export function sentinelsOf(client: IoredisLike): Sentinels | undefined {
         return redis.status !== 'end'
       },
       call: (command, ...args) => redis.call(command, ...args),
-      end: () => redis.disconnect(),
+      end: () => end(redis),
     }
   }
   return new Sentinels(name, addresses, open, updateSentinels && !natMap)

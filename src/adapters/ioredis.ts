@@ -1,6 +1,6 @@
 import { ConfigError } from '../errors.js'
 import { healthy } from './health.js'
-import { DISCONNECT_TIMEOUT_MS, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
+import { DISCONNECT_TIMEOUT_MS, end, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './ioredis-cluster.js'
 import { addressOf, sentinelsOf } from './ioredis-sentinels.js'
 import { type Acknowledgement, type PortEvents, type RedisPort, subscribeEach } from './port.js'
@@ -64,7 +64,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       // What its owner closed stays closed.
       if (client.status === 'end' && !owned) throw new Error('the client was closed')
       const next = another(client)
-      const disconnect = (): void => endOf(next)
+      const disconnect = (): void => end(next)
       signal.addEventListener('abort', disconnect, { once: true })
       next.on('error', () => {})
       await next.connect()
@@ -81,11 +81,6 @@ function another(client: IoredisLike): IoredisLike & { connect(): Promise<unknow
   const cluster = client as IoredisClusterLike
   const known = cluster.nodes().map(({ options: { host, port } }) => ({ host, port }))
   return cluster.duplicate(known, { lazyConnect: true }) as never
-}
-
-/** Ended twice, ioredis would leave a timer that keeps the process. */
-function endOf(client: IoredisLike): void {
-  if (client.status !== 'close' && client.status !== 'end') client.disconnect()
 }
 
 class IoredisPort implements RedisPort {
