@@ -74,7 +74,8 @@ class HealthyPort implements RedisPort {
   #ticking: NodeJS.Timeout | undefined
   #pinging: NodeJS.Timeout | undefined
   #heardAt = 0
-  #isReopening = false
+  /** Of an attempt to open another connection. */
+  #attempt: AbortController | undefined
   #failedAttempts = 0
   #isClosed = false
 
@@ -140,6 +141,7 @@ class HealthyPort implements RedisPort {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#attempt?.abort()
     clearInterval(this.#ticking)
     clearTimeout(this.#pinging)
     for (const { settle } of this.#channels.values()) settle?.()
@@ -213,24 +215,25 @@ class HealthyPort implements RedisPort {
 
   /** Open another connection, and use it unless the one that is in doubt has replied meanwhile. */
   async #replace(server: string, talk: Talk): Promise<void> {
-    if (this.#isReopening || this.#isClosed) return
-    this.#isReopening = true
-    const limit = new AbortController()
+    if (this.#attempt || this.#isClosed) return
+    const attempt = new AbortController()
+    this.#attempt = attempt
+    const { signal } = attempt
     const limitMs = OPEN_MS.first + OPEN_MS.step * this.#failedAttempts
     try {
-      const port = await within(limitMs, this.#reopen(limit.signal))
-      if (server !== LISTENER) await within(limitMs, replied(port, talk.key))
+      const port = await within(limitMs, this.#reopen(signal), signal)
+      if (server !== LISTENER) await within(limitMs, replied(port, talk.key), signal)
       const isWell = talk.ticks === 0 && !talk.isFailing
-      if (this.#isClosed || isWell) limit.abort()
+      if (isWell) attempt.abort()
       else this.#swap(port)
       this.#failedAttempts = 0
     } catch {
       // Nothing can be reached: later again, less and less often.
-      limit.abort()
+      attempt.abort()
       this.#failedAttempts = Math.min(this.#failedAttempts + 1, MOST_DELAY_TICKS)
       talk.ticks = Math.min(talk.ticks, MOST_TICKS - this.#failedAttempts)
     } finally {
-      this.#isReopening = false
+      this.#attempt = undefined
     }
   }
 

@@ -105,6 +105,12 @@ export class TcpProxy implements AsyncDisposable {
     this.#change({ ...FAIR, replies: 'hold' })
   }
 
+  /** The connections that are open now go silent for good, without FIN or RST; later ones work. @returns how many */
+  silence(): number {
+    for (const connection of this.#connections) connection.silence()
+    return this.#connections.size
+  }
+
   /** Once: the next matching request reaches Redis; its reply is swallowed and the client's connection reset (RST). */
   dropNextReply(match: Match = ANY): void {
     this.#arm('reply', match)
@@ -185,6 +191,7 @@ class Connection {
   #speaksResp: boolean | undefined
   #subscribed = false
   #lostReplies = false
+  #isSilent = false
   /** A fault was decided: what the client sends behind it goes nowhere. */
   #deaf = false
 
@@ -198,8 +205,8 @@ class Connection {
       new Promise((resolve) => client.once('close', resolve)),
       new Promise((resolve) => server.once('close', resolve)),
     ]).then(onClosed)
-    client.on('error', () => {}).on('data', (chunk) => this.#fromClient(chunk))
-    server.on('error', () => {}).on('data', (chunk) => this.#fromServer(chunk))
+    client.on('error', () => {}).on('data', (chunk) => this.#isSilent || this.#fromClient(chunk))
+    server.on('error', () => {}).on('data', (chunk) => this.#isSilent || this.#fromServer(chunk))
     client.once('close', () => {
       for (const { fault, text } of this.#unanswered) fault?.happened(text)
       this.#requests.put(() => server.destroySoon())
@@ -209,6 +216,10 @@ class Connection {
 
   get isOpen(): boolean {
     return !this.#client.destroyed
+  }
+
+  silence(): void {
+    this.#isSilent = true
   }
 
   reset(): void {
