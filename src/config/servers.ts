@@ -1,8 +1,9 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
 import { ConfigError } from '../errors.js'
 import type { Address } from './address.js'
-import { type Connecting, listConnector, nodeConnector, sentinelConnector } from './connectors.js'
+import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'
+import { Sentinels } from './sentinels.js'
 
 type Ioredis = Omit<typeof import('ioredis'), 'default'>
 type Opened = Redis | Cluster
@@ -14,6 +15,8 @@ const COMMAND_RETRIES = 2
 const URL_RETRY_MS = { step: 50, most: 1_000 }
 const CONNECT_TIMEOUT_MS = 10_000
 const SLOTS = 16_384
+/** Of one server of a cluster that is asked for its slots, at most. */
+const SLOTS_TIMEOUT_MS = 2_000
 
 /** Opens a client for a URL that was checked. @throws as `openDeployment` */
 export async function openUrl(url: string, disconnectTimeout: number): Promise<Opened> {
@@ -73,39 +76,41 @@ function commonOptions(deployment: Deployment, disconnectTimeout: number): Optio
 
 function redisOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
   const { deployment } = shared
+  const { database: db, mode, reconnectionDelay, scanIntervalMs } = deployment
+  // Where the master may be another one by now, it is looked for at least that often.
+  const longestDelayMs = mode === 'single' ? Number.POSITIVE_INFINITY : scanIntervalMs
   return {
     ...commonOptions(deployment, disconnectTimeout),
+    db,
     lazyConnect: true,
-    retryStrategy: (attempt) => (shared.isUp ? deployment.reconnectionDelay(attempt - 1) : null),
-    ...(deployment.mode === 'sentinel' ? sentinelOptions(ioredis, shared) : serverOptions(ioredis, shared)),
+    retryStrategy: (attempt) => (shared.isUp ? Math.min(reconnectionDelay(attempt - 1), longestDelayMs) : null),
+    ...serverOptions(ioredis, shared, disconnectTimeout),
   }
 }
 
-function serverOptions(ioredis: Ioredis, shared: Connecting): Options {
-  const { addresses, credentials, database: db, mode } = shared.deployment
-  if (mode !== 'single' || credentials) return { db, Connector: listConnector(ioredis, shared) }
+function serverOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
+  const { addresses, credentials, mode } = shared.deployment
+  if (mode === 'sentinel') return sentinelOptions(ioredis, shared, disconnectTimeout)
+  if (mode !== 'single') return { Connector: listConnector(ioredis, shared) }
+  if (credentials) return { Connector: singleConnector(ioredis, shared) }
   const { host, port, socket } = addresses[0] as Address
-  return { db, ...(socket === undefined ? { host, port } : { path: socket }), ...userOf(shared.deployment) }
+  return { ...(socket === undefined ? { host, port } : { path: socket }), ...userOf(shared.deployment) }
 }
 
-function sentinelOptions(ioredis: Ioredis, shared: Connecting): Options {
+/** The connector does it all; the rest is what an adapter may look at. */
+function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
   const { deployment } = shared
-  const { addresses, credentials, database: db, natMap, scanIntervalMs, sentinel, tls } = deployment
+  const { addresses, natMap, sentinel, tls } = deployment
+  const sentinels = new Sentinels(ioredis, deployment, disconnectTimeout)
   return {
-    db,
     sentinels: addresses.map(({ host, port }) => ({ host, port })),
     name: sentinel.masterName,
     updateSentinels: sentinel.isDiscovering,
-    sentinelRetryStrategy: () => (shared.isUp ? scanIntervalMs : null),
-    // Told of a new master at once, even if the old one still answers.
-    failoverDetector: true,
-    sentinelReconnectStrategy: () => scanIntervalMs,
     ...(sentinel.username === undefined ? {} : { sentinelUsername: sentinel.username }),
     ...(sentinel.password === undefined ? {} : { sentinelPassword: sentinel.password }),
     ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
     ...(natMap ? { natMap } : {}),
-    ...(credentials ? {} : signIn(deployment)),
-    Connector: sentinelConnector(ioredis, shared),
+    Connector: sentinelConnector(ioredis, shared, sentinels),
   }
 }
 
@@ -117,7 +122,8 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
     slotsRefreshInterval: deployment.scanIntervalMs,
-    slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs, 5_000),
+    // One server after the other is asked: those that say nothing must leave time for the others.
+    slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
     enableReadyCheck: deployment.checksSlotsCoverage,
     retryDelayOnFailover: delay(0),
     retryDelayOnClusterDown: delay(0),
@@ -165,7 +171,6 @@ async function started(client: Opened, shared: { isUp: boolean }, limitMs: numbe
     if (!shared.isUp) hint ??= error
   }
   client.on('node error', onHint)
-  client.on('sentinelError', onHint)
   // A server that accepts connections and says nothing keeps ioredis waiting for ever.
   const timer = setTimeout(() => {
     cause ??= new Error(`no answer within ${limitMs} ms`)
