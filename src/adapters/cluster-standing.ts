@@ -2,7 +2,7 @@ import { slotOf } from '../slots.js'
 import type { Standing } from './replicas.js'
 
 /** Sends one command to one server of a cluster. */
-type Ask = (...command: [string, ...string[]]) => Promise<unknown>
+export type Ask = (...command: [string, ...string[]]) => Promise<unknown>
 
 /** So many other masters are asked: one that is well suffices, as they tell each other at once. */
 const MOST_ASKED = 2
@@ -10,21 +10,22 @@ const MOST_ASKED = 2
 /**
  * Whether a master of a cluster still is one, as other masters see it.
  * @param server  the server that it is about
- * @param others  the other masters
+ * @param others  the other masters, given the addresses of all
  * @param key  one whose slot the server has
  * @returns undefined if no other master replied, although there are some
  */
 export async function standingInCluster(
   server: Ask,
-  others: readonly Ask[],
+  others: (masters: readonly Address[]) => readonly Ask[],
   key: string,
 ): Promise<Standing | undefined> {
   const slot = slotOf(key)
-  const ask = async (one: Ask): Promise<Shard> => shardOf(slot, await one('CLUSTER', 'SLOTS'))
-  const asked = [...others].sort(() => Math.random() - 0.5).slice(0, MOST_ASKED)
-  const theirs = asked.length === 0 ? undefined : Promise.any(asked.map(ask)).catch(() => undefined)
-  const own = await ask(server)
-  const other = theirs === undefined ? own : await theirs
+  const shards = (await server('CLUSTER', 'SLOTS')) as Shards
+  const own = shardOf(slot, shards)
+  const known = others(shards.map(([, , master]) => ({ host: String(master[0]), port: Number(master[1]) })))
+  const asked = [...known].sort(() => Math.random() - 0.5).slice(0, MOST_ASKED)
+  const answers = asked.map(async (one) => shardOf(slot, (await one('CLUSTER', 'SLOTS')) as Shards))
+  const other = asked.length === 0 ? own : await Promise.any(answers).catch(() => undefined)
   if (!other) return undefined
   return {
     refusal: other.master === own.master ? undefined : 'the cluster has another master for its slots',
@@ -33,6 +34,13 @@ export async function standingInCluster(
   }
 }
 
+interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+type Shards = readonly (readonly [from: number, to: number, master: unknown[], ...replicas: unknown[][]])[]
+
 interface Shard {
   /** The id of its master. */
   readonly master: string
@@ -40,10 +48,9 @@ interface Shard {
   readonly replicas: number
 }
 
-function shardOf(slot: number, reply: unknown): Shard {
-  const shards = reply as [from: number, to: number, ...nodes: unknown[][]][]
+function shardOf(slot: number, shards: Shards): Shard {
   const shard = shards.find(([from, to]) => Number(from) <= slot && slot <= Number(to))
   if (!shard) throw new Error(`nobody has slot ${slot}`)
   const [, , master, ...replicas] = shard
-  return { master: String(master?.[2]), replicas: replicas.length }
+  return { master: String(master[2]), replicas: replicas.length }
 }

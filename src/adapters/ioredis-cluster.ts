@@ -125,7 +125,11 @@ export class IoredisClusterPort implements RedisPort {
             (...command: Command) =>
               other.call(...command),
         )
-        return standingInCluster((...command) => node.call(...command), asks, key)
+        return standingInCluster(
+          (...command) => node.call(...command),
+          () => asks,
+          key,
+        )
       },
     })
     this.#replicas.set(node, replicas)

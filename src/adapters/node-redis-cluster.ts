@@ -112,7 +112,11 @@ export class NodeRedisClusterPort implements RedisPort {
           const client = await this.#cluster.nodeClient(other)
           return await client.sendCommand(command)
         })
-        return standingInCluster((...command) => node.sendCommand(command), asks, key)
+        return standingInCluster(
+          (...command) => node.sendCommand(command),
+          () => asks,
+          key,
+        )
       },
     })
     this.#replicas.set(node, replicas)

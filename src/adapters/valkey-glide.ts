@@ -1,4 +1,5 @@
 import { ConfigError } from '../errors.js'
+import { type Ask, standingInCluster } from './cluster-standing.js'
 import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
 import { Replicas } from './replicas.js'
 
@@ -17,7 +18,10 @@ export interface GlideLike {
   close(): void
 }
 
-type Route = 'allPrimaries' | { readonly type: 'primarySlotKey'; readonly key: string }
+type Route =
+  | 'allPrimaries'
+  | { readonly type: 'primarySlotKey'; readonly key: string }
+  | { readonly type: 'routeByAddress'; readonly host: string; readonly port: number }
 
 export interface ValkeyGlideOptions {
   /**
@@ -136,7 +140,20 @@ class GlidePort implements RedisPort {
   }
 
   #replicasAt(server: string, key: string): Server {
-    const entry: Server = { replicas: new Replicas((...command) => ask(this.#client, command, entry.key)), key }
+    const call = (...command: string[]): Promise<unknown> => ask(this.#client, command, entry.key)
+    const others = (masters: readonly { readonly host: string; readonly port: number }[]): Ask[] =>
+      masters
+        .filter(({ host, port }) => `${host}:${port}` !== server)
+        .map(
+          (address) =>
+            (...command) =>
+              askAt(this.#client, command, { type: 'routeByAddress', ...address }),
+        )
+    const replicas = new Replicas(
+      call,
+      this.isCluster ? { isReplicated: true, authority: (_, owned) => standingInCluster(call, others, owned) } : {},
+    )
+    const entry: Server = { replicas, key }
     this.#replicas.set(server, entry)
     return entry
   }
@@ -443,8 +460,12 @@ const WORDS: Readonly<Record<string, string>> = {
 }
 
 async function ask(client: GlideLike, command: readonly string[], key: string | undefined): Promise<unknown> {
-  const options: { decoder: 1; route?: Route } = { decoder: DECODE_TO_STRINGS }
-  if (isCluster(client)) options.route = key === undefined ? 'allPrimaries' : { type: 'primarySlotKey', key }
+  if (!isCluster(client)) return await askAt(client, command)
+  return await askAt(client, command, key === undefined ? 'allPrimaries' : { type: 'primarySlotKey', key })
+}
+
+async function askAt(client: GlideLike, command: readonly string[], route?: Route): Promise<unknown> {
+  const options: { decoder: 1; route?: Route } = { decoder: DECODE_TO_STRINGS, ...(route ? { route } : {}) }
   try {
     return await client.customCommand(command as string[], options)
   } catch (error) {

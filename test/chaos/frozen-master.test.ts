@@ -152,7 +152,7 @@ function suite(names: readonly string[], deploymentOf: () => Deployment): void {
       const { ways, freeze, replaced } = deploymentOf()
       const way = ways[name] as Deployment['ways'][string]
       const thaw = await freeze()
-      const opening = way(ends).then((client) => {
+      const opening = waitUntil(() => way(ends).catch(() => null), { timeoutMs: 3 * LIMIT_MS }).then((client) => {
         ends.push(() => client.close())
         return client
       })
