@@ -1,0 +1,201 @@
+/** When the grant of a server counts: what the server says, what its replicas say, and what the deployment says. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Replicas, type ReplicasOptions, type Standing } from '../../src/adapters/replicas.js'
+import { Sentinels } from '../../src/adapters/sentinels.js'
+
+const CURRENT: Standing = { replicas: 2, isConfirmed: true }
+
+interface Server {
+  role?: string
+  connected: number
+  acknowledged?: number
+  /** How long WAIT takes, ms. */
+  waitMs?: number
+  asked?: string[]
+}
+
+function replicasOf(server: Server, options: ReplicasOptions = {}): Replicas {
+  return new Replicas(async (...command) => {
+    server.asked?.push(command.join(' '))
+    if (command[0] === 'WAIT') {
+      await new Promise((resolve) => setTimeout(resolve, server.waitMs ?? 0))
+      return server.acknowledged ?? server.connected
+    }
+    if (command[1] === 'server') return 'run_id:r1\r\n'
+    return `# Replication\r\nrole:${server.role ?? 'master'}\r\nconnected_slaves:${server.connected}\r\n`
+  }, options)
+}
+
+describe('Replicas.acknowledge', () => {
+  it('counts what one of the replicas acknowledged', async () => {
+    assert.deepEqual(await replicasOf({ connected: 2, acknowledged: 1 }).acknowledge('k', 10), {
+      replicas: 2,
+      acknowledged: 1,
+    })
+  })
+
+  it('asks nobody where there are no replicas and never were', async () => {
+    const asked: string[] = []
+    const server = { connected: 0, asked }
+    assert.deepEqual(await replicasOf(server).acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
+    assert.deepEqual(asked, ['INFO replication'])
+  })
+
+  it('refuses a replica', async () => {
+    const { acknowledged, why } = await replicasOf({ role: 'slave', connected: 0 }).acknowledge('k', 10)
+    assert.deepEqual([acknowledged, why], [0, 'it is a slave'])
+  })
+
+  it('refuses a master without replicas where the configuration says that it has some', async () => {
+    const { replicas, why } = await replicasOf({ connected: 0 }, { isReplicated: true }).acknowledge('k', 10)
+    assert.equal(replicas, 1)
+    assert.match(why ?? '', /no replicas/)
+  })
+
+  it('refuses a master whose replicas are gone, also by a new connection', async () => {
+    const server = { connected: 1 }
+    const replicas = replicasOf(server)
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
+    server.connected = 0
+    replicas.forget()
+    assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+  })
+
+  it('believes a master without replicas by a new connection, if the deployment confirms it', async () => {
+    const options = { isReplicated: true, authority: async () => CURRENT }
+    assert.deepEqual(await replicasOf({ connected: 0 }, options).acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
+  })
+
+  const silences: Record<string, () => Promise<Standing | undefined>> = {
+    'nobody replies': async () => undefined,
+    'only some reply': async () => ({ ...CURRENT, isConfirmed: false }),
+    'asking fails': async () => {
+      throw new Error('down')
+    },
+  }
+  for (const [what, authority] of Object.entries(silences)) {
+    it(`refuses a master without replicas while ${what}`, async () => {
+      const replicas = replicasOf({ connected: 0 }, { isReplicated: true, authority })
+      assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+    })
+  }
+
+  it('counts an acknowledgement while nobody else replies', async () => {
+    const replicas = replicasOf({ connected: 1 }, { isReplicated: true, authority: async () => undefined })
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
+  })
+
+  it('refuses a master that was replaced, although a replica acknowledges', async () => {
+    const authority = async () => ({ ...CURRENT, refusal: 'replaced' })
+    const { acknowledged, why } = await replicasOf({ connected: 1 }, { isReplicated: true, authority }).acknowledge(
+      'k',
+      9,
+    )
+    assert.deepEqual([acknowledged, why], [0, 'replaced'])
+  })
+
+  it('asks the deployment again when the server took longer than a failover may take', async () => {
+    const standings: Standing[] = [CURRENT, { ...CURRENT, refusal: 'replaced meanwhile' }]
+    const authority = async () => standings.shift()
+    const server = { connected: 2, waitMs: 1_100 }
+    const { acknowledged, why } = await replicasOf(server, { isReplicated: true, authority }).acknowledge('k', 5_000)
+    assert.deepEqual([acknowledged, why], [0, 'replaced meanwhile'])
+  })
+
+  it('asks the deployment at most once a second', async () => {
+    let asked = 0
+    const authority = async () => {
+      asked++
+      return CURRENT
+    }
+    const replicas = replicasOf({ connected: 2 }, { isReplicated: true, authority })
+    for (let n = 0; n < 20; n++) await replicas.acknowledge('k', 10)
+    assert.equal(asked, 1)
+  })
+})
+
+interface FakeSentinel {
+  runId?: string
+  address?: string
+  named?: string
+  flags?: string
+  epoch?: number
+  replicas?: string[]
+  isSilent?: boolean
+}
+
+function sentinels(...fakes: FakeSentinel[]): Sentinels {
+  const addresses = fakes.map((_, index) => ({ host: 's', port: index }))
+  const open = ({ port }: { port: number }) => {
+    const {
+      runId = 'r1',
+      address = 'm:1',
+      named = address,
+      flags = 'master',
+      epoch = 3,
+      replicas = ['slave', 'slave'],
+    } = fakes[port] as FakeSentinel
+    return {
+      isOpen: true,
+      end: () => {},
+      async call(_: string, what?: string): Promise<unknown> {
+        if (fakes[port]?.isSilent) return await new Promise(() => {})
+        const [ip, portOf] = address.split(':')
+        if (what === 'GET-MASTER-ADDR-BY-NAME') return named.split(':')
+        if (what === 'REPLICAS') return replicas.map((text) => ['flags', text])
+        if (what === 'MASTER')
+          return ['ip', ip, 'port', portOf, 'runid', runId, 'flags', flags, 'config-epoch', `${epoch}`]
+        return []
+      },
+    }
+  }
+  return new Sentinels('mymaster', addresses, open, false)
+}
+
+const SELF = { role: 'master', replicas: 0, runId: 'r1' }
+
+describe('the standing of a server among Sentinels', () => {
+  it('is confirmed when most of them name it', async () => {
+    const standing = await sentinels({}, {}, { isSilent: true }).standing(SELF, undefined)
+    assert.deepEqual(standing, { refusal: undefined, replicas: 2, isConfirmed: true })
+  })
+
+  it('is not confirmed when most of them are silent', async () => {
+    const standing = await sentinels({}, { isSilent: true }, { isSilent: true }).standing(SELF, undefined)
+    assert.equal(standing?.isConfirmed, false)
+  })
+
+  it('is unknown when all of them are silent', async () => {
+    assert.equal(await sentinels({ isSilent: true }).standing(SELF, undefined), undefined)
+  })
+
+  it('is that of the Sentinel that saw the last failover', async () => {
+    const replaced = { runId: 'r2', address: 'm:2', epoch: 4 }
+    const standing = await sentinels({}, {}, replaced).standing(SELF, 'm:1')
+    assert.equal(standing?.refusal, 'the Sentinels name m:2 as the master')
+    const stale = { runId: 'r0', address: 'm:0', epoch: 2 }
+    assert.equal((await sentinels({}, {}, stale).standing(SELF, undefined))?.refusal, undefined)
+  })
+
+  it('is lost as soon as one of them has begun a failover, or names the successor', async () => {
+    const begun = { flags: 'master,s_down,o_down,failover_in_progress' }
+    assert.match((await sentinels({}, begun, {}).standing(SELF, undefined))?.refusal ?? '', /about to replace/)
+    const promoted = { named: 'm:2' }
+    assert.match((await sentinels({}, {}, promoted).standing(SELF, undefined))?.refusal ?? '', /about to replace/)
+  })
+
+  it('is known by the address of a server that was started again', async () => {
+    const before = { runId: 'r0' }
+    assert.equal((await sentinels(before).standing(SELF, 'm:1'))?.refusal, undefined)
+    assert.match((await sentinels(before).standing(SELF, 'm:9'))?.refusal ?? '', /name m:1/)
+  })
+
+  it('counts the replicas that are up', async () => {
+    const standing = await sentinels({ replicas: ['slave', 's_down,slave', 'slave,disconnected'] }).standing(
+      SELF,
+      'm:1',
+    )
+    assert.equal(standing?.replicas, 1)
+  })
+})
