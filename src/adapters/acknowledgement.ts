@@ -1,4 +1,5 @@
 import type { Acknowledgement } from './port.js'
+import { SharedCall } from './shared-call.js'
 
 export type { Acknowledgement }
 
@@ -16,11 +17,16 @@ export class Replicas {
   #most = 0
   /** Since when there are none, on the monotonic clock. */
   #noneSince: number | undefined
-  #running: Promise<number> | undefined
-  #next: Promise<number> | undefined
+  readonly #wait: SharedCall<number>
+  readonly #waitForFsync: SharedCall<boolean>
 
   constructor(call: (...command: [string, ...string[]]) => Promise<unknown>) {
     this.#call = call
+    this.#wait = new SharedCall((timeoutMs) => call('WAIT', '1', String(timeoutMs)).then(Number))
+    this.#waitForFsync = new SharedCall(async (timeoutMs) => {
+      const reply = await call('WAITAOF', '1', '0', String(timeoutMs))
+      return Array.isArray(reply) && Number(reply[0]) === 1
+    })
   }
 
   /** @throws what the client library throws if the server refuses, or does not answer */
@@ -32,9 +38,17 @@ export class Replicas {
     }
     this.#most = Math.max(this.#most, replicas)
     this.#noneSince = undefined
-    const acknowledged = await this.#wait(timeoutMs)
+    const acknowledged = await this.#wait.ask(timeoutMs)
     if (acknowledged === 0) this.#count = undefined // there may be none any more
     return { replicas, acknowledged }
+  }
+
+  /**
+   * Whether the server itself has fsynced to its AOF what was written on this connection.
+   * @throws what the client library throws if the server refuses, or does not reply
+   */
+  fsynced(timeoutMs: number): Promise<boolean> {
+    return this.#waitForFsync.ask(timeoutMs)
   }
 
   /** The connection is a new one: what was known is of another server, perhaps. */
@@ -67,26 +81,5 @@ export class Replicas {
     })
     this.#count = count
     return count
-  }
-
-  /** WAIT keeps the connection for itself: so never more than one, which is for all that was written before it. */
-  #wait(timeoutMs: number): Promise<number> {
-    if (this.#running === undefined) return this.#start(timeoutMs)
-    this.#next ??= this.#running.then(
-      () => this.#start(timeoutMs),
-      () => this.#start(timeoutMs),
-    )
-    return this.#next
-  }
-
-  #start(timeoutMs: number): Promise<number> {
-    this.#next = undefined
-    const running = this.#call('WAIT', '1', String(timeoutMs)).then(Number)
-    this.#running = running
-    const ended = (): void => {
-      if (this.#running === running) this.#running = undefined
-    }
-    running.then(ended, ended)
-    return running
   }
 }

@@ -70,10 +70,11 @@ export class IoredisClusterPort implements RedisPort {
   }
 
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const node = this.#nodeAt(String(this.#cluster.slots?.[slotOf(key)]?.[0]))
-    const replicas = this.#replicas.get(node) ?? new Replicas((name, ...args) => node.call(name, ...args))
-    this.#replicas.set(node, replicas)
-    return await replicas.acknowledge(timeoutMs)
+    return await this.#replicasOf(key).acknowledge(timeoutMs)
+  }
+
+  async fsynced(key: string, timeoutMs: number): Promise<boolean> {
+    return await this.#replicasOf(key).fsynced(timeoutMs)
   }
 
   isErrorReply(error: unknown): boolean {
@@ -103,6 +104,13 @@ export class IoredisClusterPort implements RedisPort {
     for (const [node, onReady] of this.#readiness) node.off('ready', onReady)
     this.#channels.close()
     this.#disconnect()
+  }
+
+  #replicasOf(key: string): Replicas {
+    const node = this.#nodeAt(String(this.#cluster.slots?.[slotOf(key)]?.[0]))
+    const replicas = this.#replicas.get(node) ?? new Replicas((name, ...args) => node.call(name, ...args))
+    this.#replicas.set(node, replicas)
+    return replicas
   }
 
   #nodeAt(address: string): IoredisNodeLike {

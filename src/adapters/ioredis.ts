@@ -79,6 +79,10 @@ class IoredisPort implements RedisPort {
     return this.#replicas.acknowledge(timeoutMs)
   }
 
+  fsynced(_key: string, timeoutMs: number): Promise<boolean> {
+    return this.#replicas.fsynced(timeoutMs)
+  }
+
   isErrorReply(error: unknown): boolean {
     return isReplyError(error)
   }

@@ -57,12 +57,11 @@ export class NodeRedisClusterPort implements RedisPort {
   }
 
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const master = this.#cluster.slots[slotOf(key)]?.master
-    if (!master) throw new Error(`no master is known for the slot of ${JSON.stringify(key)}`)
-    const node = await this.#cluster.nodeClient(master)
-    const replicas = this.#replicas.get(node) ?? new Replicas((...command) => node.sendCommand(command))
-    this.#replicas.set(node, replicas)
-    return await replicas.acknowledge(timeoutMs)
+    return await (await this.#replicasOf(key)).acknowledge(timeoutMs)
+  }
+
+  async fsynced(key: string, timeoutMs: number): Promise<boolean> {
+    return await (await this.#replicasOf(key)).fsynced(timeoutMs)
   }
 
   isErrorReply(error: unknown): boolean {
@@ -88,6 +87,15 @@ export class NodeRedisClusterPort implements RedisPort {
     for (const loss of LOSSES) this.#cluster.off(loss, this.#onLost)
     this.#cluster.off('node-ready', this.#onReady)
     this.#channels.close()
+  }
+
+  async #replicasOf(key: string): Promise<Replicas> {
+    const master = this.#cluster.slots[slotOf(key)]?.master
+    if (!master) throw new Error(`no master is known for the slot of ${JSON.stringify(key)}`)
+    const node = await this.#cluster.nodeClient(master)
+    const replicas = this.#replicas.get(node) ?? new Replicas((...command) => node.sendCommand(command))
+    this.#replicas.set(node, replicas)
+    return replicas
   }
 
   async #open(

@@ -39,6 +39,10 @@ export class NodeRedisSentinelPort implements RedisPort {
     return this.#replicas.acknowledge(timeoutMs)
   }
 
+  fsynced(_key: string, timeoutMs: number): Promise<boolean> {
+    return this.#replicas.fsynced(timeoutMs)
+  }
+
   isErrorReply(error: unknown): boolean {
     return isErrorReply(error)
   }

@@ -24,6 +24,12 @@ export interface RedisPort {
   acknowledge?(key: string, timeoutMs: number): Promise<Acknowledgement>
 
   /**
+   * Whether the server that owns `key` has fsynced to its AOF what was written there on our connection, waiting for
+   * `timeoutMs` at most. Absent: it cannot be asked.
+   */
+  fsynced?(key: string, timeoutMs: number): Promise<boolean>
+
+  /**
    * Listen on a channel, in a cluster as a sharded channel, too; at most one listener a channel. Resolves when Redis confirmed. The adapter subscribes again by
    * itself after a reconnect, then calls `events.resubscribed`.
    */

@@ -88,15 +88,12 @@ class GlidePort implements RedisPort {
     return await ask(this.#client, command, key)
   }
 
-  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const server = this.isCluster ? serverOf(await this.#connections.of(key)) : ''
-    const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
-    entry.key = key
-    const answer = await entry.replicas.acknowledge(timeoutMs)
-    // If it is still the same connection, what was written went by it, and so did WAIT.
-    const connection = await this.#connections.of(key)
-    if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
-    return answer
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#confirm(key, (replicas) => replicas.acknowledge(timeoutMs))
+  }
+
+  fsynced(key: string, timeoutMs: number): Promise<boolean> {
+    return this.#confirm(key, (replicas) => replicas.fsynced(timeoutMs))
   }
 
   isErrorReply(error: unknown): boolean {
@@ -127,6 +124,17 @@ class GlidePort implements RedisPort {
   async close(): Promise<void> {
     this.#looks?.stop()
     await this.#channels?.close()
+  }
+
+  async #confirm<T>(key: string, ask: (replicas: Replicas) => Promise<T>): Promise<T> {
+    const server = this.isCluster ? serverOf(await this.#connections.of(key)) : ''
+    const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
+    entry.key = key
+    const answer = await ask(entry.replicas)
+    // If it is still the same connection, what was written went by it, and so did WAIT or WAITAOF.
+    const connection = await this.#connections.of(key)
+    if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
+    return answer
   }
 
   #reconnected(connections: readonly string[]): void {
