@@ -65,8 +65,8 @@ export interface ClientOptions {
   slavesSyncTimeoutMs?: number | undefined
   /**
    * Whether a lock counts as taken only when the server has fsynced it to its AOF, so that a power failure cannot undo it.
-   * Needs WAITAOF (Redis 7.2 or later, Valkey) and `appendonly yes`. The server has two thirds of `commandTimeoutMs` for it.
-   * Default false.
+   * Needs `appendonly yes`, and Redis 8.0 or later; with `appendfsync always` also Redis 7.2 and Valkey. The server has two
+   * thirds of `commandTimeoutMs` for it. Default false.
    */
   checkLockFsynced?: boolean | undefined
   /** Default of the option of the same name, ms. Default: no limit. */

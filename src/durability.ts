@@ -1,8 +1,11 @@
+import type { Fsync } from './adapters/port.js'
 import { NotDurableError } from './errors.js'
 import { type Scripts, Unanswered } from './lua/run.js'
 
 /** Error replies of a server that changes its role, or is not itself at the moment: they say nothing about the grant. */
 export const NOT_KNOWN = /\b(UNBLOCKED|LOADING|BUSY|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|TRYAGAIN)\b|replica instances/
+
+const PREMATURE = 'before Redis 8.0, and in Valkey, WAITAOF is only right with appendfsync always'
 
 /** Makes sure that a grant survives a power failure: the server has fsynced it to its AOF before the caller gets it. */
 export class Durability {
@@ -21,14 +24,15 @@ export class Durability {
    * @throws {Unanswered} nobody answered
    */
   async confirm(name: string, reconnects: number): Promise<void> {
-    const isFsynced = await this.#ask(name)
-    if (isFsynced === undefined) throw new NotDurableError(name, 'refused', 'this Redis client has no WAITAOF')
+    const fsync = await this.#ask(name)
     const isSame = this.#scripts.reconnects === reconnects
-    if (!isSame) throw new NotDurableError(name, 'late', 'the connection was lost meanwhile')
-    if (!isFsynced) throw new NotDurableError(name, 'late', `not within ${this.#timeoutMs} ms`)
+    if (fsync === 'fsynced' && isSame) return
+    if (fsync === undefined) throw new NotDurableError(name, 'refused', 'this Redis client cannot ask for it')
+    if (fsync === 'premature') throw new NotDurableError(name, 'refused', PREMATURE)
+    throw new NotDurableError(name, 'late', isSame ? `not within ${this.#timeoutMs} ms` : 'the connection was lost')
   }
 
-  async #ask(name: string): Promise<boolean | undefined> {
+  async #ask(name: string): Promise<Fsync | undefined> {
     try {
       return await this.#scripts.fsynced(name, this.#timeoutMs)
     } catch (cause) {

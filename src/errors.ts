@@ -176,7 +176,7 @@ export class NotDurableError extends LockError {
   readonly code = 'LOCK_NOT_DURABLE'
   /**
    * - `late`: not in time; another attempt may succeed
-   * - `refused`: the server cannot confirm it: it is too old, has no AOF, or forbids WAITAOF
+   * - `refused`: the server cannot confirm it: it is too old, has no AOF, or forbids the commands
    */
   readonly reason: 'late' | 'refused'
 
@@ -184,8 +184,8 @@ export class NotDurableError extends LockError {
   constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorOptions) {
     const advice =
       reason === 'late'
-        ? 'Check the disk of the server and its appendfsync (always or everysec)'
-        : 'checkLockFsynced needs Redis 7.2 or later, or Valkey, with appendonly yes, and the right to run WAITAOF'
+        ? 'Check the disk of the server, and that its appendfsync is always or everysec'
+        : 'checkLockFsynced needs appendonly yes, and Redis 8.0 or later, or Redis 7.2 or Valkey with appendfsync always'
     super(
       `Redis did not confirm that ${quote(lockName)} is fsynced to its AOF (${why}), so it was released. ${advice}; or set ` +
         'checkLockFsynced to false, and expect two holders after a power failure',

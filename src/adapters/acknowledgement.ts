@@ -1,7 +1,8 @@
-import type { Acknowledgement } from './port.js'
+import { LocalFsync } from './fsync.js'
+import type { Acknowledgement, Fsync } from './port.js'
 import { SharedCall } from './shared-call.js'
 
-export type { Acknowledgement }
+export type { Acknowledgement, Fsync }
 
 /** How long to believe that a server has so many replicas, ms. That it has none is never believed for longer than asked. */
 const BELIEVE_MS = 5_000
@@ -18,15 +19,12 @@ export class Replicas {
   /** Since when there are none, on the monotonic clock. */
   #noneSince: number | undefined
   readonly #wait: SharedCall<number>
-  readonly #waitForFsync: SharedCall<boolean>
+  readonly #fsync: LocalFsync
 
   constructor(call: (...command: [string, ...string[]]) => Promise<unknown>) {
     this.#call = call
     this.#wait = new SharedCall((timeoutMs) => call('WAIT', '1', String(timeoutMs)).then(Number))
-    this.#waitForFsync = new SharedCall(async (timeoutMs) => {
-      const reply = await call('WAITAOF', '1', '0', String(timeoutMs))
-      return Array.isArray(reply) && Number(reply[0]) === 1
-    })
+    this.#fsync = new LocalFsync(call)
   }
 
   /** @throws what the client library throws if the server refuses, or does not answer */
@@ -47,8 +45,8 @@ export class Replicas {
    * Whether the server itself has fsynced to its AOF what was written on this connection.
    * @throws what the client library throws if the server refuses, or does not reply
    */
-  fsynced(timeoutMs: number): Promise<boolean> {
-    return this.#waitForFsync.ask(timeoutMs)
+  fsynced(timeoutMs: number): Promise<Fsync> {
+    return this.#fsync.ask(timeoutMs)
   }
 
   /** The connection is a new one: what was known is of another server, perhaps. */
@@ -56,6 +54,7 @@ export class Replicas {
     this.#count = undefined
     this.#most = 0
     this.#noneSince = undefined
+    this.#fsync.forget()
   }
 
   /**

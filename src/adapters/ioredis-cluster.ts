@@ -1,6 +1,6 @@
 import { ConfigError } from '../errors.js'
 import { slotOf } from '../slots.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { type Acknowledgement, type Fsync, Replicas } from './acknowledgement.js'
 import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
 import type { PortEvents, RedisPort } from './port.js'
@@ -73,7 +73,7 @@ export class IoredisClusterPort implements RedisPort {
     return await this.#replicasOf(key).acknowledge(timeoutMs)
   }
 
-  async fsynced(key: string, timeoutMs: number): Promise<boolean> {
+  async fsynced(key: string, timeoutMs: number): Promise<Fsync> {
     return await this.#replicasOf(key).fsynced(timeoutMs)
   }
 

@@ -1,5 +1,5 @@
 import { ConfigError } from '../errors.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { type Acknowledgement, type Fsync, Replicas } from './acknowledgement.js'
 import { DISCONNECT_TIMEOUT_MS, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './ioredis-cluster.js'
 import { type PortEvents, type RedisPort, subscribeEach } from './port.js'
@@ -79,7 +79,7 @@ class IoredisPort implements RedisPort {
     return this.#replicas.acknowledge(timeoutMs)
   }
 
-  fsynced(_key: string, timeoutMs: number): Promise<boolean> {
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
     return this.#replicas.fsynced(timeoutMs)
   }
 

@@ -1,5 +1,5 @@
 import { slotOf } from '../slots.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { type Acknowledgement, type Fsync, Replicas } from './acknowledgement.js'
 import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
 import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './node-redis-client.js'
 import type { PortEvents, RedisPort } from './port.js'
@@ -60,7 +60,7 @@ export class NodeRedisClusterPort implements RedisPort {
     return await (await this.#replicasOf(key)).acknowledge(timeoutMs)
   }
 
-  async fsynced(key: string, timeoutMs: number): Promise<boolean> {
+  async fsynced(key: string, timeoutMs: number): Promise<Fsync> {
     return await (await this.#replicasOf(key)).fsynced(timeoutMs)
   }
 

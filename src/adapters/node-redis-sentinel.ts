@@ -1,4 +1,4 @@
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { type Acknowledgement, type Fsync, Replicas } from './acknowledgement.js'
 import { isErrorReply, type NodeRedisBase, Turns } from './node-redis-client.js'
 import type { PortEvents, RedisPort } from './port.js'
 
@@ -39,7 +39,7 @@ export class NodeRedisSentinelPort implements RedisPort {
     return this.#replicas.acknowledge(timeoutMs)
   }
 
-  fsynced(_key: string, timeoutMs: number): Promise<boolean> {
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
     return this.#replicas.fsynced(timeoutMs)
   }
 

@@ -1,5 +1,5 @@
 import { ConfigError } from '../errors.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { type Acknowledgement, type Fsync, Replicas } from './acknowledgement.js'
 import { end, isErrorReply, type NodeRedisLike } from './node-redis-client.js'
 import { type NodeRedisClusterLike, NodeRedisClusterPort } from './node-redis-cluster.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './node-redis-sentinel.js'
@@ -80,7 +80,7 @@ class NodeRedisPort implements RedisPort {
     return this.#replicas.acknowledge(timeoutMs)
   }
 
-  fsynced(_key: string, timeoutMs: number): Promise<boolean> {
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
     return this.#replicas.fsynced(timeoutMs)
   }
 

@@ -27,7 +27,7 @@ export interface RedisPort {
    * Whether the server that owns `key` has fsynced to its AOF what was written there on our connection, waiting for
    * `timeoutMs` at most. Absent: it cannot be asked.
    */
-  fsynced?(key: string, timeoutMs: number): Promise<boolean>
+  fsynced?(key: string, timeoutMs: number): Promise<Fsync>
 
   /**
    * Listen on a channel, in a cluster as a sharded channel, too; at most one listener a channel. Resolves when Redis confirmed. The adapter subscribes again by
@@ -52,6 +52,9 @@ export interface Acknowledgement {
   /** How many have all that was written on our connection. */
   readonly acknowledged: number
 }
+
+/** `late`: not in time. `premature`: this server confirms what is not fsynced yet, so that its word is worth nothing. */
+export type Fsync = 'fsynced' | 'late' | 'premature'
 
 export interface PortEvents {
   /** The command connection was lost and is there again: what was held may be gone. */

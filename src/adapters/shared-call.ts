@@ -1,34 +1,31 @@
 /**
  * A blocking command that covers all that was sent before it, such as WAIT. It keeps the connection to itself, so only one
- * is under way at a time, and all callers that arrive meanwhile share the next one.
+ * is under way at a time: callers that arrive meanwhile, and those of one turn of the event loop, share the next one.
  */
 export class SharedCall<T> {
   readonly #send: (timeoutMs: number) => Promise<T>
-  #running: Promise<T> | undefined
+  /** Settles with the one that was sent last. */
+  #last: Promise<unknown> = Promise.resolve()
+  /** The one that is not sent yet. */
   #next: Promise<T> | undefined
 
   constructor(send: (timeoutMs: number) => Promise<T>) {
     this.#send = send
   }
 
-  /** Settles like a command that was sent after this call. */
+  /** Settles like a command that is sent after this call. */
   ask(timeoutMs: number): Promise<T> {
-    if (this.#running === undefined) return this.#start(timeoutMs)
-    this.#next ??= this.#running.then(
-      () => this.#start(timeoutMs),
-      () => this.#start(timeoutMs),
-    )
+    this.#next ??= this.#sendInTurn(timeoutMs)
     return this.#next
   }
 
-  #start(timeoutMs: number): Promise<T> {
+  async #sendInTurn(timeoutMs: number): Promise<T> {
+    await this.#last.catch(() => {})
+    // Replies that came in one packet bring their callers in one turn.
+    await new Promise<void>((resolve) => process.nextTick(resolve))
     this.#next = undefined
-    const running = this.#send(timeoutMs)
-    this.#running = running
-    const ended = (): void => {
-      if (this.#running === running) this.#running = undefined
-    }
-    running.then(ended, ended)
-    return running
+    const reply = this.#send(timeoutMs)
+    this.#last = reply
+    return await reply
   }
 }

@@ -1,5 +1,5 @@
 import { ConfigError } from '../errors.js'
-import { type Acknowledgement, Replicas } from './acknowledgement.js'
+import { type Acknowledgement, type Fsync, Replicas } from './acknowledgement.js'
 import type { PortEvents, RedisPort } from './port.js'
 
 /** What Holdfast uses of a GlideClient or GlideClusterClient (2.5 or later). */
@@ -92,7 +92,7 @@ class GlidePort implements RedisPort {
     return this.#confirm(key, (replicas) => replicas.acknowledge(timeoutMs))
   }
 
-  fsynced(key: string, timeoutMs: number): Promise<boolean> {
+  fsynced(key: string, timeoutMs: number): Promise<Fsync> {
     return this.#confirm(key, (replicas) => replicas.fsynced(timeoutMs))
   }
 

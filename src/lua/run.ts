@@ -1,4 +1,4 @@
-import type { Acknowledgement, RedisPort } from '../adapters/port.js'
+import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { slotOf } from '../slots.js'
 import { Batch, type Caller } from './batches.js'
@@ -102,10 +102,10 @@ export class Scripts {
 
   /**
    * Wait until what was written where `key` is has been fsynced there.
-   * @returns false: not in time; undefined if the server cannot be asked
+   * @returns undefined if the server cannot be asked
    * @throws {Unanswered} no reply in time, or the connection failed
    */
-  fsynced(key: string, timeoutMs: number): Promise<boolean | undefined> {
+  fsynced(key: string, timeoutMs: number): Promise<Fsync | undefined> {
     return this.#confirm(timeoutMs, async () => await this.#port.fsynced?.(key, timeoutMs))
   }
 

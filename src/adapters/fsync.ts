@@ -1,0 +1,50 @@
+import type { Fsync } from './port.js'
+import { SharedCall } from './shared-call.js'
+
+/**
+ * Asks one server whether it has fsynced to its AOF what was written on our connection.
+ *
+ * Before Redis 8.0, and in Valkey, WAITAOF is wrong with `appendfsync everysec`: it confirms what is written and not fsynced
+ * yet. Those are believed only with `appendfsync always`.
+ * @see https://github.com/redis/redis/pull/13793
+ */
+export class LocalFsync {
+  readonly #call: (...command: [string, ...string[]]) => Promise<unknown>
+  readonly #shared = new SharedCall((timeoutMs) => this.#wait(timeoutMs))
+  /** Whether WAITAOF is right whatever `appendfsync` is. */
+  #isExact: Promise<boolean> | undefined
+
+  constructor(call: (...command: [string, ...string[]]) => Promise<unknown>) {
+    this.#call = call
+  }
+
+  /** @throws what the client library throws if the server refuses, or does not reply */
+  ask(timeoutMs: number): Promise<Fsync> {
+    return this.#shared.ask(timeoutMs)
+  }
+
+  /** The connection is a new one, perhaps to another server. */
+  forget(): void {
+    this.#isExact = undefined
+  }
+
+  async #wait(timeoutMs: number): Promise<Fsync> {
+    const [reply, isExact] = await Promise.all([this.#call('WAITAOF', '1', '0', String(timeoutMs)), this.#askVersion()])
+    if (!isExact && !says(await this.#call('CONFIG', 'GET', 'appendfsync'), 'always')) return 'premature'
+    return Array.isArray(reply) && Number(reply[0]) === 1 ? 'fsynced' : 'late'
+  }
+
+  #askVersion(): Promise<boolean> {
+    this.#isExact ??= this.#call('INFO', 'server').then(
+      (info) => !/^valkey_version:/m.test(String(info)) && Number(/^redis_version:(\d+)/m.exec(String(info))?.[1]) >= 8,
+    )
+    this.#isExact.catch(() => this.forget())
+    return this.#isExact
+  }
+}
+
+/** Whether a word is in a reply, in whatever form the client library gives a map. */
+function says(reply: unknown, word: string): boolean {
+  if (typeof reply !== 'object' || reply === null) return reply === word
+  return [...(reply instanceof Map ? reply.values() : Object.values(reply))].some((part) => says(part, word))
+}
