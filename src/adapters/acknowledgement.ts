@@ -54,7 +54,6 @@ export class Replicas {
     this.#count = undefined
     this.#most = 0
     this.#noneSince = undefined
-    this.#fsync.forget()
   }
 
   /**

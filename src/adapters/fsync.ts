@@ -11,8 +11,6 @@ import { SharedCall } from './shared-call.js'
 export class LocalFsync {
   readonly #call: (...command: [string, ...string[]]) => Promise<unknown>
   readonly #shared = new SharedCall((timeoutMs) => this.#wait(timeoutMs))
-  /** Whether WAITAOF is right whatever `appendfsync` is. */
-  #isExact: Promise<boolean> | undefined
 
   constructor(call: (...command: [string, ...string[]]) => Promise<unknown>) {
     this.#call = call
@@ -23,24 +21,20 @@ export class LocalFsync {
     return this.#shared.ask(timeoutMs)
   }
 
-  /** The connection is a new one, perhaps to another server. */
-  forget(): void {
-    this.#isExact = undefined
-  }
-
   async #wait(timeoutMs: number): Promise<Fsync> {
-    const [reply, isExact] = await Promise.all([this.#call('WAITAOF', '1', '0', String(timeoutMs)), this.#askVersion()])
-    if (!isExact && !says(await this.#call('CONFIG', 'GET', 'appendfsync'), 'always')) return 'premature'
+    // The version is asked each time: another server may have come in its place, and compared to an fsync it costs nothing.
+    const [reply, info] = await Promise.all([
+      this.#call('WAITAOF', '1', '0', String(timeoutMs)),
+      this.#call('INFO', 'server'),
+    ])
+    if (!isExact(String(info)) && !says(await this.#call('CONFIG', 'GET', 'appendfsync'), 'always')) return 'premature'
     return Array.isArray(reply) && Number(reply[0]) === 1 ? 'fsynced' : 'late'
   }
+}
 
-  #askVersion(): Promise<boolean> {
-    this.#isExact ??= this.#call('INFO', 'server').then(
-      (info) => !/^valkey_version:/m.test(String(info)) && Number(/^redis_version:(\d+)/m.exec(String(info))?.[1]) >= 8,
-    )
-    this.#isExact.catch(() => this.forget())
-    return this.#isExact
-  }
+/** Whether WAITAOF is right whatever `appendfsync` is. */
+function isExact(info: string): boolean {
+  return !/^valkey_version:/m.test(info) && Number(/^redis_version:(\d+)/m.exec(info)?.[1]) >= 8
 }
 
 /** Whether a word is in a reply, in whatever form the client library gives a map. */
