@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
 import { type Clock, SystemClock } from './clock.js'
+import { Durability } from './durability.js'
 import { ClientClosedError, impediment } from './errors.js'
 import { Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
@@ -62,6 +63,12 @@ export interface ClientOptions {
   checkLockSyncedSlaves?: boolean | undefined
   /** How long replicas have to acknowledge, ms. Default 1 000. Redisson's `slavesSyncTimeout`. */
   slavesSyncTimeoutMs?: number | undefined
+  /**
+   * Whether a lock counts as taken only when the server has fsynced it to its AOF, so that a power failure cannot undo it.
+   * Needs `appendonly yes`, and Redis 8.0 or later; with `appendfsync always` also Redis 7.2 and Valkey. The server has two
+   * thirds of `commandTimeoutMs` for it. Default false.
+   */
+  checkLockFsynced?: boolean | undefined
   /** Default of the option of the same name, ms. Default: no limit. */
   maxHoldMs?: number | undefined
   /** Default of the option of the same name, ms. Default: never. */
@@ -92,6 +99,7 @@ type CheckedOptions = Pick<
 > & {
   readonly checkLockSyncedSlaves: boolean | undefined
   readonly slavesSyncTimeoutMs: number
+  readonly checkLockFsynced: boolean
   readonly watchdogBatchSize: number
   readonly fairWaitMs: number
   readonly nameMapper: NameMapper | undefined
@@ -105,6 +113,7 @@ export const CLIENT_OPTIONS = [
   'commandTimeoutMs',
   'checkLockSyncedSlaves',
   'slavesSyncTimeoutMs',
+  'checkLockFsynced',
   'maxHoldMs',
   'warnAfterMs',
   'maxHandOffs',
@@ -123,7 +132,14 @@ const MAX_BATCH_SIZE = 10_000
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
   const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = options
   const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = options
-  const { checkLockSyncedSlaves, maxHoldMs, warnAfterMs, maxHandOffs = 1_000, maxHandOffMs = 20 } = options
+  const {
+    checkLockSyncedSlaves,
+    checkLockFsynced,
+    maxHoldMs,
+    warnAfterMs,
+    maxHandOffs = 1_000,
+    maxHandOffMs = 20,
+  } = options
   return {
     watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
     watchdogBatchSize: checkCount('lockWatchdogBatchSize', lockWatchdogBatchSize, 1, undefined, MAX_BATCH_SIZE),
@@ -132,6 +148,7 @@ export function checkClientOptions(options: ClientOptions): CheckedOptions {
     commandTimeoutMs: checkDuration('commandTimeoutMs', commandTimeoutMs, 1),
     checkLockSyncedSlaves: checkOptionalBoolean('checkLockSyncedSlaves', checkLockSyncedSlaves),
     slavesSyncTimeoutMs: checkDuration('slavesSyncTimeoutMs', slavesSyncTimeoutMs, 1),
+    checkLockFsynced: checkOptionalBoolean('checkLockFsynced', checkLockFsynced) ?? false,
     maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1),
     warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1),
     maxHandOffs: checkCount('maxHandOffs', maxHandOffs, 0),
@@ -195,8 +212,12 @@ export class Client extends EventEmitter<ClientEvents> {
       ),
       settlements: new Settlements(clock, random, scripts),
       receipts: new Receipts(clock, this.id, scripts),
-      replication: new Replication(clock, scripts, isChecked ? checked.slavesSyncTimeoutMs : undefined, (warning) =>
-        this.#tell('warning', [warning]),
+      replication: new Replication(
+        clock,
+        scripts,
+        isChecked ? checked.slavesSyncTimeoutMs : undefined,
+        (warning) => this.#tell('warning', [warning]),
+        checked.checkLockFsynced ? new Durability(scripts, checked.commandTimeoutMs) : undefined,
       ),
       possessions: new Bag(() => this.#onReleased?.()),
       latest: new Directory(),

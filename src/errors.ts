@@ -14,6 +14,7 @@ export type LockErrorCode =
   | 'LOCK_SELF_DEADLOCK'
   | 'LOCK_QUORUM'
   | 'LOCK_NOT_REPLICATED'
+  | 'LOCK_NOT_DURABLE'
   | 'LOCK_CONFIG'
 
 /** The base of all errors that Holdfast itself throws. `code` is stable, the message is for people. */
@@ -171,6 +172,34 @@ export class NotReplicatedError extends LockError {
       lockName,
       options,
     )
+  }
+}
+
+/**
+ * It was granted, but the server did not confirm that it has fsynced that to its AOF: a power failure might have undone it.
+ * It was released again.
+ */
+export class NotDurableError extends LockError {
+  readonly code = 'LOCK_NOT_DURABLE'
+  /**
+   * - `late`: not in time; another attempt may succeed
+   * - `refused`: the server cannot confirm it: it is too old, has no AOF, or forbids the commands
+   */
+  readonly reason: 'late' | 'refused'
+
+  /** @param why  the limit that passed, or what the server replied */
+  constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorOptions) {
+    const advice =
+      reason === 'late'
+        ? 'Check the disk of the server, and that its appendfsync is always or everysec'
+        : 'checkLockFsynced needs appendonly yes, and Redis 8.0 or later, or Redis 7.2 or Valkey with appendfsync always'
+    super(
+      `Redis did not confirm that ${quote(lockName)} is fsynced to its AOF (${why}), so it was released. ${advice}; or set ` +
+        'checkLockFsynced to false, and expect two holders after a power failure',
+      lockName,
+      options,
+    )
+    this.reason = reason
   }
 }
 

@@ -11,6 +11,7 @@ export {
   LockError,
   type LockErrorCode,
   type LossReason,
+  NotDurableError,
   NotHeldError,
   NotReplicatedError,
   OutcomeUnknownError,

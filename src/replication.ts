@@ -1,17 +1,16 @@
 import type { Clock } from './clock.js'
-import { impediment, NotReplicatedError } from './errors.js'
+import { type Durability, NOT_KNOWN } from './durability.js'
+import { impediment, NotDurableError, NotReplicatedError } from './errors.js'
 import { type Scripts, Unanswered } from './lua/run.js'
-
-/** Errors of a server that changes its role, or is not itself at the moment: whether replicas have it is not known. */
-const NOT_KNOWN = /\b(UNBLOCKED|LOADING|BUSY|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|TRYAGAIN)\b|replica instances/
 
 /** Whether an attempt that failed with this may have been granted all the same: then it has to be given back. */
 export function mayBeGranted(error: unknown): boolean {
-  return error instanceof Unanswered || error instanceof NotReplicatedError
+  return error instanceof Unanswered || error instanceof NotReplicatedError || error instanceof NotDurableError
 }
 
 /**
- * Makes sure that what was granted survives a failover: at least one replica has it before the caller gets it.
+ * Makes sure that what was granted survives a failover: at least one replica has it before the caller gets it. And, if
+ * wanted, a power failure: the server has it on disk.
  * @see Redisson `CommandAsyncService.syncedEval`: `checkLockSyncedSlaves`, `slavesSyncTimeout`
  */
 export class Replication {
@@ -19,29 +18,46 @@ export class Replication {
   readonly #scripts: Scripts
   readonly #timeoutMs: number
   readonly #warn: (warning: Error) => void
+  readonly #durability: Durability | undefined
   /** When to try again after a refusal, on the clock. */
   #refusedUntil = 0
 
-  /** @param timeoutMs  how long replicas have for it; undefined: nobody asks them */
-  constructor(clock: Clock, scripts: Scripts, timeoutMs: number | undefined, warn: (warning: Error) => void) {
+  /**
+   * @param timeoutMs   how long replicas have for it; undefined: nobody asks them
+   * @param durability  what the server itself has to confirm, if anything
+   */
+  constructor(
+    clock: Clock,
+    scripts: Scripts,
+    timeoutMs: number | undefined,
+    warn: (warning: Error) => void,
+    durability?: Durability,
+  ) {
     this.#clock = clock
     this.#scripts = scripts
     this.#timeoutMs = timeoutMs ?? 0
     this.#warn = warn
+    this.#durability = durability
   }
 
   /** Whether there is anything to confirm. */
   get isWanted(): boolean {
-    return this.#timeoutMs > 0
+    return this.#timeoutMs > 0 || this.#durability !== undefined
   }
 
   /**
    * @param reconnects  those there had been before it was written: it counts on one connection only
    * @throws {NotReplicatedError} no replica has it, and there are some
+   * @throws {NotDurableError} the server has not fsynced it
    * @throws {Unanswered} nobody answered
    */
   async confirm(name: string, reconnects: number): Promise<void> {
-    if (!this.isWanted || this.#clock.now() < this.#refusedUntil) return
+    await this.#replicated(name, reconnects)
+    await this.#durability?.confirm(name, reconnects)
+  }
+
+  async #replicated(name: string, reconnects: number): Promise<void> {
+    if (this.#timeoutMs === 0 || this.#clock.now() < this.#refusedUntil) return
     try {
       const answer = await this.#scripts.acknowledge(name, this.#timeoutMs)
       if (answer === undefined || answer.replicas === 0) return

@@ -1,6 +1,6 @@
 import { impediment } from '../errors.js'
 import { within } from '../within.js'
-import { type Acknowledgement, type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
 /** How often to look at a connection that owes a reply, ms. */
 const TICK_MS = 500
@@ -96,13 +96,12 @@ class HealthyPort implements RedisPort {
     return this.#port.isErrorReply(error)
   }
 
-  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const port = this.#port
-    const talk = this.#talk(port.serverOf?.(key) ?? '', key)
-    talk.quietUntil = Math.max(talk.quietUntil, performance.now() + timeoutMs)
-    const asked = port.acknowledge?.(key, timeoutMs)
-    if (!asked) return { replicas: 0, acknowledged: 0 }
-    return await this.#watch(asked, key)
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#confirm(key, timeoutMs, this.#port.acknowledge?.(key, timeoutMs))
+  }
+
+  fsynced(key: string, timeoutMs: number): Promise<Fsync> {
+    return this.#confirm(key, timeoutMs, this.#port.fsynced?.(key, timeoutMs))
   }
 
   async subscribe(name: string, onMessage: (message: string) => void): Promise<void> {
@@ -161,6 +160,14 @@ class HealthyPort implements RedisPort {
         if (isOurs()) this.#events?.resubscribed(refused)
       },
     })
+  }
+
+  /** Meanwhile the connection is silent: WAIT and WAITAOF keep it to themselves. */
+  #confirm<T>(key: string, timeoutMs: number, confirmed: Promise<T> | undefined): Promise<T> {
+    if (!confirmed) return Promise.reject(new TypeError('every port that is watched can be asked'))
+    const talk = this.#talk(this.#port.serverOf?.(key) ?? '', key)
+    talk.quietUntil = Math.max(talk.quietUntil, performance.now() + timeoutMs)
+    return this.#watch(confirmed, key)
   }
 
   #watch<T>(reply: Promise<T>, key: string, server = this.#port.serverOf?.(key) ?? ''): Promise<T> {

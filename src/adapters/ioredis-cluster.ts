@@ -3,7 +3,7 @@ import { slotOf } from '../slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
 import { standingInCluster } from './cluster-standing.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
-import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
 import { Replicas } from './replicas.js'
 
 /** What Holdfast uses of an ioredis Cluster besides. */
@@ -72,9 +72,11 @@ export class IoredisClusterPort implements RedisPort {
   }
 
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const node = this.#nodeAt(this.serverOf(key))
-    const replicas = this.#replicas.get(node) ?? this.#replicasOf(node)
-    return await replicas.acknowledge(key, timeoutMs)
+    return await this.#replicasOf(key).acknowledge(key, timeoutMs)
+  }
+
+  async fsynced(key: string, timeoutMs: number): Promise<Fsync> {
+    return await this.#replicasOf(key).fsynced(timeoutMs)
   }
 
   serverOf(key: string): string {
@@ -114,11 +116,14 @@ export class IoredisClusterPort implements RedisPort {
     this.#disconnect()
   }
 
-  #replicasOf(node: IoredisNodeLike): Replicas {
+  #replicasOf(key: string): Replicas {
+    const node = this.#nodeAt(this.serverOf(key))
+    const present = this.#replicas.get(node)
+    if (present) return present
     type Command = [string, ...string[]]
     const replicas = new Replicas((...command) => node.call(...command), {
       isReplicated: true,
-      authority: (_, key) => {
+      authority: (_, owned) => {
         const others = this.#cluster.nodes('master').filter((other) => other !== node)
         const asks = others.map(
           (other) =>
@@ -128,7 +133,7 @@ export class IoredisClusterPort implements RedisPort {
         return standingInCluster(
           (...command) => node.call(...command),
           () => asks,
-          key,
+          owned,
         )
       },
     })

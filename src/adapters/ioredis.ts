@@ -3,7 +3,7 @@ import { healthy } from './health.js'
 import { DISCONNECT_TIMEOUT_MS, end, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './ioredis-cluster.js'
 import { addressOf, sentinelsOf } from './ioredis-sentinels.js'
-import { type Acknowledgement, type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 import { Replicas } from './replicas.js'
 import type { Sentinels } from './sentinels.js'
 
@@ -123,6 +123,10 @@ class IoredisPort implements RedisPort {
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
     return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
+    return this.#replicas.fsynced(timeoutMs)
   }
 
   ping(): Promise<unknown> {

@@ -2,7 +2,7 @@ import { slotOf } from '../slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from './cluster-channels.js'
 import { standingInCluster } from './cluster-standing.js'
 import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './node-redis-client.js'
-import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
 import { Replicas } from './replicas.js'
 
 /** What Holdfast uses of a node-redis cluster (4.7 or later). */
@@ -62,11 +62,11 @@ export class NodeRedisClusterPort implements RedisPort {
   }
 
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const master = this.#cluster.slots[slotOf(key)]?.master
-    if (!master) throw new Error(`no master is known for the slot of ${JSON.stringify(key)}`)
-    const node = await this.#cluster.nodeClient(master)
-    const replicas = this.#replicas.get(node) ?? this.#replicasOf(node, master)
-    return await replicas.acknowledge(key, timeoutMs)
+    return await (await this.#replicasOf(key)).acknowledge(key, timeoutMs)
+  }
+
+  async fsynced(key: string, timeoutMs: number): Promise<Fsync> {
+    return await (await this.#replicasOf(key)).fsynced(timeoutMs)
   }
 
   serverOf(key: string): string {
@@ -103,11 +103,16 @@ export class NodeRedisClusterPort implements RedisPort {
     await this.#end()
   }
 
-  #replicasOf(node: NodeRedisNodeLike, { address }: Master): Replicas {
+  async #replicasOf(key: string): Promise<Replicas> {
+    const master = this.#cluster.slots[slotOf(key)]?.master
+    if (!master) throw new Error(`no master is known for the slot of ${JSON.stringify(key)}`)
+    const node = await this.#cluster.nodeClient(master)
+    const present = this.#replicas.get(node)
+    if (present) return present
     const replicas = new Replicas((...command) => node.sendCommand(command), {
       isReplicated: true,
-      authority: (_, key) => {
-        const others = this.#cluster.masters.filter((other) => other.address !== address)
+      authority: (_, owned) => {
+        const others = this.#cluster.masters.filter((other) => other.address !== master.address)
         const asks = others.map((other) => async (...command: string[]) => {
           const client = await this.#cluster.nodeClient(other)
           return await client.sendCommand(command)
@@ -115,7 +120,7 @@ export class NodeRedisClusterPort implements RedisPort {
         return standingInCluster(
           (...command) => node.sendCommand(command),
           () => asks,
-          key,
+          owned,
         )
       },
     })

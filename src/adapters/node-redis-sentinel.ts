@@ -1,5 +1,5 @@
 import { endWhenConnected, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './node-redis-client.js'
-import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
 import { Replicas, type Self, type Standing } from './replicas.js'
 import { type SentinelAddress, type SentinelConnection, Sentinels } from './sentinels.js'
 
@@ -53,6 +53,10 @@ export class NodeRedisSentinelPort implements RedisPort {
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
     return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
+    return this.#replicas.fsynced(timeoutMs)
   }
 
   async ping(): Promise<unknown> {

@@ -3,7 +3,7 @@ import { healthy } from './health.js'
 import { end, endWhenConnected, isErrorReply, type NodeRedisLike } from './node-redis-client.js'
 import { type NodeRedisClusterLike, NodeRedisClusterPort } from './node-redis-cluster.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './node-redis-sentinel.js'
-import { type Acknowledgement, type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 import { Replicas } from './replicas.js'
 
 export type { NodeRedisClusterLike, NodeRedisLike, NodeRedisSentinelLike }
@@ -112,6 +112,10 @@ class NodeRedisPort implements RedisPort {
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
     return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
+    return this.#replicas.fsynced(timeoutMs)
   }
 
   async ping(): Promise<unknown> {

@@ -24,6 +24,12 @@ export interface RedisPort {
   acknowledge?(key: string, timeoutMs: number): Promise<Acknowledgement>
 
   /**
+   * Whether the server that owns `key` has fsynced to its AOF what was written there on our connection, waiting for
+   * `timeoutMs` at most. Absent: it cannot be asked.
+   */
+  fsynced?(key: string, timeoutMs: number): Promise<Fsync>
+
+  /**
    * Listen on a channel, in a cluster as a sharded channel, too; at most one listener a channel. Resolves when Redis confirmed. The adapter subscribes again by
    * itself after a reconnect, then calls `events.resubscribed`.
    */
@@ -57,6 +63,9 @@ export interface Acknowledgement {
   /** Why the server itself is not to be trusted. Then `acknowledged` is 0. */
   readonly why?: string
 }
+
+/** `late`: not in time. `premature`: this server confirms what is not fsynced yet, so that its word is worth nothing. */
+export type Fsync = 'fsynced' | 'late' | 'premature'
 
 export interface PortEvents {
   /** The command connection was lost and is there again: what was held may be gone. */

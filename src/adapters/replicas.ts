@@ -1,5 +1,7 @@
 import { within } from '../within.js'
-import type { Acknowledgement } from './port.js'
+import { LocalFsync } from './fsync.js'
+import type { Acknowledgement, Fsync } from './port.js'
+import { SharedCall } from './shared-call.js'
 
 /** What the rest of a deployment knows of a server: Sentinels, or the other masters of a cluster. */
 export interface Standing {
@@ -65,12 +67,14 @@ export class Replicas {
   #everHad = false
   /** Since when there are none, on the monotonic clock. */
   #noneSince: number | undefined
-  #running: Promise<number> | undefined
-  #next: Promise<number> | undefined
+  readonly #wait: SharedCall<number>
+  readonly #fsync: LocalFsync
 
   constructor(call: Call, options: ReplicasOptions = {}) {
     this.#call = call
     this.#options = options
+    this.#wait = new SharedCall((timeoutMs) => call('WAIT', '1', String(timeoutMs)).then(Number))
+    this.#fsync = new LocalFsync(call)
   }
 
   /** @throws what the client library throws if the server refuses, or does not reply */
@@ -79,12 +83,20 @@ export class Replicas {
     const refused = this.#refusal(view)
     if (refused) return refused
     if (view.self.replicas === 0) return { replicas: 0, acknowledged: 0 }
-    const acknowledged = await this.#wait(timeoutMs)
+    const acknowledged = await this.#wait.ask(timeoutMs)
     if (acknowledged === 0)
       this.#view = undefined // there may be none any more
     // A server that took long may have been frozen, and replaced: ask about it again, now that it has replied.
     else if (performance.now() - view.at > TRUST_MS) view = await this.#look(key)
     return this.#refusal(view) ?? { replicas: view.self.replicas, acknowledged }
+  }
+
+  /**
+   * Whether the server itself has fsynced to its AOF what was written on this connection.
+   * @throws what the client library throws if the server refuses, or does not reply
+   */
+  fsynced(timeoutMs: number): Promise<Fsync> {
+    return this.#fsync.ask(timeoutMs)
   }
 
   /** The connection is a new one, perhaps to another server, which must show that it is the master. */
@@ -152,27 +164,6 @@ export class Replicas {
     }
     const standing = authority ? await within(ASK_MS, authority(self, key)).catch(() => undefined) : undefined
     return { at, self, standing }
-  }
-
-  /** WAIT keeps the connection for itself: so never more than one, which is for all that was written before it. */
-  #wait(timeoutMs: number): Promise<number> {
-    if (this.#running === undefined) return this.#start(timeoutMs)
-    this.#next ??= this.#running.then(
-      () => this.#start(timeoutMs),
-      () => this.#start(timeoutMs),
-    )
-    return this.#next
-  }
-
-  #start(timeoutMs: number): Promise<number> {
-    this.#next = undefined
-    const running = this.#call('WAIT', '1', String(timeoutMs)).then(Number)
-    this.#running = running
-    const ended = (): void => {
-      if (this.#running === running) this.#running = undefined
-    }
-    running.then(ended, ended)
-    return running
   }
 }
 

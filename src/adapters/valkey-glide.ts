@@ -1,6 +1,6 @@
 import { ConfigError } from '../errors.js'
 import { type Ask, standingInCluster } from './cluster-standing.js'
-import type { Acknowledgement, PortEvents, RedisPort } from './port.js'
+import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
 import { Replicas } from './replicas.js'
 
 /** What Holdfast uses of a GlideClient or GlideClusterClient (2.5 or later). */
@@ -92,15 +92,12 @@ class GlidePort implements RedisPort {
     return await ask(this.#client, command, key)
   }
 
-  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    const server = this.isCluster ? serverOf(await this.#connections.of(key)) : ''
-    const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
-    entry.key = key
-    const answer = await entry.replicas.acknowledge(key, timeoutMs)
-    // If it is still the same connection, what was written went by it, and so did WAIT.
-    const connection = await this.#connections.of(key)
-    if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
-    return answer
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#confirm(key, (replicas) => replicas.acknowledge(key, timeoutMs))
+  }
+
+  fsynced(key: string, timeoutMs: number): Promise<Fsync> {
+    return this.#confirm(key, (replicas) => replicas.fsynced(timeoutMs))
   }
 
   isErrorReply(error: unknown): boolean {
@@ -131,6 +128,17 @@ class GlidePort implements RedisPort {
   async close(): Promise<void> {
     this.#looks?.stop()
     await this.#channels?.close()
+  }
+
+  async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {
+    const server = this.isCluster ? serverOf(await this.#connections.of(key)) : ''
+    const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
+    entry.key = key
+    const answer = await confirm(entry.replicas)
+    // If it is still the same connection, what was written went by it, and so did WAIT or WAITAOF.
+    const connection = await this.#connections.of(key)
+    if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
+    return answer
   }
 
   #reconnected(connections: readonly string[]): void {

@@ -1,4 +1,4 @@
-import type { Acknowledgement, RedisPort } from '../adapters/port.js'
+import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { slotOf } from '../slots.js'
 import { Batch, type Caller } from './batches.js'
@@ -96,18 +96,17 @@ export class Scripts {
    * @returns undefined if they can not be asked
    * @throws {Unanswered} no reply in time, or the connection failed
    */
-  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement | undefined> {
-    const port = this.#port
-    if (!port.acknowledge) return undefined
-    this.#inFlight++
-    try {
-      return await new Promise((resolve, reject) => {
-        const withinMs = 2 * timeoutMs + this.#timeoutMs // another WAIT may be ahead
-        this.#within(withinMs, async () => await port.acknowledge?.(key, timeoutMs), resolve, reject)
-      })
-    } finally {
-      this.#settled(1)
-    }
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement | undefined> {
+    return this.#confirm(timeoutMs, async () => await this.#port.acknowledge?.(key, timeoutMs))
+  }
+
+  /**
+   * Wait until what was written where `key` is has been fsynced there.
+   * @returns undefined if the server cannot be asked
+   * @throws {Unanswered} no reply in time, or the connection failed
+   */
+  fsynced(key: string, timeoutMs: number): Promise<Fsync | undefined> {
+    return this.#confirm(timeoutMs, async () => await this.#port.fsynced?.(key, timeoutMs))
   }
 
   get isCluster(): boolean {
@@ -132,6 +131,18 @@ export class Scripts {
     const batches = this.#turn
     this.#turn = []
     for (const batch of batches) this.#ask(batch)
+  }
+
+  async #confirm<T>(timeoutMs: number, ask: () => Promise<T>): Promise<T> {
+    this.#inFlight++
+    try {
+      return await new Promise((resolve, reject) => {
+        const withinMs = 2 * timeoutMs + this.#timeoutMs // another WAIT or WAITAOF may be ahead
+        this.#within(withinMs, ask, resolve, reject)
+      })
+    } finally {
+      this.#settled(1)
+    }
   }
 
   #ask(batch: Batch, isForgotten = false): void {

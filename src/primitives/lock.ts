@@ -1,6 +1,7 @@
 import {
   ConfigError,
   LeaseLostError,
+  NotDurableError,
   NotHeldError,
   NotReplicatedError,
   OutcomeUnknownError,
@@ -43,6 +44,7 @@ function framesOf({ stack = '' }: { stack?: string }): string {
 /** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
 export function isPassing(error: unknown): boolean {
   if (isWorthRetrying(error) || error instanceof NotReplicatedError) return true
+  if (error instanceof NotDurableError) return error.reason === 'late'
   return error instanceof LeaseLostError && error.reason === 'expired'
 }
 

@@ -8,31 +8,11 @@ import { DRIVERS, type DriverName, openClient, type Place } from '../support/fai
 import { watchWholeProcess } from '../support/lab.js'
 import { type Cluster, startCluster } from '../support/redis-cluster.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { COUNTERS, TAKES } from '../support/takes.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const SYNC_MS = 400
 const ms = (time: number) => `${Math.round(time)} ms`
-
-/** Everything that can be granted, each with a way to ask once, and to ask for so long. */
-type Take = (client: Client, waitTimeMs: number) => Promise<{ free(): Promise<unknown> } | undefined>
-const release = (hold: { unlock(): Promise<void> } | null) => (hold ? { free: () => hold.unlock() } : undefined)
-const TAKES: Record<string, Take> = {
-  lock: async (client, waitTimeMs) => release(await client.getLock('t:lock').tryLock({ waitTimeMs })),
-  'fair lock': async (client, waitTimeMs) => release(await client.getFairLock('t:fair').tryLock({ waitTimeMs })),
-  'fenced lock': async (client, waitTimeMs) => release(await client.getFencedLock('t:fenced').tryLock({ waitTimeMs })),
-  'read lock': async (client, waitTimeMs) =>
-    release(await client.getReadWriteLock('t:rw').readLock().tryLock({ waitTimeMs })),
-  'spin lock': async (client, waitTimeMs) => release(await client.getSpinLock('t:spin').tryLock({ waitTimeMs })),
-  'multi-lock of values': async (client, waitTimeMs) =>
-    release(await client.getFasterMultiLock('t:multi', ['1', '2']).tryLock({ waitTimeMs })),
-  permit: async (client, waitTimeMs) =>
-    release(await client.getPermitExpirableSemaphore('t:permits').tryAcquire({ waitTimeMs })),
-  semaphore: async (client, waitTimeMs) => {
-    const semaphore = client.getSemaphore('t:semaphore')
-    return (await semaphore.tryAcquire({ waitTimeMs })) ? { free: () => semaphore.release() } : undefined
-  },
-}
-const COUNTERS = /^(redisson_lock_token|holdfast_receipts):|^t:(permits|semaphore)$/
 
 describe('acknowledgement', { concurrency: true }, () => {
   watchWholeProcess()

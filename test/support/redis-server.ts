@@ -19,12 +19,13 @@ const CONFIG_FILE = 'redis.conf'
  * @param options.args   further command line arguments, such as `['--appendonly', 'yes']`
  * @param options.ports  arguments that each get a free port of their own, such as `['--tls-port']`: `server.ports` has them
  * @param options.config a configuration file: it is read before the arguments, and the server may rewrite it
+ * @param options.through a command that runs the server, in its directory: the words before `redis-server`
  */
 export async function startRedis(
-  options: { args?: string[]; ports?: readonly string[]; config?: string } = {},
+  options: { args?: string[]; ports?: readonly string[]; config?: string; through?: readonly string[] } = {},
 ): Promise<RedisServer> {
   const dir = mkdtempSync(join(tmpdir(), 'holdfast-redis-'))
-  const args = options.args ?? []
+  const { args = [], through = [] } = options
   try {
     writeFileSync(join(dir, CONFIG_FILE), `user ${ADMIN} on nopass ~* &* +@all\n${options.config ?? ''}`)
     for (let tries = 1; ; tries++) {
@@ -32,7 +33,7 @@ export async function startRedis(
       const ports: Record<string, number> = {}
       for (const name of options.ports ?? []) ports[name] = await freePort()
       try {
-        return new RedisServer(dir, port, args, await launch(dir, port, ports, args), ports)
+        return new RedisServer(dir, port, args, await launch(dir, port, ports, args, through), ports, through)
       } catch (error) {
         if (!(error instanceof PortTakenError) || tries === 5) throw error
       }
@@ -53,6 +54,7 @@ export class RedisServer implements AsyncDisposable {
   /** A connection of the tests, to look at raw keys. It reconnects, and what is asked meanwhile waits. */
   readonly admin: Redis
   readonly #dir: string
+  readonly #through: readonly string[]
   readonly #keepDirOnExit: () => void
   #args: string[]
   #process: ChildProcess
@@ -64,7 +66,9 @@ export class RedisServer implements AsyncDisposable {
     args: string[],
     process: ChildProcess,
     ports: Readonly<Record<string, number>> = {},
+    through: readonly string[] = [],
   ) {
+    this.#through = through
     this.ports = ports
     this.#dir = dir
     this.#args = args
@@ -119,7 +123,7 @@ export class RedisServer implements AsyncDisposable {
   async restart(args: string[] = this.#args): Promise<void> {
     await this.kill()
     this.#args = args
-    this.#process = await launch(this.#dir, this.port, this.ports, args)
+    this.#process = await launch(this.#dir, this.port, this.ports, args, this.#through)
     this.#frozen = false
   }
 
@@ -160,13 +164,15 @@ async function launch(
   port: number,
   ports: Readonly<Record<string, number>>,
   args: string[],
+  through: readonly string[],
 ): Promise<ChildProcess> {
   const options = [CONFIG_FILE]
   options.push('--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--logfile', LOG_FILE)
   options.push(...Object.entries(ports).flatMap(([name, number]) => [name, String(number)]))
   options.push('--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes')
   options.push(...args)
-  const child = spawn('redis-server', options, { cwd: dir, stdio: 'ignore' })
+  const [program, ...words] = [...through, 'redis-server', ...options] as [string, ...string[]]
+  const child = spawn(program, words, { cwd: dir, stdio: 'ignore' })
   const failure = await new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
     child.once('spawn', () => resolve(undefined)).once('error', resolve)
   })

@@ -7,6 +7,7 @@ import {
   LeaseLostError,
   LockError,
   type LossReason,
+  NotDurableError,
   NotHeldError,
   OutcomeUnknownError,
   WaitTimeoutError,
@@ -21,6 +22,7 @@ function errorsAbout(lockName: string): LockError[] {
     new LeaseLostError(lockName, HOLDER, 'expired'),
     new WaitTimeoutError(lockName, 1_000),
     new OutcomeUnknownError(lockName, 'lock', new Error('no reply within 3000 ms')),
+    new NotDurableError(lockName, 'late', 'not within 2000 ms'),
     new ClientClosedError(lockName),
     new ConfigError('leaseTimeMs', 0, 'a whole number of ms', { lockName }),
   ]
@@ -36,6 +38,7 @@ describe('an error', () => {
       ['LeaseLostError', 'LOCK_LEASE_LOST', 'a'],
       ['WaitTimeoutError', 'LOCK_WAIT_TIMEOUT', 'a'],
       ['OutcomeUnknownError', 'LOCK_OUTCOME_UNKNOWN', 'a'],
+      ['NotDurableError', 'LOCK_NOT_DURABLE', 'a'],
       ['ClientClosedError', 'LOCK_CLIENT_CLOSED', 'a'],
       ['ConfigError', 'LOCK_CONFIG', 'a'],
       ['NotHeldError', 'LOCK_NOT_HELD', 'a'],

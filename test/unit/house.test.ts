@@ -15,7 +15,7 @@ const FLOORS = [
   ['config', 'watchdog-thread'],
   ['client'],
   ['primitives'],
-  ['settlements', 'receipts', 'replication', 'watchdog', 'watchdog-stand-in', 'renewer', 'waiting'],
+  ['settlements', 'receipts', 'replication', 'durability', 'watchdog', 'watchdog-stand-in', 'renewer', 'waiting'],
   ['lua'],
   ['keys', 'holder'],
   ['adapters'],

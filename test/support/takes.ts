@@ -1,0 +1,23 @@
+import type { Client } from '../../src/index.js'
+
+/** Everything that can be granted, each with a way to ask once, and to ask for so long. */
+export type Take = (client: Client, waitTimeMs: number) => Promise<{ free(): Promise<unknown> } | undefined>
+const release = (hold: { unlock(): Promise<void> } | null) => (hold ? { free: () => hold.unlock() } : undefined)
+export const TAKES: Record<string, Take> = {
+  lock: async (client, waitTimeMs) => release(await client.getLock('t:lock').tryLock({ waitTimeMs })),
+  'fair lock': async (client, waitTimeMs) => release(await client.getFairLock('t:fair').tryLock({ waitTimeMs })),
+  'fenced lock': async (client, waitTimeMs) => release(await client.getFencedLock('t:fenced').tryLock({ waitTimeMs })),
+  'read lock': async (client, waitTimeMs) =>
+    release(await client.getReadWriteLock('t:rw').readLock().tryLock({ waitTimeMs })),
+  'spin lock': async (client, waitTimeMs) => release(await client.getSpinLock('t:spin').tryLock({ waitTimeMs })),
+  'multi-lock of values': async (client, waitTimeMs) =>
+    release(await client.getFasterMultiLock('t:multi', ['1', '2']).tryLock({ waitTimeMs })),
+  permit: async (client, waitTimeMs) =>
+    release(await client.getPermitExpirableSemaphore('t:permits').tryAcquire({ waitTimeMs })),
+  semaphore: async (client, waitTimeMs) => {
+    const semaphore = client.getSemaphore('t:semaphore')
+    return (await semaphore.tryAcquire({ waitTimeMs })) ? { free: () => semaphore.release() } : undefined
+  },
+}
+/** Keys that stay when all of it is released. */
+export const COUNTERS = /^(redisson_lock_token|holdfast_receipts):|^t:(permits|semaphore)$/

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { SharedCall } from '../../src/adapters/shared-call.js'
+
+/** A call whose replies the test gives. */
+function controlled() {
+  const sent: { resolve(reply: string): void; reject(error: Error): void }[] = []
+  const call = new SharedCall<string>(() => new Promise((resolve, reject) => sent.push({ resolve, reject })))
+  return { call, sent }
+}
+
+describe('a shared call', () => {
+  it('is one for all who ask in one turn of the event loop, also one promise later', async () => {
+    const { call, sent } = controlled()
+    const replies = [call.ask(1), call.ask(1), Promise.resolve().then(() => call.ask(1))]
+    await turn()
+    assert.equal(sent.length, 1)
+    sent[0]?.resolve('yes')
+    assert.deepEqual(await Promise.all(replies), ['yes', 'yes', 'yes'])
+  })
+
+  it('does not answer those who ask after it was sent: they share the next one, sent when it has ended', async () => {
+    const { call, sent } = controlled()
+    const first = call.ask(1)
+    await turn()
+    const others = [call.ask(1), call.ask(1)]
+    await turn()
+    assert.equal(sent.length, 1)
+    sent[0]?.resolve('first')
+    assert.equal(await first, 'first')
+    await turn()
+    assert.equal(sent.length, 2)
+    sent[1]?.resolve('second')
+    assert.deepEqual(await Promise.all(others), ['second', 'second'])
+  })
+
+  it('fails for those who shared it, and not for those who share the next one', async () => {
+    const { call, sent } = controlled()
+    const first = [call.ask(1), call.ask(1)]
+    await turn()
+    const second = call.ask(1)
+    sent[0]?.reject(new Error('no'))
+    for (const one of first) await assert.rejects(one, /no/)
+    await turn()
+    sent[1]?.resolve('yes')
+    assert.equal(await second, 'yes')
+  })
+})
