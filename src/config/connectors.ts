@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { Socket } from 'node:net'
 import type { AbstractConnector } from 'ioredis'
 import type { Address } from './address.js'
@@ -47,22 +48,42 @@ export function listConnector(ioredis: Ioredis, shared: Connecting): Connector {
 
 /** For the master that Sentinel names. The connection is closed as soon as Sentinel names another one. */
 export function sentinelConnector(ioredis: Ioredis, shared: Connecting, sentinels: Sentinels): Connector {
-  const { deployment } = shared
   const open: Open = async (signal) => {
-    const named = await sentinels.findMaster(signal)
-    const address = sentinels.reached(named)
-    return await openStream(address, deployment, signal, async (stream) => {
-      stream.once(
-        'close',
-        sentinels.watch(named, () => stream.destroy()),
-      )
-      await authenticate(stream, address, deployment, signal)
-      const role = await roleOf(stream, signal)
-      if (!isMaster({ role })) throw new NotMasterError(`${address.host}:${address.port} is not the master yet`)
-      return stream
-    })
+    while (true) {
+      let hasSwitched = false
+      const onSwitch = (): void => {
+        hasSwitched = true
+      }
+      try {
+        return await openNamed(sentinels, shared.deployment, signal, onSwitch)
+      } catch (error) {
+        // A frozen master was replaced while it was asked.
+        if (!hasSwitched) throw error
+      }
+    }
   }
   return connector(ioredis, shared, open, isMaster)
+}
+
+async function openNamed(
+  sentinels: Sentinels,
+  deployment: Deployment,
+  signal: AbortSignal,
+  onSwitch: () => void,
+): Promise<Stream> {
+  const named = await sentinels.findMaster(signal)
+  const address = sentinels.reached(named)
+  return await openStream(address, deployment, signal, async (stream) => {
+    const stopWatching = sentinels.watch(named, () => {
+      onSwitch()
+      stream.destroy()
+    })
+    stream.once('close', stopWatching)
+    await authenticate(stream, address, deployment, signal)
+    const role = await roleOf(stream, signal)
+    if (!isMaster({ role })) throw new NotMasterError(`${address.host}:${address.port} is not the master yet`)
+    return stream
+  })
 }
 
 function isMaster({ role }: { role?: string | undefined }): boolean {
@@ -127,6 +148,7 @@ function connector(
 /** Runs an attempt that `attempt` or the time limit ends, even if it does not notice: what it opens then is closed. */
 async function within(limitMs: number, attempt: AbortController, open: Open): Promise<Stream> {
   const { signal } = attempt
+  setMaxListeners(0, signal) // one or two for each member that is asked
   const timer = setTimeout(() => attempt.abort(new Error(`no answer within ${Math.round(limitMs)} ms`)), limitMs)
   const opening = open(signal)
   try {

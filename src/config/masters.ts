@@ -4,6 +4,8 @@ import { ask, authenticate, openStream, type Stream } from './streams.js'
 
 /** How long the others may still take once one server says that it is the master, ms. */
 const OTHERS_MS = 500
+/** What took longer to find out is asked again, ms. */
+const FRESH_MS = 2 * OTHERS_MS
 
 interface Master {
   readonly stream: Stream
@@ -15,6 +17,15 @@ interface Master {
 
 /** Asks all addresses at once. @returns a connection to the master, with the user signed in */
 export async function findMaster(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
+  const startedAt = performance.now()
+  const master = await survey(deployment, signal)
+  if (performance.now() - startedAt < FRESH_MS) return master
+  // It was frozen, perhaps, and what the others said before that may be over: one of them may have taken its place.
+  master.destroy()
+  return await survey(deployment, signal)
+}
+
+async function survey(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
   const asked = deployment.addresses.map((address) => openMaster(address, deployment, signal))
   const heard = await heardOf(asked, OTHERS_MS)
   const best = bestOf(heard.flatMap((one) => (one?.status === 'fulfilled' ? [one.value] : [])))

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Redis } from 'ioredis'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
@@ -42,6 +43,7 @@ export class Sentinels {
   async findMaster(signal: AbortSignal): Promise<Endpoint> {
     const ended = new AbortController()
     const both = AbortSignal.any([signal, ended.signal])
+    setMaxListeners(0, both) // one for each Sentinel
     const heard = await heardOf(
       this.#known().map((endpoint) => this.#ask(endpoint, both)),
       OTHERS_MS,

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, connect as openSocket, type Server, typ
 import { after, afterEach, before, describe, it } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
 import { type Client, connect, type RedissonConfig } from '../../src/index.js'
+import { watchProcess } from '../support/leak-check.js'
 import { type Cluster, startCluster } from '../support/redis-cluster.js'
 import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -316,6 +317,45 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     )
   })
 
+  it('many members do not make Node warn of too many listeners', async () => {
+    const process = watchProcess()
+    ends.push(() => process.stop())
+    const many = Array.from({ length: 15 }, (_, at) => `redis://127.0.0.${at + 2}:1`)
+    for (const section of ['replicatedServersConfig', 'sentinelServersConfig']) {
+      await takesLocks(await open({ ...sections[section]?.(many, ''), ...CREDENTIALS }))
+    }
+    await process.assertQuiet()
+  })
+
+  it('a reply without end is refused', async () => {
+    const babbling = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => socket.write(`$${2 ** 30}\r\n${'x'.repeat(2 ** 20)}`))
+    })
+    const port = await listening(babbling)
+    ends.push(() => babbling.close())
+    const config = { replicatedServersConfig: { nodeAddresses: [`redis://127.0.0.1:${port}`] } }
+    await assert.rejects(connect({ config }), /a reply of more than/)
+  })
+
+  it('of two Sentinels that name different masters, the one that knows of the later failover is believed', async () => {
+    const [early, late] = await Promise.all([1, 1].map((one) => startSentinels({ sentinels: one, replicas: one })))
+    assert(early && late)
+    ends.push(
+      () => early.stop(),
+      () => late.stop(),
+    )
+    await late.failover()
+    const urls = [early, late].flatMap(({ sentinels }) => sentinels.map(({ url }) => url))
+    for (const sentinelAddresses of [urls, urls.toReversed()]) {
+      const client = await open({
+        sentinelServersConfig: { sentinelAddresses, masterName: late.masterName, sentinelsDiscovery: false },
+      })
+      const { admin } = await late.master()
+      await client.getLock('a').withLock(async () => assert.equal(await admin.exists('a'), 1))
+    }
+  })
+
   it('of two servers that take themselves for the master, the one that took over is chosen', async () => {
     // Of their own: what happens to them is not undone.
     const old = await startRedis({ args: ARGS })
@@ -338,6 +378,29 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     await cutClients([old])
     await takesLocksAgain(client)
     await client.getLock('after').withLock(async () => assert.equal(await next.admin.exists('after'), 1))
+    assert.match(await old.admin.info('replication'), /role:master/)
+  })
+
+  it('a master that is replaced while it is frozen, and asked, is not used when it goes on', async () => {
+    const old = await startRedis({ args: ARGS })
+    const next = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${old.port}` })
+    ends.push(
+      () => old.stop(),
+      () => next.stop(),
+    )
+    await waitUntil(() => next.follows(old), { timeoutMs: 10_000, message: 'the replica follows' })
+    old.freeze()
+    const opening = open({
+      masterSlaveServersConfig: { masterAddress: old.url, slaveAddresses: [next.url] },
+      ...CREDENTIALS,
+      checkLockSyncedSlaves: false,
+    })
+    // By now the replica has said that it is one.
+    await sleep(1_500)
+    await next.admin.replicaof('NO', 'ONE')
+    old.thaw()
+    const client = await opening
+    await client.getLock('a').withLock(async () => assert.equal(await next.admin.exists('a'), 1))
     assert.match(await old.admin.info('replication'), /role:master/)
   })
 })
