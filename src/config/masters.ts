@@ -2,14 +2,14 @@ import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
 import { ask, authenticate, openStream, type Stream } from './streams.js'
 
-/** How long the others may still take once one server says that it is the master, ms. */
+/** How long to wait for the other servers once one says that it is the master, ms. */
 const OTHERS_MS = 500
-/** What took longer to find out is asked again, ms. */
+/** If the search took longer than this, it is repeated, ms. */
 const FRESH_MS = 2 * OTHERS_MS
 
 interface Master {
   readonly stream: Stream
-  /** The history of writes that it continues: its own, and that of the master it took over from. */
+  /** Ids of its own history of writes, and of the one it continues: that of the master it took over from. */
   readonly history: string | undefined
   readonly earlierHistory: string | undefined
   readonly replicas: number
@@ -20,7 +20,7 @@ export async function findMaster(deployment: Deployment, signal: AbortSignal): P
   const startedAt = performance.now()
   const master = await survey(deployment, signal)
   if (performance.now() - startedAt < FRESH_MS) return master
-  // It was frozen, perhaps, and what the others said before that may be over: one of them may have taken its place.
+  // The master may have been frozen, and a server that was a replica when it replied may have taken its place.
   master.destroy()
   return await survey(deployment, signal)
 }
@@ -38,7 +38,7 @@ async function survey(deployment: Deployment, signal: AbortSignal): Promise<Stre
   throw mostTelling(errors)
 }
 
-/** A refused password says more than a server that is down. */
+/** A refused password explains more than a server that is down. */
 export function mostTelling(errors: readonly Error[]): Error {
   return (errors.find(({ name }) => name === 'ReplyError') ??
     errors.find((error) => !(error instanceof NotMasterError)) ??
@@ -46,8 +46,8 @@ export function mostTelling(errors: readonly Error[]): Error {
 }
 
 /**
- * Of several servers that take themselves for the master: not one that another has taken over from. It was frozen or cut off
- * meanwhile. Otherwise the one with the most replicas, and the first in the list if that does not tell them apart.
+ * Chooses between servers that all claim to be the master. One whose history another continues was replaced while it was
+ * frozen or cut off. Of the rest, the one with the most replicas counts, then the first in the list.
  */
 function bestOf(masters: readonly Master[]): Master | undefined {
   const current = masters.filter(({ history }) => !masters.some(({ earlierHistory }) => earlierHistory === history))
@@ -81,8 +81,8 @@ export async function replicationOf(
 }
 
 /**
- * What each of them came to; undefined: it has not settled. Waits for all, but for no longer than `graceMs` once one of them
- * has succeeded.
+ * How each promise settled; undefined: it has not. Waits for all of them, but no longer than `graceMs` after the first that
+ * was fulfilled.
  */
 export async function heardOf<T>(
   asked: readonly Promise<T>[],

@@ -255,7 +255,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     await assert.rejects(connect({ config, credentialsResolver: resolver }), /no answer within 500 ms/)
   })
 
-  it('a Sentinel that falls silent later: the client comes back by the others', async () => {
+  it('a Sentinel that falls silent later does not keep the client from the others', async () => {
     const [first, ...others] = group.sentinels as [RedisServer, ...RedisServer[]]
     const proxy = await startProxy(first.port)
     ends.push(() => proxy.stop())
@@ -327,7 +327,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     await process.assertQuiet()
   })
 
-  it('a reply without end is refused', async () => {
+  it('a reply that never ends is refused', async () => {
     const babbling = createServer((socket) => {
       socket.on('error', () => {})
       socket.once('data', () => socket.write(`$${2 ** 30}\r\n${'x'.repeat(2 ** 20)}`))
@@ -338,7 +338,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     await assert.rejects(connect({ config }), /a reply of more than/)
   })
 
-  it('of two Sentinels that name different masters, the one that knows of the later failover is believed', async () => {
+  it('of two Sentinels that name different masters, the one that knows the later failover is believed', async () => {
     const [early, late] = await Promise.all([1, 1].map((one) => startSentinels({ sentinels: one, replicas: one })))
     assert(early && late)
     ends.push(
@@ -356,7 +356,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     }
   })
 
-  it('of two servers that take themselves for the master, the one that took over is chosen', async () => {
+  it('of two servers that both claim to be the master, the one that took over is used', async () => {
     // Of their own: what happens to them is not undone.
     const old = await startRedis({ args: ARGS })
     const next = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${old.port}` })
@@ -381,7 +381,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     assert.match(await old.admin.info('replication'), /role:master/)
   })
 
-  it('a master that is replaced while it is frozen, and asked, is not used when it goes on', async () => {
+  it('connect, called while the master is frozen, uses the server that replaced it, not the thawed one', async () => {
     const old = await startRedis({ args: ARGS })
     const next = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${old.port}` })
     ends.push(
