@@ -41,6 +41,7 @@ export class Sentinels {
 
   /** @returns the master as the Sentinels name it; of several the one that was elected last */
   async findMaster(signal: AbortSignal): Promise<Endpoint> {
+    signal.throwIfAborted()
     const ended = new AbortController()
     const both = AbortSignal.any([signal, ended.signal])
     setMaxListeners(0, both) // one for each Sentinel
