@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, connect as openSocket, type Server, typ
 import { after, afterEach, before, describe, it } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
 import { type Client, connect, type RedissonConfig } from '../../src/index.js'
+import { watchProcess } from '../support/leak-check.js'
 import { type Cluster, startCluster } from '../support/redis-cluster.js'
 import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -254,7 +255,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     await assert.rejects(connect({ config, credentialsResolver: resolver }), /no answer within 500 ms/)
   })
 
-  it('a Sentinel that falls silent later: the client comes back by the others', async () => {
+  it('a Sentinel that falls silent later does not keep the client from the others', async () => {
     const [first, ...others] = group.sentinels as [RedisServer, ...RedisServer[]]
     const proxy = await startProxy(first.port)
     ends.push(() => proxy.stop())
@@ -316,7 +317,46 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     )
   })
 
-  it('of two servers that take themselves for the master, the one that took over is chosen', async () => {
+  it('many members do not make Node warn of too many listeners', async () => {
+    const process = watchProcess()
+    ends.push(() => process.stop())
+    const many = Array.from({ length: 15 }, (_, at) => `redis://127.0.0.${at + 2}:1`)
+    for (const section of ['replicatedServersConfig', 'sentinelServersConfig']) {
+      await takesLocks(await open({ ...sections[section]?.(many, ''), ...CREDENTIALS }))
+    }
+    await process.assertQuiet()
+  })
+
+  it('a reply that never ends is refused', async () => {
+    const babbling = createServer((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => socket.write(`$${2 ** 30}\r\n${'x'.repeat(2 ** 20)}`))
+    })
+    const port = await listening(babbling)
+    ends.push(() => babbling.close())
+    const config = { replicatedServersConfig: { nodeAddresses: [`redis://127.0.0.1:${port}`] } }
+    await assert.rejects(connect({ config }), /a reply of more than/)
+  })
+
+  it('of two Sentinels that name different masters, the one that knows the later failover is believed', async () => {
+    const [early, late] = await Promise.all([1, 1].map((one) => startSentinels({ sentinels: one, replicas: one })))
+    assert(early && late)
+    ends.push(
+      () => early.stop(),
+      () => late.stop(),
+    )
+    await late.failover()
+    const urls = [early, late].flatMap(({ sentinels }) => sentinels.map(({ url }) => url))
+    for (const sentinelAddresses of [urls, urls.toReversed()]) {
+      const client = await open({
+        sentinelServersConfig: { sentinelAddresses, masterName: late.masterName, sentinelsDiscovery: false },
+      })
+      const { admin } = await late.master()
+      await client.getLock('a').withLock(async () => assert.equal(await admin.exists('a'), 1))
+    }
+  })
+
+  it('of two servers that both claim to be the master, the one that took over is used', async () => {
     // Of their own: what happens to them is not undone.
     const old = await startRedis({ args: ARGS })
     const next = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${old.port}` })
@@ -338,6 +378,29 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     await cutClients([old])
     await takesLocksAgain(client)
     await client.getLock('after').withLock(async () => assert.equal(await next.admin.exists('after'), 1))
+    assert.match(await old.admin.info('replication'), /role:master/)
+  })
+
+  it('connect, called while the master is frozen, uses the server that replaced it, not the thawed one', async () => {
+    const old = await startRedis({ args: ARGS })
+    const next = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${old.port}` })
+    ends.push(
+      () => old.stop(),
+      () => next.stop(),
+    )
+    await waitUntil(() => next.follows(old), { timeoutMs: 10_000, message: 'the replica follows' })
+    old.freeze()
+    const opening = open({
+      masterSlaveServersConfig: { masterAddress: old.url, slaveAddresses: [next.url] },
+      ...CREDENTIALS,
+      checkLockSyncedSlaves: false,
+    })
+    // By now the replica has said that it is one.
+    await sleep(1_500)
+    await next.admin.replicaof('NO', 'ONE')
+    old.thaw()
+    const client = await opening
+    await client.getLock('a').withLock(async () => assert.equal(await next.admin.exists('a'), 1))
     assert.match(await old.admin.info('replication'), /role:master/)
   })
 })
