@@ -22,7 +22,6 @@ interface Contender {
 }
 
 /** Which user's clients take part: with default settings ioredis does not leave a master that is frozen. */
-type Drivers = readonly (typeof DRIVERS)[number][]
 
 async function openByConfig(group: SentinelGroup, host: string): Promise<Contender> {
   const config: RedissonConfig = {
@@ -35,10 +34,10 @@ async function openByConfig(group: SentinelGroup, host: string): Promise<Contend
   return { way: 'config', client, end: () => client.close() }
 }
 
-async function openAll(group: SentinelGroup, host: string, drivers: Drivers): Promise<Contender[]> {
+async function openAll(group: SentinelGroup, host: string): Promise<Contender[]> {
   const byConfig = Array.from({ length: BY_CONFIG }, () => openByConfig(group, host))
   const place: Place = { sentinels: group.sentinels.map(({ port }) => ({ host, port })), masterName: group.masterName }
-  const byUser = drivers.map(async (driver) => ({
+  const byUser = DRIVERS.map(async (driver) => ({
     way: driver,
     ...(await openClient(driver, place, {}, driver === 'ioredis' ? { failoverDetector: false } : {})),
   }))
@@ -84,7 +83,6 @@ interface Fault {
   /** Resolves when the first write was taken after it. */
   readonly strike: (group: SentinelGroup) => Promise<number>
   readonly limitMs?: number
-  readonly drivers?: Drivers
 }
 
 const faults: Record<string, Fault> = {
@@ -98,7 +96,6 @@ const faults: Record<string, Fault> = {
       return await firstWrite(group, await group.freezeMaster())
     },
     limitMs: AFTER_FREEZE_MS,
-    drivers: ['node-redis'],
   },
   'SENTINEL FAILOVER': {
     async strike(group) {
@@ -168,10 +165,10 @@ for (const [naming, place] of Object.entries(places)) {
       await hold.unlock()
     })
 
-    for (const [fault, { strike, limitMs = SOON_MS, drivers = DRIVERS }] of Object.entries(faults)) {
+    for (const [fault, { strike, limitMs = SOON_MS }] of Object.entries(faults)) {
       if (!place.faults.includes(fault)) continue
       it(`${fault}: every client takes locks again within ${limitMs / 1_000} s of the new master`, async (t) => {
-        contenders = await openAll(group, place.host, drivers)
+        contenders = await openAll(group, place.host)
         for (const [index, contender] of contenders.entries()) await servesAt(group, contender, index)
         const writtenAt = await strike(group)
         const served = await Promise.all(
