@@ -21,8 +21,6 @@ interface Contender {
   readonly end: () => Promise<void>
 }
 
-/** Which user's clients take part: with default settings ioredis does not leave a master that is frozen. */
-
 async function openByConfig(group: SentinelGroup, host: string): Promise<Contender> {
   const config: RedissonConfig = {
     sentinelServersConfig: {
