@@ -1,0 +1,193 @@
+import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
+import type { RedisServer } from '../support/redis-server.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+import { Endpoint } from './endpoint.js'
+import { cutOff, PEERS_AND_APP, reconnect } from './peers.js'
+import { monotonicMs } from './record.js'
+import { type Fault, FROZEN_MS, SOON_MS, type Topology } from './topology.js'
+import { PEER, type Place } from './ways.js'
+
+/** From a frozen master's successor until it goes on, ms: by then clients hold locks at the new one. */
+const THAW_MS = 700
+/** How long the storm goes on after a server came back that thinks it is the master, ms. It is demoted within some 2 s. */
+const AFTERMATH_MS = 2_500
+
+/** A master with two replicas, three Sentinels, and an address that follows the master. */
+export class SentinelTopology implements Topology {
+  readonly name = 'sentinel'
+  readonly place: Place
+  readonly faults: readonly Fault[]
+  readonly #group: SentinelGroup
+  readonly #endpoint: Endpoint
+
+  static async start(): Promise<SentinelTopology> {
+    const group = await startSentinels({ config: PEERS_AND_APP, login: PEER })
+    return new SentinelTopology(group, await Endpoint.start(async () => (await group.master()).port))
+  }
+
+  private constructor(group: SentinelGroup, endpoint: Endpoint) {
+    this.#group = group
+    this.#endpoint = endpoint
+    const sentinels = group.sentinels.map(({ host, port }) => ({ host, port }))
+    this.place = { sentinels, masterName: group.masterName, nodes: [], endpoint }
+    this.faults = faultsOf(group, endpoint)
+  }
+
+  async heal(): Promise<void> {
+    for (const server of this.#group.servers) if (server.isUp) await reconnect(server)
+    await this.#group.heal()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#endpoint[Symbol.asyncDispose]()
+    await this.#group.stop()
+  }
+}
+
+function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
+  return [
+    {
+      id: 'kill',
+      title: 'the master is killed and comes back',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const master = await group.master()
+        // Its last grants are on no replica.
+        await cutOff(master)
+        await sleep(100)
+        await group.killMaster()
+        const served = restored(await successorOf(group, master))
+        await sleep(THAW_MS)
+        await master.restart()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'freeze',
+      title: 'the master freezes, is replaced, and goes on',
+      limitMs: FROZEN_MS,
+      async strike({ restored }) {
+        const master = await group.freezeMaster()
+        const served = restored(await successorOf(group, master))
+        await sleep(THAW_MS)
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'blink',
+      title: 'the same; connections break and clients connect during the freeze',
+      limitMs: FROZEN_MS,
+      async strike({ restored, blink }) {
+        const master = await group.freezeMaster()
+        blink([master.port, endpoint.port])
+        const served = restored(await successorOf(group, master))
+        await sleep(THAW_MS)
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'frozen',
+      title: 'the master freezes and stays frozen until all are served',
+      limitMs: FROZEN_MS,
+      async strike({ restored }) {
+        const master = await group.freezeMaster()
+        await restored(await successorOf(group, master))
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+      },
+    },
+    {
+      id: 'partition',
+      title: 'replicas and Sentinels lose the master, clients do not',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const master = await group.master()
+        await cutOff(master)
+        const served = restored(await successorOf(group, master))
+        await sleep(AFTERMATH_MS)
+        await reconnect(master)
+        await served
+        await group.settled()
+      },
+    },
+    {
+      id: 'rolling-restart',
+      title: 'all servers and Sentinels restart, one after the other',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        for (const replica of await group.replicas()) await group.restart(replica)
+        const master = await group.killMaster()
+        await successorOf(group, master)
+        await group.restart(master)
+        for (const sentinel of group.sentinels) await group.restart(sentinel)
+        await restored(monotonicMs())
+      },
+    },
+    {
+      id: 'sentinels',
+      title: 'all Sentinels restart, then the master is killed',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        await Promise.all(group.sentinels.map((sentinel) => sentinel.kill()))
+        await sleep(300)
+        await group.heal()
+        const master = await group.killMaster()
+        await restored(await successorOf(group, master))
+      },
+    },
+    {
+      id: 'restart',
+      title: 'all servers and Sentinels die at once, and start again',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const all = [...group.servers, ...group.sentinels]
+        await Promise.all(all.map((server) => server.kill()))
+        await sleep(500)
+        await Promise.all(all.map((server) => server.restart()))
+        await restored(await writableAt(group))
+      },
+    },
+    {
+      id: 'order',
+      title: 'SENTINEL FAILOVER',
+      limitMs: SOON_MS,
+      exception: 'the old master learns of it last',
+      async strike({ restored }) {
+        const master = await group.master()
+        const ordered = group.failover()
+        await restored(await successorOf(group, master))
+        await ordered
+      },
+    },
+  ]
+}
+
+/** The first moment when a server that a Sentinel names instead of `old` takes a write. */
+async function successorOf(group: SentinelGroup, old: RedisServer): Promise<number> {
+  return await waitUntil(
+    async () => {
+      const up = group.sentinels.filter(({ isUp }) => isUp)
+      const named = await Promise.all(
+        up.map(({ admin }) => admin.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', group.masterName)),
+      )
+      const ports = named.map((address) => Number((address as string[])[1]))
+      const next = group.servers.find(({ port, isUp }) => isUp && port !== old.port && ports.includes(port))
+      return next !== undefined && (await takesWrites(next))
+    },
+    { timeoutMs: 20_000, message: `the Sentinels should replace ${old.port}` },
+  )
+}
+
+async function writableAt(group: SentinelGroup): Promise<number> {
+  return await waitUntil(async () => takesWrites(await group.master()), { timeoutMs: 20_000, message: 'a master' })
+}
+
+async function takesWrites({ admin }: RedisServer): Promise<number | false> {
+  const took = await admin.set('{storm}:observed', '1').catch(() => undefined)
+  return took === 'OK' && monotonicMs()
+}

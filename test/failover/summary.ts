@@ -1,0 +1,90 @@
+import type { Round } from './rounds.js'
+import type { Fault } from './topology.js'
+
+/** What all rounds of one fault came to. */
+export interface Result {
+  readonly topology: string
+  readonly fault: string
+  readonly title: string
+  readonly rounds: number
+  readonly grants: number
+  readonly overlaps: number
+  readonly longestOverlapMs: number
+  readonly staleTokens: number
+  readonly limitMs: number
+  /** By way; a recovery that never came is null. */
+  readonly recovery: Readonly<Record<string, Recovery>>
+  readonly longestOutageMs: number
+  readonly exception: string | undefined
+  readonly errors: Readonly<Record<string, number>>
+  /** The first few, in words. */
+  readonly findings: readonly string[]
+}
+
+export interface Recovery {
+  readonly medianMs: number | null
+  readonly slowestMs: number | null
+  /** In how many rounds the client was late, or never came back. */
+  readonly late: number
+}
+
+const MOST_FINDINGS = 10
+
+export function summarize(topology: string, fault: Fault, all: readonly Round[]): Result {
+  const rounds = all.filter((round) => round.fault === fault)
+  const overlaps = rounds.flatMap((round) => round.overlaps)
+  const stale = rounds.flatMap(({ staleTokens }) => staleTokens)
+  const findings = [
+    ...overlaps.map(
+      ({ lock, first, second, ms }) =>
+        `${lock}: ${second.way}${second.isFresh ? ' (fresh)' : ''} was granted it ${ms.toFixed(1)} ms before ${first.way} let go`,
+    ),
+    ...stale,
+  ]
+  const ways = Object.keys(rounds[0]?.recoveryMs ?? {})
+  return {
+    topology,
+    fault: fault.id,
+    title: fault.title,
+    rounds: rounds.length,
+    grants: rounds.reduce((sum, { grants }) => sum + grants, 0),
+    overlaps: overlaps.length,
+    longestOverlapMs: Math.round(Math.max(0, ...overlaps.map(({ ms }) => ms))),
+    staleTokens: stale.length,
+    limitMs: fault.limitMs,
+    recovery: Object.fromEntries(ways.map((way) => [way, recoveryOf(way, fault, rounds)])),
+    longestOutageMs: Math.round(Math.max(...rounds.map(({ outageMs }) => outageMs))),
+    exception: fault.exception,
+    errors: errorsOf(rounds),
+    findings: findings.slice(0, MOST_FINDINGS),
+  }
+}
+
+/** Exclusion has named exceptions; coming back in time has none. */
+export function isRed(result: Result): boolean {
+  const isShared = result.overlaps + result.staleTokens > 0
+  return (isShared && result.exception === undefined) || Object.values(result.recovery).some(({ late }) => late > 0)
+}
+
+function recoveryOf(way: string, { limitMs }: Fault, rounds: readonly Round[]): Recovery {
+  const times = rounds.map(({ recoveryMs }) => recoveryMs[way] ?? Number.POSITIVE_INFINITY).sort((a, b) => a - b)
+  const rounded = (ms: number | undefined) => (ms !== undefined && Number.isFinite(ms) ? Math.round(ms) : null)
+  return {
+    medianMs: rounded(times[Math.floor(times.length / 2)]),
+    slowestMs: rounded(times.at(-1)),
+    late: times.filter((ms) => ms > limitMs).length,
+  }
+}
+
+function errorsOf(rounds: readonly Round[]): Record<string, number> {
+  const sum: Record<string, number> = {}
+  for (const { errors } of rounds) {
+    for (const [way, counts] of Object.entries(errors)) {
+      for (const [name, count] of Object.entries(counts)) {
+        const key = `${way}: ${name}`
+        sum[key] = (sum[key] ?? 0) + count
+      }
+    }
+  }
+  return sum
+}
