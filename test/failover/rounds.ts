@@ -5,7 +5,7 @@ import { type Belief, monotonicMs, type Overlap, overlapsIn, staleTokensIn } fro
 import type { Fault, Topology } from './topology.js'
 import { WAYS } from './ways.js'
 
-/** Before the fault, ms. */
+/** Before the fault, and after it, ms. */
 const STORM_MS = 1_000
 /** Who was not served by then is not waited for, ms beyond the limit. */
 const LATE_MS = 2_000
@@ -66,6 +66,7 @@ export class Clients implements AsyncDisposable {
       },
       blink: (ports) => this.#sendAll({ at: 'blink', ports }),
     })
+    await sleep(STORM_MS)
     this.#sendAll({ at: 'end' })
     const records = await Promise.all(this.ways.map((way) => this.#recordOf(way)))
     const beliefs = records.flatMap((record) => record.beliefs)

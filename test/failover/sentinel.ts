@@ -2,15 +2,10 @@ import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js
 import type { RedisServer } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { Endpoint } from './endpoint.js'
-import { cutOff, PEERS_AND_APP, reconnect } from './peers.js'
+import { cutOff, reconnect, SERVERS, takesWrites } from './peers.js'
 import { monotonicMs } from './record.js'
-import { type Fault, FROZEN_MS, SOON_MS, type Topology } from './topology.js'
+import { AFTERMATH_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
 import { PEER, type Place } from './ways.js'
-
-/** From a frozen master's successor until it goes on, ms: by then clients hold locks at the new one. */
-const THAW_MS = 700
-/** How long the storm goes on after a server came back that thinks it is the master, ms. It is demoted within some 2 s. */
-const AFTERMATH_MS = 2_500
 
 /** A master with two replicas, three Sentinels, and an address that follows the master. */
 export class SentinelTopology implements Topology {
@@ -21,7 +16,7 @@ export class SentinelTopology implements Topology {
   readonly #endpoint: Endpoint
 
   static async start(): Promise<SentinelTopology> {
-    const group = await startSentinels({ config: PEERS_AND_APP, login: PEER })
+    const group = await startSentinels({ ...SERVERS, login: PEER })
     return new SentinelTopology(group, await Endpoint.start(async () => (await group.master()).port))
   }
 
@@ -185,9 +180,4 @@ async function successorOf(group: SentinelGroup, old: RedisServer): Promise<numb
 
 async function writableAt(group: SentinelGroup): Promise<number> {
   return await waitUntil(async () => takesWrites(await group.master()), { timeoutMs: 20_000, message: 'a master' })
-}
-
-async function takesWrites({ admin }: RedisServer): Promise<number | false> {
-  const took = await admin.set('{storm}:observed', '1').catch(() => undefined)
-  return took === 'OK' && monotonicMs()
 }

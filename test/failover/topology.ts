@@ -32,3 +32,8 @@ export interface Stage {
 export const SOON_MS = 5_000
 /** A frozen server first has to be found silent. */
 export const FROZEN_MS = 10_000
+
+/** From a frozen master's successor until it goes on, ms: by then clients hold locks at the new one. */
+export const THAW_MS = 700
+/** How long the storm goes on after a server came back that thinks it is the master, ms. It is demoted within 2 s. */
+export const AFTERMATH_MS = 2_500
