@@ -1,7 +1,7 @@
 /**
  * A process with a client whose tasks take and release locks, and which records what it believes. Argument: how to
- * connect, as JSON. Commands: `begin` a round, `restored` tells since when service is possible again, `blink` cuts
- * connections and opens another client, `end` the round, `reopen` the client, `stop`.
+ * connect, as JSON. Commands: `begin` a round, `linger` in the locks taken now, `blink` cuts connections and opens another
+ * client, `restored` says since when service is possible again, `end` the round.
  */
 import { subscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
@@ -14,7 +14,7 @@ import { type Belief, monotonicMs } from './record.js'
 import { type Opened, wayOf } from './ways.js'
 
 interface Command {
-  readonly at: 'begin' | 'restored' | 'blink' | 'end' | 'reopen' | 'stop'
+  readonly at: 'begin' | 'linger' | 'blink' | 'restored' | 'end'
   readonly since: number
   readonly ports: readonly number[]
 }
@@ -34,6 +34,8 @@ const CONTENDED: readonly ((client: Client) => AnyLock)[] = [
   (client) => client.getReadWriteLock('{storm}:written').writeLock(),
 ]
 const WAIT_MS = 3_000
+/** For how long after `linger` and `restored` every other hold that is taken lasts long, ms. */
+const LINGER_MS = 800
 /** Longer than any call may take. */
 const SETTLE_MS = 25_000
 
@@ -51,17 +53,20 @@ let errors: Record<string, number> = {}
 let isOver = true
 /** Since when to look for a first grant, until there is one. */
 let since: number | undefined
+let lingerUntil = 0
 let running: Promise<unknown>[] = []
 let probes = 0
-let opened: Opened = await open()
+const { client }: Opened = await open()
 
-const stopCommands = onCommand<Command>(async (command) => {
+onCommand<Command>(async (command) => {
   if (command.at === 'begin') begin()
-  if (command.at === 'restored') since = command.since
+  if (command.at === 'linger') lingerUntil = monotonicMs() + LINGER_MS
   if (command.at === 'blink') blink(command.ports)
+  if (command.at === 'restored') {
+    since = command.since
+    lingerUntil = monotonicMs() + LINGER_MS
+  }
   if (command.at === 'end') await end()
-  if (command.at === 'reopen') await reopen()
-  if (command.at === 'stop') await stop()
 })
 report({ at: 'ready' })
 
@@ -70,7 +75,7 @@ function begin(): void {
   errors = {}
   isOver = false
   since = undefined
-  running = storm(opened.client, false)
+  running = storm(client, false)
 }
 
 function storm(client: Client, isFresh: boolean): Promise<unknown>[] {
@@ -88,11 +93,10 @@ async function contend(client: Client, isFresh: boolean): Promise<void> {
   }
 }
 
-/** Most are short; now and then one lasts until after the fault, with whoever comes then. */
+/** Most are short. Those that linger are there when somebody else is let in by mistake. */
 function lengthOfHold(): number {
-  const dice = random()
-  if (dice < 0.02) return 1_000 + random() * 2_000
-  return dice < 0.1 ? 20 + random() * 80 : 1 + random() * 3
+  if (random() < (monotonicMs() < lingerUntil ? 0.5 : 0.01)) return 1_000 + random() * 2_000
+  return random() < 0.1 ? 20 + random() * 80 : 1 + random() * 3
 }
 
 /** Asks for locks that nobody else has, whether or not the calls before have returned: is this client served? */
@@ -177,17 +181,4 @@ async function end(): Promise<void> {
   const outcome = await settlesWithin(Promise.all(running), SETTLE_MS).catch((error: Error) => error)
   if (outcome instanceof Error) note(new Error('a call never settled'))
   report({ at: 'record', beliefs, errors })
-}
-
-async function reopen(): Promise<void> {
-  const last = opened
-  opened = await open()
-  await settlesWithin(last.end(), SETTLE_MS).catch(note)
-  report({ at: 'reopened' })
-}
-
-async function stop(): Promise<void> {
-  stopCommands()
-  await settlesWithin(opened.end(), SETTLE_MS).catch(() => {})
-  process.exit(0)
 }

@@ -4,7 +4,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 import { ClusterBus } from './bus.js'
 import { cutOff, reconnect, SERVERS, takesWrites } from './peers.js'
 import { monotonicMs } from './record.js'
-import { AFTERMATH_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
+import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
 import type { Place } from './ways.js'
 
 /** All locks are in its slot. */
@@ -50,11 +50,12 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       id: 'kill',
       title: 'a master is killed and comes back',
       limitMs: SOON_MS,
-      async strike({ restored }) {
+      async strike({ linger, restored }) {
         const master = await cluster.nodeOf(STORM)
+        linger()
         // Its last grants are on no replica.
         await cutOff(master)
-        await sleep(100)
+        await sleep(CUT_MS)
         await cluster.kill(master)
         const served = restored(await successorOf(cluster, master))
         await sleep(THAW_MS)

@@ -2,7 +2,8 @@
 import { parseArgs } from 'node:util'
 import { ClusterTopology } from './cluster.js'
 import { line, markdown, table } from './report.js'
-import { Clients, type Round } from './rounds.js'
+import type { Round } from './rounds.js'
+import { Scene } from './scene.js'
 import { SentinelTopology } from './sentinel.js'
 import { isRed, type Result, summarize } from './summary.js'
 import type { Topology } from './topology.js'
@@ -46,22 +47,20 @@ process.exit((isControl ? overlaps > 0 : red === 0 && results.length > 0) ? 0 : 
 async function runTopology(name: string): Promise<Result[]> {
   const start = TOPOLOGIES[name]
   if (!start) throw new Error(`no such topology: ${name}. There are ${Object.keys(TOPOLOGIES).join()}`)
-  await using topology = await start()
-  await using clients = new Clients(topology, isControl ? { checkLockSyncedSlaves: false } : {}, seed)
-  await clients.open()
-  tell(`${name} is up: ${clients.ways.join(', ')}`)
-  const done: Round[] = []
-  const chosen = topology.faults.filter(({ id }) => faults.length === 0 || faults.includes(id))
+  const options = isControl ? { checkLockSyncedSlaves: false } : {}
+  await using scene = new Scene(start, options, seed, (text) => tell(`${name}, ${text}`))
+  const chosen = (await scene.faults()).filter(({ id }) => faults.length === 0 || faults.includes(id))
+  const results: Result[] = []
   for (const fault of chosen) {
+    const done: Round[] = []
     for (let round = 1; round <= rounds; round++) {
-      const result = await clients.run(fault)
+      const result = await scene.run(fault.id)
       tell(`${name}, ${fault.id}, round ${round} of ${rounds}: ${line(result)}`)
       done.push(result)
-      await topology.heal()
-      await clients.replace(clients.ways.filter((way) => !Number.isFinite(result.recoveryMs[way])))
     }
+    results.push(summarize(name, fault, done))
   }
-  return chosen.map((fault) => summarize(name, fault, done))
+  return results
 }
 
 function tell(text: string): void {

@@ -16,7 +16,6 @@ const END_MS = 40_000
 const OPTIONS: ClientOptions = { lockWatchdogTimeoutMs: 10_000 }
 
 export interface Round {
-  readonly fault: Fault
   readonly grants: number
   readonly overlaps: readonly Overlap[]
   readonly staleTokens: readonly string[]
@@ -64,6 +63,7 @@ export class Clients implements AsyncDisposable {
         since = at
         await this.#allServed(since, fault.limitMs + LATE_MS)
       },
+      linger: () => this.#sendAll({ at: 'linger' }),
       blink: (ports) => this.#sendAll({ at: 'blink', ports }),
     })
     await sleep(STORM_MS)
@@ -73,7 +73,6 @@ export class Clients implements AsyncDisposable {
     const perWay = <T>(of: (record: ClientRecord) => T) =>
       Object.fromEntries(this.ways.map((way, at) => [way, of(records[at] as ClientRecord)]))
     return {
-      fault,
       grants: beliefs.length,
       overlaps: overlapsIn(beliefs),
       staleTokens: staleTokensIn(beliefs),

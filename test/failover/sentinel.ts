@@ -4,7 +4,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 import { Endpoint } from './endpoint.js'
 import { cutOff, reconnect, SERVERS, takesWrites } from './peers.js'
 import { monotonicMs } from './record.js'
-import { AFTERMATH_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
+import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
 import { PEER, type Place } from './ways.js'
 
 /** A master with two replicas, three Sentinels, and an address that follows the master. */
@@ -45,11 +45,12 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
       id: 'kill',
       title: 'the master is killed and comes back',
       limitMs: SOON_MS,
-      async strike({ restored }) {
+      async strike({ linger, restored }) {
         const master = await group.master()
+        linger()
         // Its last grants are on no replica.
         await cutOff(master)
-        await sleep(100)
+        await sleep(CUT_MS)
         await group.killMaster()
         const served = restored(await successorOf(group, master))
         await sleep(THAW_MS)

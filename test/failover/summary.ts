@@ -30,8 +30,7 @@ export interface Recovery {
 
 const MOST_FINDINGS = 10
 
-export function summarize(topology: string, fault: Fault, all: readonly Round[]): Result {
-  const rounds = all.filter((round) => round.fault === fault)
+export function summarize(topology: string, fault: Fault, rounds: readonly Round[]): Result {
   const overlaps = rounds.flatMap((round) => round.overlaps)
   const stale = rounds.flatMap(({ staleTokens }) => staleTokens)
   const findings = [

@@ -22,6 +22,8 @@ export interface Fault {
 
 /** What a fault does with the clients. */
 export interface Stage {
+  /** Has clients stay for long in locks that they take now. */
+  linger(): void
   /** Tells that service is possible again since then (on the monotonic clock); resolved when each client was served, or is late. */
   restored(since: number): Promise<void>
   /** Cuts the connections of all clients to these ports, and has each process open another client. */
@@ -37,3 +39,5 @@ export const FROZEN_MS = 10_000
 export const THAW_MS = 700
 /** How long the storm goes on after a server came back that thinks it is the master, ms. It is demoted within 2 s. */
 export const AFTERMATH_MS = 2_500
+/** How long before a master dies no replica hears from it, ms. */
+export const CUT_MS = 300
