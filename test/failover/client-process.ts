@@ -50,9 +50,12 @@ const open = () => wayOf(topology, way)(place, options)
 
 let beliefs: Belief[] = []
 let errors: Record<string, number> = {}
+let failures: string[] = []
 let isOver = true
-/** Since when to look for a first grant, until there is one. */
-let since: number | undefined
+/** Since when service is possible again. */
+let since = Number.POSITIVE_INFINITY
+/** Which clients were not served since: the usual one (false), the fresh one (true). */
+const unserved = new Set<boolean>()
 let lingerUntil = 0
 let running: Promise<unknown>[] = []
 let probes = 0
@@ -62,10 +65,7 @@ onCommand<Command>(async (command) => {
   if (command.at === 'begin') begin()
   if (command.at === 'linger') lingerUntil = monotonicMs() + LINGER_MS
   if (command.at === 'blink') blink(command.ports)
-  if (command.at === 'restored') {
-    since = command.since
-    lingerUntil = monotonicMs() + LINGER_MS
-  }
+  if (command.at === 'restored') restored(command.since)
   if (command.at === 'end') await end()
 })
 report({ at: 'ready' })
@@ -73,8 +73,11 @@ report({ at: 'ready' })
 function begin(): void {
   beliefs = []
   errors = {}
+  failures = []
   isOver = false
-  since = undefined
+  since = Number.POSITIVE_INFINITY
+  unserved.clear()
+  unserved.add(false)
   running = storm(client, false)
 }
 
@@ -148,10 +151,7 @@ async function believe(hold: Hold, askedAt: number, holdMs: number, isFresh: boo
   const { fencingToken } = hold
   const token = fencingToken === undefined ? {} : { token: String(fencingToken) }
   beliefs.push({ lock: hold.lockName, way, isFresh, askedAt, from, to: Math.max(from, to), ...token })
-  if (since !== undefined && !isFresh && askedAt >= since) {
-    since = undefined
-    report({ at: 'served' })
-  }
+  if (askedAt >= since && unserved.delete(isFresh) && unserved.size === 0) report({ at: 'served' })
 }
 
 function blink(ports: readonly number[]): void {
@@ -159,7 +159,13 @@ function blink(ports: readonly number[]): void {
     const { remotePort = 0 } = socket
     if (ports.includes(remotePort)) socket.destroy(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }))
   }
+  unserved.add(true)
   running.push(joinIn())
+}
+
+function restored(at: number): void {
+  since = at
+  lingerUntil = monotonicMs() + LINGER_MS
 }
 
 /** Another client, that connects while the fault goes on: to a server that does not answer, perhaps. */
@@ -179,6 +185,6 @@ async function joinIn(): Promise<void> {
 async function end(): Promise<void> {
   isOver = true
   const outcome = await settlesWithin(Promise.all(running), SETTLE_MS).catch((error: Error) => error)
-  if (outcome instanceof Error) note(new Error('a call never settled'))
-  report({ at: 'record', beliefs, errors })
+  if (outcome instanceof Error) failures.push(`${way}: a call never settled`)
+  report({ at: 'record', beliefs, errors, failures })
 }

@@ -184,12 +184,14 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
 
 /** The first moment when another node than `old` has the slot and takes a write. */
 async function successorOf(cluster: Cluster, old: RedisServer): Promise<number> {
+  let seen = ''
   return await waitUntil(
     async () => {
       const owner = await cluster.nodeOf(STORM)
+      seen = `${owner.port} has the slot, of ${(await cluster.masters()).map(({ port }) => port)}`
       return owner !== old && (await takesWrites(owner))
     },
-    { timeoutMs: 20_000, message: `a replica should take the place of ${old.port}` },
+    { timeoutMs: 20_000, message: () => `a replica should take the place of ${old.port}; ${seen}` },
   )
 }
 

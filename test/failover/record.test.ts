@@ -47,6 +47,7 @@ describe('the verdict on a fault', () => {
     staleTokens: [],
     recoveryMs: { config: 4_999 },
     errors: {},
+    failures: [],
     outageMs: 1,
     ...more,
   })
@@ -66,5 +67,9 @@ describe('the verdict on a fault', () => {
       const late = round({ recoveryMs: { config: ms } })
       assert.equal(isRed(summarize('sentinel', { ...fault, exception: 'by order' }, [round(), late])), true)
     }
+  })
+
+  it('fails when a call never settled', () => {
+    assert.equal(isRed(summarize('sentinel', fault, [round({ failures: ['config: a call never settled'] })])), true)
   })
 })

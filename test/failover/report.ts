@@ -2,7 +2,7 @@ import type { Round } from './rounds.js'
 import { isRed, type Recovery, type Result } from './summary.js'
 
 /** One round, while it runs. */
-export function line({ recoveryMs, overlaps, staleTokens, errors, outageMs, grants }: Round): string {
+export function line({ recoveryMs, overlaps, staleTokens, errors, failures, outageMs, grants }: Round): string {
   const served = Object.entries(recoveryMs).map(([way, ms]) => `${way} ${Number.isFinite(ms) ? seconds(ms) : 'never'}`)
   const parts = [`${grants} grants`, `restored after ${seconds(outageMs)}`, `served again: ${served.join(', ')}`]
   if (overlaps.length > 0) {
@@ -15,7 +15,7 @@ export function line({ recoveryMs, overlaps, staleTokens, errors, outageMs, gran
       .filter((name) => !name.startsWith('LOCK_'))
       .map((name) => `${way}: ${name}`),
   )
-  return [...parts, ...strange].join('; ')
+  return [...parts, ...failures, ...strange].join('; ')
 }
 
 /** For people at a terminal. */

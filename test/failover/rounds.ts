@@ -19,14 +19,17 @@ export interface Round {
   readonly grants: number
   readonly overlaps: readonly Overlap[]
   readonly staleTokens: readonly string[]
-  /** For each way the time until it was served again, ms; infinite if it was not. */
+  /** For each way the time until its clients were served again, ms; infinite if one was not. */
   readonly recoveryMs: Readonly<Record<string, number>>
   /** How often calls ended with which error, by way. */
   readonly errors: Readonly<Record<string, Readonly<Record<string, number>>>>
+  /** What must not happen besides: a call that never settled, a process that ended. */
+  readonly failures: readonly string[]
   readonly outageMs: number
 }
 
 interface ClientRecord {
+  readonly failures: readonly string[]
   readonly beliefs: readonly Belief[]
   readonly errors: Readonly<Record<string, number>>
 }
@@ -55,6 +58,7 @@ export class Clients implements AsyncDisposable {
   /** One round of a fault: what each client believed meanwhile, and when it was served again. */
   async run(fault: Fault): Promise<Round> {
     let since = Number.POSITIVE_INFINITY
+    let clients = [false]
     this.#sendAll({ at: 'begin' })
     await sleep(STORM_MS)
     const struckAt = monotonicMs()
@@ -64,7 +68,10 @@ export class Clients implements AsyncDisposable {
         await this.#allServed(since, fault.limitMs + LATE_MS)
       },
       linger: () => this.#sendAll({ at: 'linger' }),
-      blink: (ports) => this.#sendAll({ at: 'blink', ports }),
+      blink: (ports) => {
+        clients = [false, true]
+        this.#sendAll({ at: 'blink', ports })
+      },
     })
     await sleep(STORM_MS)
     this.#sendAll({ at: 'end' })
@@ -76,8 +83,9 @@ export class Clients implements AsyncDisposable {
       grants: beliefs.length,
       overlaps: overlapsIn(beliefs),
       staleTokens: staleTokensIn(beliefs),
-      recoveryMs: perWay((record) => firstGrantMs(record, since)),
+      recoveryMs: perWay((record) => Math.max(...clients.map((isFresh) => firstGrantMs(record, isFresh, since)))),
       errors: perWay(({ errors }) => errors),
+      failures: records.flatMap(({ failures }) => failures),
       outageMs: since - struckAt,
     }
   }
@@ -119,12 +127,12 @@ export class Clients implements AsyncDisposable {
     try {
       return await child.nextMessage<ClientRecord & { at: string }>(({ at }) => at === 'record', END_MS)
     } catch (error) {
-      return { beliefs: [], errors: { [`no record: ${String(error)}`]: 1 } }
+      return { beliefs: [], errors: {}, failures: [`${way}: ${String(error)}`] }
     }
   }
 }
 
-function firstGrantMs({ beliefs }: ClientRecord, since: number): number {
-  const later = beliefs.filter(({ isFresh, askedAt }) => !isFresh && askedAt >= since)
+function firstGrantMs({ beliefs }: ClientRecord, isFresh: boolean, since: number): number {
+  const later = beliefs.filter((belief) => belief.isFresh === isFresh && belief.askedAt >= since)
   return Math.min(...later.map(({ from }) => from - since))
 }

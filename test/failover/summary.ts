@@ -11,6 +11,7 @@ export interface Result {
   readonly overlaps: number
   readonly longestOverlapMs: number
   readonly staleTokens: number
+  readonly failures: number
   readonly limitMs: number
   /** By way; a recovery that never came is null. */
   readonly recovery: Readonly<Record<string, Recovery>>
@@ -33,7 +34,9 @@ const MOST_FINDINGS = 10
 export function summarize(topology: string, fault: Fault, rounds: readonly Round[]): Result {
   const overlaps = rounds.flatMap((round) => round.overlaps)
   const stale = rounds.flatMap(({ staleTokens }) => staleTokens)
+  const failures = rounds.flatMap((round) => round.failures)
   const findings = [
+    ...failures,
     ...overlaps.map(
       ({ lock, first, second, ms }) =>
         `${lock}: ${second.way}${second.isFresh ? ' (fresh)' : ''} was granted it ${ms.toFixed(1)} ms before ${first.way} let go`,
@@ -50,6 +53,7 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
     overlaps: overlaps.length,
     longestOverlapMs: Math.round(Math.max(0, ...overlaps.map(({ ms }) => ms))),
     staleTokens: stale.length,
+    failures: failures.length,
     limitMs: fault.limitMs,
     recovery: Object.fromEntries(ways.map((way) => [way, recoveryOf(way, fault, rounds)])),
     longestOutageMs: Math.round(Math.max(...rounds.map(({ outageMs }) => outageMs))),
@@ -60,9 +64,9 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
 }
 
 /** Exclusion has named exceptions; coming back in time has none. */
-export function isRed(result: Result): boolean {
-  const isShared = result.overlaps + result.staleTokens > 0
-  return (isShared && result.exception === undefined) || Object.values(result.recovery).some(({ late }) => late > 0)
+export function isRed({ overlaps, staleTokens, failures, recovery, exception }: Result): boolean {
+  const isShared = overlaps + staleTokens > 0 && exception === undefined
+  return isShared || failures > 0 || Object.values(recovery).some(({ late }) => late > 0)
 }
 
 function recoveryOf(way: string, { limitMs }: Fault, rounds: readonly Round[]): Recovery {
