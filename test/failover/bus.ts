@@ -24,26 +24,12 @@ export class ClusterBus implements AsyncDisposable {
   static async start(cluster: Cluster): Promise<ClusterBus> {
     const bus = new ClusterBus(cluster)
     for (const node of cluster.nodes) await bus.#listenFor(node)
-    await bus.announce()
+    await bus.#announce()
     return bus
   }
 
   private constructor(cluster: Cluster) {
     this.#cluster = cluster
-  }
-
-  /** Says where the proxies are. Resolved when all nodes know; one that was restarted has forgotten. */
-  async announce(): Promise<void> {
-    const up = [...this.#proxies].filter(([{ isUp }]) => isUp)
-    for (const [node, { port }] of up) {
-      await node.admin.config('SET', 'bind-source-addr', this.#sourceOf(node))
-      await node.admin.config('SET', 'cluster-announce-ip', node.host)
-      await node.admin.config('SET', 'cluster-announce-bus-port', port)
-    }
-    await waitUntil(async () => (await this.#unannounced()) === '', {
-      timeoutMs: 10_000,
-      message: 'the bus has proxies',
-    })
   }
 
   /** Neither hears the node from the others nor do they hear from it. */
@@ -70,6 +56,26 @@ export class ClusterBus implements AsyncDisposable {
     const server = createServer({ noDelay: true }, (from) => this.#forward(from, node)).listen(port, node.host)
     await once(server, 'listening')
     this.#proxies.set(node, { port, server })
+  }
+
+  /** Says where the proxies are, and keeps that for when a node starts again. Resolved when all nodes know. */
+  async #announce(): Promise<void> {
+    for (const [node, { port }] of this.#proxies) {
+      const { admin } = node
+      // To Redis whoever comes from another loopback address than 127.0.0.1 is a stranger.
+      await admin.config('SET', 'protected-mode', 'no')
+      await admin.config('SET', 'bind-source-addr', this.#sourceOf(node))
+      await admin.config('SET', 'cluster-announce-ip', node.host)
+      await admin.config('SET', 'cluster-announce-bus-port', port)
+      await admin.config('REWRITE')
+    }
+    // What was connected before comes again, from the right address.
+    this.#cut(({ from }) => from === undefined)
+    await waitUntil(async () => (await this.#unannounced()) === '', {
+      timeoutMs: 10_000,
+      message: 'the bus has proxies',
+    })
+    await this.#cluster.settled()
   }
 
   #forward(incoming: Socket, to: RedisServer): void {
@@ -101,10 +107,10 @@ export class ClusterBus implements AsyncDisposable {
 
   /** Somebody who does not yet know all proxies, or ''. */
   async #unannounced(): Promise<string> {
-    const up = this.#cluster.nodes.filter(({ isUp }) => isUp)
-    for (const { admin } of up) {
-      const nodes = String(await admin.call('CLUSTER', 'NODES'))
-      const missing = up.find((node) => !nodes.includes(`:${node.port}@${this.#proxies.get(node)?.port} `))
+    const { nodes } = this.#cluster
+    for (const { admin } of nodes) {
+      const known = String(await admin.call('CLUSTER', 'NODES'))
+      const missing = nodes.find((node) => !known.includes(`:${node.port}@${this.#proxies.get(node)?.port} `))
       if (missing) return String(missing.port)
     }
     return ''

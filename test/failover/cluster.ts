@@ -2,7 +2,7 @@ import { type Cluster, startCluster } from '../support/redis-cluster.js'
 import type { RedisServer } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { ClusterBus } from './bus.js'
-import { cutOff, reconnect, SERVERS, takesWrites } from './peers.js'
+import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'
 import { monotonicMs } from './record.js'
 import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
 import type { Place } from './ways.js'
@@ -19,7 +19,10 @@ export class ClusterTopology implements Topology {
   readonly #bus: ClusterBus
 
   static async start(): Promise<ClusterTopology> {
-    const cluster = await startCluster(SERVERS)
+    const cluster = await startCluster({ args: KEEP_DATA })
+    for (const node of cluster.nodes) await addUsers(node)
+    for (const node of cluster.nodes) await logInAnew(node)
+    await cluster.settled()
     return new ClusterTopology(cluster, await ClusterBus.start(cluster))
   }
 
@@ -35,7 +38,6 @@ export class ClusterTopology implements Topology {
     this.#bus.reunite()
     for (const node of this.#cluster.nodes) if (node.isUp) await reconnect(node)
     await this.#cluster.heal()
-    await this.#bus.announce()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,20 +1,26 @@
 import type { RedisServer } from '../support/redis-server.js'
+import { ADMIN } from '../support/rights.js'
 import { monotonicMs } from './record.js'
 import { APP, PEER } from './ways.js'
 
 /** Whatever a server has acknowledged outlives its process. */
-const KEEP_DATA = ['--appendonly', 'yes', '--appendfsync', 'no']
-/** Redis takes nodes that connect from other loopback addresses than 127.0.0.1 for strangers; they could not reach it. */
-const CONFIG = `
-protected-mode no
-user ${APP.username} on nopass ~* &* +@all
-user ${PEER} on nopass ~* &* +@all
-masteruser ${PEER}
-masterauth none
-`
+export const KEEP_DATA: readonly string[] = ['--appendonly', 'yes', '--appendfsync', 'no']
 
-/** Of servers whose clients log in as `APP`, and whose replicas and Sentinels do as `PEER`. */
-export const SERVERS = { args: KEEP_DATA, config: CONFIG } as const
+/** From now on clients may log in as `APP`, and the server logs in to its master as `PEER`; also when it starts again. */
+export async function addUsers({ admin }: RedisServer): Promise<void> {
+  for (const name of [APP.username, PEER]) {
+    await admin.call('ACL', 'SETUSER', name, 'on', 'nopass', '~*', '&*', '+@all')
+  }
+  await admin.config('SET', 'masterauth', APP.password)
+  await admin.config('SET', 'masteruser', PEER)
+  await admin.config('REWRITE')
+}
+
+/** Has replicas and Sentinels log in again, as who they are meant to be now. */
+export async function logInAnew({ admin }: RedisServer): Promise<void> {
+  await admin.call('CLIENT', 'KILL', 'TYPE', 'replica')
+  await admin.call('CLIENT', 'KILL', 'USER', ADMIN)
+}
 
 /**
  * A partition: replicas and Sentinels no longer reach this server, clients do. Whoever fails to log in would go on as the

@@ -2,10 +2,13 @@ import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js
 import type { RedisServer } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { Endpoint } from './endpoint.js'
-import { cutOff, reconnect, SERVERS, takesWrites } from './peers.js'
+import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'
 import { monotonicMs } from './record.js'
 import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
 import { PEER, type Place } from './ways.js'
+
+/** How long it takes until the Sentinels know how far the replicas are, ms. */
+const INFO_MS = 1_200
 
 /** A master with two replicas, three Sentinels, and an address that follows the master. */
 export class SentinelTopology implements Topology {
@@ -16,7 +19,11 @@ export class SentinelTopology implements Topology {
   readonly #endpoint: Endpoint
 
   static async start(): Promise<SentinelTopology> {
-    const group = await startSentinels({ ...SERVERS, login: PEER })
+    const group = await startSentinels({ args: KEEP_DATA })
+    for (const server of group.servers) await addUsers(server)
+    for (const { admin } of group.sentinels) await admin.call('SENTINEL', 'SET', group.masterName, 'auth-user', PEER)
+    for (const server of group.servers) await logInAnew(server)
+    await group.settled()
     return new SentinelTopology(group, await Endpoint.start(async () => (await group.master()).port))
   }
 
@@ -116,7 +123,11 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
       title: 'all servers and Sentinels restart, one after the other',
       limitMs: SOON_MS,
       async strike({ restored }) {
-        for (const replica of await group.replicas()) await group.restart(replica)
+        for (const replica of await group.replicas()) {
+          await group.restart(replica)
+          // Sentinels choose the successor by what the replicas told them last, which they do once a second.
+          await sleep(INFO_MS)
+        }
         const master = await group.killMaster()
         await successorOf(group, master)
         await group.restart(master)

@@ -1,3 +1,4 @@
+import type { Belief, Overlap } from './record.js'
 import type { Round } from './rounds.js'
 import type { Fault } from './topology.js'
 
@@ -35,14 +36,7 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
   const overlaps = rounds.flatMap((round) => round.overlaps)
   const stale = rounds.flatMap(({ staleTokens }) => staleTokens)
   const failures = rounds.flatMap((round) => round.failures)
-  const findings = [
-    ...failures,
-    ...overlaps.map(
-      ({ lock, first, second, ms }) =>
-        `${lock}: ${second.way}${second.isFresh ? ' (fresh)' : ''} was granted it ${ms.toFixed(1)} ms before ${first.way} let go`,
-    ),
-    ...stale,
-  ]
+  const findings = [...failures, ...overlaps.map(inWords), ...stale]
   const ways = Object.keys(rounds[0]?.recoveryMs ?? {})
   return {
     topology,
@@ -67,6 +61,14 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
 export function isRed({ overlaps, staleTokens, failures, recovery, exception }: Result): boolean {
   const isShared = overlaps + staleTokens > 0 && exception === undefined
   return isShared || failures > 0 || Object.values(recovery).some(({ late }) => late > 0)
+}
+
+function inWords({ lock, first, second, ms }: Overlap): string {
+  const grant = ({ way, isFresh, askedAt, from, to, token }: Belief) =>
+    `${isFresh ? 'a new ' : ''}${way}${token === undefined ? '' : ` with token ${token}`}, ` +
+    `asked ${at(askedAt)}, granted ${at(from)}, held until ${at(to)}`
+  const at = (time: number) => `${Math.round(time - first.from)}`
+  return `${lock}: ${ms.toFixed(1)} ms: ${grant(first)}; ${grant(second)}`
 }
 
 function recoveryOf(way: string, { limitMs }: Fault, rounds: readonly Round[]): Recovery {

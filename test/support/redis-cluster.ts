@@ -20,8 +20,6 @@ export interface ClusterOptions {
   readonly replicasEach?: number
   /** Further arguments of every node, such as `['--cluster-require-full-coverage', 'no']`. */
   readonly args?: readonly string[]
-  /** Lines of the configuration file of every node. */
-  readonly config?: string
 }
 
 /**
@@ -32,11 +30,10 @@ export async function startCluster({
   masters = 3,
   replicasEach = 1,
   args = [],
-  config = '',
 }: ClusterOptions = {}): Promise<Cluster> {
   const started = await Promise.allSettled(
     Array.from({ length: masters * (1 + replicasEach) }, () =>
-      startRedis({ ports: [BUS_PORT], args: [...ARGS, ...args], config }),
+      startRedis({ ports: [BUS_PORT], args: [...ARGS, ...args] }),
     ),
   )
   const nodes = started.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))

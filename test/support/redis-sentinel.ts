@@ -29,10 +29,6 @@ export interface SentinelOptions {
   readonly replicas?: number
   /** Further arguments of the master and the replicas, such as `['--appendonly', 'yes']`. */
   readonly args?: readonly string[]
-  /** Further lines of the configuration file of the master and the replicas. Unlike arguments a server may rewrite them. */
-  readonly config?: string
-  /** Whom the Sentinels log in as at the master and the replicas, without a password. Default the tests' own user. */
-  readonly login?: string
 }
 
 /**
@@ -40,10 +36,10 @@ export interface SentinelOptions {
  * process. Resolved when the sentinels know the master, the replicas and each other, and the replicas are in step.
  */
 export async function startSentinels(options: SentinelOptions = {}): Promise<SentinelGroup> {
-  const { sentinels = 3, replicas = 2, args = [], config = '', login = ADMIN } = options
+  const { sentinels = 3, replicas = 2, args = [] } = options
   const group = new SentinelGroup()
   try {
-    await group.start(sentinels, replicas, { args: [...REPLICATION_ARGS, ...args], config }, login)
+    await group.start(sentinels, replicas, [...REPLICATION_ARGS, ...args])
     return group
   } catch (error) {
     await group.stop()
@@ -82,22 +78,17 @@ export class SentinelGroup implements AsyncDisposable {
   }
 
   /** For `startSentinels`. */
-  async start(
-    sentinels: number,
-    replicas: number,
-    options: { args: string[]; config: string },
-    login: string,
-  ): Promise<void> {
+  async start(sentinels: number, replicas: number, args: string[]): Promise<void> {
     // With a configuration file a server that changed its role keeps it over a restart.
-    const master = await startRedis(options)
+    const master = await startRedis({ args, config: '' })
     this.#servers.push(master)
-    const replica = { ...options, config: `${options.config}replicaof ${master.host} ${master.port}\n` }
+    const replica = { args, config: `replicaof ${master.host} ${master.port}\n` }
     await startInto(this.#servers, replicas, () => replica)
     const config = (sentinel: number) => `
 sentinel monitor ${MASTER_NAME} ${master.host} ${master.port} ${Math.floor(sentinels / 2) + 1}
 sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs(sentinel)}
 sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}
-sentinel auth-user ${MASTER_NAME} ${login}
+sentinel auth-user ${MASTER_NAME} ${ADMIN}
 sentinel auth-pass ${MASTER_NAME} none
 sentinel parallel-syncs ${MASTER_NAME} ${Math.max(replicas, 1)}
 `
