@@ -148,9 +148,10 @@ async function believe(hold: Hold, askedAt: number, holdMs: number, isFresh: boo
     await sleep(Math.min(restMs, 10))
   }
   to = Math.min(to, monotonicMs())
-  const { fencingToken } = hold
+  const { lockName: lock, holder, fencingToken } = hold
   const token = fencingToken === undefined ? {} : { token: String(fencingToken) }
-  beliefs.push({ lock: hold.lockName, way, isFresh, askedAt, from, to: Math.max(from, to), ...token })
+  const lost = hold.signal.aborted ? { lost: (hold.signal.reason as LeaseLostError).reason } : {}
+  beliefs.push({ lock, way, isFresh, askedAt, from, to: Math.max(from, to), holder, ...token, ...lost })
   if (askedAt >= since && unserved.delete(isFresh) && unserved.size === 0) report({ at: 'served' })
 }
 

@@ -11,6 +11,7 @@ const belief = (from: number, to: number, more: Partial<Belief> = {}): Belief =>
   way: 'config',
   isFresh: false,
   askedAt: 0,
+  holder: 'client:1',
   from,
   to,
   ...more,
@@ -48,6 +49,7 @@ describe('the verdict on a fault', () => {
     recoveryMs: { config: 4_999 },
     errors: {},
     failures: [],
+    since: 0,
     outageMs: 1,
     ...more,
   })

@@ -11,8 +11,12 @@ export interface Belief {
   readonly askedAt: number
   readonly from: number
   readonly to: number
+  /** The owner in Redis. */
+  readonly holder: string
   /** Of fenced locks. */
   readonly token?: string
+  /** Why it was lost, unless it was released. */
+  readonly lost?: string
 }
 
 export interface Overlap {

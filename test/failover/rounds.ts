@@ -25,6 +25,8 @@ export interface Round {
   readonly errors: Readonly<Record<string, Readonly<Record<string, number>>>>
   /** What must not happen besides: a call that never settled, a process that ended. */
   readonly failures: readonly string[]
+  /** When service was possible again, on the monotonic clock, and how long it was not, ms. */
+  readonly since: number
   readonly outageMs: number
 }
 
@@ -86,6 +88,7 @@ export class Clients implements AsyncDisposable {
       recoveryMs: perWay((record) => Math.max(...clients.map((isFresh) => firstGrantMs(record, isFresh, since)))),
       errors: perWay(({ errors }) => errors),
       failures: records.flatMap(({ failures }) => failures),
+      since,
       outageMs: since - struckAt,
     }
   }

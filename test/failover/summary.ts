@@ -36,7 +36,8 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
   const overlaps = rounds.flatMap((round) => round.overlaps)
   const stale = rounds.flatMap(({ staleTokens }) => staleTokens)
   const failures = rounds.flatMap((round) => round.failures)
-  const findings = [...failures, ...overlaps.map(inWords), ...stale]
+  const shared = rounds.flatMap((round) => round.overlaps.map((overlap) => inWords(overlap, round.since)))
+  const findings = [...failures, ...shared, ...stale]
   const ways = Object.keys(rounds[0]?.recoveryMs ?? {})
   return {
     topology,
@@ -63,12 +64,13 @@ export function isRed({ overlaps, staleTokens, failures, recovery, exception }: 
   return isShared || failures > 0 || Object.values(recovery).some(({ late }) => late > 0)
 }
 
-function inWords({ lock, first, second, ms }: Overlap): string {
-  const grant = ({ way, isFresh, askedAt, from, to, token }: Belief) =>
-    `${isFresh ? 'a new ' : ''}${way}${token === undefined ? '' : ` with token ${token}`}, ` +
-    `asked ${at(askedAt)}, granted ${at(from)}, held until ${at(to)}`
-  const at = (time: number) => `${Math.round(time - first.from)}`
-  return `${lock}: ${ms.toFixed(1)} ms: ${grant(first)}; ${grant(second)}`
+/** Times are from when service was possible again. */
+function inWords({ lock, first, second, ms }: Overlap, since: number): string {
+  const at = (time: number) => `${Math.round(time - since)} ms`
+  const held = ({ way, isFresh, holder, askedAt, from, to, token = 'none', lost = 'released' }: Belief) =>
+    `${isFresh ? 'a new ' : ''}${way} (${holder.slice(-12)}, token ${token}, asked ${at(askedAt)}, ` +
+    `granted ${at(from)}, ${lost} ${at(to)})`
+  return `${lock}: for ${ms.toFixed(1)} ms ${held(first)} and ${held(second)}`
 }
 
 function recoveryOf(way: string, { limitMs }: Fault, rounds: readonly Round[]): Recovery {
