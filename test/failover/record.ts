@@ -19,10 +19,13 @@ export interface Belief {
   readonly lost?: string
 }
 
-export interface Overlap {
-  readonly lock: string
+/** Two beliefs in one lock that cannot both be right. */
+export interface Pair {
   readonly first: Belief
   readonly second: Belief
+}
+
+export interface Overlap extends Pair {
   /** For how long both believed it. */
   readonly ms: number
 }
@@ -37,25 +40,22 @@ export function overlapsIn(beliefs: readonly Belief[]): Overlap[] {
   const found: Overlap[] = []
   const latest = new Map<string, Belief>()
   for (const second of inOrder(beliefs)) {
-    const { lock } = second
-    const first = latest.get(lock)
-    if (first && second.from < first.to) {
-      found.push({ lock, first, second, ms: Math.min(first.to, second.to) - second.from })
-    }
-    if (!first || second.to > first.to) latest.set(lock, second)
+    const first = latest.get(second.lock)
+    if (first && second.from < first.to) found.push({ first, second, ms: Math.min(first.to, second.to) - second.from })
+    if (!first || second.to > first.to) latest.set(second.lock, second)
   }
   return found
 }
 
-/** Grants of a fenced lock whose token is not higher than all before it. */
-export function staleTokensIn(beliefs: readonly Belief[]): string[] {
-  const found: string[] = []
-  const highest = new Map<string, bigint>()
-  for (const { lock, token, way } of inOrder(beliefs)) {
-    if (token === undefined) continue
-    const before = highest.get(lock) ?? 0n
-    if (BigInt(token) <= before) found.push(`${lock}: ${way} got ${token} after ${before}`)
-    else highest.set(lock, BigInt(token))
+/** Grants of a fenced lock whose token is not higher than all before it, each with the grant that had the highest. */
+export function staleTokensIn(beliefs: readonly Belief[]): Pair[] {
+  const found: Pair[] = []
+  const highest = new Map<string, Belief>()
+  for (const second of inOrder(beliefs)) {
+    if (second.token === undefined) continue
+    const first = highest.get(second.lock)
+    if (first && BigInt(second.token) <= BigInt(first.token ?? 0)) found.push({ first, second })
+    else highest.set(second.lock, second)
   }
   return found
 }

@@ -1,7 +1,7 @@
 import type { ClientOptions } from '../../src/index.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { sleep } from '../support/wait-until.js'
-import { type Belief, monotonicMs, type Overlap, overlapsIn, staleTokensIn } from './record.js'
+import { type Belief, monotonicMs, type Overlap, overlapsIn, type Pair, staleTokensIn } from './record.js'
 import type { Fault, Topology } from './topology.js'
 import { WAYS } from './ways.js'
 
@@ -18,7 +18,7 @@ const OPTIONS: ClientOptions = { lockWatchdogTimeoutMs: 10_000 }
 export interface Round {
   readonly grants: number
   readonly overlaps: readonly Overlap[]
-  readonly staleTokens: readonly string[]
+  readonly staleTokens: readonly Pair[]
   /** For each way the time until its clients were served again, ms; infinite if one was not. */
   readonly recoveryMs: Readonly<Record<string, number>>
   /** How often calls ended with which error, by way. */

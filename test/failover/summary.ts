@@ -1,4 +1,4 @@
-import type { Belief, Overlap } from './record.js'
+import type { Belief, Pair } from './record.js'
 import type { Round } from './rounds.js'
 import type { Fault } from './topology.js'
 
@@ -36,8 +36,13 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
   const overlaps = rounds.flatMap((round) => round.overlaps)
   const stale = rounds.flatMap(({ staleTokens }) => staleTokens)
   const failures = rounds.flatMap((round) => round.failures)
-  const shared = rounds.flatMap((round) => round.overlaps.map((overlap) => inWords(overlap, round.since)))
-  const findings = [...failures, ...shared, ...stale]
+  const findings = [
+    ...failures,
+    ...rounds.flatMap((round) =>
+      round.overlaps.map((pair) => `for ${pair.ms.toFixed(1)} ms ${inWords(pair, round.since)}`),
+    ),
+    ...rounds.flatMap((round) => round.staleTokens.map((pair) => inWords(pair, round.since))),
+  ]
   const ways = Object.keys(rounds[0]?.recoveryMs ?? {})
   return {
     topology,
@@ -65,12 +70,12 @@ export function isRed({ overlaps, staleTokens, failures, recovery, exception }: 
 }
 
 /** Times are from when service was possible again. */
-function inWords({ lock, first, second, ms }: Overlap, since: number): string {
+function inWords({ first, second }: Pair, since: number): string {
   const at = (time: number) => `${Math.round(time - since)} ms`
   const held = ({ way, isFresh, holder, askedAt, from, to, token = 'none', lost = 'released' }: Belief) =>
     `${isFresh ? 'a new ' : ''}${way} (${holder.slice(-12)}, token ${token}, asked ${at(askedAt)}, ` +
     `granted ${at(from)}, ${lost} ${at(to)})`
-  return `${lock}: for ${ms.toFixed(1)} ms ${held(first)} and ${held(second)}`
+  return `${first.lock} ${held(first)} and ${held(second)}`
 }
 
 function recoveryOf(way: string, { limitMs }: Fault, rounds: readonly Round[]): Recovery {
