@@ -1,0 +1,191 @@
+/**
+ * A process with a client whose tasks take and release locks, and which records what it believes. Argument: how to
+ * connect, as JSON. Commands: `begin` a round, `linger` in the locks taken now, `blink` cuts connections and opens another
+ * client, `restored` says since when service is possible again, `end` the round.
+ */
+import { subscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { AnyLock, Client, Hold, LeaseLostError } from '../../src/index.js'
+import { onCommand, report } from '../support/child.js'
+import { settlesWithin } from '../support/wait-until.js'
+import { randomFrom } from './random.js'
+import { type Belief, monotonicMs } from './record.js'
+import { type Opened, wayOf } from './ways.js'
+
+interface Command {
+  readonly at: 'begin' | 'linger' | 'blink' | 'restored' | 'end'
+  readonly since: number
+  readonly ports: readonly number[]
+}
+
+const { topology, way, place, options, seed } = JSON.parse(process.argv[2] ?? '')
+const random = randomFrom(seed)
+/** Between calls of a task, ms: the machine runs many of these processes, and the servers. */
+const REST_MS = 8
+/** How often a lock of its own is asked for. */
+const PROBE_MS = 150
+const MOST_PROBES = 40
+/** The hash tag puts them all on one master of a cluster, that is the one to fail. */
+const CONTENDED: readonly ((client: Client) => AnyLock)[] = [
+  (client) => client.getLock('{storm}:plain'),
+  (client) => client.getFencedLock('{storm}:fenced'),
+  (client) => client.getFairLock('{storm}:fair'),
+  (client) => client.getReadWriteLock('{storm}:written').writeLock(),
+]
+const WAIT_MS = 3_000
+/** For how long after `linger` and `restored` every other hold that is taken lasts long, ms. */
+const LINGER_MS = 800
+/** Longer than any call may take. */
+const SETTLE_MS = 25_000
+
+/** Those of this process, to cut them as a network does. Not the ones of valkey-glide, which are not Node's. */
+const sockets = new Set<Socket>()
+subscribe('net.client.socket', (message) => {
+  const { socket } = message as { socket: Socket }
+  sockets.add(socket)
+  socket.once('close', () => sockets.delete(socket))
+})
+const open = () => wayOf(topology, way)(place, options)
+
+let beliefs: Belief[] = []
+let errors: Record<string, number> = {}
+let failures: string[] = []
+let isOver = true
+/** Since when service is possible again. */
+let since = Number.POSITIVE_INFINITY
+/** Which clients were not served since: the usual one (false), the fresh one (true). */
+const unserved = new Set<boolean>()
+let lingerUntil = 0
+let running: Promise<unknown>[] = []
+let probes = 0
+const { client }: Opened = await open()
+
+onCommand<Command>(async (command) => {
+  if (command.at === 'begin') begin()
+  if (command.at === 'linger') lingerUntil = monotonicMs() + LINGER_MS
+  if (command.at === 'blink') blink(command.ports)
+  if (command.at === 'restored') restored(command.since)
+  if (command.at === 'end') await end()
+})
+report({ at: 'ready' })
+
+function begin(): void {
+  beliefs = []
+  errors = {}
+  failures = []
+  isOver = false
+  since = Number.POSITIVE_INFINITY
+  unserved.clear()
+  unserved.add(false)
+  running = storm(client, false)
+}
+
+function storm(client: Client, isFresh: boolean): Promise<unknown>[] {
+  return [contend(client, isFresh), contend(client, isFresh), probe(client, isFresh)]
+}
+
+async function contend(client: Client, isFresh: boolean): Promise<void> {
+  while (!isOver) {
+    const lockOf = CONTENDED[Math.floor(random() * CONTENDED.length)] as (typeof CONTENDED)[number]
+    const holdMs = lengthOfHold()
+    // A lease that is over when a frozen master goes on is one that it may grant anew at once.
+    const lease = holdMs < 500 && random() < 0.5 ? { leaseTimeMs: 2_000 } : {}
+    await enter(lockOf(client), { waitTimeMs: WAIT_MS, ...lease }, holdMs, isFresh)
+    await sleep(REST_MS * random() * 2)
+  }
+}
+
+/** Most are short. Those that linger are there when somebody else is let in by mistake. */
+function lengthOfHold(): number {
+  if (random() < (monotonicMs() < lingerUntil ? 0.5 : 0.01)) return 1_000 + random() * 2_000
+  return random() < 0.1 ? 20 + random() * 80 : 1 + random() * 3
+}
+
+/** Asks for locks that nobody else has, whether or not the calls before have returned: is this client served? */
+async function probe(client: Client, isFresh: boolean): Promise<void> {
+  const calls = new Set<Promise<void>>()
+  while (!isOver) {
+    if (calls.size < MOST_PROBES) {
+      const lock = client.getLock(`{storm}:own:${process.pid}:${probes++}`)
+      const call = enter(lock, { waitTimeMs: WAIT_MS }, 0, isFresh).finally(() => calls.delete(call))
+      calls.add(call)
+    }
+    await sleep(PROBE_MS)
+  }
+  await Promise.all(calls)
+}
+
+async function enter(lock: AnyLock, terms: object, holdMs: number, isFresh: boolean): Promise<void> {
+  const askedAt = monotonicMs()
+  try {
+    await lock.withLock(terms, (hold) => believe(hold, askedAt, holdMs, isFresh))
+  } catch (error) {
+    note(error)
+  }
+}
+
+function note(error: unknown): void {
+  const { code, message } = error as { code?: string; message: string }
+  const name = code ?? message
+  errors[name] = (errors[name] ?? 0) + 1
+}
+
+/** Works under the lock for as long as it holds, as its signal and its remaining time say. */
+async function believe(hold: Hold, askedAt: number, holdMs: number, isFresh: boolean): Promise<void> {
+  const from = monotonicMs()
+  let validUntil = from
+  let to = Number.POSITIVE_INFINITY
+  hold.signal.addEventListener('abort', () => {
+    const { reason } = hold.signal.reason as LeaseLostError
+    // A busy process runs the timer late; whoever asks for the remaining time knows better.
+    to = reason === 'expired' ? Math.min(validUntil, monotonicMs()) : monotonicMs()
+  })
+  while (!hold.signal.aborted) {
+    validUntil = monotonicMs() + hold.remainingMs()
+    const restMs = from + holdMs - monotonicMs()
+    if (restMs <= 0) break
+    await sleep(Math.min(restMs, 10))
+  }
+  to = Math.min(to, monotonicMs())
+  const { lockName: lock, holder, fencingToken } = hold
+  const token = fencingToken === undefined ? {} : { token: String(fencingToken) }
+  const lost = hold.signal.aborted ? { lost: (hold.signal.reason as LeaseLostError).reason } : {}
+  beliefs.push({ lock, way, isFresh, askedAt, from, to: Math.max(from, to), holder, ...token, ...lost })
+  if (askedAt >= since && unserved.delete(isFresh) && unserved.size === 0) report({ at: 'served' })
+}
+
+function blink(ports: readonly number[]): void {
+  for (const socket of sockets) {
+    const { remotePort = 0 } = socket
+    if (ports.includes(remotePort)) socket.destroy(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }))
+  }
+  unserved.add(true)
+  running.push(joinIn())
+}
+
+function restored(at: number): void {
+  since = at
+  lingerUntil = monotonicMs() + LINGER_MS
+}
+
+/** Another client, that connects while the fault goes on: to a server that does not answer, perhaps. */
+async function joinIn(): Promise<void> {
+  while (!isOver) {
+    try {
+      const fresh = await open()
+      await Promise.all(storm(fresh.client, true))
+      await fresh.end()
+    } catch (error) {
+      note(error)
+      await sleep(200)
+    }
+  }
+}
+
+async function end(): Promise<void> {
+  isOver = true
+  const outcome = await settlesWithin(Promise.all(running), SETTLE_MS).catch((error: Error) => error)
+  if (outcome instanceof Error) failures.push(`${way}: a call never settled`)
+  report({ at: 'record', beliefs, errors, failures })
+}

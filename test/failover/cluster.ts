@@ -1,0 +1,203 @@
+import { type Cluster, startCluster } from '../support/redis-cluster.js'
+import type { RedisServer } from '../support/redis-server.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+import { ClusterBus } from './bus.js'
+import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'
+import { monotonicMs } from './record.js'
+import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
+import type { Place } from './ways.js'
+
+/** All locks are in its slot. */
+const STORM = '{storm}'
+
+/** Three masters with a replica each. */
+export class ClusterTopology implements Topology {
+  readonly name = 'cluster'
+  readonly place: Place
+  readonly faults: readonly Fault[]
+  readonly #cluster: Cluster
+  readonly #bus: ClusterBus
+
+  static async start(): Promise<ClusterTopology> {
+    const cluster = await startCluster({ args: KEEP_DATA })
+    for (const node of cluster.nodes) await addUsers(node)
+    for (const node of cluster.nodes) await logInAnew(node)
+    await cluster.settled()
+    return new ClusterTopology(cluster, await ClusterBus.start(cluster))
+  }
+
+  private constructor(cluster: Cluster, bus: ClusterBus) {
+    this.#cluster = cluster
+    this.#bus = bus
+    const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }))
+    this.place = { sentinels: [], masterName: '', nodes }
+    this.faults = faultsOf(cluster, bus)
+  }
+
+  async heal(): Promise<void> {
+    this.#bus.reunite()
+    for (const node of this.#cluster.nodes) if (node.isUp) await reconnect(node)
+    await this.#cluster.heal()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#bus[Symbol.asyncDispose]()
+    await this.#cluster.stop()
+  }
+}
+
+function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
+  return [
+    {
+      id: 'kill',
+      title: 'a master is killed and comes back',
+      limitMs: SOON_MS,
+      async strike({ linger, restored }) {
+        const master = await cluster.nodeOf(STORM)
+        linger()
+        // Its last grants are on no replica.
+        await cutOff(master)
+        await sleep(CUT_MS)
+        await cluster.kill(master)
+        const served = restored(await successorOf(cluster, master))
+        await sleep(THAW_MS)
+        await master.restart()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'freeze',
+      title: 'a master freezes, is replaced, and goes on',
+      limitMs: FROZEN_MS,
+      async strike({ restored }) {
+        const master = await cluster.nodeOf(STORM)
+        await cluster.freeze(master)
+        const served = restored(await successorOf(cluster, master))
+        await sleep(THAW_MS)
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'blink',
+      title: 'the same; connections break and clients connect during the freeze',
+      limitMs: FROZEN_MS,
+      async strike({ restored, blink }) {
+        const master = await cluster.nodeOf(STORM)
+        await cluster.freeze(master)
+        blink([master.port])
+        const served = restored(await successorOf(cluster, master))
+        await sleep(THAW_MS)
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'frozen',
+      title: 'a master freezes and stays frozen until all are served',
+      limitMs: FROZEN_MS,
+      async strike({ restored }) {
+        const master = await cluster.nodeOf(STORM)
+        await cluster.freeze(master)
+        await restored(await successorOf(cluster, master))
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+      },
+    },
+    {
+      id: 'partition',
+      title: 'replicas and other masters lose a master, clients do not',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const master = await cluster.nodeOf(STORM)
+        bus.isolate(master)
+        await cutOff(master)
+        const served = restored(await successorOf(cluster, master))
+        await sleep(AFTERMATH_MS)
+        await reconnect(master)
+        bus.reunite()
+        await served
+        await cluster.settled()
+      },
+    },
+    {
+      id: 'rolling-restart',
+      title: 'all nodes restart, one after the other',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        for (const node of cluster.nodes) {
+          const isMaster = (await cluster.masters()).includes(node)
+          await cluster.kill(node)
+          if (isMaster) await cluster.waitForFailover(node)
+          await cluster.restart(node)
+        }
+        await restored(monotonicMs())
+      },
+    },
+    {
+      id: 'restart',
+      title: 'all nodes die at once, and start again',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        await Promise.all(cluster.nodes.map((node) => node.kill()))
+        await sleep(500)
+        await Promise.all(cluster.nodes.map((node) => node.restart()))
+        await restored(await writableAt(cluster))
+      },
+    },
+    {
+      id: 'order',
+      title: 'CLUSTER FAILOVER',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const master = await cluster.nodeOf(STORM)
+        const ordered = cluster.failover(STORM)
+        await restored(await successorOf(cluster, master))
+        await ordered
+      },
+    },
+    {
+      id: 'takeover',
+      title: 'CLUSTER FAILOVER TAKEOVER',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const master = await cluster.nodeOf(STORM)
+        const ordered = cluster.failover(STORM, { mode: 'TAKEOVER' })
+        await restored(await successorOf(cluster, master))
+        await ordered
+      },
+    },
+    {
+      id: 'slots',
+      title: 'the slot moves from master to master',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        for (const to of await cluster.masters()) {
+          if (to !== (await cluster.nodeOf(STORM))) await cluster.moveSlot(STORM, { to, pauseMs: 20 })
+        }
+        await restored(monotonicMs())
+      },
+    },
+  ]
+}
+
+/** The first moment when another node than `old` has the slot and takes a write. */
+async function successorOf(cluster: Cluster, old: RedisServer): Promise<number> {
+  let seen = ''
+  return await waitUntil(
+    async () => {
+      const owner = await cluster.nodeOf(STORM)
+      seen = `${owner.port} has the slot, of ${(await cluster.masters()).map(({ port }) => port)}`
+      return owner !== old && (await takesWrites(owner))
+    },
+    { timeoutMs: 20_000, message: () => `a replica should take the place of ${old.port}; ${seen}` },
+  )
+}
+
+async function writableAt(cluster: Cluster): Promise<number> {
+  const isWritable = async () => takesWrites(await cluster.nodeOf(STORM))
+  return await waitUntil(isWritable, { timeoutMs: 20_000, message: 'the cluster is up again' })
+}

@@ -1,0 +1,98 @@
+import type { Round } from './rounds.js'
+import { isRed, type Recovery, type Result } from './summary.js'
+
+/** One round, while it runs. */
+export function line({ recoveryMs, overlaps, staleTokens, errors, failures, outageMs, grants }: Round): string {
+  const served = Object.entries(recoveryMs).map(([way, ms]) => `${way} ${Number.isFinite(ms) ? seconds(ms) : 'never'}`)
+  const parts = [`${grants} grants`, `restored after ${seconds(outageMs)}`, `served again: ${served.join(', ')}`]
+  if (overlaps.length > 0) {
+    const longest = Math.max(...overlaps.map(({ ms }) => ms))
+    parts.push(`${overlaps.length} OVERLAPS, up to ${longest.toFixed(1)} ms`)
+  }
+  if (staleTokens.length > 0) parts.push(`${staleTokens.length} STALE TOKENS`)
+  const strange = Object.entries(errors).flatMap(([way, counts]) =>
+    Object.keys(counts)
+      .filter((name) => !name.startsWith('LOCK_'))
+      .map((name) => `${way}: ${name}`),
+  )
+  return [...parts, ...failures, ...strange].join('; ')
+}
+
+/** For people at a terminal. */
+export function table(results: readonly Result[]): string {
+  const header = [
+    '',
+    'topology',
+    'fault',
+    'rounds',
+    'grants',
+    'overlaps',
+    'stale tokens',
+    'served again: median / slowest',
+  ]
+  const rows = results.map((result) => [
+    isRed(result) ? 'FAIL' : 'ok',
+    result.topology,
+    result.fault,
+    String(result.rounds),
+    String(result.grants),
+    overlapsOf(result),
+    String(result.staleTokens),
+    Object.entries(result.recovery)
+      .map(([way, recovery]) => `${way} ${recoveryOf(recovery)}`)
+      .join(', '),
+  ])
+  const widths = header.map((_, at) => Math.max(...[header, ...rows].map((row) => (row[at] ?? '').length)))
+  const lines = [header, ...rows].map((row) =>
+    row
+      .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+  const findings = results.flatMap(({ topology, fault, findings }) =>
+    findings.map((finding) => `${topology}, ${fault}: ${finding}`),
+  )
+  return ['', ...lines, '', ...findings].join('\n')
+}
+
+/** For docs/guarantees.md. */
+export function markdown(results: readonly Result[]): string {
+  const topologies = [...new Set(results.map(({ topology }) => topology))]
+  return topologies.map((topology) => markdownOf(results.filter((result) => result.topology === topology))).join('\n\n')
+}
+
+function markdownOf(results: readonly Result[]): string {
+  const [first] = results
+  if (!first) return ''
+  const ways = Object.keys(first.recovery)
+  const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+  return [
+    row([first.topology, 'grants', 'overlaps', 'stale tokens', ...ways]),
+    row(['---', ...Array.from({ length: 3 + ways.length }, () => '---:')]),
+    ...results.map((result) =>
+      row([
+        result.title,
+        result.grants.toLocaleString('en'),
+        overlapsOf(result),
+        String(result.staleTokens),
+        ...ways.map((way) => recoveryOf(result.recovery[way])),
+      ]),
+    ),
+  ].join('\n')
+}
+
+function overlapsOf({ overlaps, longestOverlapMs, exception }: Result): string {
+  const found = overlaps > 0 ? `${overlaps}, up to ${longestOverlapMs} ms` : '0'
+  return exception === undefined || overlaps === 0 ? found : `${found} (exception)`
+}
+
+function recoveryOf(recovery: Recovery | undefined): string {
+  if (!recovery) return ''
+  const { medianMs, slowestMs, late } = recovery
+  const text = `${medianMs === null ? 'never' : seconds(medianMs)} / ${slowestMs === null ? 'never' : seconds(slowestMs)}`
+  return late > 0 ? `${text} (late: ${late})` : text
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`
+}

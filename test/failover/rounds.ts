@@ -1,0 +1,141 @@
+import type { ClientOptions } from '../../src/index.js'
+import { type Child, spawnChild } from '../support/child.js'
+import { sleep } from '../support/wait-until.js'
+import { type Belief, monotonicMs, type Overlap, overlapsIn, type Pair, staleTokensIn } from './record.js'
+import type { Fault, Topology } from './topology.js'
+import { WAYS } from './ways.js'
+
+/** Before the fault, and after it, ms. */
+const STORM_MS = 1_000
+/** Who was not served by then is not waited for, ms beyond the limit. */
+const LATE_MS = 2_000
+const OPEN_MS = 30_000
+/** More than a process takes to end what it is at. */
+const END_MS = 40_000
+/** A lease that is not renewed during a failover outlives it. */
+const OPTIONS: ClientOptions = { lockWatchdogTimeoutMs: 10_000 }
+
+export interface Round {
+  readonly grants: number
+  readonly overlaps: readonly Overlap[]
+  readonly staleTokens: readonly Pair[]
+  /** For each way the time until its clients were served again, ms; infinite if one was not. */
+  readonly recoveryMs: Readonly<Record<string, number>>
+  /** How often calls ended with which error, by way. */
+  readonly errors: Readonly<Record<string, Readonly<Record<string, number>>>>
+  /** What must not happen besides: a call that never settled, a process that ended. */
+  readonly failures: readonly string[]
+  /** When service was possible again, on the monotonic clock, and how long it was not, ms. */
+  readonly since: number
+  readonly outageMs: number
+}
+
+interface ClientRecord {
+  readonly failures: readonly string[]
+  readonly beliefs: readonly Belief[]
+  readonly errors: Readonly<Record<string, number>>
+}
+
+/** The clients of one topology: a process for each way to open one. */
+export class Clients implements AsyncDisposable {
+  readonly #topology: Topology
+  readonly #argumentsOf: (way: string) => string
+  readonly #children = new Map<string, Child>()
+
+  constructor(topology: Topology, options: ClientOptions, seed: number) {
+    this.#topology = topology
+    const { name, place } = topology
+    this.#argumentsOf = (way) =>
+      JSON.stringify({ topology: name, way, place, options: { ...OPTIONS, ...options }, seed: seed + way.length })
+  }
+
+  get ways(): string[] {
+    return Object.keys(WAYS[this.#topology.name] ?? {})
+  }
+
+  async open(): Promise<void> {
+    await Promise.all(this.ways.map((way) => this.#spawn(way)))
+  }
+
+  /** One round of a fault: what each client believed meanwhile, and when it was served again. */
+  async run(fault: Fault): Promise<Round> {
+    let since = Number.POSITIVE_INFINITY
+    let clients = [false]
+    this.#sendAll({ at: 'begin' })
+    await sleep(STORM_MS)
+    const struckAt = monotonicMs()
+    await fault.strike({
+      restored: async (at) => {
+        since = at
+        await this.#allServed(since, fault.limitMs + LATE_MS)
+      },
+      linger: () => this.#sendAll({ at: 'linger' }),
+      blink: (ports) => {
+        clients = [false, true]
+        this.#sendAll({ at: 'blink', ports })
+      },
+    })
+    await sleep(STORM_MS)
+    this.#sendAll({ at: 'end' })
+    const records = await Promise.all(this.ways.map((way) => this.#recordOf(way)))
+    const beliefs = records.flatMap((record) => record.beliefs)
+    const perWay = <T>(of: (record: ClientRecord) => T) =>
+      Object.fromEntries(this.ways.map((way, at) => [way, of(records[at] as ClientRecord)]))
+    return {
+      grants: beliefs.length,
+      overlaps: overlapsIn(beliefs),
+      staleTokens: staleTokensIn(beliefs),
+      recoveryMs: perWay((record) => Math.max(...clients.map((isFresh) => firstGrantMs(record, isFresh, since)))),
+      errors: perWay(({ errors }) => errors),
+      failures: records.flatMap(({ failures }) => failures),
+      since,
+      outageMs: since - struckAt,
+    }
+  }
+
+  /** Opens anew the clients that did not come back, so that the next round is not about them. */
+  async replace(ways: readonly string[]): Promise<void> {
+    await Promise.all(
+      ways.map(async (way) => {
+        await this.#children.get(way)?.stop()
+        await this.#spawn(way)
+      }),
+    )
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#children.values()].map((child) => child.stop()))
+  }
+
+  async #spawn(way: string): Promise<void> {
+    const child = spawnChild(new URL('./client-process.js', import.meta.url), [this.#argumentsOf(way)])
+    this.#children.set(way, child)
+    await child.nextMessage(({ at }) => at === 'ready', OPEN_MS)
+  }
+
+  #sendAll(command: object): void {
+    for (const child of this.#children.values()) child.send(command)
+  }
+
+  async #allServed(since: number, timeoutMs: number): Promise<void> {
+    this.#sendAll({ at: 'restored', since })
+    const isServed = ({ at }: { at: string }) => at === 'served'
+    const each = [...this.#children.values()].map((child) => child.nextMessage(isServed, timeoutMs))
+    await Promise.allSettled(each)
+  }
+
+  /** What a process that ended believed is lost with it. */
+  async #recordOf(way: string): Promise<ClientRecord> {
+    const child = this.#children.get(way) as Child
+    try {
+      return await child.nextMessage<ClientRecord & { at: string }>(({ at }) => at === 'record', END_MS)
+    } catch (error) {
+      return { beliefs: [], errors: {}, failures: [`${way}: ${String(error)}`] }
+    }
+  }
+}
+
+function firstGrantMs({ beliefs }: ClientRecord, isFresh: boolean, since: number): number {
+  const later = beliefs.filter((belief) => belief.isFresh === isFresh && belief.askedAt >= since)
+  return Math.min(...later.map(({ from }) => from - since))
+}

@@ -1,0 +1,195 @@
+import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
+import type { RedisServer } from '../support/redis-server.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+import { Endpoint } from './endpoint.js'
+import { addUsers, cutOff, KEEP_DATA, logInAnew, reconnect, takesWrites } from './peers.js'
+import { monotonicMs } from './record.js'
+import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
+import { PEER, type Place } from './ways.js'
+
+/** How long it takes until the Sentinels know how far the replicas are, ms. */
+const INFO_MS = 1_200
+
+/** A master with two replicas, three Sentinels, and an address that follows the master. */
+export class SentinelTopology implements Topology {
+  readonly name = 'sentinel'
+  readonly place: Place
+  readonly faults: readonly Fault[]
+  readonly #group: SentinelGroup
+  readonly #endpoint: Endpoint
+
+  static async start(): Promise<SentinelTopology> {
+    const group = await startSentinels({ args: KEEP_DATA })
+    for (const server of group.servers) await addUsers(server)
+    for (const { admin } of group.sentinels) await admin.call('SENTINEL', 'SET', group.masterName, 'auth-user', PEER)
+    for (const server of group.servers) await logInAnew(server)
+    await group.settled()
+    return new SentinelTopology(group, await Endpoint.start(async () => (await group.master()).port))
+  }
+
+  private constructor(group: SentinelGroup, endpoint: Endpoint) {
+    this.#group = group
+    this.#endpoint = endpoint
+    const sentinels = group.sentinels.map(({ host, port }) => ({ host, port }))
+    this.place = { sentinels, masterName: group.masterName, nodes: [], endpoint }
+    this.faults = faultsOf(group, endpoint)
+  }
+
+  async heal(): Promise<void> {
+    for (const server of this.#group.servers) if (server.isUp) await reconnect(server)
+    await this.#group.heal()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#endpoint[Symbol.asyncDispose]()
+    await this.#group.stop()
+  }
+}
+
+function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
+  return [
+    {
+      id: 'kill',
+      title: 'the master is killed and comes back',
+      limitMs: SOON_MS,
+      async strike({ linger, restored }) {
+        const master = await group.master()
+        linger()
+        // Its last grants are on no replica.
+        await cutOff(master)
+        await sleep(CUT_MS)
+        await group.killMaster()
+        const served = restored(await successorOf(group, master))
+        await sleep(THAW_MS)
+        await master.restart()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'freeze',
+      title: 'the master freezes, is replaced, and goes on',
+      limitMs: FROZEN_MS,
+      async strike({ restored }) {
+        const master = await group.freezeMaster()
+        const served = restored(await successorOf(group, master))
+        await sleep(THAW_MS)
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'blink',
+      title: 'the same; connections break and clients connect during the freeze',
+      limitMs: FROZEN_MS,
+      async strike({ restored, blink }) {
+        const master = await group.freezeMaster()
+        blink([master.port, endpoint.port])
+        const served = restored(await successorOf(group, master))
+        await sleep(THAW_MS)
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+        await served
+      },
+    },
+    {
+      id: 'frozen',
+      title: 'the master freezes and stays frozen until all are served',
+      limitMs: FROZEN_MS,
+      async strike({ restored }) {
+        const master = await group.freezeMaster()
+        await restored(await successorOf(group, master))
+        master.thaw()
+        await sleep(AFTERMATH_MS)
+      },
+    },
+    {
+      id: 'partition',
+      title: 'replicas and Sentinels lose the master, clients do not',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const master = await group.master()
+        await cutOff(master)
+        const served = restored(await successorOf(group, master))
+        await sleep(AFTERMATH_MS)
+        await reconnect(master)
+        await served
+        await group.settled()
+      },
+    },
+    {
+      id: 'rolling-restart',
+      title: 'all servers and Sentinels restart, one after the other',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        for (const replica of await group.replicas()) {
+          await group.restart(replica)
+          // Sentinels choose the successor by what the replicas told them last, which they do once a second.
+          await sleep(INFO_MS)
+        }
+        const master = await group.killMaster()
+        await successorOf(group, master)
+        await group.restart(master)
+        for (const sentinel of group.sentinels) await group.restart(sentinel)
+        await restored(monotonicMs())
+      },
+    },
+    {
+      id: 'sentinels',
+      title: 'all Sentinels restart, then the master is killed',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        await Promise.all(group.sentinels.map((sentinel) => sentinel.kill()))
+        await sleep(300)
+        await group.heal()
+        const master = await group.killMaster()
+        await restored(await successorOf(group, master))
+      },
+    },
+    {
+      id: 'restart',
+      title: 'all servers and Sentinels die at once, and start again',
+      limitMs: SOON_MS,
+      async strike({ restored }) {
+        const all = [...group.servers, ...group.sentinels]
+        await Promise.all(all.map((server) => server.kill()))
+        await sleep(500)
+        await Promise.all(all.map((server) => server.restart()))
+        await restored(await writableAt(group))
+      },
+    },
+    {
+      id: 'order',
+      title: 'SENTINEL FAILOVER',
+      limitMs: SOON_MS,
+      exception: 'the old master learns of it last',
+      async strike({ restored }) {
+        const master = await group.master()
+        const ordered = group.failover()
+        await restored(await successorOf(group, master))
+        await ordered
+      },
+    },
+  ]
+}
+
+/** The first moment when a server that a Sentinel names instead of `old` takes a write. */
+async function successorOf(group: SentinelGroup, old: RedisServer): Promise<number> {
+  return await waitUntil(
+    async () => {
+      const up = group.sentinels.filter(({ isUp }) => isUp)
+      const named = await Promise.all(
+        up.map(({ admin }) => admin.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', group.masterName)),
+      )
+      const ports = named.map((address) => Number((address as string[])[1]))
+      const next = group.servers.find(({ port, isUp }) => isUp && port !== old.port && ports.includes(port))
+      return next !== undefined && (await takesWrites(next))
+    },
+    { timeoutMs: 20_000, message: `the Sentinels should replace ${old.port}` },
+  )
+}
+
+async function writableAt(group: SentinelGroup): Promise<number> {
+  return await waitUntil(async () => takesWrites(await group.master()), { timeoutMs: 20_000, message: 'a master' })
+}
