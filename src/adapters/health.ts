@@ -12,10 +12,12 @@ const MOST_TICKS = 4
 /** How long a new connection has until it must have replied, ms: so long, and more after each that did not. */
 const OPEN_MS = { first: 2_000, step: 500 }
 /** Of attempts to open one, each a look later than the one before. */
-const MOST_DELAY_TICKS = 4
+const MOST_DELAY_TICKS = 2
 /** How often to ask a connection that listens for a sign of life, ms. Waiters depend on it. */
 const LISTENER_PING_MS = 5_000
 const DEFAULT_PING_MS = 30_000
+const SILENT = `A Redis server has not replied for ${(MOST_TICKS * TICK_MS) / 1_000} s`
+const REPLACED = 'The Redis server is not the master any more'
 /** What is said of the connection that listens. No server has this address. */
 const LISTENER = 'listener'
 
@@ -37,14 +39,19 @@ export function healthy(first: RedisPort, reopen: Reopen, options: HealthOptions
   return new HealthyPort(first, reopen, options)
 }
 
-/** Opens another port like the first one; resolves when it is connected. Ends what it opened when the signal says so. */
-export type Reopen = (signal: AbortSignal) => Promise<RedisPort>
+/**
+ * Opens another port like the first one; resolves when it is connected. Ends what it opened when the signal says so.
+ * @param server  the one that is in doubt, as `serverOf` of the port calls it
+ */
+export type Reopen = (signal: AbortSignal, server: string) => Promise<RedisPort>
 
 /** What is going on with one server. */
 interface Talk {
   inFlight: number
   /** The last command failed on its way. */
   isFailing: boolean
+  /** Another server is the master now. */
+  isReplaced: boolean
   /** Looks since the server was last heard of while it owed a reply. */
   ticks: number
   /** Until when it may be silent: it waits for its replicas. On the monotonic clock. */
@@ -96,8 +103,11 @@ class HealthyPort implements RedisPort {
     return this.#port.isErrorReply(error)
   }
 
-  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    return this.#confirm(key, timeoutMs, this.#port.acknowledge?.(key, timeoutMs))
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    const port = this.#port
+    const answer = await this.#confirm(key, timeoutMs, port.acknowledge?.(key, timeoutMs))
+    if (port === this.#port) this.#talk(port.serverOf?.(key) ?? '', key).isReplaced = answer.isReplaced ?? false
+    return answer
   }
 
   fsynced(key: string, timeoutMs: number): Promise<Fsync> {
@@ -187,6 +197,7 @@ class HealthyPort implements RedisPort {
     const talk: Talk = {
       inFlight: 0,
       isFailing: false,
+      isReplaced: false,
       ticks: 0,
       quietUntil: 0,
       key,
@@ -209,8 +220,9 @@ class HealthyPort implements RedisPort {
   readonly #tick = (): void => {
     let isIdle = true
     for (const [server, talk] of this.#talks) {
-      if (talk.inFlight === 0 && !talk.isFailing) continue
+      if (talk.inFlight === 0 && !talk.isFailing && !talk.isReplaced) continue
       isIdle = false
+      if (talk.isReplaced) void this.#replace(server, talk)
       if (performance.now() < talk.quietUntil) continue
       if (++talk.ticks >= MOST_TICKS) void this.#replace(server, talk)
     }
@@ -228,11 +240,11 @@ class HealthyPort implements RedisPort {
     const { signal } = attempt
     const limitMs = OPEN_MS.first + OPEN_MS.step * this.#failedAttempts
     try {
-      const port = await within(limitMs, this.#reopen(signal), signal)
+      const port = await within(limitMs, this.#reopen(signal, server), signal)
       if (server !== LISTENER) await within(limitMs, replied(port, talk.key), signal)
-      const isWell = talk.ticks === 0 && !talk.isFailing
+      const isWell = talk.ticks === 0 && !talk.isFailing && !talk.isReplaced
       if (isWell) attempt.abort()
-      else this.#swap(port)
+      else this.#swap(port, talk.isReplaced ? REPLACED : SILENT)
       this.#failedAttempts = 0
     } catch {
       // Nothing can be reached: later again, less and less often.
@@ -244,13 +256,13 @@ class HealthyPort implements RedisPort {
     }
   }
 
-  #swap(port: RedisPort): void {
+  #swap(port: RedisPort, why: string): void {
     const before = this.#port
     this.#port = port
     this.#talks = new Map()
     this.#attach(port)
     this.#events?.reconnected()
-    this.#events?.warning?.(this.#warning())
+    this.#events?.warning?.(this.#warning(why))
     const subscribe = async (name: string): Promise<void> => {
       const channel = this.#channels.get(name)
       if (channel) await this.#watch(port.subscribe(name, channel.onMessage), name, LISTENER)
@@ -264,11 +276,11 @@ class HealthyPort implements RedisPort {
     void before.close().catch(() => {})
   }
 
-  #warning(): Error {
+  #warning(why: string): Error {
     const advice = this.#advice === undefined ? '' : `. Your client was left as it is: ${this.#advice}`
     return impediment(
       'CONNECTION_REPLACED',
-      `A Redis server did not reply for ${(MOST_TICKS * TICK_MS) / 1_000} s, so another connection was opened, which replaces the silent one${advice}`,
+      `${why}, so this client opened another connection and uses that one${advice}`,
     )
   }
 

@@ -60,10 +60,10 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       : new IoredisPort(one, disconnect, isReplicated)
   return healthy(
     open(client, owned ? () => client.disconnect() : () => {}),
-    async (signal) => {
+    async (signal, server) => {
       // What its owner closed stays closed.
       if (client.status === 'end' && !owned) throw new Error('the client was closed')
-      const next = another(client)
+      const next = another(client, server)
       const disconnect = (): void => end(next)
       signal.addEventListener('abort', disconnect, { once: true })
       next.on('error', () => {})
@@ -74,12 +74,18 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   )
 }
 
-/** One with the same settings, to the same deployment. */
-function another(client: IoredisLike): IoredisLike & { connect(): Promise<unknown> } {
+/**
+ * One with the same settings, to the same deployment.
+ * @param except  a server of a cluster that is silent, and must not be asked for the others
+ */
+function another(client: IoredisLike, except: string): IoredisLike & { connect(): Promise<unknown> } {
   if (!client.isCluster) return client.duplicate({ lazyConnect: true }) as never
   // Those that it was given at first may be gone.
   const cluster = client as IoredisClusterLike
-  const known = cluster.nodes().map(({ options: { host, port } }) => ({ host, port }))
+  const known = cluster
+    .nodes()
+    .map(({ options: { host, port } }) => ({ host, port }))
+    .filter(({ host, port }) => `${host}:${port}` !== except)
   return cluster.duplicate(known, { lazyConnect: true }) as never
 }
 
@@ -109,7 +115,7 @@ class IoredisPort implements RedisPort {
     this.isReplicated = isReplicated || sentinels !== undefined
     this.#replicas = new Replicas((name, ...args) => client.call(name, ...args), {
       isReplicated: this.isReplicated,
-      ...(sentinels ? { authority: (self) => sentinels.standing(self, addressOf(client)) } : {}),
+      ...(sentinels ? { authority: (runId) => sentinels.standing(runId, addressOf(client)) } : {}),
     })
     this.#client = client
     this.#disconnect = disconnect

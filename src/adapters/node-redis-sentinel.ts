@@ -1,6 +1,6 @@
 import { endWhenConnected, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './node-redis-client.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
-import { Replicas, type Self, type Standing } from './replicas.js'
+import { Replicas, type Standing } from './replicas.js'
 import { type SentinelAddress, type SentinelConnection, Sentinels } from './sentinels.js'
 
 /** What Holdfast uses of a node-redis sentinel (5 or later). It has a connection for channels of its own. */
@@ -43,7 +43,7 @@ export class NodeRedisSentinelPort implements RedisPort {
     this.#end = endSentinel
     this.#replicas = new Replicas((...command) => sentinel.sendCommand(false, command), {
       isReplicated: true,
-      ...((sentinel as Executing)._execute ? { authority: (self) => this.#standing(self) } : {}),
+      ...((sentinel as Executing)._execute ? { authority: (runId) => this.#standing(runId) } : {}),
     })
   }
 
@@ -90,13 +90,13 @@ export class NodeRedisSentinelPort implements RedisPort {
     await this.#end()
   }
 
-  async #standing(self: Self): Promise<Standing | undefined> {
+  async #standing(runId: string): Promise<Standing | undefined> {
     this.#sentinels ??= sentinelsOf(this.#sentinel)
     const sentinels = await this.#sentinels
     if (!sentinels) this.#sentinels = undefined
     const node = this.#sentinel.getSentinelNode()
     if (node) sentinels?.add(node)
-    return await sentinels?.standing(self, undefined)
+    return await sentinels?.standing(runId, undefined)
   }
 }
 

@@ -41,10 +41,10 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   if (!client.isOpen) {
     throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
   }
-  const reopen = async (signal: AbortSignal): Promise<RedisPort> => {
+  const reopen = async (signal: AbortSignal, server: string): Promise<RedisPort> => {
     // What its owner closed stays closed.
     if (!client.isOpen) throw new Error('the client was closed')
-    const next = another(client)
+    const next = another(client, server)
     next.on('error', () => {})
     signal.addEventListener('abort', () => endWhenConnected(next), { once: true })
     await next.connect()
@@ -66,15 +66,19 @@ function portOf(client: AnyNodeRedis, endClient: () => Promise<void>): RedisPort
   return new NodeRedisPort(client as NodeRedisLike, endClient)
 }
 
-/** One with the same settings, to the same deployment. */
-function another(client: AnyNodeRedis): AnyNodeRedis {
+/**
+ * One with the same settings, to the same deployment.
+ * @param except  a server of a cluster that is silent, and must not be asked for the others
+ */
+function another(client: AnyNodeRedis, except: string): AnyNodeRedis {
   if (!('slots' in client)) return client.duplicate() as AnyNodeRedis
   // Those that it was given at first may be gone.
-  const rootNodes = [...client.masters, ...(client.replicas ?? [])].map(({ address }) => {
+  const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)
+  const rootNodes = known.map(({ address }) => {
     const colon = address.lastIndexOf(':')
     return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }
   })
-  return client.duplicate({ rootNodes }) as AnyNodeRedis
+  return client.duplicate(rootNodes.length > 0 ? { rootNodes } : {}) as AnyNodeRedis
 }
 
 interface OptionsWeRead {

@@ -62,6 +62,8 @@ export interface Acknowledgement {
   readonly acknowledged: number
   /** Why the server itself is not to be trusted. Then `acknowledged` is 0. */
   readonly why?: string
+  /** Another server has taken its place for good: it is to be left. */
+  readonly isReplaced?: boolean
 }
 
 /** `late`: not in time. `premature`: this server confirms what is not fsynced yet, so that its word is worth nothing. */

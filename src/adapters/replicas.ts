@@ -7,6 +7,8 @@ import { SharedCall } from './shared-call.js'
 export interface Standing {
   /** Why it must not grant anything: it was replaced, or is about to be. undefined: it is the master. */
   readonly refusal?: string | undefined
+  /** Whether clients are sent to another server already. */
+  readonly isReplaced?: boolean
   /** How many replicas of it are up. */
   readonly replicas: number
   /** Whether so many replied that no failover can have escaped them. */
@@ -14,22 +16,20 @@ export interface Standing {
 }
 
 /** What the server says about itself. */
-export interface Self {
+interface Self {
   readonly role: string
   /** How many replicas are connected. */
   readonly replicas: number
-  /** Names this run of the server. */
-  readonly runId: string
 }
 
 export interface ReplicasOptions {
   /** Whether the server should have replicas, as far as the configuration says; default no. */
   readonly isReplicated?: boolean | undefined
   /**
-   * Asks the rest of the deployment what it knows of this server; resolves to undefined when nobody replied. `key` is one
-   * that the server owns.
+   * Asks the rest of the deployment what it knows of this server; resolves to undefined when nobody replied. `runId` names
+   * the present run of the server, `key` is one that it owns.
    */
-  readonly authority?: ((self: Self, key: string) => Promise<Standing | undefined>) | undefined
+  readonly authority?: ((runId: string, key: string) => Promise<Standing | undefined>) | undefined
 }
 
 type Call = (...command: [string, ...string[]]) => Promise<unknown>
@@ -108,12 +108,12 @@ export class Replicas {
 
   #refusal({ self, standing }: View): Acknowledgement | undefined {
     const replicas = Math.max(1, self.replicas, standing?.replicas ?? 0)
-    const refuse = (why: string): Acknowledgement => {
+    const refuse = (why: string, isReplaced = false): Acknowledgement => {
       this.#view = undefined
-      return { replicas, acknowledged: 0, why }
+      return { replicas, acknowledged: 0, why, isReplaced }
     }
     if (self.role !== '' && self.role !== 'master') return refuse(`it is a ${self.role}`)
-    if (standing?.refusal !== undefined) return refuse(standing.refusal)
+    if (standing?.refusal !== undefined) return refuse(standing.refusal, standing.isReplaced)
     if (self.replicas > 0) {
       this.#had = this.#everHad = true
       this.#noneSince = undefined
@@ -153,16 +153,17 @@ export class Replicas {
 
   async #ask(key: string, at: number): Promise<View> {
     const { authority } = this.#options
-    const [replication, server] = await Promise.all([
-      this.#call('INFO', 'replication'),
-      authority ? this.#call('INFO', 'server') : '',
-    ])
+    let standing: Standing | undefined
+    if (authority) {
+      const runId = field(await this.#call('INFO', 'server'), 'run_id')
+      standing = await within(ASK_MS, authority(runId, key)).catch(() => undefined)
+    }
+    // After the others: had it been demoted before they were asked, its view and theirs would agree about its successor.
+    const replication = await this.#call('INFO', 'replication')
     const self: Self = {
       role: field(replication, 'role'),
       replicas: Number(field(replication, 'connected_slaves') || 0),
-      runId: field(server, 'run_id'),
     }
-    const standing = authority ? await within(ASK_MS, authority(self, key)).catch(() => undefined) : undefined
     return { at, self, standing }
   }
 }

@@ -1,5 +1,5 @@
 import { within } from '../within.js'
-import type { Self, Standing } from './replicas.js'
+import type { Standing } from './replicas.js'
 
 export interface SentinelAddress {
   readonly host: string
@@ -58,35 +58,35 @@ export class Sentinels {
   }
 
   /**
+   * @param runId  of the server: its present run
    * @param address  of the server, as Sentinels would write it; undefined: it is known by its run alone
    * @returns undefined if no Sentinel replied
    */
-  async standing(self: Self, address: string | undefined): Promise<Standing | undefined> {
+  async standing(runId: string, address: string | undefined): Promise<Standing | undefined> {
     const sentinels = [...this.#sentinels.values()]
     const isAnySound = sentinels.some(({ isSilent }) => !isSilent)
     const views = await Promise.all(
       sentinels.map((sentinel) => {
-        const view = this.#ask(sentinel, self.runId)
+        const view = this.#ask(sentinel, runId)
         return isAnySound && sentinel.isSilent ? undefined : view
       }),
     )
     // Who missed the last failover is overruled by who did not.
     const view = views.reduce((best, one) => (one && (!best || one.epoch > best.epoch) ? one : best), undefined)
     if (!view) return undefined
-    const isOurs = (view.runId !== '' && view.runId === self.runId) || view.address === address
     const peers = views.filter((one) => one !== undefined && one.epoch === view.epoch) as View[]
-    const isConfirmed = peers.length * 2 > this.#sentinels.size
-    const replicas = Math.max(...peers.map((peer) => peer.replicas))
-    if (!isOurs) return { refusal: `the Sentinels name ${view.named} as the master`, replicas, isConfirmed }
-    const isReplaced = peers.some(
-      ({ flags, named, address: own }) =>
-        flags.includes('failover_in_progress') || flags.includes('o_down') || named !== own,
-    )
-    return {
-      refusal: isReplaced ? 'the Sentinels are about to replace it' : undefined,
-      replicas,
-      isConfirmed,
+    const standing = {
+      replicas: Math.max(...peers.map(({ replicas }) => replicas)),
+      isConfirmed: peers.length * 2 > this.#sentinels.size,
     }
+    const isOurs = (view.runId !== '' && view.runId === runId) || view.address === address
+    // While its failover goes on, a Sentinel names the server that takes over, and still describes the one before.
+    const successor = isOurs ? peers.find((one) => one.named !== one.address) : view
+    if (successor) {
+      return { ...standing, refusal: `the Sentinels name ${successor.named} as the master`, isReplaced: true }
+    }
+    const isDoubted = peers.some(({ flags }) => flags.includes('failover_in_progress') || flags.includes('o_down'))
+    return isDoubted ? { ...standing, refusal: 'the Sentinels are about to replace it' } : standing
   }
 
   close(): void {

@@ -1,5 +1,7 @@
 import { ConfigError } from '../errors.js'
+import { slotOf } from '../slots.js'
 import { type Ask, standingInCluster } from './cluster-standing.js'
+import { healthy } from './health.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
 import { Replicas } from './replicas.js'
 
@@ -25,8 +27,9 @@ type Route =
 
 export interface ValkeyGlideOptions {
   /**
-   * Makes a client that only listens, of the same kind, to the same servers, without a callback for messages. It is
-   * called when somebody first waits; what it made is closed by `client.close()`. Without it waiters ask every 250 ms.
+   * Makes another client of the same kind, to the same servers, without a callback for messages. It is called when
+   * somebody first waits, for a client that only listens, and when the given client is silent, for one that replaces it;
+   * what it made is closed by `client.close()`. Without it waiters ask every 250 ms, and a silent client stays.
    * In a cluster it may be deaf to Redisson for its `pubsubReconciliationIntervalMs` (3 s) after a slot has moved.
    */
   subscriber?: (() => Promise<GlideLike>) | undefined
@@ -64,7 +67,15 @@ export function valkeyGlide(client: GlideLike, { subscriber }: ValkeyGlideOption
   if (subscriber !== undefined && typeof subscriber !== 'function') {
     throw new ConfigError('subscriber', subscriber, 'a function like () => GlideClient.createClient(options)')
   }
-  return new GlidePort(client, subscriber)
+  const first = new GlidePort(client, subscriber)
+  if (!subscriber) return first
+  const reopen = async (signal: AbortSignal): Promise<RedisPort> => {
+    const next = await subscriber()
+    if (signal.aborted) next.close()
+    signal.addEventListener('abort', () => next.close(), { once: true })
+    return new GlidePort(next, subscriber, () => next.close())
+  }
+  return healthy(first, reopen, { advice: 'its own time-outs bring it back later' })
 }
 
 class GlidePort implements RedisPort {
@@ -78,7 +89,10 @@ class GlidePort implements RedisPort {
   #looks: Ticks | undefined
   #events: PortEvents | undefined
 
-  constructor(client: GlideLike, subscriber: (() => Promise<GlideLike>) | undefined) {
+  readonly #end: () => void
+
+  constructor(client: GlideLike, subscriber: (() => Promise<GlideLike>) | undefined, end: () => void = () => {}) {
+    this.#end = end
     this.isCluster = isCluster(client)
     this.isReplicated = this.isCluster
     this.#client = client
@@ -98,6 +112,11 @@ class GlidePort implements RedisPort {
 
   fsynced(key: string, timeoutMs: number): Promise<Fsync> {
     return this.#confirm(key, (replicas) => replicas.fsynced(timeoutMs))
+  }
+
+  /** Glide does not say which server has a slot. */
+  serverOf(key: string): string {
+    return this.isCluster ? String(slotOf(key)) : ''
   }
 
   isErrorReply(error: unknown): boolean {
@@ -128,6 +147,7 @@ class GlidePort implements RedisPort {
   async close(): Promise<void> {
     this.#looks?.stop()
     await this.#channels?.close()
+    this.#end()
   }
 
   async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {

@@ -103,6 +103,16 @@ describe('Replicas.acknowledge', () => {
     assert.deepEqual([acknowledged, why], [0, 'replaced meanwhile'])
   })
 
+  it('refuses a master that is demoted while the deployment is asked', async () => {
+    const server: Server = { connected: 0 }
+    const authority = async () => {
+      server.role = 'slave'
+      return CURRENT // the view of both by then: another server is the master
+    }
+    const { why } = await replicasOf(server, { isReplicated: true, authority }).acknowledge('k', 10)
+    assert.equal(why, 'it is a slave')
+  })
+
   it('asks the deployment at most once a second', async () => {
     let asked = 0
     const authority = async () => {
@@ -153,12 +163,12 @@ function sentinels(...fakes: FakeSentinel[]): Sentinels {
   return new Sentinels('mymaster', addresses, open, false)
 }
 
-const SELF = { role: 'master', replicas: 0, runId: 'r1' }
+const SELF = 'r1'
 
 describe('the standing of a server among Sentinels', () => {
   it('is confirmed when most of them name it', async () => {
     const standing = await sentinels({}, {}, { isSilent: true }).standing(SELF, undefined)
-    assert.deepEqual(standing, { refusal: undefined, replicas: 2, isConfirmed: true })
+    assert.deepEqual(standing, { replicas: 2, isConfirmed: true })
   })
 
   it('is not confirmed when most of them are silent', async () => {
@@ -182,7 +192,8 @@ describe('the standing of a server among Sentinels', () => {
     const begun = { flags: 'master,s_down,o_down,failover_in_progress' }
     assert.match((await sentinels({}, begun, {}).standing(SELF, undefined))?.refusal ?? '', /about to replace/)
     const promoted = { named: 'm:2' }
-    assert.match((await sentinels({}, {}, promoted).standing(SELF, undefined))?.refusal ?? '', /about to replace/)
+    const standing = await sentinels({}, {}, promoted).standing(SELF, undefined)
+    assert.deepEqual([standing?.refusal, standing?.isReplaced], ['the Sentinels name m:2 as the master', true])
   })
 
   it('is known by the address of a server that was started again', async () => {
