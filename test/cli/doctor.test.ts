@@ -405,7 +405,7 @@ describe('holdfast doctor', () => {
         await user(...words)
         const redis = server.admin.duplicate({ username: 'someone', password: SECRET, lazyConnect: false })
         try {
-          const patient = { trialName: 'lock:trial', isCluster: false }
+          const patient = { prefix: 'lock:', trialName: 'lock:trial', isCluster: false }
           const [asked, tried] = await Promise.all(
             (['ask', 'try'] as const).map((way) => refusedRights(new Server(redis), patient, way)),
           )

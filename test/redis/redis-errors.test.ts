@@ -10,7 +10,7 @@ for (const driver of drivers) {
 
     /** A client that logs in as a user with these rights. */
     async function connectAs(rights: string[]): Promise<Client> {
-      await lab.server.admin.acl('SETUSER', 'app', 'reset', 'on', '>hunter2', '+hello', '+info', '+client', ...rights)
+      await lab.server.admin.acl('SETUSER', 'app', 'reset', 'resetchannels', 'on', '>hunter2', '+hello', '+info', '+client', ...rights)
       return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
     }
 
@@ -200,7 +200,7 @@ for (const driver of drivers) {
     it('BUSY is waited out, and a renewal survives it', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
       const hold = await client.getLock('a').lock()
-      await lab.server.admin.config('SET', 'busy-reply-threshold', '50')
+      await lab.server.admin.config('SET', 'lua-time-limit', '50')
       const endless = lab.server.admin.duplicate()
       endless.eval('while true do end', 0).catch(() => {})
       await sleep(700)

@@ -1,6 +1,7 @@
 import { after, before } from 'node:test'
 import type { Redis } from 'ioredis'
 import { slotOf } from '../../src/slots.js'
+import { IS_BEFORE_7 } from './engine.js'
 import { type Cluster, startCluster } from './redis-cluster.js'
 import { type SentinelGroup, startSentinels } from './redis-sentinel.js'
 import type { RedisServer } from './redis-server.js'
@@ -94,7 +95,7 @@ function setUpPlace<T extends { stop(): Promise<void> }>(
 async function calm({ sentinels, masterName }: SentinelGroup): Promise<void> {
   for (const { admin } of sentinels) {
     await admin.call('SENTINEL', 'SET', masterName, 'down-after-milliseconds', PATIENCE_MS)
-    await admin.call('SENTINEL', 'DEBUG', 'publish-period', 3_600_000)
+    if (!IS_BEFORE_7) await admin.call('SENTINEL', 'DEBUG', 'publish-period', 3_600_000)
   }
 }
 

@@ -1,10 +1,11 @@
+import { IS_BEFORE_7 } from './engine.js'
 import { type RedisServer, startRedis } from './redis-server.js'
 import { ADMIN } from './rights.js'
 import { waitUntil } from './wait-until.js'
 
 /** What the sentinels call the master. */
 export const MASTER_NAME = 'holdfast'
-const SETTLE_MS = 20_000
+const SETTLE_MS = IS_BEFORE_7 ? 60_000 : 20_000 // see HASTE
 /**
  * When a master counts as down, one sentinel after the other. All at once they would each vote for themselves, and repeat
  * a vote without a winner only after twice the failover timeout. So a dead master is replaced within 1 to 3 s.
@@ -288,9 +289,9 @@ async function startInto(
   for (const outcome of started) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-/** Sentinels forget this with a restart. */
+/** Sentinels forget this with a restart. Before Redis 7 there is no hurrying them. */
 async function hurry({ admin }: RedisServer): Promise<void> {
-  await admin.call('SENTINEL', 'DEBUG', ...HASTE)
+  if (!IS_BEFORE_7) await admin.call('SENTINEL', 'DEBUG', ...HASTE)
 }
 
 async function roleOf({ admin }: RedisServer): Promise<string | undefined> {
