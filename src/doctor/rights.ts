@@ -82,11 +82,16 @@ export function rightTo(command: string): string {
 /** Newer than any other: for whoever does not know it. */
 export const NEWEST: readonly number[] = [Number.POSITIVE_INFINITY]
 
-/** Words that older servers refuse: the first version of Redis that knows them. */
-const SINCE: readonly [words: readonly string[], ...version: number[]][] = [
-  [['client|setinfo'], 7, 2],
-  [SHARDED_COMMANDS.map(rightTo), 7],
-]
+/** As an ACL of this version knows them: it refuses a rule that has others. */
+function rightsFor(version: readonly number[]): string[] {
+  const rights = [...ALL_COMMANDS.map(rightTo), ...Object.keys(SCRIPT_COMMANDS)]
+  if (isBefore(version, 7)) {
+    const sharded = SHARDED_COMMANDS.map(rightTo)
+    // It takes any subcommand, and logs a refusal of those that it does not have itself, such as this one of node-redis.
+    return [...rights.filter((right) => !sharded.includes(right)), 'client|maint_notifications']
+  }
+  return isBefore(version, 7, 2) ? rights.filter((right) => right !== 'client|setinfo') : rights
+}
 
 /** What the name of a lock or a synchronizer becomes in Redis. */
 type Spelling = (name: string) => string
@@ -111,15 +116,13 @@ const CHANNELS: readonly Spelling[] = [lockChannel, readWriteChannel, semaphoreC
  */
 export function aclRule(user: string, prefix: string, version = NEWEST): string {
   const pattern = prefix.endsWith('*') ? prefix : `${prefix}*`
-  const unknown = SINCE.flatMap(([words, ...since]) => (isBefore(version, ...since) ? words : []))
-  const commands = [...ALL_COMMANDS.map(rightTo), ...Object.keys(SCRIPT_COMMANDS)]
   // Redis 6.0 cannot limit channels. Later, whoever has all of them must lose them before others may be named.
   const channels = isBefore(version, 6, 2)
     ? []
     : ['resetchannels', ...patternsOf(CHANNELS, pattern).map((one) => `&${one}`)]
   return [
     ...['ACL', 'SETUSER', user, 'reset', 'on', '>secret'], // a user who is there already keeps nothing
-    ...commands.filter((command) => !unknown.includes(command)).map((command) => `+${command}`),
+    ...rightsFor(version).map((right) => `+${right}`),
     ...patternsOf(KEYS, pattern).map((one) => `~${one}`),
     ...channels,
   ].join(' ')

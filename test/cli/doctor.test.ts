@@ -299,11 +299,11 @@ describe('holdfast doctor', () => {
       const run = await doctor(['--acl'])
       assert.deepEqual([run.code, run.stderr, run.stdout], [0, '', `${aclRule('app', 'lock:')}\n`])
       const other = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:*'])
-      assert.match(other.stdout, /^ACL SETUSER shop on >secret \+.* ~order:\* ~\{order:\* .*\n$/)
+      assert.match(other.stdout, /^ACL SETUSER shop reset on >secret \+.* ~order:\* ~\{order:\* .*\n$/)
     })
 
     it('prints a rule that Redis takes if names may begin with anything', async () => {
-      const { stdout } = await doctor(['--acl', '--user', 'all', '--prefix', '*'])
+      const { stdout } = await doctor(['--acl', '--user', 'all', '--prefix', '*', '--redis', server.url])
       assert.equal(await server.admin.call(...(stdout.trim().split(' ') as [string])), 'OK')
     })
 
@@ -326,7 +326,7 @@ describe('holdfast doctor', () => {
     })
 
     it('pasted into a server, lets a lock and the doctor work, and says so', async () => {
-      const { stdout } = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:'])
+      const { stdout } = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:', '--redis', server.url])
       const [, ...words] = stdout.trim().replace('>secret', `>${SECRET}`).split(' ')
       await server.admin.call('ACL', ...words)
       await server.admin.acl('LOG', 'RESET')

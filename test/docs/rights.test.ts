@@ -32,14 +32,17 @@ const shown = new Map(
     .filter(([first, second]) => first === 'ACL' && second === 'SETUSER')
     .map(([, ...words]) => [words[1] ?? '', words]),
 )
-/** What this server knows of them. */
-const KNOWN_HERE = new Set(aclRule('app', 'lock:', ENGINE_VERSION).split(' '))
-const UNKNOWN_HERE = aclRule('app', 'lock:')
-  .split(' ')
-  .filter((word) => !KNOWN_HERE.has(word))
+/** How the rule for this server differs from that. */
+const WORDS_HERE = aclRule('app', 'lock:', ENGINE_VERSION).split(' ')
+const NEWEST_WORDS = aclRule('app', 'lock:').split(' ')
+const unknownHere = (word: string): boolean => NEWEST_WORDS.includes(word) && !WORDS_HERE.includes(word)
+const ONLY_HERE = WORDS_HERE.filter((word) => !NEWEST_WORDS.includes(word))
 
 /** For replicas, a cluster, another database, and what other Redis clients send: none of it is used here. */
-const NOT_USED_HERE = [...SHARDED_COMMANDS, ...CLUSTER_COMMANDS, ...EXTRA_COMMANDS, 'wait'].map(rightTo)
+const NOT_USED_HERE = [
+  ...[...SHARDED_COMMANDS, ...CLUSTER_COMMANDS, ...EXTRA_COMMANDS, 'wait'].map(rightTo),
+  ...ONLY_HERE.map((word) => word.slice(1)),
+]
 
 /** What something of a kind is called in Redis. */
 type NameOf = (kind: Pick<Kind, 'name'>) => string
@@ -58,7 +61,7 @@ const users: readonly { user: string; kinds: readonly Kind[] }[] = [
 
 for (const { user, kinds } of users) {
   describe(`the rights of the user "${user}" in docs/architecture.md`, () => {
-    const words = (shown.get(user) ?? []).filter((word) => !UNKNOWN_HERE.includes(word))
+    const words = [...(shown.get(user) ?? []).filter((word) => !unknownHere(word)), ...ONLY_HERE]
     let server: RedisServer
     let url: string
 
