@@ -10,7 +10,18 @@ for (const driver of drivers) {
 
     /** A client that logs in as a user with these rights. */
     async function connectAs(rights: string[]): Promise<Client> {
-      await lab.server.admin.acl('SETUSER', 'app', 'reset', 'resetchannels', 'on', '>hunter2', '+hello', '+info', '+client', ...rights)
+      await lab.server.admin.acl(
+        'SETUSER',
+        'app',
+        'reset',
+        'resetchannels',
+        'on',
+        '>hunter2',
+        '+hello',
+        '+info',
+        '+client',
+        ...rights,
+      )
       return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
     }
 

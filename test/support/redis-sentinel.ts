@@ -1,10 +1,11 @@
 import { IS_BEFORE_7 } from './engine.js'
 import { type RedisServer, startRedis } from './redis-server.js'
-import { ADMIN } from './rights.js'
 import { waitUntil } from './wait-until.js'
 
 /** What the sentinels call the master. */
 export const MASTER_NAME = 'holdfast'
+/** As whom they log in to the servers, where it may do all. */
+export const SENTINEL_USER = 'sentinel'
 const SETTLE_MS = IS_BEFORE_7 ? 60_000 : 20_000 // see HASTE
 /**
  * When a master counts as down, one sentinel after the other. All at once they would each vote for themselves, and repeat
@@ -81,15 +82,16 @@ export class SentinelGroup implements AsyncDisposable {
   /** For `startSentinels`. */
   async start(sentinels: number, replicas: number, args: string[]): Promise<void> {
     // With a configuration file a server that changed its role keeps it over a restart.
-    const master = await startRedis({ args, config: '' })
+    const user = `user ${SENTINEL_USER} on nopass ~* &* +@all\n`
+    const master = await startRedis({ args, config: user })
     this.#servers.push(master)
-    const replica = { args, config: `replicaof ${master.host} ${master.port}\n` }
+    const replica = { args, config: `${user}replicaof ${master.host} ${master.port}\n` }
     await startInto(this.#servers, replicas, () => replica)
     const config = (sentinel: number) => `
 sentinel monitor ${MASTER_NAME} ${master.host} ${master.port} ${Math.floor(sentinels / 2) + 1}
 sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs(sentinel)}
 sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}
-sentinel auth-user ${MASTER_NAME} ${ADMIN}
+sentinel auth-user ${MASTER_NAME} ${SENTINEL_USER}
 sentinel auth-pass ${MASTER_NAME} none
 sentinel parallel-syncs ${MASTER_NAME} ${Math.max(replicas, 1)}
 `
