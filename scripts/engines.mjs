@@ -12,15 +12,18 @@ import { capture, env, fail, root, since } from './run.mjs'
 import { ensureRedis } from './setup-redis.mjs'
 import { FILE_LIMIT_MS } from './test-limit.mjs'
 
-/** What is looked at, the slowest first, and the compiled tests that do. */
+/**
+ * What is looked at, and the compiled tests that do. Two subjects run at once, in this order: those of many servers, which
+ * take longest, not beside each other.
+ */
 const SUBJECTS = [
   { subject: 'sentinel', file: /topologies\/contract-sentinel\.test\.js$/ },
-  { subject: 'cluster', file: /topologies\/contract-cluster\.test\.js$/ },
-  { subject: 'contracts', file: /redis\/contract\.test\.js$/ },
   { subject: 'errors', file: /redis\/redis-errors\.test\.js$/, isQuick: true },
   { subject: 'wire', file: /redis\/wire[^/]*\.test\.js$/, isQuick: true },
   { subject: 'rights', file: /docs\/rights\.test\.js$/ },
   { subject: 'doctor', file: /cli\/doctor-engine\.test\.js$/ },
+  { subject: 'cluster', file: /topologies\/contract-cluster\.test\.js$/ },
+  { subject: 'contracts', file: /redis\/contract\.test\.js$/ },
 ]
 const LIMIT_MS = 10 * 60_000
 
@@ -79,7 +82,7 @@ async function runTests(engine, result) {
   const engineEnv = { ...env, PATH: path }
   const { stdout } = capture('redis-server', ['--version'], { env: engineEnv })
   if (!engine.says.test(stdout ?? '')) throw new Error(`the tests would find another server: ${stdout}`)
-  // The slowest first, beside another; each by itself, as the same tests of test/contract are run for several.
+  // Each in a run of its own: the tests of test/contract belong to several.
   const left = [...subjects]
   const work = async () => {
     for (let next = left.shift(); next; next = left.shift()) await runSubject(next, engineEnv, result)

@@ -562,6 +562,10 @@ describe('holdfast doctor', () => {
         [{ redis_version: '6.2.14' }, 'note', /sharded/],
         [{ redis_version: '8.2.1' }, 'ok', /^Redis 8\.2\.1$/],
         [{ redis_version: '7.2.4', server_name: 'valkey', valkey_version: '8.1.3' }, 'ok', /^Valkey 8\.1\.3$/],
+        [{ redis_version: '7.2.4', redict_version: '7.3.6' }, 'ok', /^Redict 7\.3\.6$/],
+        [{ redis_version: '7.4.0', dragonfly_version: 'df-v1.30.0' }, 'ok', /^Dragonfly 1\.30\.0$/],
+        [{ redis_version: '6.3.4', executable: '/usr/bin/keydb-server' }, 'note', /^KeyDB 6\.3\.4: no sharded/],
+        [{ redis_version: '4.0.0', kvrocks_version: '2.12.1' }, 'problem', /^Kvrocks 2\.12\.1: scripts/],
       ]
       for (const [info, outcome, found] of versions) {
         const seen = await finding('version', told(info))
@@ -573,6 +577,7 @@ describe('holdfast doctor', () => {
     it('products that differ, and proxies', async () => {
       const products: [server: Server, outcome: string, found: RegExp][] = [
         [told({ redis_mode: 'standalone' }), 'ok', /^standalone/],
+        [told({ valkey_version: '8.1.3', server_mode: 'cluster' }), 'ok', /^cluster/],
         [told({ dragonfly_version: 'df-v1.30' }), 'warning', /^Dragonfly/],
         [told({ executable: '/usr/bin/keydb-server' }), 'warning', /^KeyDB/],
         [told({ os: 'Amazon ElastiCache' }), 'note', /ElastiCache/],
