@@ -1,7 +1,8 @@
 // npm test -- [--no-build] [part of a path …] [--test-name-pattern=… or any other option of `node --test`]
-import { existsSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join, sep } from 'node:path'
-import { fail, root, run, since } from './run.mjs'
+import { compileTests } from './compile-tests.mjs'
+import { fail, root, run } from './run.mjs'
 import { ensureRedis } from './setup-redis.mjs'
 import { FILE_LIMIT_MS } from './test-limit.mjs'
 
@@ -14,13 +15,7 @@ const filters = args.filter((arg) => !arg.startsWith('-'))
 const build = join(root, 'build')
 
 ensureRedis()
-if (!args.includes('--no-build')) {
-  run(process.execPath, ['scripts/build.mjs']) // examples import the package by its name, so from dist
-  const start = performance.now()
-  rmSync(build, { recursive: true, force: true })
-  run('tsc', ['-p', 'tsconfig.test.json'])
-  console.log(`Compiled tests and examples in ${since(start)}`)
-}
+if (!args.includes('--no-build')) compileTests()
 if (!existsSync(join(build, 'test'))) fail('No compiled tests in build/: run without --no-build')
 
 const files = readdirSync(join(build, 'test'), { recursive: true })

@@ -9,6 +9,8 @@ export interface DoctorOptions {
   isVerbose: boolean
   /** Only print the rule. */
   acl: boolean
+  /** Whether anybody said where Redis is; else `target` is a guess. */
+  isTargetGiven: boolean
   /** Whom the rule is for. */
   user: string
   /** Of the names of locks: in the rule, and of those that are tried. */
@@ -26,9 +28,9 @@ reads, but for a trial lock of a random name, which it removes again.
   --prefix PREFIX  what the names of your locks begin with (default lock:); the names of the trial locks do, too
   --json           print one line of JSON instead: { ok, checks: [{ id, outcome, found, why, mend, … }] }
   --verbose        say why, and how to mend it, also of what is as it should be
-  --acl            only print the ACL SETUSER rule for a user of Redis that can do all that Holdfast does, for redis-cli.
-                   Replace "secret" in it. Before Redis 7 leave out +spublish +ssubscribe +sunsubscribe, and write
-                   +cluster for what begins so
+  --acl            only print the ACL SETUSER rule for a user of Redis that can do all that Holdfast does on these names,
+                   for redis-cli. Replace "secret" in it. It fits the version of the server; without an address it is
+                   for Redis 7.2 or later and Valkey
   --user NAME      the name of that user (default app)
   -h, --help       print this
 
@@ -51,6 +53,7 @@ export function parseDoctorOptions(args: string[], env: NodeJS.ProcessEnv): Doct
     json: values.json,
     isVerbose: values.verbose,
     acl: values.acl,
+    isTargetGiven: Boolean(values.redis ?? values.config ?? (env['HOLDFAST_CONFIG'] || env['REDIS_URL'])),
     user: word('--user', values.user ?? 'app'),
     prefix: word('--prefix', values.prefix),
   }

@@ -7,7 +7,7 @@ import { ConfigError } from '../errors.js'
 import { Terminal } from './demo-terminal.js'
 import { DOCTOR_USAGE, type DoctorOptions, parseDoctorOptions } from './doctor-options.js'
 import { jsonOf, reportOf, summaryOf } from './doctor-report.js'
-import { EXIT, UsageError } from './exit-codes.js'
+import { EXIT, Failure, UsageError } from './exit-codes.js'
 import { reasonOf } from './say.js'
 
 /**
@@ -19,7 +19,7 @@ import { reasonOf } from './say.js'
 export async function doctor(args: string[]): Promise<number> {
   const options = parseDoctorOptions(args, process.env)
   if (!options) return await print(DOCTOR_USAGE, 0)
-  if (options.acl) return await print(aclRule(options.user, options.prefix), 0)
+  if (options.acl) return await print(await ruleOf(options), 0)
   const results = await resultsOf(options)
   const isUnreachable = results[0]?.id === REACHABLE.id && results[0].outcome === 'problem'
   const exitCode = isUnreachable ? EXIT.unavailable : results.some(({ outcome }) => outcome === 'problem') ? 1 : 0
@@ -29,16 +29,39 @@ export async function doctor(args: string[]): Promise<number> {
   return await print(lines.join('\n'), exitCode)
 }
 
-async function resultsOf({ target, prefix }: DoctorOptions): Promise<Result[]> {
+/** The rule that the server understands; one for newer versions if nobody said where it is. */
+async function ruleOf(options: DoctorOptions): Promise<string> {
+  const { target, isTargetGiven, user, prefix } = options
+  if (!isTargetGiven) return aclRule(user, prefix)
+  try {
+    await using patient = await open(options)
+    const { compatible } = await patient.servers[0].version()
+    return aclRule(user, prefix, compatible)
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    const { found } = unreachable(target, error)
+    throw new Failure(EXIT.unavailable, `the rule depends on the version of the server. ${found}`)
+  }
+}
+
+async function resultsOf(options: DoctorOptions): Promise<Result[]> {
   let patient: Patient
   try {
-    patient = await Patient.open(target, prefix.replace(/\*$/, ''))
+    patient = await open(options)
   } catch (error) {
-    if (error instanceof ConfigError) throw new UsageError(error.message)
-    return [unreachable(target, error)]
+    if (error instanceof UsageError) throw error
+    return [unreachable(options.target, error)]
   }
   await using opened = patient
   return await examine(opened)
+}
+
+async function open({ target, prefix }: DoctorOptions): Promise<Patient> {
+  try {
+    return await Patient.open(target, prefix.replace(/\*$/, ''))
+  } catch (error) {
+    throw error instanceof ConfigError ? new UsageError(error.message) : error
+  }
 }
 
 function unreachable(target: Target, error: unknown): Result {

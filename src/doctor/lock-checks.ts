@@ -1,5 +1,5 @@
 import { NotReplicatedError } from '../errors.js'
-import { lockChannel } from '../keys.js'
+import { fencingTokenKey, lockChannel, waitersKey } from '../keys.js'
 import { within } from '../within.js'
 import { type Check, note, ok, problem, warning } from './check.js'
 import { ms } from './connection-checks.js'
@@ -80,17 +80,14 @@ export const lockChecks: readonly Check[] = [
       // Without INFO nobody knows the version; it is more likely a new one.
       const version = await server.version().catch(() => undefined)
       const way = version && isBefore(version.compatible, 7) ? 'try' : 'ask'
-      const { commands, names, isTooMuch } = await refusedRights(server, patient, way)
+      const { commands, names, excess } = await refusedRights(server, patient, way)
       if (commands.length + names.length === 0) {
-        if (!isTooMuch) return ok('all that is needed, and not much more')
-        return note(
-          'this user may do all that is needed, and much more (FLUSHALL, CONFIG SET …)',
-          `for a user of its own ${RULE}`,
-        )
+        if (!excess) return ok('all that is needed, and not much more')
+        return note(`this user may do all that is needed, and ${excess}`, `for a user of its own ${RULE}`)
       }
       const found = [
         ...(commands.length > 0 ? [`not allowed: ${commands.join(', ')}`] : []),
-        ...names.map(([name, kinds]) => `no right to ${name}, for ${kinds}`),
+        ...asPatterns(names, patient).map(([pattern, kinds]) => `no right to ${pattern}, for ${kinds}`),
       ].join('; ')
       const needed = [...PLAIN_COMMANDS, 'evalsha', 'eval']
       const isForAll =
@@ -184,7 +181,8 @@ interface Refused {
   /** The names of commands. */
   readonly commands: string[]
   readonly names: [name: string, kinds: string][]
-  readonly isTooMuch: boolean
+  /** What this user may do beside that, and had better not. */
+  readonly excess: string | undefined
 }
 
 /**
@@ -219,10 +217,11 @@ return answers`
  */
 export async function refusedRights(
   server: Server,
-  { trialName, isCluster }: Pick<Patient, 'trialName' | 'isCluster'>,
+  patient: Pick<Patient, 'prefix' | 'trialName' | 'isCluster'>,
   way: 'ask' | 'try',
 ): Promise<Refused> {
-  const { keys, channels } = namesOf(trialName)
+  const { isCluster } = patient
+  const { keys, channels } = trialNamesOf(patient)
   const ask = async (commands: readonly string[][]): Promise<boolean[]> => {
     const args = [way, JSON.stringify(commands), JSON.stringify([...keys.keys()])]
     const answers = await server.askText('EVAL', RIGHTS, '0', ...args)
@@ -244,7 +243,6 @@ export async function refusedRights(
     .map((line) => line.split(' '))
     .filter(([name = '']) => way === 'ask' && !onChannels.includes(name))
   const refusedOthers = await ask(others)
-  const tooMuch = way === 'ask' ? await ask(TOO_MUCH.map((line) => line.split(' '))) : [true]
   return {
     commands: [
       ...scripted.commands,
@@ -254,8 +252,45 @@ export async function refusedRights(
       ),
     ],
     names: [...scripted.names, ...spoken.names],
-    isTooMuch: !tooMuch.includes(true),
+    excess: way === 'ask' ? await excessOf(ask, patient) : undefined,
   }
+}
+
+/** The keys and channels of two names: as most are, and with a brace, which is spelled otherwise. */
+function trialNamesOf({ prefix, trialName }: Pick<Patient, 'prefix' | 'trialName'>) {
+  const usual = namesOf(trialName)
+  const other = namesOf(`${prefix}{${trialName.slice(prefix.length)}}`)
+  const all = (one: Map<string, string>, more: Map<string, string>): Map<string, string> =>
+    new Map([...[...more].map(([name, kinds]) => [name, `${kinds} with braces in their names`] as const), ...one])
+  return { keys: all(usual.keys, other.keys), channels: all(usual.channels, other.channels) }
+}
+
+async function excessOf(
+  ask: (commands: readonly string[][]) => Promise<boolean[]>,
+  { prefix, trialName }: Pick<Patient, 'prefix' | 'trialName'>,
+): Promise<string | undefined> {
+  const refused = async (lines: readonly string[]): Promise<boolean[]> =>
+    await ask(lines.map((line) => line.split(' ')))
+  if (!(await refused(TOO_MUCH)).includes(true)) return 'much more (FLUSHALL, CONFIG SET …)'
+  if (prefix === '') return undefined
+  const foreign = trialName.slice(prefix.length)
+  // What harms the locks of others: their fencing tokens, and those who wait for them.
+  const harm = [`set ${fencingTokenKey(foreign)} 1`, `lpop ${waitersKey(foreign)}`, `publish ${lockChannel(foreign)} 0`]
+  return (await refused(harm)).includes(false) ? `change locks whose names do not begin with ${prefix}` : undefined
+}
+
+/** As the words of the rule that are missing. */
+function asPatterns(
+  names: readonly [name: string, kinds: string][],
+  { prefix, trialName }: Pick<Patient, 'prefix' | 'trialName'>,
+): [pattern: string, kinds: string][] {
+  const random = trialName.slice(prefix.length)
+  const kindsOf = new Map<string, string[]>()
+  for (const [name, kinds] of names) {
+    const pattern = `${name.split(random, 1)[0]?.replace(/\{$/, '')}*`
+    kindsOf.set(pattern, [...new Set([...(kindsOf.get(pattern) ?? []), kinds])])
+  }
+  return [...kindsOf].map(([pattern, kinds]) => [pattern, kinds.join(', ')])
 }
 
 /** A command is refused if it is so for every name; then a name, if any other command is refused for it. */

@@ -22,7 +22,9 @@ export class Patient implements AsyncDisposable {
   /** All masters, or the one server that we were given. Never empty. */
   readonly servers: readonly [Server, ...Server[]]
   readonly isTls: boolean
-  /** Of the locks that are tried; random. */
+  /** Of the names of the locks that this user takes. */
+  readonly prefix: string
+  /** Of the locks that are tried: the prefix, and something random. */
   readonly trialName: string
   /** What the client said meanwhile. */
   readonly warnings: string[] = []
@@ -37,6 +39,7 @@ export class Patient implements AsyncDisposable {
     if (!first) throw new Error('the cluster names no master')
     this.servers = [first, ...others]
     this.isTls = first.redis.options.tls !== undefined
+    this.prefix = prefix
     this.trialName = `${prefix}holdfast-doctor:${randomUUID()}`
     client.on('warning', ({ message }) => this.warnings.push(message))
   }

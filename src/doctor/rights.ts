@@ -11,6 +11,7 @@ import {
   semaphoreChannel,
   waitersKey,
 } from '../keys.js'
+import { isBefore } from './server.js'
 
 /** Of the scripts, with arguments that fit after the key. A test compares them with `src/lua`. */
 export const SCRIPT_COMMANDS = {
@@ -58,9 +59,10 @@ export const CLUSTER_COMMANDS = ['cluster slots', 'cluster info', 'asking']
 export const REPLICA_COMMANDS = ['wait 0 0', 'info']
 /**
  * Of node-redis with `pingInterval`; of valkey-glide, whose connections are told apart by it; of clients with a name,
- * without which valkey-glide does not connect; of URLs with a database.
+ * without which valkey-glide does not connect; of every client, which tells its own name and version; of URLs with a
+ * database.
  */
-export const EXTRA_COMMANDS = ['ping', 'client info', 'client setname', 'select']
+export const EXTRA_COMMANDS = ['ping', 'client info', 'client setname', 'client setinfo', 'select']
 
 const ALL_COMMANDS = [
   ...CLIENT_COMMANDS.filter((command) => command !== 'time'),
@@ -77,31 +79,61 @@ export function rightTo(command: string): string {
   return name === 'cluster' || name === 'client' ? `${name}|${sub}` : name
 }
 
-/** Before the name, in every key or channel of the kind. */
-function stemOf(key: (name: string) => string): string {
-  return key('').split('{', 1)[0] as string
+/** Newer than any other: for whoever does not know it. */
+export const NEWEST: readonly number[] = [Number.POSITIVE_INFINITY]
+
+/** As an ACL of this version knows them: it refuses a rule that has others. */
+function rightsFor(version: readonly number[]): string[] {
+  const rights = [...ALL_COMMANDS.map(rightTo), ...Object.keys(SCRIPT_COMMANDS)]
+  if (isBefore(version, 7)) {
+    const sharded = SHARDED_COMMANDS.map(rightTo)
+    // It takes any subcommand, and logs a refusal of those that it does not have itself, such as this one of node-redis.
+    return [...rights.filter((right) => !sharded.includes(right)), 'client|maint_notifications']
+  }
+  return isBefore(version, 7, 2) ? rights.filter((right) => right !== 'client|setinfo') : rights
 }
 
-const KEY_STEMS = [waitersKey, fairQueue, fairDeadlines, fencingTokenKey, (name: string) => receiptsKey(name, '')].map(
-  stemOf,
-)
-const CHANNEL_STEMS = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel].map(stemOf)
+/** What the name of a lock or a synchronizer becomes in Redis. */
+type Spelling = (name: string) => string
+
+const KEYS: readonly Spelling[] = [
+  (name) => name,
+  readHoldPrefix, // `permitLeases` begins the same
+  waitersKey,
+  fairQueue,
+  fairDeadlines,
+  fencingTokenKey,
+  (name) => receiptsKey(name, ''),
+]
+const CHANNELS: readonly Spelling[] = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
 
 /**
- * All that Holdfast needs, on any deployment, for all kinds of locks and synchronizers.
- * @param prefix  of their names; a pattern of Redis, with or without a `*` at the end
+ * All that Holdfast needs, on any deployment, for all kinds of locks and synchronizers, and nothing of those whose names
+ * begin otherwise.
+ * @param prefix   of their names; a pattern of Redis, with or without a `*` at the end
+ * @param version  of Redis, or the one that another product says it is compatible with
  * @returns one line for redis-cli. `secret` is to be replaced
  */
-export function aclRule(user: string, prefix: string): string {
+export function aclRule(user: string, prefix: string, version = NEWEST): string {
   const pattern = prefix.endsWith('*') ? prefix : `${prefix}*`
-  // Redis refuses a pattern that all others are part of.
-  const keys = pattern === '*' ? ['*'] : [pattern, `{${pattern}`, ...KEY_STEMS.map((stem) => `${stem}*`)]
+  // Redis 6.0 cannot limit channels. Later, whoever has all of them must lose them before others may be named.
+  const channels = isBefore(version, 6, 2)
+    ? []
+    : ['resetchannels', ...patternsOf(CHANNELS, pattern).map((one) => `&${one}`)]
   return [
-    ...['ACL', 'SETUSER', user, 'on', '>secret'],
-    ...[...ALL_COMMANDS, ...Object.keys(SCRIPT_COMMANDS)].map((command) => `+${rightTo(command)}`),
-    ...keys.map((key) => `~${key}`),
-    ...CHANNEL_STEMS.map((stem) => `&${stem}*`),
+    ...['ACL', 'SETUSER', user, 'reset', 'on', '>secret'], // a user who is there already keeps nothing
+    ...rightsFor(version).map((right) => `+${right}`),
+    ...patternsOf(KEYS, pattern).map((one) => `~${one}`),
+    ...channels,
   ].join(' ')
+}
+
+/** For names as most are, which are put in braces, and for names with a brace, which are used as they are. */
+function patternsOf(spellings: readonly Spelling[], pattern: string): string[] {
+  const starts = spellings.flatMap((spell) => ['@', '@{'].map((name) => spell(name).split('@', 1)[0] as string))
+  const patterns = [...new Set(starts.map((start) => `${start}${pattern}`))]
+  // Redis refuses a pattern beside `*`, which has it already.
+  return patterns.filter((one) => !patterns.some((other) => other !== one && one.startsWith(other.slice(0, -1))))
 }
 
 /** The keys and channels of one name, with the kinds that they are for. */

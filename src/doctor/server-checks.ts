@@ -1,4 +1,5 @@
-import { type Check, note, ok, problem, warning } from './check.js'
+import { type Check, type Finding, note, ok, problem, warning } from './check.js'
+import { productOf } from './products.js'
 import { isBefore, type Server } from './server.js'
 
 /** How long one command may keep the server from all others, µs. */
@@ -43,7 +44,8 @@ export const serverChecks: readonly Check[] = [
         )
       }
       if (stranger) return stranger
-      return ok(`${(await server.told('redis_mode')) || 'a single server'}, nothing in between that shows`)
+      const mode = (await server.told('redis_mode')) || (await server.told('server_mode')) // the latter is Valkey's
+      return ok(`${mode || 'a single server'}, nothing in between that shows`)
     },
   },
   {
@@ -52,15 +54,13 @@ export const serverChecks: readonly Check[] = [
     title: 'Slow scripts',
     why: 'When a script of anybody takes longer, Redis answers BUSY to all others: no lock is taken or renewed meanwhile.',
     async look(server) {
-      const limit = Number((await server.setting('busy-reply-threshold')) ?? (await server.setting('lua-time-limit')))
+      const modern = await server.setting('busy-reply-threshold') // before Redis 7 it has but the older name
+      const limit = Number(modern ?? (await server.setting('lua-time-limit')))
       if (Number.isNaN(limit)) return note('the server does not tell')
-      if (limit === 0)
-        return note(
-          'scripts may take as long as they like, and all others wait',
-          'CONFIG SET busy-reply-threshold 5000',
-        )
+      const mend = `CONFIG SET ${modern === undefined ? 'lua-time-limit' : 'busy-reply-threshold'} 5000`
+      if (limit === 0) return note('scripts may take as long as they like, and all others wait', mend)
       const found = `BUSY after ${limit} ms`
-      return limit < 1_000 ? warning(found, 'CONFIG SET busy-reply-threshold 5000') : ok(found)
+      return limit < 1_000 ? warning(found, mend) : ok(found)
     },
   },
   {
@@ -102,10 +102,10 @@ export const serverChecks: readonly Check[] = [
   },
 ]
 
-async function strangerOf(server: Server) {
-  let info: ReadonlyMap<string, string>
+/** What is known of a server that is not quite Redis. */
+async function strangerOf(server: Server): Promise<Finding | undefined> {
   try {
-    info = await server.info()
+    return productOf(await server.info()).finding
   } catch (error) {
     // A refusal is one of Redis; a proxy does not know the command.
     if (/NOPERM/.test(String(error))) throw error
@@ -114,25 +114,6 @@ async function strangerOf(server: Server) {
       'connect to Redis itself',
     )
   }
-  const says = (pattern: RegExp): boolean => [...info].some(([name, value]) => pattern.test(`${name}:${value}`))
-  const test = 'run the tests of your program against it: Holdfast is tested with Redis'
-  if (says(/^dragonfly_version:/)) {
-    return warning(
-      'Dragonfly: read locks touch keys that their scripts do not declare',
-      '--default_lua_flags=allow-undeclared-keys',
-    )
-  }
-  if (says(/^(server_name:.*keydb|executable:.*keydb|mvcc_depth:)/i)) {
-    return warning(
-      'KeyDB: with active replication two masters grant the same lock',
-      'active-replica no, and one master',
-    )
-  }
-  if (says(/^upstash_version:/)) return note('Upstash', test)
-  if (says(/^garnet_version:/)) return note('Garnet', test)
-  if (says(/^os:.*ElastiCache/i))
-    return note('Amazon ElastiCache: settings are in its parameter group; CONFIG is not answered', test)
-  return undefined
 }
 
 async function idOf(server: Server): Promise<string> {

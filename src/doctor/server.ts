@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis'
 import { within } from '../within.js'
+import { productOf } from './products.js'
 
 /** How long a server may take to answer one question, ms. */
 const ANSWER_MS = 5_000
@@ -65,18 +66,14 @@ export class Server {
   }
 
   async version(): Promise<Version> {
-    const [redis, valkey, name] = await Promise.all([
-      this.told('redis_version'),
-      this.told('valkey_version'),
-      this.told('server_name'),
-    ])
-    const isValkey = valkey !== '' || name === 'valkey'
-    return { product: isValkey ? 'Valkey' : 'Redis', text: valkey || redis, compatible: numbersOf(redis) }
+    const info = await this.info()
+    const { name, version } = productOf(info)
+    return { product: name, text: version, compatible: numbersOf(info.get('redis_version') || version) }
   }
 }
 
 export interface Version {
-  readonly product: 'Redis' | 'Valkey'
+  readonly product: string
   readonly text: string
   /** The version of Redis that it is or says to be compatible with. */
   readonly compatible: readonly number[]

@@ -299,11 +299,11 @@ describe('holdfast doctor', () => {
       const run = await doctor(['--acl'])
       assert.deepEqual([run.code, run.stderr, run.stdout], [0, '', `${aclRule('app', 'lock:')}\n`])
       const other = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:*'])
-      assert.match(other.stdout, /^ACL SETUSER shop on >secret \+.* ~order:\* ~\{order:\* .*\n$/)
+      assert.match(other.stdout, /^ACL SETUSER shop reset on >secret \+.* ~order:\* ~\{order:\* .*\n$/)
     })
 
     it('prints a rule that Redis takes if names may begin with anything', async () => {
-      const { stdout } = await doctor(['--acl', '--user', 'all', '--prefix', '*'])
+      const { stdout } = await doctor(['--acl', '--user', 'all', '--prefix', '*', '--redis', server.url])
       assert.equal(await server.admin.call(...(stdout.trim().split(' ') as [string])), 'OK')
     })
 
@@ -326,7 +326,7 @@ describe('holdfast doctor', () => {
     })
 
     it('pasted into a server, lets a lock and the doctor work, and says so', async () => {
-      const { stdout } = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:'])
+      const { stdout } = await doctor(['--acl', '--user', 'shop', '--prefix', 'order:', '--redis', server.url])
       const [, ...words] = stdout.trim().replace('>secret', `>${SECRET}`).split(' ')
       await server.admin.call('ACL', ...words)
       await server.admin.acl('LOG', 'RESET')
@@ -405,7 +405,7 @@ describe('holdfast doctor', () => {
         await user(...words)
         const redis = server.admin.duplicate({ username: 'someone', password: SECRET, lazyConnect: false })
         try {
-          const patient = { trialName: 'lock:trial', isCluster: false }
+          const patient = { prefix: 'lock:', trialName: 'lock:trial', isCluster: false }
           const [asked, tried] = await Promise.all(
             (['ask', 'try'] as const).map((way) => refusedRights(new Server(redis), patient, way)),
           )
@@ -562,6 +562,10 @@ describe('holdfast doctor', () => {
         [{ redis_version: '6.2.14' }, 'note', /sharded/],
         [{ redis_version: '8.2.1' }, 'ok', /^Redis 8\.2\.1$/],
         [{ redis_version: '7.2.4', server_name: 'valkey', valkey_version: '8.1.3' }, 'ok', /^Valkey 8\.1\.3$/],
+        [{ redis_version: '7.2.4', redict_version: '7.3.6' }, 'ok', /^Redict 7\.3\.6$/],
+        [{ redis_version: '7.4.0', dragonfly_version: 'df-v1.30.0' }, 'ok', /^Dragonfly 1\.30\.0$/],
+        [{ redis_version: '6.3.4', executable: '/usr/bin/keydb-server' }, 'note', /^KeyDB 6\.3\.4: no sharded/],
+        [{ redis_version: '4.0.0', kvrocks_version: '2.12.1' }, 'problem', /^Kvrocks 2\.12\.1: scripts/],
       ]
       for (const [info, outcome, found] of versions) {
         const seen = await finding('version', told(info))
@@ -573,6 +577,7 @@ describe('holdfast doctor', () => {
     it('products that differ, and proxies', async () => {
       const products: [server: Server, outcome: string, found: RegExp][] = [
         [told({ redis_mode: 'standalone' }), 'ok', /^standalone/],
+        [told({ valkey_version: '8.1.3', server_mode: 'cluster' }), 'ok', /^cluster/],
         [told({ dragonfly_version: 'df-v1.30' }), 'warning', /^Dragonfly/],
         [told({ executable: '/usr/bin/keydb-server' }), 'warning', /^KeyDB/],
         [told({ os: 'Amazon ElastiCache' }), 'note', /ElastiCache/],

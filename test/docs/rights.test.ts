@@ -1,11 +1,22 @@
-/** The users of Redis that docs/architecture.md describes can do all that Holdfast does, and are granted nothing more. */
+/**
+ * The users of Redis that docs/architecture.md describes, and `holdfast doctor --acl` for this version of the server, can
+ * do all that Holdfast does, and are granted nothing more.
+ */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { CLUSTER_COMMANDS, EXTRA_COMMANDS, rightTo, SHARDED_COMMANDS } from '../../src/doctor/rights.js'
+import {
+  aclRule,
+  CLUSTER_COMMANDS,
+  EXTRA_COMMANDS,
+  namesOf,
+  rightTo,
+  SHARDED_COMMANDS,
+} from '../../src/doctor/rights.js'
 import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
 import { waitersKey } from '../../src/keys.js'
+import { ENGINE_VERSION } from '../support/engine.js'
 import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -14,19 +25,30 @@ import { codeBlocksOf } from './code-blocks.js'
 /** Long enough for a busy machine, and renewed once a second. */
 const lockWatchdogTimeoutMs = 3_000
 
-/** The words of each ACL SETUSER in the page, without ACL, by user. */
+/** The words of each ACL SETUSER in the page, without ACL, by user. They are those for the newest versions of Redis. */
 const shown = new Map(
   codeBlocksOf('docs/architecture.md')
     .map(({ lines }) => lines.join(' ').split(/\s+/))
     .filter(([first, second]) => first === 'ACL' && second === 'SETUSER')
     .map(([, ...words]) => [words[1] ?? '', words]),
 )
+/** How the rule for this server differs from that. */
+const WORDS_HERE = aclRule('app', 'lock:', ENGINE_VERSION).split(' ')
+const NEWEST_WORDS = aclRule('app', 'lock:').split(' ')
+const unknownHere = (word: string): boolean => NEWEST_WORDS.includes(word) && !WORDS_HERE.includes(word)
+const ONLY_HERE = WORDS_HERE.filter((word) => !NEWEST_WORDS.includes(word))
 
 /** For replicas, a cluster, another database, and what other Redis clients send: none of it is used here. */
-const NOT_USED_HERE = [...SHARDED_COMMANDS, ...CLUSTER_COMMANDS, ...EXTRA_COMMANDS, 'wait'].map(rightTo)
+const NOT_USED_HERE = [
+  ...[...SHARDED_COMMANDS, ...CLUSTER_COMMANDS, ...EXTRA_COMMANDS, 'wait'].map(rightTo),
+  ...ONLY_HERE.map((word) => word.slice(1)),
+]
 
 /** What something of a kind is called in Redis. */
 type NameOf = (kind: Pick<Kind, 'name'>) => string
+/** Most are put in braces: `redisson_lock_token:{lock:fair lock:1001}`. Those that have some are used as they are. */
+const inBraces: NameOf = ({ name }) => `lock:${name}:1001`
+const withBraces: NameOf = ({ name }) => `lock:{${name}}:1001`
 
 /** Whom a user is for; the names of its locks begin with `lock:`. */
 const users: readonly { user: string; kinds: readonly Kind[] }[] = [
@@ -39,7 +61,7 @@ const users: readonly { user: string; kinds: readonly Kind[] }[] = [
 
 for (const { user, kinds } of users) {
   describe(`the rights of the user "${user}" in docs/architecture.md`, () => {
-    const words = shown.get(user) ?? []
+    const words = [...(shown.get(user) ?? []).filter((word) => !unknownHere(word)), ...ONLY_HERE]
     let server: RedisServer
     let url: string
 
@@ -56,14 +78,36 @@ for (const { user, kinds } of users) {
 
     it('are enough for ioredis, and all of the commands are used', async () => {
       const redis = new Redis(url)
-      await exerciseAll({ client: redis }, ({ name }) => `lock:${name}:1001`)
-      redis.disconnect()
+      try {
+        await exerciseAll({ client: redis }, inBraces)
+      } finally {
+        redis.disconnect()
+      }
     })
 
     it('are enough for node-redis, and for names with braces, and all of the commands are used', async () => {
       const redis = await createClient({ url }).connect()
-      await exerciseAll({ client: redis }, ({ name }) => `lock:{${name}}:1001`)
-      await redis.close()
+      try {
+        await exerciseAll({ client: redis }, withBraces)
+      } finally {
+        redis.destroy()
+      }
+    })
+
+    it('are no right to the keys and channels of locks with other names', async () => {
+      const redis = new Redis(url, { retryStrategy: () => null })
+      try {
+        for (const name of ['bank:1001', 'bank:{lock:}1001', '{bank}lock:1001']) {
+          const { keys, channels } = namesOf(name)
+          for (const [key] of keys) await assert.rejects(redis.del(key), /NOPERM/, key)
+          for (const [channel] of channels) {
+            await assert.rejects(redis.publish(channel, '0'), /NOPERM/, channel)
+            await assert.rejects(redis.subscribe(channel), /NOPERM/, channel)
+          }
+        }
+      } finally {
+        redis.disconnect()
+      }
     })
 
     const patterns = words.filter((word) => /^[~&]/.test(word))
@@ -76,9 +120,10 @@ for (const { user, kinds } of users) {
         await using holder = await connect(server.url)
         await using client = await connect(urlOf('less'))
         const prefix = pattern.slice(1, -1)
+        const nameOf = prefix.includes('{') ? inBraces : withBraces
         await Promise.all(
           kinds.map(async (kind) => {
-            const name = `lock:${kind.name}:1001`
+            const name = nameOf(kind)
             const hold = await kind.rival(holder, name).lock()
             const take = (waitTimeMs: number) => kind.lock(client, name).lock({ waitTimeMs })
             await Promise.allSettled([take(100)])
@@ -86,7 +131,7 @@ for (const { user, kinds } of users) {
             await Promise.allSettled([take(5_000).then((taken) => taken.unlock())])
           }),
         )
-        if (user === 'app') await touchSynchronizers(client)
+        if (user === 'app') await touchSynchronizers((kind) => nameOf({ name: kind }), client)
         const refused = (await refusals()).map(({ object }) => object)
         assert.ok(refused.length > 0)
         assert.deepEqual(
@@ -251,11 +296,11 @@ for (const { user, kinds } of users) {
     }
 
     /** Comes to every key and channel of the synchronizers, and does not mind if that is refused. */
-    async function touchSynchronizers(client: Client): Promise<void> {
-      const latch = client.getCountDownLatch('lock:latch:1001')
+    async function touchSynchronizers(nameOf: (kind: string) => string, client: Client): Promise<void> {
+      const latch = client.getCountDownLatch(nameOf('latch'))
       await Promise.allSettled([
-        client.getSemaphore('lock:semaphore:1001').release(),
-        client.getPermitExpirableSemaphore('lock:permits:1001').tryAcquire({ leaseTimeMs: 10_000 }),
+        client.getSemaphore(nameOf('semaphore')).release(),
+        client.getPermitExpirableSemaphore(nameOf('permits')).tryAcquire({ leaseTimeMs: 10_000 }),
         latch.trySetCount(1).then(async () => await latch.delete()),
       ])
     }

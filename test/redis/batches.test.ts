@@ -55,7 +55,7 @@ describe('what is asked for in one turn', () => {
     )
     const { reason } = outcomes[1] as PromiseRejectedResult
     assert.equal(reason.name, 'ReplyError')
-    assert.match(reason.message, /^WRONGTYPE/)
+    assert.match(reason.message, /^(ERR Error running script .*)?WRONGTYPE/)
     await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
   })
 

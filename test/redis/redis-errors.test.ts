@@ -10,7 +10,18 @@ for (const driver of drivers) {
 
     /** A client that logs in as a user with these rights. */
     async function connectAs(rights: string[]): Promise<Client> {
-      await lab.server.admin.acl('SETUSER', 'app', 'reset', 'on', '>hunter2', '+hello', '+info', '+client', ...rights)
+      await lab.server.admin.acl(
+        'SETUSER',
+        'app',
+        'reset',
+        'resetchannels',
+        'on',
+        '>hunter2',
+        '+hello',
+        '+info',
+        '+client',
+        ...rights,
+      )
       return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
     }
 
@@ -32,11 +43,11 @@ for (const driver of drivers) {
     })
 
     it('WRONGTYPE at the key of a held lock costs that hold, and no other of the same renewal', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
       const holds = await Promise.all(['a', 'b', 'c'].map((name) => client.getLock(name).lock()))
       await lab.server.admin.set('b', 'overwritten')
       await waitUntil(() => holds[1]?.signal.aborted)
-      await sleep(400)
+      await sleep(1_200) // longer than the lease
       holds[0]?.assertHeld()
       holds[2]?.assertHeld()
       await assert.rejects(holds[1]?.unlock() ?? Promise.resolve(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
@@ -119,14 +130,14 @@ for (const driver of drivers) {
     })
 
     it('OOM passes through from an acquire; what is held is renewed and released all the same', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
       const hold = await client.getLock('a').lock()
       const inner = await client.getLock('a').lock({ within: hold })
       try {
         await lab.server.admin.config('SET', 'maxmemory', '1')
         await assert.rejects(client.getLock('b').lock(), { message: /OOM/ })
         assert.equal(await client.getLock('a').tryLock(), null)
-        await sleep(400)
+        await sleep(1_200) // longer than the lease
         await inner.unlock()
         assert.equal(await hold.isHeld(), true)
         await hold.unlock()
@@ -137,7 +148,7 @@ for (const driver of drivers) {
     })
 
     it('OOM lets permits be renewed and given back, and a latch be counted down', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
       const expirable = client.getPermitExpirableSemaphore('a')
       await expirable.setPermits(2)
       const semaphore = client.getSemaphore('b')
@@ -150,7 +161,7 @@ for (const driver of drivers) {
         await lab.server.admin.config('SET', 'maxmemory', '1')
         await assert.rejects(expirable.acquire(), { message: /OOM/ })
         await assert.rejects(semaphore.acquire(), { message: /OOM/ })
-        await sleep(400)
+        await sleep(1_200) // longer than the lease
         assert.equal(await permit.isHeld(), true)
         await permit.unlock()
         await semaphore.release()
@@ -200,7 +211,7 @@ for (const driver of drivers) {
     it('BUSY is waited out, and a renewal survives it', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
       const hold = await client.getLock('a').lock()
-      await lab.server.admin.config('SET', 'busy-reply-threshold', '50')
+      await lab.server.admin.config('SET', 'lua-time-limit', '50')
       const endless = lab.server.admin.duplicate()
       endless.eval('while true do end', 0).catch(() => {})
       await sleep(700)

@@ -26,7 +26,8 @@ export async function countCommands(server: Pick<Place, 'admin'>, fn: () => unkn
   for (const [, command = '', count] of (await server.admin.info('commandstats')).matchAll(
     /^cmdstat_(\S+?):calls=(\d+)/gm,
   )) {
-    if (!NOT_COUNTED.test(command)) calls[command] = Number(count)
+    // None: it was refused, as what muted Sentinels publish.
+    if (Number(count) > 0 && !NOT_COUNTED.test(command)) calls[command] = Number(count)
   }
   const sum = (commands: string[]) => commands.reduce((total, command) => total + (calls[command] ?? 0), 0)
   const commands = Object.keys(calls)

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { IS_BEFORE_7 } from './engine.js'
 import type { Place } from './places.js'
 import { RedisServer } from './redis-server.js'
 import { waitUntil } from './wait-until.js'
@@ -24,7 +25,7 @@ async function whatIsLeft(place: Place, allowed: RegExp | undefined): Promise<st
   const [keys, channels, shardChannels, connections] = await Promise.all([
     admin.keys('*'),
     admin.pubsub('CHANNELS'),
-    admin.pubsub('SHARDCHANNELS'),
+    IS_BEFORE_7 ? [] : admin.pubsub('SHARDCHANNELS'),
     place instanceof RedisServer ? allBut(place) : place.connections(),
   ])
   const unexpected = keys.filter((key) => !allowed?.test(key))

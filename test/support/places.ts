@@ -1,8 +1,9 @@
 import { after, before } from 'node:test'
 import type { Redis } from 'ioredis'
 import { slotOf } from '../../src/slots.js'
+import { IS_BEFORE_7 } from './engine.js'
 import { type Cluster, startCluster } from './redis-cluster.js'
-import { type SentinelGroup, startSentinels } from './redis-sentinel.js'
+import { SENTINEL_USER, type SentinelGroup, startSentinels } from './redis-sentinel.js'
 import type { RedisServer } from './redis-server.js'
 import { RIGHTS_OF_HOLDFAST } from './rights.js'
 
@@ -91,11 +92,12 @@ function setUpPlace<T extends { stop(): Promise<void> }>(
 }
 
 /** From now on the sentinels replace nobody, and publish nothing: the suites count commands. */
-async function calm({ sentinels, masterName }: SentinelGroup): Promise<void> {
+async function calm({ sentinels, servers, masterName }: SentinelGroup): Promise<void> {
   for (const { admin } of sentinels) {
     await admin.call('SENTINEL', 'SET', masterName, 'down-after-milliseconds', PATIENCE_MS)
-    await admin.call('SENTINEL', 'DEBUG', 'publish-period', 3_600_000)
+    if (!IS_BEFORE_7) await admin.call('SENTINEL', 'DEBUG', 'publish-period', 3_600_000)
   }
+  if (IS_BEFORE_7) for (const { admin } of servers) await admin.call('ACL', 'SETUSER', SENTINEL_USER, '-publish')
 }
 
 /** The master's, who stays it: without what the sentinels say to each other. */

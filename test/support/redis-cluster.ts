@@ -1,3 +1,4 @@
+import { IS_BEFORE_7 } from './engine.js'
 import { type RedisServer, startRedis } from './redis-server.js'
 import { sleep, waitUntil } from './wait-until.js'
 
@@ -7,6 +8,8 @@ const SETTLE_MS = 20_000
 /** A replica that lost its election tries again by itself after 4 s; later than that the command was forgotten. */
 const FAILOVER_AGAIN_MS = 6_000
 const BUS_PORT = '--cluster-port'
+/** Before Redis 7 that port cannot be chosen. */
+const FIXED_BUS_OFFSET = 10_000
 /** A dead master is replaced within 1 to 3 s. */
 const ARGS = [
   ...['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000', '--cluster-allow-replica-migration', 'no'],
@@ -33,7 +36,7 @@ export async function startCluster({
 }: ClusterOptions = {}): Promise<Cluster> {
   const started = await Promise.allSettled(
     Array.from({ length: masters * (1 + replicasEach) }, () =>
-      startRedis({ ports: [BUS_PORT], args: [...ARGS, ...args] }),
+      startRedis({ ports: IS_BEFORE_7 ? [] : [BUS_PORT], args: [...ARGS, ...args] }),
     ),
   )
   const nodes = started.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
@@ -54,10 +57,10 @@ async function form(nodes: readonly RedisServer[], masterCount: number): Promise
   for (const [at, { admin }] of masters.entries()) {
     const [from, to] = [at, at + 1].map((part) => Math.floor((part * SLOTS) / masterCount)) as [number, number]
     await admin.call('CLUSTER', 'SET-CONFIG-EPOCH', at + 1)
-    await admin.call('CLUSTER', 'ADDSLOTSRANGE', from, to - 1)
+    await admin.call('CLUSTER', 'ADDSLOTS', ...Array.from({ length: to - from }, (_, at) => from + at)) // 6.2 knows no ranges
   }
   for (const { host, port, ports } of others) {
-    await first.admin.call('CLUSTER', 'MEET', host, port, ports[BUS_PORT] ?? 0)
+    await first.admin.call('CLUSTER', 'MEET', host, port, ports[BUS_PORT] ?? port + FIXED_BUS_OFFSET)
   }
   for (const [at, node] of nodes.entries()) {
     await waitUntil(
@@ -166,7 +169,7 @@ export class Cluster implements AsyncDisposable {
 
   /** Channels with a sharded subscription at any running node, sorted. */
   async shardChannels(): Promise<string[]> {
-    return this.#collect(this.#up, ({ admin }) => admin.pubsub('SHARDCHANNELS'))
+    return IS_BEFORE_7 ? [] : this.#collect(this.#up, ({ admin }) => admin.pubsub('SHARDCHANNELS'))
   }
 
   /** Connections of clients to any running node, as CLIENT LIST shows them. */

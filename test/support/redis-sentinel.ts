@@ -1,10 +1,12 @@
+import { IS_BEFORE_7 } from './engine.js'
 import { type RedisServer, startRedis } from './redis-server.js'
-import { ADMIN } from './rights.js'
 import { waitUntil } from './wait-until.js'
 
 /** What the sentinels call the master. */
 export const MASTER_NAME = 'holdfast'
-const SETTLE_MS = 20_000
+/** As whom they log in to the servers, where it may do all. */
+export const SENTINEL_USER = 'sentinel'
+const SETTLE_MS = IS_BEFORE_7 ? 60_000 : 20_000 // see HASTE
 /**
  * When a master counts as down, one sentinel after the other. All at once they would each vote for themselves, and repeat
  * a vote without a winner only after twice the failover timeout. So a dead master is replaced within 1 to 3 s.
@@ -94,9 +96,10 @@ export class SentinelGroup implements AsyncDisposable {
       ? `sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\nsentinel announce-ip ${hostName}\n`
       : ''
     // With a configuration file a server that changed its role keeps it over a restart.
-    const master = await startRedis({ args, config: '' })
+    const user = `user ${SENTINEL_USER} on nopass ~* &* +@all\n`
+    const master = await startRedis({ args, config: user })
     this.#servers.push(master)
-    const replica = { args, config: `replicaof ${master.host} ${master.port}\n` }
+    const replica = { args, config: `${user}replicaof ${master.host} ${master.port}\n` }
     await startInto(this.#servers, replicas, () => replica)
     const config = (sentinel: number) => `
 ${sentinelConfig}
@@ -105,7 +108,7 @@ sentinel sentinel-pass none
 ${naming}sentinel monitor ${MASTER_NAME} ${hostName ?? master.host} ${master.port} ${Math.floor(sentinels / 2) + 1}
 sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs(sentinel)}
 sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}
-sentinel auth-user ${MASTER_NAME} ${ADMIN}
+sentinel auth-user ${MASTER_NAME} ${SENTINEL_USER}
 sentinel auth-pass ${MASTER_NAME} none
 sentinel parallel-syncs ${MASTER_NAME} ${Math.max(replicas, 1)}
 `
@@ -305,9 +308,9 @@ async function startInto(
   for (const outcome of started) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-/** Sentinels forget this with a restart. */
+/** Sentinels forget this with a restart. Before Redis 7 there is no hurrying them. */
 async function hurry({ admin }: RedisServer): Promise<void> {
-  await admin.call('SENTINEL', 'DEBUG', ...HASTE)
+  if (!IS_BEFORE_7) await admin.call('SENTINEL', 'DEBUG', ...HASTE)
 }
 
 async function roleOf({ admin }: RedisServer): Promise<string | undefined> {

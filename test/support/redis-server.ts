@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
+import { IS_BEFORE_7 } from './engine.js'
 import { freePort } from './free-port.js'
 import { atProcessExit, tieToThisProcess } from './process-exit.js'
 import { ADMIN, AS_ADMIN } from './rights.js'
@@ -169,7 +170,7 @@ async function launch(
   const options = [CONFIG_FILE]
   options.push('--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--logfile', LOG_FILE)
   options.push(...Object.entries(ports).flatMap(([name, number]) => [name, String(number)]))
-  options.push('--save', '', '--appendonly', 'no', '--enable-debug-command', 'yes')
+  options.push('--save', '', '--appendonly', 'no', ...(IS_BEFORE_7 ? [] : ['--enable-debug-command', 'yes']))
   options.push(...args)
   const [program, ...words] = [...through, 'redis-server', ...options] as [string, ...string[]]
   const child = spawn(program, words, { cwd: dir, stdio: 'ignore' })

@@ -1,11 +1,12 @@
 import { aclRule } from '../../src/doctor/rights.js'
+import { ENGINE_VERSION } from './engine.js'
 
 /** The user of the tests' own connections, who may do all. */
 export const ADMIN = 'admin'
 /** For connections of `ioredis`. */
 export const AS_ADMIN = { username: ADMIN, password: 'none' } as const
 
-const [, , , ...WORDS] = aclRule('default', '').split(' ')
+const [, , , ...WORDS] = aclRule('default', '', ENGINE_VERSION).split(' ')
 
 /**
  * Arguments of a server on which whoever does not log in may do what `holdfast doctor --acl` grants, and nothing else.

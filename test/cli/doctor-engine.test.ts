@@ -1,0 +1,200 @@
+/** `holdfast doctor` and its rule on whichever server the tests run on: it knows what that is, and what it understands. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { aclRule } from '../../src/doctor/rights.js'
+import { type Client, connect } from '../../src/index.js'
+import { fencingTokenKey, lockChannel, waitersKey } from '../../src/keys.js'
+import { spawnChild } from '../support/child.js'
+import { ENGINE_VERSION, IS_BEFORE_7 } from '../support/engine.js'
+import { freePort } from '../support/free-port.js'
+import { kinds } from '../support/kinds.js'
+import { startCluster } from '../support/redis-cluster.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+
+/** From the compiled test in build/test/cli. */
+const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
+
+async function doctor(args: string[], env: Record<string, string> = {}) {
+  const child = spawnChild(MAIN, ['doctor', ...args], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '', ...env } })
+  child.endCommands()
+  const { code } = await child.exit
+  return { code, stdout: child.stdout, stderr: child.stderr }
+}
+
+/** What it found, by check. */
+async function examined(args: string[]) {
+  await using child = spawnChild(MAIN, ['doctor', ...args, '--json'], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '' } })
+  child.endCommands()
+  const { checks } = (await child.nextMessage((message) => 'checks' in message, 60_000)) as unknown as {
+    checks: { id: string; outcome: string; found: string; mend: string | null }[]
+  }
+  await child.exit
+  return (id: string) => {
+    const check = checks.find((one) => one.id === id)
+    assert.ok(check, `no ${id} in ${checks.map((one) => one.id)}`)
+    return check
+  }
+}
+
+describe('holdfast doctor on the server that the tests run on', () => {
+  let server: RedisServer
+  before(async () => {
+    server = await startRedis({ args: ['--appendonly', 'yes'] })
+  })
+  after(() => server.stop())
+
+  const urlOf = (user: string): string => server.url.replace('//', `//${user}:secret@`)
+
+  /** Pastes the words of a rule as redis-cli would. */
+  async function paste(rule: string): Promise<void> {
+    const [, ...words] = rule.trim().split(' ')
+    await server.admin.call('ACL', ...words)
+  }
+
+  it('calls it by its own name and version, and a single server standalone', async () => {
+    const info = await server.admin.info('server')
+    const version = /^(?:valkey|redict)_version:(\S+)/m.exec(info)?.[1] ?? /^redis_version:(\S+)/m.exec(info)?.[1]
+    const product = /^valkey_version:/m.test(info) ? 'Valkey' : /^redict_version:/m.test(info) ? 'Redict' : 'Redis'
+    const check = await examined(['--redis', server.url])
+    assert.ok(check('version').found.startsWith(`${product} ${version}`), check('version').found)
+    assert.match(check('product').found, /^standalone, nothing in between/)
+  })
+
+  it('names the setting for slow scripts that this server has', async () => {
+    await server.admin.config('SET', 'lua-time-limit', '100')
+    try {
+      const check = await examined(['--redis', server.url])
+      const setting = IS_BEFORE_7 ? 'lua-time-limit' : 'busy-reply-threshold'
+      assert.deepEqual(check('script-limit').mend, `CONFIG SET ${setting} 5000`)
+    } finally {
+      await server.admin.config('SET', 'lua-time-limit', '5000')
+    }
+  })
+
+  it('tells a node of a cluster from a single server', async () => {
+    await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
+    const [first] = cluster.nodes
+    assert(first)
+    const check = await examined(['--redis', first.url])
+    assert.match(check('product').found, /^cluster, nothing in between/)
+    assert.equal(check('role').outcome, 'problem')
+  })
+
+  it('--acl prints a rule for the version of the server, which takes it', async () => {
+    const run = await doctor(['--acl', '--prefix', 'shop:'], { REDIS_URL: server.url })
+    assert.deepEqual([run.code, run.stderr, run.stdout], [0, '', `${aclRule('app', 'shop:', ENGINE_VERSION)}\n`])
+    await paste(run.stdout)
+    assert.match(run.stdout, /^ACL SETUSER app reset on >secret \+/)
+    assert.equal(/\+(spublish|ssubscribe|sunsubscribe) /.test(run.stdout), !IS_BEFORE_7)
+    for (const prefix of ['*', '{shop}:', 'r']) {
+      await paste((await doctor(['--acl', '--redis', server.url, '--prefix', prefix])).stdout)
+    }
+  })
+
+  it('--acl with the address of a server that does not answer exits with 69 and prints no rule', async () => {
+    const run = await doctor(['--acl', '--redis', `redis://127.0.0.1:${await freePort()}`])
+    assert.deepEqual([run.code, run.stdout], [69, ''])
+    assert.match(run.stderr, /depends on the version of the server.*ECONNREFUSED/)
+  })
+
+  it('the rule takes from a user who could do everything all that it does not name', async () => {
+    const { admin } = server
+    await admin.call('ACL', 'SETUSER', 'app', 'on', 'nopass', '+@all', '~*', 'allchannels')
+    await paste(aclRule('app', 'shop:', ENGINE_VERSION))
+    const app = admin.duplicate({ username: 'app', password: 'secret', retryStrategy: () => null, lazyConnect: true })
+    try {
+      await app.connect()
+      await assert.rejects(app.flushall(), /NOPERM/)
+      await assert.rejects(app.get('bank:1'), /NOPERM/)
+      await assert.rejects(app.publish('news', '1'), /NOPERM/)
+      await assert.rejects(app.call('AUTH', 'app', 'wrong'), /WRONGPASS/)
+    } finally {
+      app.disconnect()
+    }
+  })
+
+  describe('as a user with the rule for shop:', () => {
+    before(async () => {
+      await paste(aclRule('shop', 'shop:', ENGINE_VERSION))
+    })
+
+    it('finds nothing missing and nothing in excess', async () => {
+      const check = await examined(['--redis', urlOf('shop'), '--prefix', 'shop:'])
+      for (const id of ['rights', 'trial-lock', 'pubsub']) {
+        assert.equal(check(id).outcome, 'ok', `${id}: ${check(id).found}`)
+      }
+    })
+
+    it('all kinds of locks and synchronizers work, and nothing is refused', async () => {
+      await server.admin.acl('LOG', 'RESET')
+      await using client = await connect(urlOf('shop'))
+      await using other = await connect(urlOf('shop'))
+      const warnings: string[] = []
+      for (const one of [client, other]) one.on('warning', ({ message }) => warnings.push(message))
+      for (const tag of ['a', '{a}']) {
+        for (const kind of kinds) {
+          const name = `shop:${tag}:${kind.name}`
+          const hold = await kind.rival(other, name).lock()
+          const waiting = kind.lock(client, name).lock()
+          await hold.unlock()
+          await (await waiting).unlock()
+        }
+        await synchronize(client, other, `shop:${tag}`)
+      }
+      assert.deepEqual([warnings, await server.admin.acl('LOG')], [[], []])
+    })
+  })
+
+  // Before Redis 7 a server does not tell what a user may do, and the doctor tries nothing that would do harm.
+  it('notes that a user may change locks whose names begin otherwise', { skip: IS_BEFORE_7 }, async () => {
+    await paste(`${aclRule('wide', 'shop:', ENGINE_VERSION)} ~redisson_lock_token:*`)
+    const rights = (await examined(['--redis', urlOf('wide'), '--prefix', 'shop:']))('rights')
+    assert.equal(rights.outcome, 'note')
+    assert.match(rights.found, /change locks whose names do not begin with shop:/)
+  })
+
+  it('warns of a user who has no right to locks with braces in their names', async () => {
+    const rule = aclRule('narrow', 'shop:', ENGINE_VERSION)
+    await paste(rule.replace('~redisson_lock_token:shop:* ', ''))
+    const rights = (await examined(['--redis', urlOf('narrow'), '--prefix', 'shop:']))('rights')
+    assert.equal(rights.outcome, 'warning')
+    assert.equal(rights.found, 'no right to redisson_lock_token:shop:*, for fenced locks with braces in their names')
+  })
+
+  it('the rule refuses the fencing counter, the waiters and the channel of a lock with another name', async () => {
+    await paste(aclRule('shop', 'shop:', ENGINE_VERSION))
+    const shop = server.admin.duplicate({ username: 'shop', password: 'secret', retryStrategy: () => null })
+    try {
+      for (const name of ['bank:a', 'bank:{a}', '{bank:a}', '{bank}shop:']) {
+        await assert.rejects(shop.set(fencingTokenKey(name), '1'), /NOPERM/)
+        await assert.rejects(shop.lpop(waitersKey(name)), /NOPERM/)
+        await assert.rejects(shop.publish(lockChannel(name), '0'), /NOPERM/)
+      }
+      assert.equal(await shop.set(fencingTokenKey('shop:a'), '1'), 'OK')
+    } finally {
+      shop.disconnect()
+    }
+  })
+})
+
+async function synchronize(client: Client, other: Client, name: string): Promise<void> {
+  const semaphore = client.getSemaphore(`${name}:semaphore`)
+  await semaphore.trySetPermits(1)
+  await semaphore.acquire()
+  const permit = other.getSemaphore(semaphore.name).acquire()
+  await semaphore.release()
+  await permit
+  await semaphore.delete()
+  const permits = client.getPermitExpirableSemaphore(`${name}:permits`)
+  await permits.setPermits(1)
+  const held = await permits.acquire()
+  const next = other.getPermitExpirableSemaphore(permits.name).acquire()
+  await held.unlock()
+  await (await next).unlock()
+  await permits.delete()
+  const latch = client.getCountDownLatch(`${name}:latch`)
+  await latch.trySetCount(1)
+  const opened = other.getCountDownLatch(latch.name).await()
+  await latch.countDown()
+  await opened
+}
