@@ -1,5 +1,6 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
 import { ConfigError } from '../errors.js'
+import { withoutSecrets } from '../secrets.js'
 import type { Address } from './address.js'
 import { type Connecting, listConnector, nodeConnector, sentinelConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'
@@ -182,10 +183,17 @@ async function started(client: Opened, shared: { isUp: boolean }, limitMs: numbe
     // Ended twice, ioredis would leave a timer that keeps the process for 2 s.
     if (client.status !== 'close' && client.status !== 'end') client.disconnect()
     const told = client.isCluster ? (hint ?? cause ?? error) : (cause ?? hint ?? error)
-    throw withoutSecrets(nobody !== undefined && isMere(told) ? new Error(nobody, { cause: told }) : told)
+    const shown = nobody !== undefined && isMere(told) ? new Error(nobody, { cause: told }) : told
+    throw withoutSecrets(shown, ...passwordsOf(client))
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** What no error may repeat. */
+function passwordsOf({ options }: Opened): (string | undefined)[] {
+  const { password, sentinelPassword, redisOptions } = options as RedisOptions & ClusterOptions
+  return [password, sentinelPassword, redisOptions?.password].map((one) => one ?? undefined)
 }
 
 /** Whether ioredis keeps to itself what happened. */
@@ -195,12 +203,6 @@ function isMere(error: unknown): boolean {
 
 function nobodyOf({ addresses }: Deployment): string {
   return `cannot reach ${addresses.map(({ host, port, socket }) => socket ?? `${host}:${port}`).join(', ')}`
-}
-
-/** An error reply of ioredis carries the command it answers: of HELLO and AUTH that is the password. */
-function withoutSecrets(error: unknown): unknown {
-  if (typeof error === 'object' && error !== null && 'command' in error) delete error.command
-  return error
 }
 
 /** @throws a slot is served by nobody */

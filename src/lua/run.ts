@@ -1,5 +1,6 @@
 import type { Acknowledgement, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
+import { withoutSecrets } from '../secrets.js'
 import { slotOf } from '../slots.js'
 import { Batch, type Caller } from './batches.js'
 import { forCluster } from './forms.js'
@@ -184,9 +185,10 @@ export class Scripts {
         cancel()
         resolve(reply)
       },
-      (error: unknown) => {
+      (raw: unknown) => {
         if (isTimedOut) return
         cancel()
+        const error = withoutSecrets(raw)
         if (this.#port.isErrorReply(error)) reject(error)
         else reject(new Unanswered(error instanceof Error ? error.message : String(error), { cause: error }))
       },
