@@ -2,8 +2,9 @@ import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
 import { ConfigError } from '../errors.js'
 import { withoutSecrets } from '../secrets.js'
 import type { Address } from './address.js'
-import { type Connecting, listConnector, nodeConnector, sentinelConnector } from './connectors.js'
+import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'
+import { Sentinels } from './sentinels.js'
 
 type Ioredis = Omit<typeof import('ioredis'), 'default'>
 type Opened = Redis | Cluster
@@ -74,39 +75,40 @@ function commonOptions(deployment: Deployment, disconnectTimeout: number): Optio
 
 function redisOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
   const { deployment } = shared
+  const { database: db, mode, reconnectionDelay, scanIntervalMs } = deployment
+  // Where the master may be another one by now, it is looked for at least that often.
+  const longestDelayMs = mode === 'single' ? Number.POSITIVE_INFINITY : scanIntervalMs
   return {
     ...commonOptions(deployment, disconnectTimeout),
+    db,
     lazyConnect: true,
-    retryStrategy: (attempt) => (shared.isUp ? deployment.reconnectionDelay(attempt - 1) : null),
-    ...(deployment.mode === 'sentinel' ? sentinelOptions(ioredis, shared) : serverOptions(ioredis, shared)),
+    retryStrategy: (attempt) => (shared.isUp ? Math.min(reconnectionDelay(attempt - 1), longestDelayMs) : null),
+    ...serverOptions(ioredis, shared, disconnectTimeout),
   }
 }
 
-function serverOptions(ioredis: Ioredis, shared: Connecting): Options {
-  const { addresses, credentials, database: db, mode } = shared.deployment
-  if (mode !== 'single' || credentials) return { db, Connector: listConnector(ioredis, shared) }
+function serverOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
+  const { addresses, credentials, mode } = shared.deployment
+  if (mode === 'sentinel') return sentinelOptions(ioredis, shared, disconnectTimeout)
+  if (mode !== 'single') return { Connector: listConnector(ioredis, shared) }
+  if (credentials) return { Connector: singleConnector(ioredis, shared) }
   const { host, port, socket } = addresses[0] as Address
-  return { db, ...(socket === undefined ? { host, port } : { path: socket }), ...userOf(shared.deployment) }
+  return { ...(socket === undefined ? { host, port } : { path: socket }), ...userOf(shared.deployment) }
 }
 
-function sentinelOptions(ioredis: Ioredis, shared: Connecting): Options {
+/** The connector does it all; the rest is what an adapter may look at. */
+function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
   const { deployment } = shared
-  const { addresses, credentials, database: db, natMap, scanIntervalMs, sentinel, tls } = deployment
+  const { addresses, natMap, sentinel, tls } = deployment
+  const sentinels = new Sentinels(ioredis, deployment, disconnectTimeout)
   return {
-    db,
     sentinels: addresses.map(({ host, port }) => ({ host, port })),
     name: sentinel.masterName,
-    updateSentinels: sentinel.isDiscovering,
-    sentinelRetryStrategy: () => (shared.isUp ? scanIntervalMs : null),
-    // Told of a new master at once, even if the old one still answers.
-    failoverDetector: true,
-    sentinelReconnectStrategy: () => scanIntervalMs,
     ...(sentinel.username === undefined ? {} : { sentinelUsername: sentinel.username }),
     ...(sentinel.password === undefined ? {} : { sentinelPassword: sentinel.password }),
     ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
     ...(natMap ? { natMap } : {}),
-    ...(credentials ? {} : signIn(deployment)),
-    Connector: sentinelConnector(ioredis, shared),
+    Connector: sentinelConnector(ioredis, shared, sentinels),
   }
 }
 
@@ -166,7 +168,6 @@ async function started(client: Opened, shared: { isUp: boolean }, limitMs: numbe
     if (!shared.isUp) hint ??= error
   }
   client.on('node error', onHint)
-  client.on('sentinelError', onHint)
   // A server that accepts connections and says nothing keeps ioredis waiting for ever.
   const timer = setTimeout(() => {
     cause ??= new Error(`no answer within ${limitMs} ms`)

@@ -29,6 +29,8 @@ export interface SentinelOptions {
   readonly replicas?: number
   /** Further arguments of the master and the replicas, such as `['--appendonly', 'yes']`. */
   readonly args?: readonly string[]
+  /** The name of this machine, by which servers and sentinels then know and name each other. Default: by address. */
+  readonly hostName?: string
 }
 
 /**
@@ -36,10 +38,10 @@ export interface SentinelOptions {
  * process. Resolved when the sentinels know the master, the replicas and each other, and the replicas are in step.
  */
 export async function startSentinels(options: SentinelOptions = {}): Promise<SentinelGroup> {
-  const { sentinels = 3, replicas = 2, args = [] } = options
+  const { sentinels = 3, replicas = 2, args = [], hostName } = options
   const group = new SentinelGroup()
   try {
-    await group.start(sentinels, replicas, [...REPLICATION_ARGS, ...args])
+    await group.start(sentinels, replicas, [...REPLICATION_ARGS, ...args], hostName)
     return group
   } catch (error) {
     await group.stop()
@@ -78,14 +80,18 @@ export class SentinelGroup implements AsyncDisposable {
   }
 
   /** For `startSentinels`. */
-  async start(sentinels: number, replicas: number, args: string[]): Promise<void> {
+  async start(sentinels: number, replicas: number, args: string[], hostName?: string): Promise<void> {
+    if (hostName) args.push('--replica-announce-ip', hostName)
+    const naming = hostName
+      ? `sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\nsentinel announce-ip ${hostName}\n`
+      : ''
     // With a configuration file a server that changed its role keeps it over a restart.
     const master = await startRedis({ args, config: '' })
     this.#servers.push(master)
     const replica = { args, config: `replicaof ${master.host} ${master.port}\n` }
     await startInto(this.#servers, replicas, () => replica)
     const config = (sentinel: number) => `
-sentinel monitor ${MASTER_NAME} ${master.host} ${master.port} ${Math.floor(sentinels / 2) + 1}
+${naming}sentinel monitor ${MASTER_NAME} ${hostName ?? master.host} ${master.port} ${Math.floor(sentinels / 2) + 1}
 sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs(sentinel)}
 sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}
 sentinel auth-user ${MASTER_NAME} ${ADMIN}

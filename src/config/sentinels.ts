@@ -1,0 +1,190 @@
+import type { Redis } from 'ioredis'
+import type { Address } from './address.js'
+import type { Deployment } from './deployment.js'
+import { heardOf, mostTelling } from './masters.js'
+
+type Ioredis = Pick<typeof import('ioredis'), 'Redis'>
+
+/** How long the others may still take once one Sentinel has named the master, ms. */
+const OTHERS_MS = 250
+/** How many Sentinels are listened to, however many there are. */
+const MOST_WATCHED = 10
+const SWITCHED = '+switch-master'
+
+interface Endpoint {
+  readonly host: string
+  readonly port: number
+}
+
+/** What one Sentinel says. */
+interface View {
+  readonly master: Endpoint
+  /** Grows with each failover, so the highest one is the latest. */
+  readonly epoch: number
+  readonly others: readonly Endpoint[]
+}
+
+/** The Sentinels of one deployment. All are asked at once, so that those that are down or silent hold nobody up. */
+export class Sentinels {
+  readonly #ioredis: Ioredis
+  readonly #deployment: Deployment
+  readonly #disconnectTimeout: number
+  /** Those that were named by others when they were last asked. */
+  #discovered: readonly Endpoint[] = []
+
+  constructor(ioredis: Ioredis, deployment: Deployment, disconnectTimeout: number) {
+    this.#ioredis = ioredis
+    this.#deployment = deployment
+    this.#disconnectTimeout = disconnectTimeout
+  }
+
+  /** @returns the master as the Sentinels name it; of several the one that was elected last */
+  async findMaster(signal: AbortSignal): Promise<Endpoint> {
+    const ended = new AbortController()
+    const both = AbortSignal.any([signal, ended.signal])
+    const heard = await heardOf(
+      this.#known().map((endpoint) => this.#ask(endpoint, both)),
+      OTHERS_MS,
+    )
+    ended.abort()
+    const views = heard.flatMap((one) => (one?.status === 'fulfilled' ? [one.value] : []))
+    const [latest] = views.sort((one, other) => other.epoch - one.epoch)
+    if (!latest) throw mostTelling(heard.flatMap((one) => (one?.status === 'rejected' ? [one.reason as Error] : [])))
+    if (this.#deployment.sentinel.isDiscovering) this.#discovered = views.flatMap(({ others }) => others)
+    return latest.master
+  }
+
+  /**
+   * Listens for a failover until the function that it returns is called.
+   * @param onSwitch  the Sentinels name another master than `master`
+   */
+  watch(master: Endpoint, onSwitch: () => void): () => void {
+    const ended = new AbortController()
+    const { masterName } = this.#deployment.sentinel
+    const compare = (named: Endpoint): void => {
+      if (isSame(named, master)) return
+      // A single Sentinel may be behind the others.
+      this.findMaster(ended.signal).then(
+        (latest) => void (isSame(latest, master) || ended.signal.aborted || onSwitch()),
+        () => {},
+      )
+    }
+    const clients = this.#known()
+      .slice(0, MOST_WATCHED)
+      .map((endpoint) => {
+        const client = this.#client(endpoint, () => this.#deployment.scanIntervalMs)
+        client.on('ready', () => {
+          // There may have been a failover before it listened.
+          this.#masterNamedBy(client).then(compare, () => {})
+          client.subscribe(SWITCHED).catch(() => {})
+        })
+        client.on('message', (_channel: string, message: string) => {
+          const [name, , , host = '', port] = message.split(' ')
+          if (name === masterName) compare({ host, port: Number(port) })
+        })
+        client.connect().catch(() => {})
+        return client
+      })
+    return () => {
+      ended.abort()
+      for (const client of clients) client.disconnect()
+    }
+  }
+
+  /** Where a server that the Sentinels name is to be reached. */
+  reached(endpoint: Endpoint): Address {
+    const { natMap, tls } = this.#deployment
+    const { host, port } = natMap?.(`${endpoint.host}:${endpoint.port}`) ?? endpoint
+    return { host, port, isTls: tls !== undefined }
+  }
+
+  #known(): readonly Endpoint[] {
+    const all = [...this.#deployment.addresses, ...this.#discovered]
+    return all.filter((one, index) => all.findIndex((other) => isSame(one, other)) === index)
+  }
+
+  async #ask(endpoint: Endpoint, signal: AbortSignal): Promise<View> {
+    const client = this.#client(endpoint, null)
+    let cause: Error | undefined
+    client.on('error', (error: Error) => {
+      cause ??= error
+    })
+    const end = (): void => client.disconnect()
+    signal.addEventListener('abort', end, { once: true })
+    try {
+      // In this order: an epoch that is older than the address does no harm, a newer one would.
+      const [epoch, master, others] = await Promise.all([
+        this.#epochOf(client),
+        this.#masterNamedBy(client),
+        this.#othersOf(client),
+      ])
+      return { master, epoch, others }
+    } catch (error) {
+      throw withoutCommand(cause ?? error)
+    } finally {
+      signal.removeEventListener('abort', end)
+      if (!signal.aborted) end()
+    }
+  }
+
+  async #masterNamedBy(client: Redis): Promise<Endpoint> {
+    const { masterName } = this.#deployment.sentinel
+    const named = await client.call('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName)
+    if (!Array.isArray(named) || named.length < 2) throw new Error(`the Sentinels know no master "${masterName}"`)
+    return { host: String(named[0]), port: Number(named[1]) }
+  }
+
+  /** @returns 0 if the user may not ask */
+  async #epochOf(client: Redis): Promise<number> {
+    const reply = await client.call('SENTINEL', 'MASTER', this.#deployment.sentinel.masterName).catch(() => [])
+    return Number(fieldsOf(reply).get('config-epoch')) || 0
+  }
+
+  async #othersOf(client: Redis): Promise<readonly Endpoint[]> {
+    if (!this.#deployment.sentinel.isDiscovering) return []
+    const reply = await client.call('SENTINEL', 'SENTINELS', this.#deployment.sentinel.masterName).catch(() => [])
+    if (!Array.isArray(reply)) return []
+    const all = reply.map(fieldsOf).filter((one) => !/disconnected|down/.test(one.get('flags') ?? ''))
+    return all.map((one) => this.reached({ host: one.get('ip') ?? '', port: Number(one.get('port')) }))
+  }
+
+  #client({ host, port }: Endpoint, retryStrategy: (() => number) | null): Redis {
+    const { connectTimeoutMs, sentinel, tls } = this.#deployment
+    const client = new this.#ioredis.Redis({
+      host,
+      port,
+      lazyConnect: true,
+      enableReadyCheck: false,
+      autoResubscribe: false,
+      autoResendUnfulfilledCommands: false,
+      maxRetriesPerRequest: 0,
+      connectTimeout: connectTimeoutMs,
+      disconnectTimeout: this.#disconnectTimeout,
+      // The same replies whatever the protocol of the servers.
+      protocol: 2,
+      retryStrategy: retryStrategy as () => number,
+      ...(sentinel.username === undefined ? {} : { username: sentinel.username }),
+      ...(sentinel.password === undefined ? {} : { password: sentinel.password }),
+      ...(tls ? { tls } : {}),
+    })
+    // Without a listener ioredis prints every failed attempt to the console.
+    client.on('error', () => {})
+    return client
+  }
+}
+
+function isSame(one: Endpoint, other: Endpoint): boolean {
+  return one.host === other.host && one.port === other.port
+}
+
+/** A map of Sentinel: names and values in turns. */
+function fieldsOf(reply: unknown): Map<string, string> {
+  const words = Array.isArray(reply) ? reply.map(String) : []
+  return new Map(words.flatMap((word, index) => (index % 2 === 0 ? [[word, words[index + 1] ?? '']] : [])))
+}
+
+/** An error reply of ioredis carries the command: of AUTH that is the password. */
+function withoutCommand(error: unknown): unknown {
+  if (error instanceof Error && 'command' in error) delete error.command
+  return error
+}

@@ -1,0 +1,178 @@
+/** Whatever happens to a master behind Sentinel, every client of it takes locks again, by itself and soon. */
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { type Client, connect, type RedissonConfig } from '../../src/index.js'
+import { DRIVERS, openClient, type Place } from '../support/failover.js'
+import { timersLeft } from '../support/leak-check.js'
+import { type SentinelGroup, type SentinelOptions, startSentinels } from '../support/redis-sentinel.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+/** From the first write that the new master takes until every client takes locks there, ms. */
+const SOON_MS = 5_000
+const AFTER_FREEZE_MS = 10_000
+/** No test waits longer for a client. */
+const NEVER_MS = 30_000
+/** How many clients are opened by a configuration. */
+const BY_CONFIG = 10
+
+interface Contender {
+  readonly way: string
+  readonly client: Client
+  readonly end: () => Promise<void>
+}
+
+/** Which user's clients take part: with default settings ioredis does not leave a master that is frozen. */
+type Drivers = readonly (typeof DRIVERS)[number][]
+
+async function openAll(group: SentinelGroup, host: string, drivers: Drivers): Promise<Contender[]> {
+  const config: RedissonConfig = {
+    sentinelServersConfig: {
+      sentinelAddresses: group.sentinels.map(({ port }) => `redis://${host}:${port}`),
+      masterName: group.masterName,
+    },
+  }
+  const byConfig = Array.from({ length: BY_CONFIG }, async () => {
+    const client = await connect({ config })
+    return { way: 'config', client, end: () => client.close() }
+  })
+  const place: Place = { sentinels: group.sentinels.map(({ port }) => ({ host, port })), masterName: group.masterName }
+  const byUser = drivers.map(async (driver) => ({
+    way: driver,
+    ...(await openClient(driver, place, {}, driver === 'ioredis' ? { failoverDetector: false } : {})),
+  }))
+  return await Promise.all([...byConfig, ...byUser])
+}
+
+/** Tries until a lock is taken at the server that is the master then. @returns when that was */
+async function servesAt(group: SentinelGroup, { client, way }: Contender, index: number): Promise<number> {
+  let last: unknown
+  const endsAt = performance.now() + NEVER_MS
+  for (let attempt = 0; performance.now() < endsAt; attempt++) {
+    const name = `comeback:${index}:${attempt}`
+    try {
+      const hold = await client.getLock(name).tryLock()
+      const isAtMaster = hold && (await (await group.master()).admin.exists(name)) === 1
+      await hold?.unlock()
+      if (isAtMaster) return performance.now()
+    } catch (error) {
+      last = error
+    }
+    await sleep(20)
+  }
+  throw new Error(`${way}: no lock within ${NEVER_MS} ms`, { cause: last })
+}
+
+/** @returns when the master that the Sentinels name has taken a write, unless it is `former` */
+async function firstWrite(group: SentinelGroup, former?: { readonly port: number }): Promise<number> {
+  await waitUntil(
+    async () => {
+      const master = await group.master().catch(() => undefined)
+      if (!master?.isUp || master.port === former?.port) return false
+      return await master.admin.set('written', '1').then(
+        () => true,
+        () => false,
+      )
+    },
+    { timeoutMs: NEVER_MS, message: 'a new master takes writes' },
+  )
+  return performance.now()
+}
+
+interface Fault {
+  /** Resolves when the first write was taken after it. */
+  readonly strike: (group: SentinelGroup) => Promise<number>
+  readonly limitMs?: number
+  readonly drivers?: Drivers
+}
+
+const faults: Record<string, Fault> = {
+  'the master is killed': {
+    async strike(group) {
+      return await firstWrite(group, await group.killMaster())
+    },
+  },
+  'the master freezes': {
+    async strike(group) {
+      return await firstWrite(group, await group.freezeMaster())
+    },
+    limitMs: AFTER_FREEZE_MS,
+    drivers: ['node-redis'],
+  },
+  'SENTINEL FAILOVER': {
+    async strike(group) {
+      const former = await group.master()
+      const [at] = await Promise.all([firstWrite(group, former), group.failover()])
+      return at
+    },
+  },
+  'the Sentinels are restarted, and then the master is killed': {
+    async strike(group) {
+      await Promise.all(group.sentinels.map((sentinel) => sentinel.kill()))
+      await sleep(500)
+      await group.heal()
+      return await firstWrite(group, await group.killMaster())
+    },
+  },
+  'servers and Sentinels are all restarted': {
+    async strike(group) {
+      await Promise.all([...group.servers, ...group.sentinels].map((server) => server.kill()))
+      await sleep(2_000)
+      const [at] = await Promise.all([firstWrite(group), group.heal()])
+      return at
+    },
+  },
+}
+
+const places: Record<string, { host: string; options: SentinelOptions; faults: readonly string[] }> = {
+  'by address': { host: '127.0.0.1', options: {}, faults: Object.keys(faults) },
+  'by host name': {
+    host: 'localhost',
+    options: { hostName: 'localhost' },
+    faults: ['the master is killed', 'SENTINEL FAILOVER'],
+  },
+}
+
+for (const [naming, place] of Object.entries(places)) {
+  describe(`behind Sentinels that name servers ${naming}`, { concurrency: 1 }, () => {
+    let group: SentinelGroup
+    let contenders: Contender[] = []
+    const timers = timersLeft()
+
+    before(async () => {
+      group = await startSentinels(place.options)
+    })
+    afterEach(async () => {
+      for (const { end } of contenders.splice(0)) await end()
+      await group.heal()
+      await waitUntil(async () => (await group.connections()).length === 0, {
+        timeoutMs: 10_000,
+        message: 'no connection is left',
+      })
+      await waitUntil(() => timersLeft(timers) <= 0, { message: 'no timer is left' })
+      await group.flush()
+    })
+    after(() => group.stop())
+
+    for (const [fault, { strike, limitMs = SOON_MS, drivers = DRIVERS }] of Object.entries(faults)) {
+      if (!place.faults.includes(fault)) continue
+      it(`${fault}: every client takes locks again within ${limitMs / 1_000} s of the new master`, async (t) => {
+        contenders = await openAll(group, place.host, drivers)
+        for (const [index, contender] of contenders.entries()) await servesAt(group, contender, index)
+        const writtenAt = await strike(group)
+        const served = await Promise.all(
+          contenders.map(async (contender, index) => {
+            const at = await servesAt(group, contender, index).catch((error: Error) => error)
+            return { way: contender.way, at }
+          }),
+        )
+        const late = served.flatMap(({ way, at }) => {
+          if (at instanceof Error) return [`${at.message} (${String(at.cause)})`]
+          return at - writtenAt > limitMs ? [`${way}: ${Math.round(at - writtenAt)} ms`] : []
+        })
+        const times = served.map(({ at }) => (at instanceof Error ? Number.NaN : Math.round(at - writtenAt)))
+        t.diagnostic(`${fault}, ${naming}: ${times.join(', ')} ms after the first write of the new master`)
+        assert.deepEqual(late, [])
+      })
+    }
+  })
+}
