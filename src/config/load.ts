@@ -45,9 +45,9 @@ const VARIABLE = /\$\{([\w.]+)(?::-(.[^}\n\r\u2028\u2029]*))?\}/g
 const MAY_HAVE_VARIABLES = /^.*\}/gm
 
 function resolveVariables(text: string, env: Readonly<Record<string, string | undefined>>): string {
-  const valueOf = (whole: string, name: string, fallback?: string): string =>
+  const resolve = (whole: string, name: string, fallback?: string): string =>
     (Object.hasOwn(env, name) ? env[name] : undefined) ?? fallback ?? whole
-  return text.replace(MAY_HAVE_VARIABLES, (part) => part.replace(VARIABLE, valueOf))
+  return text.replace(MAY_HAVE_VARIABLES, (part) => part.replace(VARIABLE, resolve))
 }
 
 async function read(source: string | URL): Promise<{ file: string | undefined; text: string }> {

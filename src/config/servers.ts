@@ -5,6 +5,7 @@ import type { Address } from './address.js'
 import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'
 import { Sentinels } from './sentinels.js'
+import { serverName, tlsOfUrl } from './tls.js'
 
 type Ioredis = Omit<typeof import('ioredis'), 'default'>
 type Opened = Redis | Cluster
@@ -22,6 +23,7 @@ export async function openUrl(url: string, disconnectTimeout: number): Promise<O
   const { Redis } = await importIoredis('url')
   const shared = { isUp: false }
   const redis = new Redis(url, {
+    ...tlsOfUrl(url),
     lazyConnect: true,
     // Fail at once when Redis cannot be reached at the start; come back by ourselves ever after.
     retryStrategy: (attempt) => (shared.isUp ? Math.min(attempt * URL_RETRY_MS.step, URL_RETRY_MS.most) : null),
@@ -88,12 +90,16 @@ function redisOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: n
 }
 
 function serverOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
-  const { addresses, credentials, mode } = shared.deployment
+  const { addresses, credentials, mode, tls } = shared.deployment
   if (mode === 'sentinel') return sentinelOptions(ioredis, shared, disconnectTimeout)
   if (mode !== 'single') return { Connector: listConnector(ioredis, shared) }
   if (credentials) return { Connector: singleConnector(ioredis, shared) }
   const { host, port, socket } = addresses[0] as Address
-  return { ...(socket === undefined ? { host, port } : { path: socket }), ...userOf(shared.deployment) }
+  return {
+    ...(socket === undefined ? { host, port } : { path: socket }),
+    ...(tls ? { tls: { ...serverName(host), ...tls } } : {}),
+    ...userOf(shared.deployment),
+  }
 }
 
 /** The connector does it all; the rest is what an adapter may look at. */
@@ -114,7 +120,7 @@ function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout
 
 function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Cluster {
   const { deployment } = shared
-  const { addresses, credentials, natMap, reconnectionDelay, retryDelay } = deployment
+  const { addresses, credentials, natMap, reconnectionDelay, retryDelay, tls } = deployment
   const delay = (attempt: number): number => Math.round(retryDelay(attempt))
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
@@ -130,11 +136,16 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
       ...(credentials ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),
     },
     ...(natMap ? { natMap } : {}),
+    // ioredis would look up the addresses itself, and then check the certificates of names against IP addresses.
+    ...(tls ? { dnsLookup: (host, callback) => callback(null, host) } : {}),
   }
-  return new ioredis.Cluster(
+  const opened = new ioredis.Cluster(
     addresses.map(({ host, port }) => ({ host, port })),
     options,
   )
+  // Before it connects.
+  if (tls) opened.on('+node', ({ options }: Redis) => (options.tls = { ...serverName(options.host ?? ''), ...tls }))
+  return opened
 }
 
 /** A cluster finds the new master by itself. */

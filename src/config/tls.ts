@@ -34,7 +34,13 @@ export interface TlsSettings {
  * itself, and an IP address is none.
  */
 export function serverName(host: string): Pick<ConnectionOptions, 'servername'> {
-  return isIP(host) === 0 ? { servername: host.replace(/\.$/, '') } : {}
+  return isIP(host.replace(/^\[(.*)\]$/, '$1')) === 0 ? { servername: host.replace(/\.$/, '') } : {}
+}
+
+/** What ioredis needs beside a URL that was checked. */
+export function tlsOfUrl(url: string): { tls?: ConnectionOptions } {
+  const { protocol, hostname } = new URL(url)
+  return /^(rediss|valkeys):$/.test(protocol) ? { tls: serverName(hostname) } : {}
 }
 
 /**

@@ -222,6 +222,6 @@ export function toInteger(reply: unknown): number | null {
   return integer
 }
 
-function notOurs(reply: unknown): Unanswered {
+export function notOurs(reply: unknown): Unanswered {
   return new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
 }
