@@ -14,7 +14,7 @@ export function say(text: string): void {
 }
 
 /** What a terminal obeys instead of showing it (ESC, C1, DEL, carriage return), and what turns the direction of text. */
-const COMMANDS = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+const COMMANDS = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/gu
 
 /**
  * A text as it may be printed, whoever wrote what is in it: the holder of a lock, its name, a server's reply. What a
