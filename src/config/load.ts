@@ -15,7 +15,7 @@ export interface LoadOptions extends ConfigOverrides {
 
 const LOAD_OPTIONS = ['env', 'nameMapper', 'credentialsResolver']
 /** Real ones have some thousand. What takes quadratic time in a parser stays short with it. */
-const MOST_CHARACTERS = 250_000
+const MOST_CHARACTERS = 100_000
 
 /**
  * A configuration file of Redisson, YAML or JSON, checked: what `connect({ config })` takes. `${NAME}` and

@@ -1,11 +1,14 @@
 /** What `run` and `doctor` print: nothing that a terminal obeys, and no password, whoever wrote what is in it. */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { visible, withoutUrls } from '../../src/cli/say.js'
 import { spawnChild } from '../support/child.js'
+import { tieToThisProcess } from '../support/process-exit.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -17,10 +20,13 @@ const HOSTILE = '\x1b]0;gone\x07\u009b2J\x7f\u202edlrow\u2066\r'
 const OBEYED = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/u
 
 async function holdfast(args: string[], env: Record<string, string> = {}) {
-  const child = spawnChild(MAIN, args, { env: { REDIS_URL: '', HOLDFAST_CONFIG: '', ...env } })
-  child.endCommands()
-  const { code } = await child.exit
-  return { code, stdout: child.stdout, stderr: child.stderr, all: child.stdout + child.stderr }
+  const all = { ...process.env, NODE_TEST_CONTEXT: undefined, REDIS_URL: '', HOLDFAST_CONFIG: '', ...env }
+  return await new Promise<{ code: number | null; stdout: string; stderr: string; all: string }>((resolve) => {
+    const child = execFile(process.execPath, [fileURLToPath(MAIN), ...args], { env: all }, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode, stdout, stderr, all: stdout + stderr }),
+    )
+    tieToThisProcess(child)
+  })
 }
 
 function assertPlain(text: string, expected: RegExp): void {
