@@ -34,14 +34,14 @@ function assertPlain(text: string, expected: RegExp): void {
   assert.doesNotMatch(text, OBEYED, JSON.stringify(text))
 }
 
-describe('a terminal gets nothing to obey', () => {
+describe('what run and doctor print', () => {
   let server: RedisServer
   before(async () => {
     server = await startRedis()
   })
   after(() => server.stop())
 
-  it('from the holder of a lock that run waits for, nor a line of its own', async () => {
+  it('contains no control character of a holder that run waits for, nor a line that the holder made', async () => {
     const holder = `${HOSTILE}\nholdfast: holding lock "taken"`
     await server.admin.multi().hset('taken', holder, 1).pexpire('taken', 60_000).exec()
     const { code, stderr } = await holdfast(['run', 'taken', '--wait', '3s', '--verbose', '--', 'true'], {
@@ -51,14 +51,14 @@ describe('a terminal gets nothing to obey', () => {
     assertPlain(stderr, /held by \\u001b\]0;gone\\u0007\\u009b2J\\u007f\\u202edlrow\\u2066.* holdfast: holding/)
   })
 
-  it('from the name of a lock', async () => {
+  it('contains no control character of the name of a lock', async () => {
     const name = `lock:${HOSTILE}`
     const { code, stderr } = await holdfast(['run', name, '--verbose', '--', 'true'], { REDIS_URL: server.url })
     assert.equal(code, 0)
     assertPlain(stderr, /holding lock "lock:\\u001b\]0;gone/)
   })
 
-  it('from the words of the command line', async () => {
+  it('contains no control character of the command line', async () => {
     for (const args of [
       ['run', 'a', `--${HOSTILE}`],
       ['run', 'a', '--wait', HOSTILE, '--', 'true'],
@@ -72,7 +72,7 @@ describe('a terminal gets nothing to obey', () => {
     }
   })
 
-  it('from the names in the report of the doctor, whose JSON means the same', async () => {
+  it('contains no control character of a name in the report of the doctor, and its JSON means the same', async () => {
     await using narrow = await startRedis()
     await narrow.admin.call('ACL', 'SETUSER', 'default', 'resetkeys', '~lock:*')
     const prefix = 'lock:\u009b2J\u202e'
@@ -85,7 +85,7 @@ describe('a terminal gets nothing to obey', () => {
     assert.ok(JSON.stringify(checks).includes(prefix), 'the same text when it is read')
   })
 
-  it('by any character that Unicode calls a control or a turn of direction, but line feeds and tabs', () => {
+  it('shows every control character and every turn of direction as an escape, except line feeds and tabs', () => {
     for (let code = 0; code <= 0xffff; code++) {
       const character = String.fromCharCode(code)
       const isObeyed = OBEYED.test(character)
@@ -95,7 +95,7 @@ describe('a terminal gets nothing to obey', () => {
   })
 })
 
-describe('the command line shows no password', () => {
+describe('a password on the command line or in its environment', () => {
   const files = mkdtempSync(join(tmpdir(), 'holdfast-printing-'))
   after(() => rmSync(files, { recursive: true, force: true }))
 
@@ -117,23 +117,23 @@ describe('the command line shows no password', () => {
     )
   }
 
-  it('when it is wrong', async () => {
+  it('is not printed when it is wrong', async () => {
     await using server = await startRedis()
     await expectNone(server.url.replace('//', `//app:${SECRET}@`), 69)
   })
 
-  it('when the server repeats it', async () => {
+  it('is not printed when the server repeats it', async () => {
     await using odd = await startRedis({ args: ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', ''] })
     await expectNone(odd.url.replace('//', `//app:${SECRET}@`), 69)
   })
 
-  it('when the @ of the address is forgotten', async () => {
+  it('is not printed when the @ of the address is forgotten', async () => {
     await expectNone(`redis://:${SECRET}:6379`, 64)
     await expectNone(`redis://app:${SECRET}.redis.example:6379`, 64)
     await expectNone(`redis://redis.example:6379?password=${SECRET}`, 64)
   })
 
-  it('when the URL is where it does not belong', async () => {
+  it('is not printed when the URL is where it does not belong', async () => {
     for (const url of [`redis://:${SECRET}@h:1`, `redis://:${SECRET}:6379`, `rediss://h:6379?password=${SECRET}`]) {
       for (const args of [
         ['doctor', url],
@@ -152,7 +152,7 @@ describe('the command line shows no password', () => {
     assert.equal(withoutUrls("a 'redis://:x@h:1?password=y' b"), "a 'redis://…' b")
   })
 
-  it('to those who look at the list of processes, once it runs', { skip: process.platform !== 'linux' }, async () => {
+  it('is not in the list of processes once it runs', { skip: process.platform !== 'linux' }, async () => {
     await using server = await startRedis()
     await server.admin.call('ACL', 'SETUSER', 'app', 'on', `>${SECRET}`, '~*', '&*', '+@all')
     const url = server.url.replace('//', `//app:${SECRET}@`)

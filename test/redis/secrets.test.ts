@@ -81,26 +81,26 @@ async function refusal(options: ConnectOptions): Promise<unknown> {
   return assert.fail('it should not connect')
 }
 
-describe('an error of connect does not show the password', () => {
-  it('when it is wrong', async () => {
+describe('a password', () => {
+  it('is in no error of connect when it is wrong', async () => {
     await using server = await startRedis()
     for (const [what, options] of Object.entries(targets(server))) assertClean(what, await refusal(options))
   })
 
-  it('when the server repeats what it was sent', async () => {
+  it('is in no error of connect when the server repeats what it was sent', async () => {
     await using server = await startRedis({ args: REPEATS })
     for (const [what, options] of Object.entries(targets(server))) assertClean(what, await refusal(options))
     const sentinels = { sentinelAddresses: [server.url], masterName: MASTER_NAME, sentinelPassword: SECRET }
     assertClean('Sentinel', await refusal({ config: { sentinelServersConfig: sentinels } }))
   })
 
-  it('when nobody is there', async () => {
+  it('is in no error of connect when nobody is there', async () => {
     const server = await startRedis()
     await server.stop()
     for (const [what, options] of Object.entries(targets(server))) assertClean(what, await refusal(options))
   })
 
-  it('when TLS fails', async () => {
+  it('is in no error of connect when TLS fails', async () => {
     using certificates = await makeCertificates({ names: ['DNS:redis.example'] })
     await using tls = await startTlsRedis(certificates, { clientCertificates: 'yes' })
     assertClean('a URL', await refusal({ url: withUser(tls.url) }))
@@ -113,7 +113,7 @@ describe('an error of connect does not show the password', () => {
     assertClean('a key store', await refusal({ config: { singleServerConfig: { address: tls.url }, ...sslKeystore } }))
   })
 
-  it('when the @ or the host of an address is forgotten, or the password is a parameter', async () => {
+  it('is in no error of connect when the @ or the host of an address is forgotten, or it is a parameter', async () => {
     const wrong = [`:${SECRET}:6379`, `app:${SECRET}.redis:6379`, `h:6379?password=${SECRET}`, `:${SECRET}`]
     const more = [`h?password=${SECRET}:6379`, `[app:${SECRET}]:6379`, `:x@${SECRET}/y`, `app:${SECRET}@redis`]
     for (const rest of [...wrong, ...more]) {
@@ -223,7 +223,7 @@ function ofIoredis(client: Redis | IoredisCluster): Opened {
   return { options: { client: client as never }, end: () => client.disconnect() }
 }
 
-describe('after the password was rotated, nothing that a client says shows it:', () => {
+describe('a password that was rotated', () => {
   async function clientsOf(server: RedisServer): Promise<Record<string, Opened>> {
     await allow([server])
     const url = withUser(server.url)
@@ -243,17 +243,17 @@ describe('after the password was rotated, nothing that a client says shows it:',
     }
   }
 
-  it('one server', async () => {
+  it('is in nothing that a client of one server throws, emits or shows', async () => {
     await using server = await startRedis()
     await expectAllClean(await clientsOf(server), () => rotate([server]))
   })
 
-  it('one server that comes back and repeats it', async () => {
+  it('is in nothing that a client throws, emits or shows when the server comes back and repeats it', async () => {
     await using server = await startRedis()
     await expectAllClean(await clientsOf(server), () => server.restart(REPEATS))
   })
 
-  it('Sentinel', async () => {
+  it('is in nothing that a client behind Sentinel throws, emits or shows', async () => {
     await using group = await startSentinels({ sentinels: 1, replicas: 0 })
     const master = await group.master()
     await allow([master])
@@ -262,7 +262,7 @@ describe('after the password was rotated, nothing that a client says shows it:',
     await expectAllClean({ 'a configuration of Sentinel': { options } }, () => rotate([master]))
   })
 
-  it('a cluster', async () => {
+  it('is in nothing that a client of a cluster throws, emits or shows', async () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const servers = await cluster.masters()
     await allow(servers)
@@ -280,7 +280,7 @@ describe('after the password was rotated, nothing that a client says shows it:',
   })
 })
 
-it('the title of this process and of the thread of the watchdog does not show the password', async () => {
+it('neither the title of a process nor the thread of the watchdog shows the password', async () => {
   await using server = await startRedis()
   await allow([server])
   await using client = await connect({ url: withUser(server.url), watchdog: { thread: true } })

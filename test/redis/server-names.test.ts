@@ -18,7 +18,7 @@ interface Front extends AsyncDisposable {
   readonly asked: string[]
 }
 
-describe('a server with TLS', () => {
+describe('a server', () => {
   let certificates: Certificates
   let server: RedisServer
   let front: Front
@@ -76,7 +76,7 @@ describe('a server with TLS', () => {
     return { tls: { ca: certificates.ca }, ...config }
   }
 
-  it('is asked for by its name: URL, one server, a resolver, a master', async () => {
+  it('with TLS is asked for by its name: URL, one server, a resolver, a master', async () => {
     const address = `rediss://localhost:${front.port}`
     // The certificate is of nobody that is trusted; the name is said before that is found out.
     await assert.rejects(connect(`${address}/0`), /certificate|self-signed/)
@@ -94,7 +94,7 @@ describe('a server with TLS', () => {
     }
   })
 
-  it('is asked for without a name if it has only an IP address', async () => {
+  it('with TLS is asked for without a name if it has only an IP address', async () => {
     const address = `rediss://127.0.0.1:${front.port}`
     await works({ config: withCa({ singleServerConfig: { address } }) })
     await works({ config: withCa({ masterSlaveServersConfig: { masterAddress: address } }) })
@@ -103,13 +103,13 @@ describe('a server with TLS', () => {
     assert.deepEqual(front.asked, [])
   })
 
-  it('is asked for by the name that the configuration gives it', async () => {
+  it('with TLS is asked for by the name that the configuration gives it', async () => {
     const tls = { ca: certificates.ca, servername: 'localhost' }
     await works({ config: { singleServerConfig: { address: `rediss://127.0.0.1:${front.port}` }, tls } })
     assert.deepEqual(new Set(front.names), new Set(['localhost']))
   })
 
-  it('is asked for by its name in a cluster, whoever named it', async () => {
+  it('with TLS is asked for by its name in a cluster, whoever named it', async () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const masters = await cluster.masters()
     const fronts = await Promise.all(masters.map(({ port }) => startFront(port)))
@@ -134,7 +134,7 @@ describe('a server with TLS', () => {
     }
   })
 
-  it('is asked for by its name by Sentinel, and so is each Sentinel', async () => {
+  it('with TLS is asked for by its name by Sentinel, and so is each Sentinel', async () => {
     await using group = await startSentinels({ sentinels: 1, replicas: 0 })
     const master = await group.master()
     const [sentinel] = group.sentinels as [RedisServer]

@@ -365,7 +365,7 @@ suite('a configuration is refused, with path, value and what is allowed,', () =>
   })
 })
 
-suite('a hostile file is refused within a second', () => {
+suite('a hostile file', () => {
   const address = 'singleServerConfig: {address: "redis://a:1"}\n'
   const anchors = (count: number): string =>
     Array.from({ length: count }, (_, at) => `k${at}: &a${at} x\nl${at}: *a${at}\n`).join('')
@@ -397,7 +397,7 @@ suite('a hostile file is refused within a second', () => {
     ],
     ['a second document', `${address}---\nsingleServerConfig: {address: "redis://b:1"}`, /MULTIPLE_DOCS at line 2/],
   ] as [string, string, RegExp | undefined][]) {
-    it(what, async () => {
+    it(`takes less than a second of the processor: ${what}`, async () => {
       // Of the processor, as others may be using it.
       const startedAt = process.cpuUsage()
       // Those that are odd, but say something: only how long they take counts.
