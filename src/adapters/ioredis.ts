@@ -24,7 +24,10 @@ export function ioredis(client: IoredisLike): RedisPort {
 }
 
 /** @internal Like `ioredis`, but `close()` ends the client, too. */
-export function ownedIoredis(client: IoredisLike): RedisPort {
+export function ownedIoredis(
+  client: IoredisLike,
+  _options: { readonly pingIntervalMs?: number; readonly replicas?: number | undefined } = {},
+): RedisPort {
   return portOf(client, () => client.disconnect())
 }
 

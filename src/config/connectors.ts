@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { Socket } from 'node:net'
 import type { AbstractConnector } from 'ioredis'
 import type { Address } from './address.js'
@@ -28,7 +29,7 @@ type Ioredis = Pick<typeof import('ioredis'), 'AbstractConnector'>
 type Connector = new (options: unknown) => AbstractConnector
 type Open = (signal: AbortSignal) => Promise<Stream>
 
-/** For one server, whatever it is: its password is asked for. */
+/** For one server, master or not, with a password that is asked for each time. */
 export function singleConnector(ioredis: Ioredis, shared: Connecting): Connector {
   const { deployment } = shared
   const address = deployment.addresses[0] as Address
@@ -47,29 +48,49 @@ export function listConnector(ioredis: Ioredis, shared: Connecting): Connector {
 
 /** For the master that Sentinel names. The connection is closed as soon as Sentinel names another one. */
 export function sentinelConnector(ioredis: Ioredis, shared: Connecting, sentinels: Sentinels): Connector {
-  const { deployment } = shared
   const open: Open = async (signal) => {
-    const named = await sentinels.findMaster(signal)
-    const address = sentinels.reached(named)
-    return await openStream(address, deployment, signal, async (stream) => {
-      stream.once(
-        'close',
-        sentinels.watch(named, () => stream.destroy()),
-      )
-      await authenticate(stream, address, deployment, signal)
-      const role = await roleOf(stream, signal)
-      if (!isMaster({ role })) throw new NotMasterError(`${address.host}:${address.port} is not the master yet`)
-      return stream
-    })
+    while (true) {
+      let hasSwitched = false
+      const onSwitch = (): void => {
+        hasSwitched = true
+      }
+      try {
+        return await openNamed(sentinels, shared.deployment, signal, onSwitch)
+      } catch (error) {
+        // The master was frozen, and has been replaced meanwhile.
+        if (!hasSwitched) throw error
+      }
+    }
   }
   return connector(ioredis, shared, open, isMaster)
+}
+
+async function openNamed(
+  sentinels: Sentinels,
+  deployment: Deployment,
+  signal: AbortSignal,
+  onSwitch: () => void,
+): Promise<Stream> {
+  const named = await sentinels.findMaster(signal)
+  const address = sentinels.reached(named)
+  return await openStream(address, deployment, signal, async (stream) => {
+    const stopWatching = sentinels.watch(named, () => {
+      onSwitch()
+      stream.destroy()
+    })
+    stream.once('close', stopWatching)
+    await authenticate(stream, address, deployment, signal)
+    const role = await roleOf(stream, signal)
+    if (!isMaster({ role })) throw new NotMasterError(`${address.host}:${address.port} is not the master yet`)
+    return stream
+  })
 }
 
 function isMaster({ role }: { role?: string | undefined }): boolean {
   return role === undefined || role === 'master'
 }
 
-/** @returns undefined: the user may not ask, so what Sentinel says must do */
+/** @returns undefined: the user has no right to INFO, so Sentinel is believed */
 async function roleOf(stream: Stream, signal: AbortSignal): Promise<string | undefined> {
   try {
     return (await replicationOf(stream, signal))('role')
@@ -80,9 +101,9 @@ async function roleOf(stream: Stream, signal: AbortSignal): Promise<string | und
 }
 
 /**
- * A connector that never fails. One that does, or that is stopped while it tries, ioredis never uses again: the client is at
- * its `end`. So a failed attempt hands over a connection that is closed already. To ioredis that is one that was lost: it
- * opens the next as its `retryStrategy` says, and ends only if it was told to.
+ * A connector that never rejects. After a rejection, also one that `disconnect(true)` caused, the status of ioredis is `end`
+ * for good. So a failed attempt resolves with a closed connection, which ioredis treats as a lost one: it opens the next as
+ * its `retryStrategy` says, and ends only after `disconnect()`.
  */
 function connector(
   { AbstractConnector }: Ioredis,
@@ -124,9 +145,10 @@ function connector(
   }
 }
 
-/** Runs an attempt that `attempt` or the time limit ends, even if it does not notice: what it opens then is closed. */
+/** Rejects when `attempt` is aborted or the time is up, even if `open` ignores the signal: what it opens later is closed. */
 async function within(limitMs: number, attempt: AbortController, open: Open): Promise<Stream> {
   const { signal } = attempt
+  setMaxListeners(0, signal) // one or two for each member that is asked
   const timer = setTimeout(() => attempt.abort(new Error(`no answer within ${Math.round(limitMs)} ms`)), limitMs)
   const opening = open(signal)
   try {
@@ -145,7 +167,7 @@ async function within(limitMs: number, attempt: AbortController, open: Open): Pr
   }
 }
 
-/** For a node of a cluster: its password is asked for. When it fails, the cluster drops the node and finds another one. */
+/** For a node of a cluster, with a password that is asked for. If it rejects, the cluster drops the node and uses others. */
 export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Connecting): Connector {
   type NodeOptions = Credentials & { host: string; port: number; disconnectTimeout: number }
   return class NodeConnector extends AbstractConnector {
@@ -155,7 +177,7 @@ export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Co
     constructor(options: unknown) {
       super((options as NodeOptions).disconnectTimeout)
       this.#options = options as NodeOptions
-      // ioredis must not send what the node it was copied from was told.
+      // ioredis must not send the password of the node that this one was copied from.
       this.#options.username = undefined
       this.#options.password = undefined
     }

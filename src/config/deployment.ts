@@ -39,6 +39,9 @@ export interface Deployment {
   /** ms without traffic before the first probe; undefined: no probes. */
   readonly keepAliveMs: number | undefined
   readonly isNoDelay: boolean
+  /** ms without traffic before a connection is checked with PING; 0: it is not. */
+  readonly pingIntervalMs: number
+  /** In a cluster between two looks at its slots, elsewhere the longest between two looks for a master. */
   readonly scanIntervalMs: number
   readonly natMap: ((hostPort: string) => { host: string; port: number } | null) | undefined
   readonly sentinel: {
@@ -135,9 +138,11 @@ export function describe(config: RedissonConfig): Deployment {
     retryDelay: retryDelayOf(checked),
     reconnectionDelay: server.reconnectionDelay
       ? delayOf(server.reconnectionDelay, `${section}.reconnectionDelay`)
-      : equalJitter(100, 10_000),
+      : // At most 10 s in Redisson, which meanwhile opens other connections of its pool.
+        equalJitter(100, 2_000),
     keepAliveMs: isKeptAlive ? (get('tcpKeepAliveIdle') ?? 0) * 1000 : undefined,
     isNoDelay: get('tcpNoDelay') ?? true,
+    pingIntervalMs: server.pingConnectionInterval ?? 30_000,
     scanIntervalMs: server.scanInterval ?? (mode === 'cluster' ? 5_000 : 1_000),
     natMap: natMapOf(server.natMapper, `${section}.natMapper`),
     sentinel: {

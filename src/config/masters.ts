@@ -2,12 +2,14 @@ import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
 import { ask, authenticate, openStream, type Stream } from './streams.js'
 
-/** How long the others may still take once one server says that it is the master, ms. */
+/** How long to wait for the other servers once one says that it is the master, ms. */
 const OTHERS_MS = 500
+/** If the search took longer than this, it is repeated, ms. */
+const FRESH_MS = 2 * OTHERS_MS
 
 interface Master {
   readonly stream: Stream
-  /** The history of writes that it continues: its own, and that of the master it took over from. */
+  /** Ids of its own history of writes, and of the one it continues: that of the master it took over from. */
   readonly history: string | undefined
   readonly earlierHistory: string | undefined
   readonly replicas: number
@@ -15,6 +17,15 @@ interface Master {
 
 /** Asks all addresses at once. @returns a connection to the master, with the user signed in */
 export async function findMaster(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
+  const startedAt = performance.now()
+  const master = await survey(deployment, signal)
+  if (performance.now() - startedAt < FRESH_MS) return master
+  // The master may have been frozen, and a server that was a replica when it replied may have taken its place.
+  master.destroy()
+  return await survey(deployment, signal)
+}
+
+async function survey(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
   const asked = deployment.addresses.map((address) => openMaster(address, deployment, signal))
   const heard = await heardOf(asked, OTHERS_MS)
   const best = bestOf(heard.flatMap((one) => (one?.status === 'fulfilled' ? [one.value] : [])))
@@ -27,7 +38,7 @@ export async function findMaster(deployment: Deployment, signal: AbortSignal): P
   throw mostTelling(errors)
 }
 
-/** A refused password says more than a server that is down. */
+/** A refused password explains more than a server that is down. */
 export function mostTelling(errors: readonly Error[]): Error {
   return (errors.find(({ name }) => name === 'ReplyError') ??
     errors.find((error) => !(error instanceof NotMasterError)) ??
@@ -35,8 +46,8 @@ export function mostTelling(errors: readonly Error[]): Error {
 }
 
 /**
- * Of several servers that take themselves for the master: not one that another has taken over from. It was frozen or cut off
- * meanwhile. Otherwise the one with the most replicas, and the first in the list if that does not tell them apart.
+ * Chooses between servers that all claim to be the master. One whose history another continues was replaced while it was
+ * frozen or cut off. Of the rest, the one with the most replicas counts, then the first in the list.
  */
 function bestOf(masters: readonly Master[]): Master | undefined {
   const current = masters.filter(({ history }) => !masters.some(({ earlierHistory }) => earlierHistory === history))
@@ -70,8 +81,8 @@ export async function replicationOf(
 }
 
 /**
- * What each of them came to; undefined: it has not settled. Waits for all, but for no longer than `graceMs` once one of them
- * has succeeded.
+ * How each promise settled; undefined: it has not. Waits for all of them, but no longer than `graceMs` after the first that
+ * was fulfilled.
  */
 export async function heardOf<T>(
   asked: readonly Promise<T>[],

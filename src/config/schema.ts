@@ -80,6 +80,7 @@ const CHANNELS = 'one connection carries all channels, in a cluster one for each
 const JAVA = 'it is about the Java process'
 const OTHER_OBJECTS = 'it is about other objects than locks'
 const MASTER_ONLY = 'everything is asked of the master'
+const LOOKS = 'longest delay between two attempts to find the master while there is none, ms'
 const DNS = 'host names are resolved whenever a connection is opened'
 
 /** May stand at the top (4.x) or in the server section (3.x); the top wins. */
@@ -157,7 +158,7 @@ const BASE = {
   retryInterval: used(int(0), 'retryDelay of that many ms'),
   reconnectionDelay: used(delayStrategy, 'delay before a reconnect'),
   idleConnectionTimeout: unused(int(0), POOL),
-  pingConnectionInterval: unused(int(0), 'the watchdog speaks with Redis as long as anything is held'),
+  pingConnectionInterval: used(int(0), 'ms without traffic before a connection is checked with PING; 0: never'),
   subscriptionTimeout: unused(int(0), 'a waiter polls until its subscription is there'),
   subscriptionsPerConnection: unused(int(1), CHANNELS),
   subscriptionConnectionMinimumIdleSize: unused(int(0), CHANNELS),
@@ -207,7 +208,7 @@ const SECTIONS = {
     masterName: used(text, 'the name of the master'),
     sentinelUsername: used(text, 'user of the Sentinels, if different'),
     sentinelPassword: used(secret, 'password of the Sentinels, if different'),
-    scanInterval: used(int(1), 'ms between two rounds of asking the Sentinels while none answers'),
+    scanInterval: used(int(1), LOOKS),
     sentinelsDiscovery: used(flag, 'whether Sentinels that others tell of are asked, too'),
     checkSentinelsList: unused(flag, 'one Sentinel that answers is enough'),
     checkSlaveStatusWithSyncing: unused(flag, MASTER_ONLY),
@@ -229,7 +230,7 @@ const SECTIONS = {
     database,
     natMapper: unused(anything, 'the addresses are those of the file'),
     nodeAddresses: used(listOf(address, 1), 'all servers: the master is who says so itself'),
-    scanInterval: unused(int(1), 'the master is looked for whenever a server refuses to write or is gone'),
+    scanInterval: used(int(1), LOOKS),
     monitorIPChanges: unused(flag, DNS),
   },
 }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Redis } from 'ioredis'
 import { withoutSecrets } from '../secrets.js'
 import type { Address } from './address.js'
@@ -7,9 +8,9 @@ import { serverName } from './tls.js'
 
 type Ioredis = Pick<typeof import('ioredis'), 'Redis'>
 
-/** How long the others may still take once one Sentinel has named the master, ms. */
+/** How long to wait for the other Sentinels once one has named the master, ms. */
 const OTHERS_MS = 250
-/** How many Sentinels are listened to, however many there are. */
+/** Listen to no more Sentinels than this. */
 const MOST_WATCHED = 10
 const SWITCHED = '+switch-master'
 
@@ -18,7 +19,7 @@ interface Endpoint {
   readonly port: number
 }
 
-/** What one Sentinel says. */
+/** The reply of one Sentinel. */
 interface View {
   readonly master: Endpoint
   /** Grows with each failover, so the highest one is the latest. */
@@ -26,12 +27,12 @@ interface View {
   readonly others: readonly Endpoint[]
 }
 
-/** The Sentinels of one deployment. All are asked at once, so that those that are down or silent hold nobody up. */
+/** The Sentinels of one deployment. All are asked at once, so that those that are down or silent delay nothing. */
 export class Sentinels {
   readonly #ioredis: Ioredis
   readonly #deployment: Deployment
   readonly #disconnectTimeout: number
-  /** Those that were named by others when they were last asked. */
+  /** Those that were named by others in the last round. */
   #discovered: readonly Endpoint[] = []
 
   constructor(ioredis: Ioredis, deployment: Deployment, disconnectTimeout: number) {
@@ -42,8 +43,10 @@ export class Sentinels {
 
   /** @returns the master as the Sentinels name it; of several the one that was elected last */
   async findMaster(signal: AbortSignal): Promise<Endpoint> {
+    signal.throwIfAborted()
     const ended = new AbortController()
     const both = AbortSignal.any([signal, ended.signal])
+    setMaxListeners(0, both) // one for each Sentinel
     const heard = await heardOf(
       this.#known().map((endpoint) => this.#ask(endpoint, both)),
       OTHERS_MS,
@@ -93,7 +96,7 @@ export class Sentinels {
     }
   }
 
-  /** Where a server that the Sentinels name is to be reached. */
+  /** The address at which a server named by the Sentinels can be reached. */
   reached(endpoint: Endpoint): Address {
     const { natMap, tls } = this.#deployment
     const { host, port } = natMap?.(`${endpoint.host}:${endpoint.port}`) ?? endpoint
@@ -114,7 +117,7 @@ export class Sentinels {
     const end = (): void => client.disconnect()
     signal.addEventListener('abort', end, { once: true })
     try {
-      // In this order: an epoch that is older than the address does no harm, a newer one would.
+      // The epoch first: if a failover ends in between, it may be older than the address, never newer.
       const [epoch, master, others] = await Promise.all([
         this.#epochOf(client),
         this.#masterNamedBy(client),

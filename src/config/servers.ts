@@ -17,6 +17,8 @@ const COMMAND_RETRIES = 2
 const URL_RETRY_MS = { step: 50, most: 1_000 }
 const CONNECT_TIMEOUT_MS = 10_000
 const SLOTS = 16_384
+/** Of one server of a cluster that is asked for its slots, at most. */
+const SLOTS_TIMEOUT_MS = 2_000
 
 /** Opens a client for a URL that was checked. @throws as `openDeployment` */
 export async function openUrl(url: string, disconnectTimeout: number): Promise<Opened> {
@@ -126,7 +128,8 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
     slotsRefreshInterval: deployment.scanIntervalMs,
-    slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs, 5_000),
+    // One server after the other is asked: those that say nothing must leave time for the others.
+    slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
     enableReadyCheck: deployment.checksSlotsCoverage,
     retryDelayOnFailover: delay(0),
     retryDelayOnClusterDown: delay(0),

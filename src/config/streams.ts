@@ -13,9 +13,9 @@ import { serverName } from './tls.js'
 
 export type Stream = Socket | TLSSocket
 
-/** More than INFO or AUTH can say: a server that sends this much is no Redis. */
+/** Longer than any reply to INFO or AUTH: a server that sends this much is not Redis. */
 const LONGEST_REPLY = 256 * 1024
-/** Redis has no password, so there is nothing to check. ioredis goes on as well. */
+/** Redis has no password, so any will do. ioredis continues in that case as well. */
 const NEEDS_NO_PASSWORD = /no password is set|without any password configured/
 
 /** Opens a connection and prepares it; one that cannot be prepared is closed. */
@@ -44,14 +44,14 @@ export async function openStream<T>(
   }
 }
 
-/** Signs in the user of this address, if there is one. @returns who it was */
+/** Signs in the user of this address, if there is one. @returns the credentials it used */
 export async function authenticate(
   stream: Stream,
   address: Address,
   deployment: Deployment,
   signal: AbortSignal,
 ): Promise<Credentials> {
-  // A resolver that hangs must not keep the connection.
+  // A resolver that never settles must not keep the connection open.
   const { username, password } = await settled<Credentials>(stream, signal, (resolve, reject) => {
     credentialsOf(address, deployment).then(resolve, reject)
     return () => {}
@@ -86,7 +86,7 @@ export async function ask(stream: Stream, command: readonly string[], signal: Ab
       else if (bytes.length > LONGEST_REPLY) reject(new Error(`a reply of more than ${LONGEST_REPLY} bytes`))
     }
     stream.on('data', onData)
-    // The previous question has paused it.
+    // The previous command has paused it.
     stream.resume()
     const words = command.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`)
     stream.write(`*${command.length}\r\n${words.join('')}`)

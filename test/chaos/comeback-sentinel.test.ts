@@ -24,17 +24,19 @@ interface Contender {
 /** Which user's clients take part: with default settings ioredis does not leave a master that is frozen. */
 type Drivers = readonly (typeof DRIVERS)[number][]
 
-async function openAll(group: SentinelGroup, host: string, drivers: Drivers): Promise<Contender[]> {
+async function openByConfig(group: SentinelGroup, host: string): Promise<Contender> {
   const config: RedissonConfig = {
     sentinelServersConfig: {
       sentinelAddresses: group.sentinels.map(({ port }) => `redis://${host}:${port}`),
       masterName: group.masterName,
     },
   }
-  const byConfig = Array.from({ length: BY_CONFIG }, async () => {
-    const client = await connect({ config })
-    return { way: 'config', client, end: () => client.close() }
-  })
+  const client = await connect({ config })
+  return { way: 'config', client, end: () => client.close() }
+}
+
+async function openAll(group: SentinelGroup, host: string, drivers: Drivers): Promise<Contender[]> {
+  const byConfig = Array.from({ length: BY_CONFIG }, () => openByConfig(group, host))
   const place: Place = { sentinels: group.sentinels.map(({ port }) => ({ host, port })), masterName: group.masterName }
   const byUser = drivers.map(async (driver) => ({
     way: driver,
@@ -152,6 +154,19 @@ for (const [naming, place] of Object.entries(places)) {
       await group.flush()
     })
     after(() => group.stop())
+
+    it('connect, called while the master is frozen, resolves with the next one', async () => {
+      const frozen = await group.freezeMaster()
+      const opening = openByConfig(group, place.host)
+      contenders = [await opening]
+      await group.waitForFailover()
+      frozen.thaw()
+      const { client } = contenders[0] as Contender
+      const hold = await client.getLock('frozen').lock({ waitTimeMs: SOON_MS })
+      assert.equal(await (await group.master()).admin.exists('frozen'), 1)
+      assert.notEqual((await group.master()).port, frozen.port)
+      await hold.unlock()
+    })
 
     for (const [fault, { strike, limitMs = SOON_MS, drivers = DRIVERS }] of Object.entries(faults)) {
       if (!place.faults.includes(fault)) continue

@@ -31,6 +31,8 @@ export interface SentinelOptions {
   readonly args?: readonly string[]
   /** The name of this machine, by which servers and sentinels then know and name each other. Default: by address. */
   readonly hostName?: string
+  /** Further lines of the configuration of the sentinels. Among themselves they are the admin of the tests. */
+  readonly sentinelConfig?: string
 }
 
 /**
@@ -38,10 +40,10 @@ export interface SentinelOptions {
  * process. Resolved when the sentinels know the master, the replicas and each other, and the replicas are in step.
  */
 export async function startSentinels(options: SentinelOptions = {}): Promise<SentinelGroup> {
-  const { sentinels = 3, replicas = 2, args = [], hostName } = options
+  const { sentinels = 3, replicas = 2, args = [], hostName, sentinelConfig = '' } = options
   const group = new SentinelGroup()
   try {
-    await group.start(sentinels, replicas, [...REPLICATION_ARGS, ...args], hostName)
+    await group.start(sentinels, replicas, [...REPLICATION_ARGS, ...args], sentinelConfig, hostName)
     return group
   } catch (error) {
     await group.stop()
@@ -80,7 +82,13 @@ export class SentinelGroup implements AsyncDisposable {
   }
 
   /** For `startSentinels`. */
-  async start(sentinels: number, replicas: number, args: string[], hostName?: string): Promise<void> {
+  async start(
+    sentinels: number,
+    replicas: number,
+    args: string[],
+    sentinelConfig: string,
+    hostName?: string,
+  ): Promise<void> {
     if (hostName) args.push('--replica-announce-ip', hostName)
     const naming = hostName
       ? `sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\nsentinel announce-ip ${hostName}\n`
@@ -91,6 +99,9 @@ export class SentinelGroup implements AsyncDisposable {
     const replica = { args, config: `replicaof ${master.host} ${master.port}\n` }
     await startInto(this.#servers, replicas, () => replica)
     const config = (sentinel: number) => `
+${sentinelConfig}
+sentinel sentinel-user ${ADMIN}
+sentinel sentinel-pass none
 ${naming}sentinel monitor ${MASTER_NAME} ${hostName ?? master.host} ${master.port} ${Math.floor(sentinels / 2) + 1}
 sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs(sentinel)}
 sentinel failover-timeout ${MASTER_NAME} ${FAILOVER_TIMEOUT_MS}

@@ -116,6 +116,7 @@ suite('a file of Redisson', () => {
     assert.equal(deployment.retryAttempts, 4)
     assert.equal(deployment.database, 0)
     assert.equal(deployment.keepAliveMs, 0)
+    assert.equal(deployment.pingIntervalMs, 30_000)
     assert.deepEqual(deployment.options, {})
     const retry = deployment.retryDelay(3)
     assert(retry >= 1_000 && retry <= 2_000)
