@@ -130,8 +130,9 @@ const MAX_BATCH_SIZE = 10_000
 
 /** @throws {ConfigError} a value that cannot work */
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
-  const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = options
-  const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = options
+  const own = ownOptions(options, CLIENT_OPTIONS)
+  const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = own
+  const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = own
   const {
     checkLockSyncedSlaves,
     checkLockFsynced,
@@ -139,7 +140,7 @@ export function checkClientOptions(options: ClientOptions): CheckedOptions {
     warnAfterMs,
     maxHandOffs = 1_000,
     maxHandOffMs = 20,
-  } = options
+  } = own
   return {
     watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
     watchdogBatchSize: checkCount('lockWatchdogBatchSize', lockWatchdogBatchSize, 1, undefined, MAX_BATCH_SIZE),

@@ -52,7 +52,15 @@ export function ownOptions<T extends object>(options: T, known: readonly string[
   for (const key of Object.keys(options)) {
     if (!known.includes(key)) throw new ConfigError(key, undefined, `one of the options ${known.join(', ')}`, about)
   }
-  return Object.assign(Object.create(null), options) as T
+  return ownOf(options)
+}
+
+/**
+ * A copy without a prototype: whatever was put into `Object.prototype` is no option. Take single options from it by
+ * destructuring; what `...` copies of it has a prototype again.
+ */
+export function ownOf<T extends object>(options: T): T {
+  return Object.assign(Object.create(null), options)
 }
 
 export function checkOptionalBoolean(path: string, value: unknown): boolean | undefined {

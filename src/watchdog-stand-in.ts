@@ -4,6 +4,7 @@ import { ConfigError, impediment } from './errors.js'
 import type { Script, ScriptCall } from './lua/run.js'
 import type { Random } from './random.js'
 import type { RenewalTerms } from './renewer.js'
+import { withoutSecrets } from './secrets.js'
 import { backoffMs } from './waiting/backoff.js'
 import type { Watched } from './watchdog.js'
 
@@ -127,7 +128,7 @@ class Thread {
       this.#standIns.get(answer.client)?.hear(answer)
     })
     worker.on('error', (error) => {
-      cause = error
+      cause = withoutSecrets(error)
     })
     worker.on('exit', (code) => {
       if (worker === this.#worker) this.#ended(cause ?? new Error(`it exited with code ${code}`))

@@ -1,5 +1,6 @@
 import { ConfigError } from '../errors.js'
 import { slotOf } from '../slots.js'
+import { ownOptions } from '../validate.js'
 import { type Ask, standingInCluster } from './cluster-standing.js'
 import { healthy } from './health.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
@@ -60,7 +61,8 @@ export function isValkeyGlide(client: unknown): client is GlideLike {
  * Wake-ups need a client of their own, which glide cannot make of yours: say with `subscriber` how.
  * @throws {ConfigError} it is no such client, or one before 2.5
  */
-export function valkeyGlide(client: GlideLike, { subscriber }: ValkeyGlideOptions = {}): RedisPort {
+export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {}): RedisPort {
+  const { subscriber } = ownOptions(options, ['subscriber'])
   if (!isValkeyGlide(client) || typeof client.subscribeLazy !== 'function') {
     throw new ConfigError('client', undefined, 'a GlideClient or GlideClusterClient of version 2.5 or later')
   }

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from './exit-codes.js'
-import { messageOf } from './say.js'
+import { messageOf, withoutUrls } from './say.js'
 
 export interface DemoOptions {
   processes: number
@@ -54,7 +54,7 @@ function parse(args: string[]) {
     })
   } catch (error) {
     // It quotes what was typed, which may be a URL in the wrong place.
-    throw new UsageError(messageOf(error).replace(/\/\/[^'"\s]*@/g, '//…@'))
+    throw new UsageError(withoutUrls(messageOf(error)))
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { tlsOfUrl } from '../config/tls.js'
 import { EXIT, Failure } from './exit-codes.js'
 import { PrivateRedis } from './private-redis.js'
 import { reasonOf } from './say.js'
@@ -27,7 +28,7 @@ export async function openDemoRedis(
   const usedUrl = url ?? server?.url ?? ''
   const place = new URL(usedUrl).host
   try {
-    const redis = await connected(new ioredis.Redis(usedUrl, OPTIONS), place, signal)
+    const redis = await connected(new ioredis.Redis(usedUrl, { ...OPTIONS, ...tlsOfUrl(usedUrl) }), place, signal)
     return {
       url: usedUrl,
       description: server ? `a private redis-server on ${place}, which ends with the demo` : place,

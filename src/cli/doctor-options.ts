@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { UsageError } from './exit-codes.js'
-import { messageOf } from './say.js'
+import { messageOf, withoutUrls } from './say.js'
 import { type Target, targetOf } from './target.js'
 
 export interface DoctorOptions {
@@ -77,7 +77,7 @@ function parse(args: string[]) {
   } catch (error) {
     // It quotes what was typed, which may be a URL in the wrong place.
     const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
-    throw new UsageError(problem.replace(/\/\/[^'"\s]*@/g, '//…@'))
+    throw new UsageError(withoutUrls(problem))
   }
 }
 

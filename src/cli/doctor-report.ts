@@ -1,5 +1,6 @@
 import { GROUPS, type Outcome, type Result } from '../doctor/check.js'
 import { counted, type Style, type Terminal } from './demo-terminal.js'
+import { visible } from './say.js'
 
 const MARKS: Record<Outcome, { mark: string; style: Style }> = {
   ok: { mark: '✓', style: 'green' },
@@ -10,7 +11,8 @@ const MARKS: Record<Outcome, { mark: string; style: Style }> = {
 const INDENT = '      '
 
 /** The lines for people: one for each check, and more of what is not as it should be. */
-export function reportOf(results: readonly Result[], terminal: Terminal, isVerbose: boolean): string[] {
+export function reportOf(all: readonly Result[], terminal: Terminal, isVerbose: boolean): string[] {
+  const results = all.map(printable)
   const width = Math.max(...results.map(({ title }) => title.length))
   return GROUPS.flatMap((group) => {
     const ofGroup = results.filter((result) => result.group === group)
@@ -21,6 +23,12 @@ export function reportOf(results: readonly Result[], terminal: Terminal, isVerbo
       '',
     ]
   })
+}
+
+/** Before it is painted: what was found may be the words of a server. */
+function printable(result: Result): Result {
+  const { found, mend } = result
+  return { ...result, found: visible(found.replace(/\s+/g, ' ')), mend: mend === null ? null : visible(mend) }
 }
 
 function linesOf(
@@ -68,5 +76,5 @@ export function summaryOf(results: readonly Result[], terminal: Terminal): strin
 
 /** One line. */
 export function jsonOf(results: readonly Result[]): string {
-  return JSON.stringify({ ok: !results.some(({ outcome }) => outcome === 'problem'), checks: results })
+  return visible(JSON.stringify({ ok: !results.some(({ outcome }) => outcome === 'problem'), checks: results }))
 }

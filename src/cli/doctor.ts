@@ -8,7 +8,7 @@ import { Terminal } from './demo-terminal.js'
 import { DOCTOR_USAGE, type DoctorOptions, parseDoctorOptions } from './doctor-options.js'
 import { jsonOf, reportOf, summaryOf } from './doctor-report.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
-import { reasonOf } from './say.js'
+import { reasonOf, visible } from './say.js'
 
 /**
  * `holdfast doctor`: says what is wrong with a deployment, and how to mend it.
@@ -19,7 +19,7 @@ import { reasonOf } from './say.js'
 export async function doctor(args: string[]): Promise<number> {
   const options = parseDoctorOptions(args, process.env)
   if (!options) return await print(DOCTOR_USAGE, 0)
-  if (options.acl) return await print(await ruleOf(options), 0)
+  if (options.acl) return await print(visible(await ruleOf(options)), 0)
   const results = await resultsOf(options)
   const isUnreachable = results[0]?.id === REACHABLE.id && results[0].outcome === 'problem'
   const exitCode = isUnreachable ? EXIT.unavailable : results.some(({ outcome }) => outcome === 'problem') ? 1 : 0

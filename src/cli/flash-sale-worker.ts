@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Client } from '../client.js'
 import { connect } from '../config/open.js'
+import { tlsOfUrl } from '../config/tls.js'
 import { Stock } from './flash-sale-stock.js'
 
 /** What a worker has to know before the sale. It comes as a message: the URL may have a password in it. */
@@ -55,7 +56,7 @@ class Worker {
   }
 
   static async open(shop: Shop): Promise<Worker> {
-    const redis = new Redis(shop.redisUrl, { lazyConnect: true, retryStrategy: () => null })
+    const redis = new Redis(shop.redisUrl, { lazyConnect: true, retryStrategy: () => null, ...tlsOfUrl(shop.redisUrl) })
     redis.on('error', () => {}) // the command that fails tells
     await redis.connect()
     return new Worker(shop, redis, await connect({ client: redis }))

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
 import { run } from './run.js'
-import { messageOf, say } from './say.js'
+import { messageOf, say, withoutUrls } from './say.js'
 import { USAGE } from './usage.js'
 
 async function main([name, ...args]: string[]): Promise<number> {
@@ -53,5 +53,10 @@ function report(error: unknown): number {
   return isBug ? EXIT.software : error.exitCode
 }
 
+// Every user of the machine can see the command line of a process.
+const words = process.argv.slice(2)
+const shown = words.map(withoutUrls)
+if (shown.some((word, index) => word !== words[index])) process.title = ['holdfast', ...shown].join(' ')
+
 // Nothing that a connection or a command leaves open may keep us here.
-process.exit(await main(process.argv.slice(2)).catch(report))
+process.exit(await main(words).catch(report))

@@ -3,6 +3,7 @@ import { ConfigError } from '../errors.js'
 import { checkName } from '../validate.js'
 import { parseDuration } from './duration.js'
 import { EXIT, UsageError } from './exit-codes.js'
+import { withoutUrls } from './say.js'
 import { type Target, targetOf } from './target.js'
 
 const ON_LOST = ['term', 'kill', 'warn'] as const
@@ -85,7 +86,7 @@ function parse(args: string[]) {
     if (!(error instanceof Error)) throw error
     // Its first sentence says what is wrong; the rest is advice on positional arguments that does not fit here.
     const [problem = ''] = error.message.split(/\. |\.?\n/)
-    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value'))
+    throw new UsageError(withoutUrls(problem.replace('argument is ambiguous', 'needs a value')))
   }
 }
 

@@ -100,7 +100,9 @@ function guardOf(client: Client, { lockName, permits }: RunOptions): Guard {
         waitTimeMs === undefined ? lock.lock(terms) : lock.tryLock({ ...terms, waitTimeMs }),
       async reason() {
         const holders = await lock.getHolders()
-        return holders.length > 0 ? `, held by ${holders.map(({ holder }) => holder).join(', ')}` : ''
+        return holders.length > 0
+          ? `, held by ${holders.map(({ holder }) => holder.replace(/\s+/g, ' ')).join(', ')}`
+          : ''
       },
     }
   }

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import { ConfigError } from '../errors.js'
 
 /** Where a server listens, and what its URL says besides. */
@@ -21,8 +22,8 @@ export function parseAddress(url: string, path: string): Address {
   const [, socketSecrets, socket] = SOCKET.exec(url) ?? []
   if (socket !== undefined) return { host: '', port: 0, socket, isTls: false, ...parseSecrets(socketSecrets, path) }
   const bare = host.replace(/^\[(.*)\]$/, '$1')
-  if (scheme === '' || bare === '' || /[\s[\]]/.test(bare) || Number(port) < 1 || Number(port) > 65_535) {
-    throw new ConfigError(path, withoutSecrets(url), ALLOWED)
+  if (scheme === '' || !isHost(bare) || Number(port) < 1 || Number(port) > 65_535) {
+    throw new ConfigError(path, shownOf(url), ALLOWED)
   }
   return {
     host: bare,
@@ -50,7 +51,20 @@ export function parseHostPort(text: string, path: string): { host: string; port:
   return { host, port }
 }
 
-/** What of an address may be shown: nothing before its `@`. */
-export function withoutSecrets(url: string): string {
-  return url.includes('@') ? `…@${url.slice(url.lastIndexOf('@') + 1)}` : url
+/** Where an @ is forgotten, what looks like a host has the password in it: nobody may be asked for the address of that. */
+function isHost(text: string): boolean {
+  return text.includes(':') ? isIPv6(text) : /^[^\s[\]?#&=%]+$/.test(text)
+}
+
+/** What is certainly no more than a scheme, a host and a port, perhaps after secrets. */
+const PLAIN = /^(?:\w+:\/\/)?[\w.-]+(?::\d{1,5})?$/
+const AFTER_SECRETS = /@([\w.-]+:\d{1,5})$/
+
+/** What of an address may be shown. */
+function shownOf(url: string): string {
+  if (PLAIN.test(url)) return url
+  const [, place] = AFTER_SECRETS.exec(url) ?? []
+  if (place !== undefined) return `…@${place}`
+  const [scheme = ''] = /^(?:rediss?|valkeys?|(?:redis|valkey)\+uds|https?):\/\//.exec(url) ?? []
+  return `${scheme}… (${url.length} characters)`
 }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'
+import { ownOptions } from '../validate.js'
 import { type ConfigOverrides, describe, overridden } from './deployment.js'
 import type { RedissonConfig } from './schema.js'
 
@@ -12,6 +13,10 @@ export interface LoadOptions extends ConfigOverrides {
   env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
+const LOAD_OPTIONS = ['env', 'nameMapper', 'credentialsResolver']
+/** Real ones have some thousand. What takes quadratic time in a parser stays short with it. */
+const MOST_CHARACTERS = 100_000
+
 /**
  * A configuration file of Redisson, YAML or JSON, checked: what `connect({ config })` takes. `${NAME}` and
  * `${NAME:-default}` are replaced by environment variables.
@@ -20,25 +25,43 @@ export interface LoadOptions extends ConfigOverrides {
  * @see Redisson `Config.fromYAML`
  */
 export async function loadConfig(source: string | URL, options: LoadOptions = {}): Promise<RedissonConfig> {
-  const { env = process.env, ...overrides } = options
+  const { env = process.env, nameMapper, credentialsResolver } = ownOptions(options, LOAD_OPTIONS)
   const { file, text } = await read(source)
-  const resolved = text.replace(VARIABLE, (whole, name: string, fallback?: string) => env[name] ?? fallback ?? whole)
-  const parsed = await parse(resolved, file)
+  if (text.length > MOST_CHARACTERS)
+    throw new ConfigError(file ?? 'config', undefined, `a file of at most ${MOST_CHARACTERS} characters`)
+  const parsed = await parse(resolveVariables(text, env), file)
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new ConfigError(file ?? 'config', undefined, 'a mapping with one of the server sections of Redisson')
   }
-  const config = overridden(parsed as RedissonConfig, overrides)
+  const config = overridden(parsed as RedissonConfig, { nameMapper, credentialsResolver })
   describe(config)
   return config
 }
 
 /** As in Redisson (`ConfigSupport.resolveEnvParams`); what is not set and has no default stays as it is. */
-const VARIABLE = /\$\{([\w.]+)(?::-(.+?))?\}/g
+const VARIABLE = /\$\{([\w.]+)(?::-(.[^}\n\r\u2028\u2029]*))?\}/g
+
+/** Of each line the part in which a variable can end. Searching beyond it takes quadratic time where many begin. */
+const MAY_HAVE_VARIABLES = /^.*\}/gm
+
+function resolveVariables(text: string, env: Readonly<Record<string, string | undefined>>): string {
+  const resolve = (whole: string, name: string, fallback?: string): string =>
+    (Object.hasOwn(env, name) ? env[name] : undefined) ?? fallback ?? whole
+  return text.replace(MAY_HAVE_VARIABLES, (part) => part.replace(VARIABLE, resolve))
+}
 
 async function read(source: string | URL): Promise<{ file: string | undefined; text: string }> {
   if (typeof source === 'string' && isText(source)) return { file: undefined, text: source }
   if (typeof source !== 'string' && !(source instanceof URL)) {
     throw new ConfigError('config', source, 'the path or text of a configuration file')
+  }
+  if (/^\w+:\/\//.test(String(source)) && !/^file:/.test(String(source))) {
+    // Not as a value: what is there by mistake is the URL of a server, with its password.
+    throw new ConfigError(
+      'config',
+      undefined,
+      'the path or text of a configuration file; the URL of a server goes into url',
+    )
   }
   const file = source instanceof URL ? fileURLToPath(source) : source
   try {

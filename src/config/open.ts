@@ -115,8 +115,8 @@ function threadOf(
   watchdogTimeoutMs: number,
 ): Parameters<Client['protect']>[0] | undefined {
   if (options === undefined) return undefined
-  const { thread = false, ...own } = ownOptions(options, WATCHDOG_OPTIONS)
-  const { maxBlockMs = DEFAULT_BLOCK * watchdogTimeoutMs } = own
+  const own = ownOptions(options, WATCHDOG_OPTIONS)
+  const { thread = false, maxBlockMs = DEFAULT_BLOCK * watchdogTimeoutMs } = own
   checkDuration('watchdog.maxBlockMs', maxBlockMs, watchdogTimeoutMs)
   if (own.connection === undefined && thread === false) return undefined
   const ours = checkConnection(own.connection ?? connection)

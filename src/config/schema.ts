@@ -1,6 +1,6 @@
 import { ConfigError } from '../errors.js'
 import type { NameMapper } from '../primitives/names.js'
-import { LEAST_LEASE_MS } from '../validate.js'
+import { LEAST_LEASE_MS, ownOf } from '../validate.js'
 import { parseAddress } from './address.js'
 import { anything, type Check, flag, inCode, int, isJava, listOf, object, oneOf, secret, text } from './checks.js'
 import { delayStrategy } from './delay.js'
@@ -272,7 +272,7 @@ const SECTION_NAMES = Object.keys(SECTIONS) as Section[]
 
 /** @throws {ConfigError} the first thing that is wrong, with its path as in the file */
 export function checkConfig(config: unknown): CheckedConfig {
-  const whole = object(config, 'config')
+  const whole = ownOf(object(config, 'config'))
   const present = SECTION_NAMES.filter((name) => whole[name] !== undefined && whole[name] !== null)
   const [section, ...losers] = present
   const rest = Object.fromEntries(Object.entries(whole).filter(([key]) => !SECTION_NAMES.includes(key as Section)))
@@ -292,7 +292,7 @@ export function checkConfig(config: unknown): CheckedConfig {
 }
 
 function checkKeys(keys: Keys, values: Readonly<Record<string, unknown>>, at: string, ignored: IgnoredKey[]): object {
-  const checked: Record<string, unknown> = {}
+  const checked = ownOf<Record<string, unknown>>({})
   for (const [name, value] of Object.entries(values)) {
     const path = at === '' ? name : `${at}.${name}`
     const key = Object.hasOwn(keys, name) ? keys[name] : undefined

@@ -1,8 +1,10 @@
 import { setMaxListeners } from 'node:events'
 import type { Redis } from 'ioredis'
+import { withoutSecrets } from '../secrets.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
 import { heardOf, mostTelling } from './masters.js'
+import { serverName } from './tls.js'
 
 type Ioredis = Pick<typeof import('ioredis'), 'Redis'>
 
@@ -123,7 +125,7 @@ export class Sentinels {
       ])
       return { master, epoch, others }
     } catch (error) {
-      throw withoutCommand(cause ?? error)
+      throw withoutSecrets(cause ?? error)
     } finally {
       signal.removeEventListener('abort', end)
       if (!signal.aborted) end()
@@ -168,7 +170,7 @@ export class Sentinels {
       retryStrategy: retryStrategy as () => number,
       ...(sentinel.username === undefined ? {} : { username: sentinel.username }),
       ...(sentinel.password === undefined ? {} : { password: sentinel.password }),
-      ...(tls ? { tls } : {}),
+      ...(tls ? { tls: { ...serverName(host), ...tls } } : {}),
     })
     // Without a listener ioredis prints every failed attempt to the console.
     client.on('error', () => {})
@@ -184,10 +186,4 @@ function isSame(one: Endpoint, other: Endpoint): boolean {
 function fieldsOf(reply: unknown): Map<string, string> {
   const words = Array.isArray(reply) ? reply.map(String) : []
   return new Map(words.flatMap((word, index) => (index % 2 === 0 ? [[word, words[index + 1] ?? '']] : [])))
-}
-
-/** An error reply of ioredis carries the command: of AUTH that is the password. */
-function withoutCommand(error: unknown): unknown {
-  if (error instanceof Error && 'command' in error) delete error.command
-  return error
 }

@@ -1,9 +1,11 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
 import { ConfigError } from '../errors.js'
+import { withoutSecrets } from '../secrets.js'
 import type { Address } from './address.js'
 import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'
 import { Sentinels } from './sentinels.js'
+import { serverName, tlsOfUrl } from './tls.js'
 
 type Ioredis = Omit<typeof import('ioredis'), 'default'>
 type Opened = Redis | Cluster
@@ -23,6 +25,7 @@ export async function openUrl(url: string, disconnectTimeout: number): Promise<O
   const { Redis } = await importIoredis('url')
   const shared = { isUp: false }
   const redis = new Redis(url, {
+    ...tlsOfUrl(url),
     lazyConnect: true,
     // Fail at once when Redis cannot be reached at the start; come back by ourselves ever after.
     retryStrategy: (attempt) => (shared.isUp ? Math.min(attempt * URL_RETRY_MS.step, URL_RETRY_MS.most) : null),
@@ -89,12 +92,16 @@ function redisOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: n
 }
 
 function serverOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
-  const { addresses, credentials, mode } = shared.deployment
+  const { addresses, credentials, mode, tls } = shared.deployment
   if (mode === 'sentinel') return sentinelOptions(ioredis, shared, disconnectTimeout)
   if (mode !== 'single') return { Connector: listConnector(ioredis, shared) }
   if (credentials) return { Connector: singleConnector(ioredis, shared) }
   const { host, port, socket } = addresses[0] as Address
-  return { ...(socket === undefined ? { host, port } : { path: socket }), ...userOf(shared.deployment) }
+  return {
+    ...(socket === undefined ? { host, port } : { path: socket }),
+    ...(tls ? { tls: { ...serverName(host), ...tls } } : {}),
+    ...userOf(shared.deployment),
+  }
 }
 
 /** The connector does it all; the rest is what an adapter may look at. */
@@ -116,7 +123,7 @@ function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout
 
 function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Cluster {
   const { deployment } = shared
-  const { addresses, credentials, natMap, reconnectionDelay, retryDelay } = deployment
+  const { addresses, credentials, natMap, reconnectionDelay, retryDelay, tls } = deployment
   const delay = (attempt: number): number => Math.round(retryDelay(attempt))
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
@@ -133,11 +140,16 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
       ...(credentials ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),
     },
     ...(natMap ? { natMap } : {}),
+    // ioredis would look up the addresses itself, and then check the certificates of names against IP addresses.
+    ...(tls ? { dnsLookup: (host, callback) => callback(null, host) } : {}),
   }
-  return new ioredis.Cluster(
+  const opened = new ioredis.Cluster(
     addresses.map(({ host, port }) => ({ host, port })),
     options,
   )
+  // Before it connects.
+  if (tls) opened.on('+node', ({ options }: Redis) => (options.tls = { ...serverName(options.host ?? ''), ...tls }))
+  return opened
 }
 
 /** A cluster finds the new master by itself. */
@@ -187,10 +199,17 @@ async function started(client: Opened, shared: { isUp: boolean }, limitMs: numbe
     // Ended twice, ioredis would leave a timer that keeps the process for 2 s.
     if (client.status !== 'close' && client.status !== 'end') client.disconnect()
     const told = client.isCluster ? (hint ?? cause ?? error) : (cause ?? hint ?? error)
-    throw withoutSecrets(nobody !== undefined && isMere(told) ? new Error(nobody, { cause: told }) : told)
+    const shown = nobody !== undefined && isMere(told) ? new Error(nobody, { cause: told }) : told
+    throw withoutSecrets(shown, ...passwordsOf(client))
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** What no error may repeat. */
+function passwordsOf({ options }: Opened): (string | undefined)[] {
+  const { password, sentinelPassword, redisOptions } = options as RedisOptions & ClusterOptions
+  return [password, sentinelPassword, redisOptions?.password].map((one) => one ?? undefined)
 }
 
 /** Whether ioredis keeps to itself what happened. */
@@ -200,12 +219,6 @@ function isMere(error: unknown): boolean {
 
 function nobodyOf({ addresses }: Deployment): string {
   return `cannot reach ${addresses.map(({ host, port, socket }) => socket ?? `${host}:${port}`).join(', ')}`
-}
-
-/** An error reply of ioredis carries the command it answers: of HELLO and AUTH that is the password. */
-function withoutSecrets(error: unknown): unknown {
-  if (typeof error === 'object' && error !== null && 'command' in error) delete error.command
-  return error
 }
 
 /** @throws a slot is served by nobody */

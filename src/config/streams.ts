@@ -1,8 +1,10 @@
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
+import { withoutSecrets } from '../secrets.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
 import type { Credentials } from './schema.js'
+import { serverName } from './tls.js'
 
 /*
  * A connection before ioredis gets it: opened, signed in, and asked a question or two. Everything ends with the signal of
@@ -26,7 +28,7 @@ export async function openStream<T>(
   signal.throwIfAborted()
   const { host, port, socket } = address
   const target = socket === undefined ? { host, port } : { path: socket }
-  const stream = tls ? connectTls({ ...target, ...tls }) : connectTcp(target)
+  const stream = tls ? connectTls({ ...target, ...serverName(host), ...tls }) : connectTcp(target)
   // ioredis adds its own listener later; until then an error must not end the process.
   stream.on('error', () => {})
   const event = tls ? 'secureConnect' : 'connect'
@@ -93,8 +95,14 @@ export async function ask(stream: Stream, command: readonly string[], signal: Ab
       stream.pause()
     }
   })
-  if (kind === '-') throw Object.assign(new Error(text), { name: 'ReplyError' })
+  if (kind === '-') throw refusal(text, command)
   return text
+}
+
+/** What Redis replied; a server that does not know AUTH may repeat the password. */
+function refusal(text: string, [name, ...args]: readonly string[]): Error {
+  const message = withoutSecrets(text, name === 'AUTH' ? args.at(-1) : undefined)
+  return Object.assign(new Error(message), { name: 'ReplyError' })
 }
 
 interface Reply {

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
 import { type ConnectionOptions, createSecureContext } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'
@@ -26,6 +27,20 @@ export interface TlsSettings {
   readonly sslKeystorePassword?: string | undefined
   readonly sslProtocols?: readonly string[] | undefined
   readonly sslCiphers?: readonly string[] | undefined
+}
+
+/**
+ * The name by which a server is asked for (SNI), so that a proxy in front of many finds the right one. Node sends none by
+ * itself, and an IP address is none.
+ */
+export function serverName(host: string): Pick<ConnectionOptions, 'servername'> {
+  return isIP(host.replace(/^\[(.*)\]$/, '$1')) === 0 ? { servername: host.replace(/\.$/, '') } : {}
+}
+
+/** What ioredis needs beside a URL that was checked. */
+export function tlsOfUrl(url: string): { tls?: ConnectionOptions } {
+  const { protocol, hostname } = new URL(url)
+  return /^(rediss|valkeys):$/.test(protocol) ? { tls: serverName(hostname) } : {}
 }
 
 /**

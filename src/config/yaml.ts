@@ -1,44 +1,105 @@
-import type { Node } from 'yaml'
+import type { Document, Node } from 'yaml'
 import { ConfigError } from '../errors.js'
 
 /** Aliases may name one another: a small file could become a huge object. */
 const MOST_NODES = 100_000
+/** Configurations have four levels. An alias inside the node that it names has no end. */
+const MOST_LEVELS = 50
+
+type Yaml = typeof import('yaml')
 
 /**
  * The contents of a YAML file: text in maps and lists. A class tag, `!<org.redisson.config.ConstantDelay> {}`, becomes the
  * key `class`, as in the JSON files of Redisson. What is a number is up to the key: a password `0123` is text.
- * @throws {ConfigError} it is not YAML, or the package `yaml` is not installed
+ * @throws {ConfigError} it is not YAML of one document, or the package `yaml` is not installed
  */
 export async function parseYaml(text: string, file = 'config'): Promise<unknown> {
-  const { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument } = await importYaml()
-  const lines = new LineCounter()
-  const document = parseDocument(text, {
-    lineCounter: lines,
-    prettyErrors: false,
-    logLevel: 'silent',
-    schema: 'failsafe',
-  })
-  const [error] = document.errors
-  if (error) {
-    const { line, col } = lines.linePos(error.pos[0])
-    throw new ConfigError(file, undefined, `YAML: ${error.code} at line ${line}, column ${col}`)
+  const yaml = await importYaml()
+  const lines = new yaml.LineCounter()
+  const fail = (code: string, at: number): never => {
+    const { line, col } = lines.linePos(at)
+    throw new ConfigError(file, undefined, `YAML: ${code} at line ${line}, column ${col}`)
   }
-  let nodes = 0
-  const plain = (node: unknown): unknown => {
-    if (++nodes > MOST_NODES) throw new ConfigError(file, undefined, `YAML of at most ${MOST_NODES} values`)
-    if (isAlias(node)) return plain(node.resolve(document))
-    if (isMap(node)) {
-      const entries = node.items.map(({ key, value }) => [String(plain(key)), plain(value)])
-      return { ...classOf(node), ...Object.fromEntries(entries) }
-    }
-    if (isSeq(node)) return node.items.map(plain)
+  const document = parse(yaml, text, lines, file)
+  const [error] = document.errors
+  if (error) fail(error.code, error.pos[0])
+  return new Contents(yaml, file, fail).of(document.contents)
+}
+
+function parse({ parseDocument }: Yaml, text: string, lineCounter: InstanceType<Yaml['LineCounter']>, file: string) {
+  try {
+    return parseDocument(text, {
+      lineCounter,
+      prettyErrors: false,
+      // Silent, it would drop a second document without a word.
+      logLevel: 'error',
+      schema: 'failsafe',
+      // Compares each key with all before it. `Contents` looks for them.
+      uniqueKeys: false,
+    }) as Document
+  } catch (error) {
+    if (error instanceof RangeError) throw tooDeep(file) // versions before 2.9 have no limit of their own
+    throw error
+  }
+}
+
+/** Makes plain objects of the nodes of a document, in its order: an alias means the last anchor of its name before it. */
+class Contents {
+  readonly #yaml: Yaml
+  readonly #file: string
+  readonly #fail: (code: string, at: number) => never
+  readonly #anchors = new Map<string, unknown>()
+  /** What each alias means. Inside of what another alias repeats it means the same as at first. */
+  readonly #targets = new Map<unknown, unknown>()
+  readonly #seen = new Set<unknown>()
+  #nodes = 0
+
+  constructor(yaml: Yaml, file: string, fail: (code: string, at: number) => never) {
+    this.#yaml = yaml
+    this.#file = file
+    this.#fail = fail
+  }
+
+  of(node: unknown, level = 0): unknown {
+    const { isAlias, isMap, isScalar, isSeq } = this.#yaml
+    if (++this.#nodes > MOST_NODES) throw new ConfigError(this.#file, undefined, `YAML of at most ${MOST_NODES} values`)
+    if (level > MOST_LEVELS) throw tooDeep(this.#file)
+    if (isAlias(node)) return this.of(this.#targetOf(node, node.source, node.range?.[0]), level + 1)
+    if (isMap(node) || isSeq(node) || isScalar(node)) this.#learn(node, node.anchor)
+    if (isMap(node)) return { ...classOf(node), ...this.#entriesOf(node.items, level + 1) }
+    if (isSeq(node)) return node.items.map((item) => this.of(item, level + 1))
     if (!isScalar(node)) return null
     const { class: tag } = classOf(node)
     if (tag !== undefined) return { class: tag }
     const isPlain = node.type === undefined || node.type === 'PLAIN'
     return isPlain && /^(|~|null|Null|NULL)$/.test(String(node.value ?? '')) ? null : node.value
   }
-  return plain(document.contents)
+
+  #entriesOf(pairs: readonly { key: unknown; value: unknown }[], level: number): Record<string, unknown> {
+    const entries = new Map<string, unknown>()
+    for (const { key, value } of pairs) {
+      const name = String(this.of(key, level))
+      if (entries.has(name)) this.#fail('DUPLICATE_KEY', (key as Node).range?.[0] ?? 0)
+      entries.set(name, this.of(value, level))
+    }
+    return Object.fromEntries(entries)
+  }
+
+  #learn(node: unknown, anchor: string | undefined): void {
+    if (anchor === undefined || this.#seen.has(node)) return
+    this.#seen.add(node)
+    this.#anchors.set(anchor, node)
+  }
+
+  #targetOf(alias: unknown, source: string, at = 0): unknown {
+    const target = this.#targets.get(alias) ?? this.#anchors.get(source) ?? this.#fail('BAD_ALIAS', at)
+    this.#targets.set(alias, target)
+    return target
+  }
+}
+
+function tooDeep(file: string): ConfigError {
+  return new ConfigError(file, undefined, `YAML of at most ${MOST_LEVELS} levels, without an alias to itself`)
 }
 
 /** `tag:yaml.org,2002:map` and its like are of YAML itself. */

@@ -1,3 +1,4 @@
+import { serverName } from '../config/tls.js'
 import { within } from '../within.js'
 import { type Check, note, ok, problem, warning } from './check.js'
 import type { Patient } from './patient.js'
@@ -96,7 +97,7 @@ async function sentinel({ deployment }: Patient, at: number): Promise<Map<string
     ...(port === undefined ? {} : { port }),
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
-    ...(deployment.tls ? { tls: deployment.tls } : {}),
+    ...(deployment.tls ? { tls: { ...serverName(host ?? ''), ...deployment.tls } } : {}),
     lazyConnect: true,
     retryStrategy: () => null,
     disconnectTimeout: 100,

@@ -1,3 +1,4 @@
+import { withoutSecrets } from '../secrets.js'
 import { type Check, type Finding, isWorse, note, type Result, resultOf, warning } from './check.js'
 import { clusterChecks } from './cluster-checks.js'
 import { connectionChecks, REACHABLE } from './connection-checks.js'
@@ -38,13 +39,14 @@ export async function examine(patient: Patient): Promise<Result[]> {
 async function look(check: Check, server: Server, patient: Patient): Promise<Finding | undefined> {
   try {
     return await check.look(server, patient)
-  } catch (error) {
+  } catch (raw) {
+    const error = withoutSecrets(raw)
     return unseen(error instanceof Error ? error.message : String(error))
   }
 }
 
 function unseen(message: string): Finding {
-  const found = `could not be looked at: ${shortened(message)}`
+  const found = `could not be looked at: ${message.trim()}`
   if (/\bNOPERM\b/.test(message)) {
     const [, command = 'info'] = /run the '([\w|-]+)'/.exec(message) ?? []
     return note(found, `run the doctor as a user who may, or allow it: ACL SETUSER <user> +${command}`)
@@ -53,11 +55,6 @@ function unseen(message: string): Finding {
     return note(found, 'nothing, if this service does not offer it: look at the setting where you administer it')
   }
   return warning(found, 'see that Redis answers, and ask again')
-}
-
-/** Replies of servers repeat what they were sent. */
-function shortened(message: string): string {
-  return message.replace(/,? with args beginning with.*/s, '').trim()
 }
 
 interface Seen {

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import { withoutSecrets } from '../secrets.js'
 import { within } from '../within.js'
 import { productOf } from './products.js'
 
@@ -25,7 +26,11 @@ export class Server {
 
   /** @throws the error reply, or that there was no answer in time */
   async ask(command: string, ...args: string[]): Promise<unknown> {
-    return await within(ANSWER_MS, this.redis.call(command, ...args))
+    try {
+      return await within(ANSWER_MS, this.redis.call(command, ...args))
+    } catch (error) {
+      throw withoutSecrets(error)
+    }
   }
 
   async askText(command: string, ...args: string[]): Promise<string> {

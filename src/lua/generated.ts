@@ -958,7 +958,7 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: '487721d1075b0169ac24615067d697af60b9eee0',
+  sha1: '6353aafdc8ea4bc15d302472dd301572c63b34e1',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -989,7 +989,12 @@ if left == nil then
   return nil
 end
 if redis.pcall('lpos', KEYS[2], ARGV[3]) == false then
-  redis.pcall('rpush', KEYS[2], ARGV[3])
+  local length = redis.pcall('rpush', KEYS[2], ARGV[3])
+  -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+  if type(length) == 'number' and length > 4096 then
+    redis.pcall('del', KEYS[2])
+    redis.pcall('rpush', KEYS[2], ARGV[3])
+  end
 end
 redis.pcall('pexpire', KEYS[2], ARGV[4])
 return left

@@ -1,5 +1,6 @@
 import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
+import { withoutSecrets } from '../secrets.js'
 import { slotOf } from '../slots.js'
 import { Batch, type Caller } from './batches.js'
 import { forCluster } from './forms.js'
@@ -195,9 +196,10 @@ export class Scripts {
         cancel()
         resolve(reply)
       },
-      (error: unknown) => {
+      (raw: unknown) => {
         if (isTimedOut) return
         cancel()
+        const error = withoutSecrets(raw)
         if (this.#port.isErrorReply(error)) reject(error)
         else reject(new Unanswered(error instanceof Error ? error.message : String(error), { cause: error }))
       },
@@ -231,6 +233,6 @@ export function toInteger(reply: unknown): number | null {
   return integer
 }
 
-function notOurs(reply: unknown): Unanswered {
+export function notOurs(reply: unknown): Unanswered {
   return new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
 }

@@ -98,7 +98,7 @@ export function Locked<const Name extends string | ((...args: never[]) => string
     }
     const nameOf = nameReader(name, target, method, where)
     const terms = checkOptions(options, where, `${className}.${String(method)}`)
-    const property = injectClient(target, options.client)
+    const property = injectClient(target, terms.client)
 
     const locked: Method = async function (...args) {
       const lockName = nameOf(args)
@@ -122,11 +122,11 @@ export function currentHold(): Hold {
   throw new NotHeldError('currentHold() was called outside of every @Locked method')
 }
 
-type Terms = LockOptions & Pick<LockedOptions, 'atLeastMs'> & { kind: LockedKind; onBusy: OnBusy }
+type Terms = LockOptions & Pick<LockedOptions, 'atLeastMs' | 'client'> & { kind: LockedKind; onBusy: OnBusy }
 
 async function run(client: Client, lockName: string, terms: Terms, args: unknown[], work: () => unknown) {
-  const { kind, onBusy, atLeastMs, ...options } = terms
-  const { waitTimeMs } = options
+  const { kind, onBusy, atLeastMs, waitTimeMs, client: _, ...others } = terms
+  const options = { ...others, waitTimeMs }
   const lock = KINDS[kind](client, lockName)
   const startedAt = performance.now()
   const body = async (hold: Hold): Promise<unknown> => {
@@ -176,7 +176,8 @@ function nameReader(name: unknown, target: object, method: string | symbol, wher
 }
 
 function checkOptions(options: LockedOptions, where: string, label: string): Terms {
-  const { kind = 'lock', onBusy = 'throw', client, ...own } = ownOptions(options, OPTIONS, where)
+  const own = ownOptions(options, OPTIONS, where)
+  const { kind = 'lock', onBusy = 'throw' } = own
   if (!Object.hasOwn(KINDS, kind))
     throw new ConfigError('kind', kind, Object.keys(KINDS).join(', '), { lockName: where })
   if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
@@ -197,7 +198,7 @@ function checkOptions(options: LockedOptions, where: string, label: string): Ter
   ] as const) {
     checkOptionalDuration(path, value, least, where)
   }
-  return { ...own, label: own.label ?? label, kind, onBusy }
+  return Object.assign(own, { label: own.label ?? label, kind, onBusy })
 }
 
 /** Nest injects into a property of every instance; so a class that cannot have the client is an error when it starts. */

@@ -11,7 +11,7 @@ import {
 import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../config/open.js'
 import { ConfigError } from '../errors.js'
-import { checkDuration } from '../validate.js'
+import { checkDuration, ownOf } from '../validate.js'
 import { HoldfastHealth } from './health.js'
 import { getHoldfastToken } from './inject.js'
 
@@ -66,15 +66,17 @@ const OPENED = Symbol('holdfast opened client')
 export class HoldfastModule {
   /** @param target  a URL or all that `connect()` takes; with `name` for each but one of several clients */
   static forRoot(target: string | HoldfastModuleOptions): DynamicModule {
-    const { name, isGlobal, ...options } =
-      typeof target === 'string' ? ({ url: target } as HoldfastModuleOptions) : target
+    const { name, isGlobal, ...options } = ownOf<HoldfastModuleOptions>(
+      typeof target === 'string' ? { url: target } : target,
+    )
     // By a function: Nest 10 makes text of values, to tell modules apart.
     return register({ name, isGlobal }, [{ provide: OPTIONS, useFactory: () => options }])
   }
 
   /** The same, with options that come from other providers. `name` and `isGlobal` are given here. */
   static forRootAsync(options: HoldfastAsyncOptions): DynamicModule {
-    return register(options, optionsFrom(options), options.imports)
+    const own = ownOf(options)
+    return register(own, optionsFrom(own), own.imports)
   }
 }
 Module({})(HoldfastModule)
@@ -116,7 +118,7 @@ async function open(target: string | HoldfastOptions): Promise<OpenedClient> {
   if (typeof options !== 'object' || options === null) {
     throw new ConfigError('HoldfastModule', options, 'options: a URL or what connect() takes')
   }
-  const { drainMs = DEFAULT_DRAIN_MS, ...rest } = options
+  const { drainMs = DEFAULT_DRAIN_MS, ...rest } = ownOf(options)
   checkDuration('drainMs', drainMs, 0)
   return new OpenedClient(await connect(rest), drainMs)
 }

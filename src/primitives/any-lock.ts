@@ -106,7 +106,7 @@ export abstract class AnyLock<H extends Hold = Hold> {
   async tryLock(options: LockOptions = {}): Promise<H | null> {
     const own = ownOptions(options, LOCK_OPTIONS, this.name)
     const { waitTimeMs = 0 } = own
-    const hold = await this.acquire(this.#request({ ...own, waitTimeMs }))
+    const hold = await this.acquire(this.#request(own, waitTimeMs))
     return hold === undefined ? null : this.#inScope(hold)
   }
 
@@ -137,7 +137,7 @@ export abstract class AnyLock<H extends Hold = Hold> {
   ): Promise<{ ran: true; value: T } | { ran: false }> {
     const [options, fn] = optionsAndBody(this.name, first, second)
     const { waitTimeMs = 0 } = options
-    const hold = await this.acquire(this.#request({ ...options, waitTimeMs }))
+    const hold = await this.acquire(this.#request(options, waitTimeMs))
     return hold === undefined ? { ran: false } : { ran: true, value: await this.#guard(hold, options, fn) }
   }
 
@@ -157,10 +157,10 @@ export abstract class AnyLock<H extends Hold = Hold> {
     return new WaitTimeoutError(this.name, waitTimeMs)
   }
 
-  #request(options: LockOptions): Request {
+  #request(options: LockOptions, waitTimeMs = options.waitTimeMs): Request {
     return {
       terms: this.terms(options),
-      waitTimeMs: checkOptionalDuration('waitTimeMs', options.waitTimeMs, 0, this.name),
+      waitTimeMs: checkOptionalDuration('waitTimeMs', waitTimeMs, 0, this.name),
       signal: checkSignal(options.signal, this.name),
       within: options.within,
     }

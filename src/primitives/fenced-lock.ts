@@ -1,7 +1,7 @@
 import { impediment } from '../errors.js'
 import { fencingTokenKey } from '../keys.js'
 import { fencedLockAcquire, fencedLockAdopt, fencedLockToken } from '../lua/generated.js'
-import { type ScriptCall, toWords } from '../lua/run.js'
+import { notOurs, type ScriptCall, toWords } from '../lua/run.js'
 import type { Hold } from './hold.js'
 import { ask } from './inspection.js'
 import type { Answer, Asked, LockKind } from './kind.js'
@@ -26,7 +26,8 @@ export class FencedKind extends PlainKind {
   }
 
   override read(reply: unknown, lockName: string): Answer {
-    const [status, value = '', wentBackTo] = toWords(reply)
+    const [status = '', value = '', wentBackTo] = toWords(reply)
+    if (!/^[01]$/.test(status) || !/^-?\d+$/.test(value)) throw notOurs(reply)
     if (status === '0') return { heldForMs: Number(value) }
     const fencingToken = BigInt(value)
     const warning = wentBackTo ? tokensWentBack(lockName, wentBackTo, this.#seenOf(lockName)) : undefined
@@ -61,7 +62,11 @@ export class FencedLock extends Lock<FencedHold> {
    */
   async getToken(): Promise<bigint> {
     const call = fencedLockToken(fencingTokenKey(this.name))
-    return await ask(this.context, this.name, 'getToken', call, (reply) => BigInt(toWords(reply)[0] ?? ''))
+    return await ask(this.context, this.name, 'getToken', call, (reply) => {
+      const [token] = toWords(reply)
+      if (token === undefined || !/^-?\d*$/.test(token)) throw notOurs(reply)
+      return BigInt(token)
+    })
   }
 }
 

@@ -98,7 +98,7 @@ export class Semaphore {
   async tryAcquire(options: SemaphoreOptions = {}): Promise<boolean> {
     const own = ownOptions(options, SEMAPHORE_OPTIONS, this.name)
     const { waitTimeMs = 0 } = own
-    return await this.#take({ ...own, waitTimeMs })
+    return await this.#take(Object.assign(own, { waitTimeMs }))
   }
 
   /**
@@ -131,7 +131,7 @@ export class Semaphore {
     const [options, fn] = this.#optionsAndBody(first, second)
     const { waitTimeMs = 0 } = options
     const section = this.#section(options)
-    if (!(await this.#take({ ...options, waitTimeMs }, section))) return { ran: false }
+    if (!(await this.#take(Object.assign(options, { waitTimeMs }), section))) return { ran: false }
     return { ran: true, value: await section.run(fn) }
   }
 

@@ -1,4 +1,5 @@
 import type { RedisPort } from '../adapters/port.js'
+import { withoutSecrets } from '../secrets.js'
 
 /** Told each message; undefined: messages may have been missed. */
 type Listener = (message?: string) => void
@@ -34,7 +35,7 @@ export class Wakeups {
   /** @param onRefused  told when Redis refuses a subscription (an ACL): its waiters poll instead */
   constructor(port: RedisPort, onRefused: (channel: string, error: unknown) => void) {
     this.#port = port
-    this.#onRefused = onRefused
+    this.#onRefused = (channel, error) => onRefused(channel, withoutSecrets(error))
   }
 
   listen(name: string, listener: Listener): Subscription {

@@ -211,6 +211,36 @@ describe('clients that wait for one lock', () => {
     await allServed(waiting, 2_000)
   })
 
+  it('stand in a line of their own when somebody has written a million entries into it', async () => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const fill =
+      "for n = 1, 1000 do local all = {} for m = 1, 1000 do all[m] = n * m end redis.call('rpush', KEYS[1], unpack(all)) end"
+    await lab.server.admin.call('EVAL', fill, '1', waitersKey('a'))
+    const length = (): Promise<number> => lab.server.admin.llen(waitersKey('a'))
+    assert.equal(await length(), 1_000_000)
+    const client = await lab.connect()
+    const waiting = client.getLock('a').lock()
+    await waitUntil(async () => (await length()) === 1, { message: 'one stands in line' })
+    await hold.unlock()
+    await allServed([waiting], POLL_MS)
+    assert.deepEqual(await queued(), [])
+  })
+
+  it('keep their places in a line of thousands', async () => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const others = Array.from({ length: 4_095 }, (_, n) => `other-${n}`)
+    await lab.server.admin.rpush(waitersKey('a'), ...others)
+    const client = await lab.connect()
+    const waiting = client.getLock('a').tryLock({ waitTimeMs: 1_000 })
+    await standing(4_096)
+    assert.deepEqual((await queued()).slice(0, -1), others)
+    assert.equal(await waiting, null)
+    await hold.unlock()
+    await lab.server.admin.del(waitersKey('a'))
+  })
+
   it('stop listening soon after the last of them has left, and nothing stays in line', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()

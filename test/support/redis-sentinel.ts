@@ -1,5 +1,6 @@
 import { IS_BEFORE_7 } from './engine.js'
 import { type RedisServer, startRedis } from './redis-server.js'
+import { ADMIN } from './rights.js'
 import { waitUntil } from './wait-until.js'
 
 /** What the sentinels call the master. */

@@ -366,6 +366,86 @@ suite('a configuration is refused, with path, value and what is allowed,', () =>
   })
 })
 
+suite('a hostile file', () => {
+  const address = 'singleServerConfig: {address: "redis://a:1"}\n'
+  const anchors = (count: number): string =>
+    Array.from({ length: count }, (_, at) => `k${at}: &a${at} x\nl${at}: *a${at}\n`).join('')
+
+  for (const [what, text, allowed] of [
+    ['an alias to itself', `${address}nameMapper: &a [*a]`, /alias to itself/],
+    ['an alias to itself as a value', `nameMapper: &a {b: *a}\n${address}`, /alias to itself/],
+    ['two that name each other', `a: &a {b: &b {c: *a, d: *b}}\n${address}`, /alias to itself/],
+    ['an alias of nothing', `${address}nameMapper: *a`, /BAD_ALIAS at line 2/],
+    ['3,000 levels of maps', `${address}nameMapper: ${'{a: '.repeat(3_000)}${'}'.repeat(3_000)}`, /YAML/],
+    ['100 levels of lists', `${address}nameMapper: ${'['.repeat(100)}${']'.repeat(100)}`, /levels/],
+    ['400 levels of indentation', Array.from({ length: 400 }, (_, at) => `${' '.repeat(at)}a:`).join('\n'), /YAML/],
+    ['90,000 open brackets', `${'['.repeat(90_000)}\n`, /YAML/],
+    ['3,000 anchors with aliases', anchors(3_000) + address, /keys/],
+    ['30,000 anchors with aliases', anchors(30_000) + address, /at most 100000 characters/],
+    ['7,000 keys', Array.from({ length: 7_000 }, (_, at) => `key${at}: x\n`).join('') + address, /keys/],
+    [
+      'a bomb of aliases',
+      `a: &a [${'x,'.repeat(99)}x]\nb: &b [${'*a,'.repeat(99)}*a]\nc: [${'*b,'.repeat(99)}*b]`,
+      /values/,
+    ],
+    ['variables that do not end', `password: "${'${a:-'.repeat(19_000)}"\n${address}`, undefined],
+    ['variables that end late', `password: "${'${a:-'.repeat(19_000)}}"\n${address}`, undefined],
+    ['names of variables that do not end', `password: "${'${a'.repeat(30_000)}"\n${address}`, undefined],
+    [
+      '200,000 characters of variables',
+      `password: "${'${a:-'.repeat(40_000)}"\n${address}`,
+      /at most 100000 characters/,
+    ],
+    ['a second document', `${address}---\nsingleServerConfig: {address: "redis://b:1"}`, /MULTIPLE_DOCS at line 2/],
+  ] as [string, string, RegExp | undefined][]) {
+    it(`takes less than a second of the processor: ${what}`, async () => {
+      // Of the processor, as others may be using it.
+      const startedAt = process.cpuUsage()
+      // Those that are odd, but say something: only how long they take counts.
+      if (allowed === undefined) await loadConfig(text, { env: {} })
+      else await refused(text, { allowed: allowed as never })
+      const { user, system } = process.cpuUsage(startedAt)
+      const tookMs = (user + system) / 1_000
+      assert.ok(tookMs < 1_000, `it took ${Math.round(tookMs)} ms`)
+    })
+  }
+})
+
+// biome-ignore-start lint/suspicious/noTemplateCurlyInString: variables of a configuration
+suite('a variable', () => {
+  const nameIn = async (clientName: string, env: Record<string, string | undefined>): Promise<string | undefined> =>
+    describe(await loadConfig(`singleServerConfig: {address: "redis://a:1", clientName: '${clientName}'}`, { env }))
+      .clientName
+
+  it('is one of the environment, and not what every object has', async () => {
+    const text = '${constructor} ${toString} ${__proto__} ${hasOwnProperty:-x}'
+    assert.equal(await nameIn(text, {}), '${constructor} ${toString} ${__proto__} x')
+    assert.equal(
+      await nameIn(text, Object.create({ toString: 'inherited' })),
+      '${constructor} ${toString} ${__proto__} x',
+    )
+    assert.equal(await nameIn('${constructor}', { constructor: 'x' } as never), 'x')
+  })
+
+  it('has as its default what stands before the next brace', async () => {
+    assert.equal(await nameIn('${a:-b}c}${d:-e}', {}), 'bc}e')
+    assert.equal(await nameIn('${a:-b:-c}', {}), 'b:-c')
+    assert.equal(await nameIn('${a:-${b:-c}', { b: 'B' }), '${b:-c')
+    assert.equal(await nameIn('${a}}${a', { a: 'A' }), 'A}${a')
+  })
+})
+
+// biome-ignore-end lint/suspicious/noTemplateCurlyInString: as above
+
+suite('aliases', () => {
+  it('mean the last anchor of their name before them, also inside of what is repeated', async () => {
+    const parse = (await import('../../src/config/yaml.js')).parseYaml
+    const text = 'a: &y {p: &x one, q: *x}\nb: &x two\nc: *y\nd: *x\n'
+    const y = { p: 'one', q: 'one' }
+    assert.deepEqual(await parse(text), { a: y, b: 'two', c: y, d: 'two' })
+  })
+})
+
 suite('certificates', () => {
   let dir: string
   const tls = (keys: object): object => ({ singleServerConfig: { address: 'rediss://a:1' }, ...keys })

@@ -19,7 +19,7 @@ const FLOORS = [
   ['lua'],
   ['keys', 'holder'],
   ['adapters'],
-  ['clock', 'random', 'validate', 'highway-hash', 'slots', 'turnover', 'fencing-guards', 'within'],
+  ['clock', 'random', 'validate', 'highway-hash', 'slots', 'turnover', 'fencing-guards', 'secrets', 'within'],
   ['errors'],
 ]
 

@@ -15,7 +15,12 @@ if left == nil then
   return nil
 end
 if redis.pcall('lpos', KEYS[2], ARGV[3]) == false then
-  redis.pcall('rpush', KEYS[2], ARGV[3])
+  local length = redis.pcall('rpush', KEYS[2], ARGV[3])
+  -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+  if type(length) == 'number' and length > 4096 then
+    redis.pcall('del', KEYS[2])
+    redis.pcall('rpush', KEYS[2], ARGV[3])
+  end
 end
 redis.pcall('pexpire', KEYS[2], ARGV[4])
 return left

@@ -1,0 +1,167 @@
+/** What `run` and `doctor` print: nothing that a terminal obeys, and no password, whoever wrote what is in it. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { visible, withoutUrls } from '../../src/cli/say.js'
+import { spawnChild } from '../support/child.js'
+import { tieToThisProcess } from '../support/process-exit.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { waitUntil } from '../support/wait-until.js'
+
+/** From the compiled test in build/test/cli. */
+const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
+const SECRET = 'tr0ub4dor'
+/** The title of a window, all screens cleared by C1, DEL, and a text that runs backwards. */
+const HOSTILE = '\x1b]0;gone\x07\u009b2J\x7f\u202edlrow\u2066\r'
+const OBEYED = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/u
+
+async function holdfast(args: string[], env: Record<string, string> = {}) {
+  const all = { ...process.env, NODE_TEST_CONTEXT: undefined, REDIS_URL: '', HOLDFAST_CONFIG: '', ...env }
+  return await new Promise<{ code: number | null; stdout: string; stderr: string; all: string }>((resolve) => {
+    const child = execFile(process.execPath, [fileURLToPath(MAIN), ...args], { env: all }, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode, stdout, stderr, all: stdout + stderr }),
+    )
+    tieToThisProcess(child)
+  })
+}
+
+function assertPlain(text: string, expected: RegExp): void {
+  assert.match(text, expected)
+  assert.doesNotMatch(text, OBEYED, JSON.stringify(text))
+}
+
+describe('what run and doctor print', () => {
+  let server: RedisServer
+  before(async () => {
+    server = await startRedis()
+  })
+  after(() => server.stop())
+
+  it('contains no control character of a holder that run waits for, nor a line that the holder made', async () => {
+    const holder = `${HOSTILE}\nholdfast: holding lock "taken"`
+    await server.admin.multi().hset('taken', holder, 1).pexpire('taken', 60_000).exec()
+    const { code, stderr } = await holdfast(['run', 'taken', '--wait', '3s', '--verbose', '--', 'true'], {
+      REDIS_URL: server.url,
+    })
+    assert.equal(code, 75)
+    assertPlain(stderr, /held by \\u001b\]0;gone\\u0007\\u009b2J\\u007f\\u202edlrow\\u2066.* holdfast: holding/)
+  })
+
+  it('contains no control character of the name of a lock', async () => {
+    const name = `lock:${HOSTILE}`
+    const { code, stderr } = await holdfast(['run', name, '--verbose', '--', 'true'], { REDIS_URL: server.url })
+    assert.equal(code, 0)
+    assertPlain(stderr, /holding lock "lock:\\u001b\]0;gone/)
+  })
+
+  it('contains no control character of the command line', async () => {
+    for (const args of [
+      ['run', 'a', `--${HOSTILE}`],
+      ['run', 'a', '--wait', HOSTILE, '--', 'true'],
+      ['run', 'a', '--', `no-such-program${HOSTILE}`],
+      [HOSTILE],
+      ['doctor', HOSTILE],
+      ['doctor', '--acl', '--prefix', 'x\u009b\u202e'],
+      ['doctor', '--config', `/none/${HOSTILE}.yaml`],
+    ]) {
+      assertPlain((await holdfast(args, { REDIS_URL: server.url })).all, /\\u/)
+    }
+  })
+
+  it('contains no control character of a name in the report of the doctor, and its JSON means the same', async () => {
+    await using narrow = await startRedis()
+    await narrow.admin.call('ACL', 'SETUSER', 'default', 'resetkeys', '~lock:*')
+    const prefix = 'lock:\u009b2J\u202e'
+    const env = { REDIS_URL: narrow.url }
+    const report = await holdfast(['doctor', '--verbose', '--prefix', prefix], env)
+    assertPlain(report.stdout, /no right to .*lock:\\u009b2J\\u202e/)
+    const json = await holdfast(['doctor', '--json', '--prefix', prefix], env)
+    assertPlain(json.stdout, /lock:\\u009b2J\\u202e/)
+    const { checks } = JSON.parse(json.stdout) as { checks: unknown }
+    assert.ok(JSON.stringify(checks).includes(prefix), 'the same text when it is read')
+  })
+
+  it('shows every control character and every turn of direction as an escape, except line feeds and tabs', () => {
+    for (let code = 0; code <= 0xffff; code++) {
+      const character = String.fromCharCode(code)
+      const isObeyed = OBEYED.test(character)
+      assert.equal(visible(character), isObeyed ? `\\u${code.toString(16).padStart(4, '0')}` : character)
+    }
+    assert.equal(visible('a\tb\nc é 🔒'), 'a\tb\nc é 🔒')
+  })
+})
+
+describe('a password on the command line or in its environment', () => {
+  const files = mkdtempSync(join(tmpdir(), 'holdfast-printing-'))
+  after(() => rmSync(files, { recursive: true, force: true }))
+
+  async function expectNone(url: string, code: number): Promise<void> {
+    const config = join(files, 'redisson.json')
+    writeFileSync(config, JSON.stringify({ singleServerConfig: { address: url } }))
+    const runs: [string[], Record<string, string>?][] = [
+      [['run', 'a', '--redis', url, '--', 'true'], { DEBUG: '1' }],
+      [['run', 'a', '--config', config, '--', 'true']],
+      [['doctor', '--verbose'], { REDIS_URL: url }],
+      [['doctor', '--json'], { HOLDFAST_CONFIG: config }],
+    ]
+    await Promise.all(
+      runs.map(async ([args, env]) => {
+        const run = await holdfast(args, env)
+        assert.ok(!run.all.includes(SECRET), `${args} shows it:\n${run.all}`)
+        assert.equal(run.code, code, run.all)
+      }),
+    )
+  }
+
+  it('is not printed when it is wrong', async () => {
+    await using server = await startRedis()
+    await expectNone(server.url.replace('//', `//app:${SECRET}@`), 69)
+  })
+
+  it('is not printed when the server repeats it', async () => {
+    await using odd = await startRedis({ args: ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', ''] })
+    await expectNone(odd.url.replace('//', `//app:${SECRET}@`), 69)
+  })
+
+  it('is not printed when the @ of the address is forgotten', async () => {
+    await expectNone(`redis://:${SECRET}:6379`, 64)
+    await expectNone(`redis://app:${SECRET}.redis.example:6379`, 64)
+    await expectNone(`redis://redis.example:6379?password=${SECRET}`, 64)
+  })
+
+  it('is not printed when the URL is where it does not belong', async () => {
+    for (const url of [`redis://:${SECRET}@h:1`, `redis://:${SECRET}:6379`, `rediss://h:6379?password=${SECRET}`]) {
+      for (const args of [
+        ['doctor', url],
+        ['demo', url],
+        ['run', `--${url}`],
+        ['run', 'a', '--config', url, '--', 'true'],
+        ['doctor', '--config', url],
+      ]) {
+        const run = await holdfast(args)
+        assert.equal(run.code, 64, run.all)
+        assert.ok(!run.all.includes(SECRET), run.all)
+      }
+    }
+    assert.equal(withoutUrls("a 'redis://:x@h:1' b"), "a 'redis://…@h:1' b")
+    assert.equal(withoutUrls("a 'redis://:x:6379' b"), "a 'redis://…' b")
+    assert.equal(withoutUrls("a 'redis://:x@h:1?password=y' b"), "a 'redis://…' b")
+  })
+
+  it('is not in the list of processes once it runs', { skip: process.platform !== 'linux' }, async () => {
+    await using server = await startRedis()
+    await server.admin.call('ACL', 'SETUSER', 'app', 'on', `>${SECRET}`, '~*', '&*', '+@all')
+    const url = server.url.replace('//', `//app:${SECRET}@`)
+    const child = spawnChild(MAIN, ['run', 'a', '--redis', url, '--', 'sh', '-c', 'echo up; read _'])
+    await waitUntil(() => child.stdout.includes('up'), { timeoutMs: 10_000 })
+    const commandLine = readFileSync(`/proc/${child.pid}/cmdline`, 'utf8')
+    child.endCommands()
+    await child.exit
+    assert.match(commandLine, /^holdfast run a --redis redis:\/\/…@127\.0\.0\.1:\d+ --/)
+    assert.ok(!commandLine.includes(SECRET), commandLine)
+  })
+})

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { inspect } from 'node:util'
+import { withoutSecrets } from '../../src/secrets.js'
+
+const SECRET = 'hunter2'
+
+/** As ioredis makes it. */
+function refused(name: string, args: unknown[], message = 'WRONGPASS invalid username-password pair'): Error {
+  return Object.assign(new Error(message), { name: 'ReplyError', command: { name, args } })
+}
+
+function assertClean(error: unknown): void {
+  const all = inspect(error, { depth: 20, showHidden: true }) + String((error as Error).stack)
+  assert.ok(!all.includes(SECRET), all)
+}
+
+describe('an error that leaves the library', () => {
+  it('is the same object without the command that was refused', () => {
+    const error = refused('hello', ['3', 'AUTH', 'app', SECRET])
+    assert.equal(withoutSecrets(error), error)
+    assert.ok(!('command' in error))
+    assert.equal(error.message, 'WRONGPASS invalid username-password pair')
+    assert.ok(!('command' in withoutSecrets(refused('evalsha', ['sha', '1', 'lock']))))
+  })
+
+  it('has no command in its causes and parts either, nor in circles of them', () => {
+    const cause = refused('auth', ['app', SECRET])
+    const lastNodeError = refused('auth', [SECRET])
+    const parts = new AggregateError([new Error('first'), refused('hello', ['3', 'AUTH', 'app', SECRET])], 'all', {
+      cause,
+    })
+    const error = Object.assign(new Error('outer', { cause: parts }), { lastNodeError, replies: [1, 'text', [cause]] })
+    cause.cause = error
+    assertClean(withoutSecrets(error))
+    assert.ok(!('command' in cause || 'command' in lastNodeError))
+  })
+
+  it('does not repeat the password in a text', () => {
+    const repeated = `ERR unknown command 'AUTH', with args beginning with: 'app' '${SECRET}' `
+    assert.equal(withoutSecrets(refused('auth', ['app', SECRET], repeated)).message, "ERR unknown command 'AUTH'")
+    assertClean(withoutSecrets(new Error(repeated)))
+    assertClean(withoutSecrets(refused('auth', ['app', SECRET], `ERR ${SECRET} is wrong`)))
+    const buffers = [['3', Buffer.from('AUTH'), 'app', Buffer.from(SECRET)]]
+    assertClean(withoutSecrets(refused('HELLO', buffers, `ERR ${SECRET} is wrong`)))
+    assertClean(withoutSecrets(new Error('failed', { cause: new Error(`ERR ${SECRET}`) }), SECRET, undefined, ''))
+    assert.equal(withoutSecrets(repeated), "ERR unknown command 'AUTH'")
+    assert.equal(withoutSecrets(`ERR ${SECRET}`, SECRET), 'ERR …')
+  })
+
+  it('keeps what a program goes by: its class, name, code, and where it was made', () => {
+    const error = Object.assign(new TypeError(`${SECRET} of app`), { code: 'X' })
+    const calls = error.stack?.split('\n').slice(1)
+    assertClean(withoutSecrets(error, SECRET))
+    assert.ok(error instanceof TypeError)
+    assert.equal(error.code, 'X')
+    assert.deepEqual(error.stack?.split('\n').slice(1), calls)
+  })
+
+  it('may be frozen, and may be anything', () => {
+    for (const value of [undefined, null, 1, {}, [], Object.freeze(new Error('frozen'))]) {
+      assert.equal(withoutSecrets(value), value)
+    }
+  })
+})
