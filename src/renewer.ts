@@ -1,6 +1,7 @@
 import type { Clock } from './clock.js'
 import {
   type Argument,
+  isErrorOf,
   isWorthRetrying,
   type Script,
   type ScriptCall,
@@ -70,13 +71,18 @@ export class Renewer<T extends Renewable> {
   }
 
   async renew(all: readonly T[]): Promise<void> {
-    for (let start = 0; start < all.length; start += AT_ONCE) {
-      if (start > 0) await this.#pause(0)
-      for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
-        for (let from = 0; from < group.length; from += this.#terms.batchSize) {
-          void this.#renewBatch(group.slice(from, from + this.#terms.batchSize))
+    const goOn = this.#scripts.admission.holdBack()
+    try {
+      for (let start = 0; start < all.length; start += AT_ONCE) {
+        if (start > 0) await this.#pause(0)
+        for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
+          for (let from = 0; from < group.length; from += this.#terms.batchSize) {
+            void this.#renewBatch(group.slice(from, from + this.#terms.batchSize))
+          }
         }
       }
+    } finally {
+      goOn()
     }
   }
 
@@ -113,6 +119,7 @@ export class Renewer<T extends Renewable> {
         })
         return
       } catch (error) {
+        if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch)) return this.renew(batch.map(({ one }) => one))
         if (!isWorthRetrying(error)) this.#onRefused(error)
         // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
         const delayMs = backoffMs(failures, 50, Math.min(1_000, periodMs / 2), this.#random)
@@ -122,6 +129,11 @@ export class Renewer<T extends Renewable> {
       const now = this.#clock.now()
       batch = batch.flatMap(({ one }) => (this.#isWanted(one) ? [{ one, call: one.renewal(now) }] : []))
     }
+  }
+
+  /** Whether, by what is known now, it was put together wrongly. */
+  #hasSeveralSlots(batch: readonly Due<T>[]): boolean {
+    return new Set(batch.map(({ call }) => this.#scripts.slotOf(call.keys[0] as string))).size > 1
   }
 
   async #pause(ms: number): Promise<void> {

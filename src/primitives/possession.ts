@@ -7,7 +7,7 @@ import {
   OutcomeUnknownError,
 } from '../errors.js'
 import { type Owner, spellHolder } from '../holder.js'
-import { isWorthRetrying, type ScriptCall, toArray, toInteger, Unanswered } from '../lua/run.js'
+import { type ScriptCall, toArray, toInteger, Unanswered } from '../lua/run.js'
 import type { Line } from '../waiting/lines.js'
 import type { Watched } from '../watchdog.js'
 import { lineOf, runInLine } from './client-line.js'
@@ -420,7 +420,6 @@ export class Possession implements Watched, Holding {
       }
       heard = await runInLine(this.context, inLine, otherwise, free)
     } catch (error) {
-      if (!isWorthRetrying(error)) throw error
       this.settle()
       throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
     }
