@@ -16,11 +16,14 @@ import { backoffMs } from './waiting/backoff.js'
 export interface Renewable {
   /**
    * The call that renews it now, of one key. A renewal script takes the keys and arguments of many such calls, one after
-   * the other, and answers for each: 1 renewed, 0 gone.
+   * the other, and replies for each: 0 gone, else what is left of its lease, ms, or 1 where that is not known.
    */
   renewal(now: number): ScriptCall
-  /** A renewal sent at `sentAt` was applied. */
-  renewed(sentAt: number): void
+  /**
+   * A renewal sent at `sentAt` was applied.
+   * @param leftMs  how long Redis keeps the lease, ms, if that is known: it may be longer than was asked for
+   */
+  renewed(sentAt: number, leftMs?: number): void
   /** Redis said that the holder is gone. */
   gone(): void
 }
@@ -114,12 +117,14 @@ export class Renewer<T extends Renewable> {
         const replies = toArray(await this.#scripts.run(together(batch)))
         batch.forEach(({ one }, index) => {
           if (!this.#isWanted(one)) return
-          if (toInteger(replies[index]) === 1) one.renewed(sentAt)
+          const leftMs = toInteger(replies[index]) ?? 0
+          if (leftMs > 0) one.renewed(sentAt, leftMs)
           else one.gone()
         })
         return
       } catch (error) {
-        if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch)) return this.renew(batch.map(({ one }) => one))
+        if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch))
+          return this.renew(batch.map(({ one }) => one))
         if (!isWorthRetrying(error)) this.#onRefused(error)
         // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
         const delayMs = backoffMs(failures, 50, Math.min(1_000, periodMs / 2), this.#random)

@@ -24,7 +24,9 @@ export class Admission {
   #admitted = 0
   /** How many renewals are being sent. They go first. */
   #renewals = 0
-  #cancelStall: (() => void) | undefined
+  /** When a call was answered last, on the clock. */
+  #heardAt = 0
+  #cancelTimer: (() => void) | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -35,9 +37,20 @@ export class Admission {
     return this.#inFlight
   }
 
-  /** @returns what to wait for before asking for a lease this long; undefined: there is room now */
-  room(leaseTimeMs: number): Promise<void> | undefined {
-    return this.#held.length === 0 && this.#hasRoom(leaseTimeMs) ? undefined : this.#wait(leaseTimeMs)
+  /** Whether a lease this long may be asked for now. */
+  hasRoom(leaseTimeMs: number): boolean {
+    return this.#held.length === 0 && this.#mayGo(leaseTimeMs)
+  }
+
+  /** Resolves when it may. */
+  async room(leaseTimeMs: number): Promise<void> {
+    await new Promise<void>((admit) => {
+      this.#held.push({ leaseTimeMs, admit })
+      if (this.#held.length > 1) return
+      this.#heardAt = this.#clock.now()
+      this.#watchStall()
+    })
+    this.#admitted--
   }
 
   sent(): void {
@@ -46,6 +59,8 @@ export class Admission {
 
   answered(calls: number): void {
     this.#inFlight -= calls
+    if (this.#held.length === 0) return
+    this.#heardAt = this.#clock.now()
     this.#admit()
   }
 
@@ -58,15 +73,7 @@ export class Admission {
     }
   }
 
-  async #wait(leaseTimeMs: number): Promise<void> {
-    await new Promise<void>((admit) => {
-      this.#held.push({ leaseTimeMs, admit })
-      if (this.#held.length === 1) this.#watchStall()
-    })
-    this.#admitted--
-  }
-
-  #hasRoom(leaseTimeMs: number): boolean {
+  #mayGo(leaseTimeMs: number): boolean {
     return this.#renewals === 0 && this.#inFlight + this.#admitted < mostInFlight(leaseTimeMs)
   }
 
@@ -74,27 +81,33 @@ export class Admission {
   #admit(isStalled = false): void {
     let count = 0
     for (const { leaseTimeMs, admit } of this.#held) {
-      if (isStalled ? count >= mostInFlight(leaseTimeMs) : !this.#hasRoom(leaseTimeMs)) break
+      if (isStalled ? count >= mostInFlight(leaseTimeMs) : !this.#mayGo(leaseTimeMs)) break
       this.#admitted++
       count++
       admit()
     }
-    if (count === 0) return
     this.#held.splice(0, count)
-    this.#cancelStall?.()
-    this.#cancelStall = undefined
-    if (this.#held.length > 0) this.#watchStall()
+    if (this.#held.length > 0) return
+    this.#cancelTimer?.()
+    this.#cancelTimer = undefined
   }
 
   #watchStall(): void {
     const { leaseTimeMs } = this.#held[0] as Held
-    const cancel = this.#clock.after(Math.min(leaseTimeMs / 8, LONGEST_STALL_MS), () =>
+    const stallMs = Math.min(leaseTimeMs / 8, LONGEST_STALL_MS)
+    const cancel = this.#clock.after(this.#heardAt + stallMs - this.#clock.now(), () =>
       // What was answered during a block may not be read yet.
       this.#clock.afterPoll(() => {
-        if (this.#cancelStall === cancel) this.#admit(true)
+        if (this.#cancelTimer !== cancel) return
+        const now = this.#clock.now()
+        if (now >= this.#heardAt + stallMs) {
+          this.#heardAt = now
+          this.#admit(true)
+        }
+        if (this.#held.length > 0) this.#watchStall()
       }),
     )
-    this.#cancelStall = cancel
+    this.#cancelTimer = cancel
   }
 }
 

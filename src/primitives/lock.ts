@@ -248,9 +248,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         return isOver ? { heldForMs: 0 } : await attempt(ticket)
       }
       // Before its lease begins.
-      const room = context.scripts.admission.room(leaseTimeMs)
-      if (room) {
-        await room
+      const { admission } = context.scripts
+      if (!admission.hasRoom(leaseTimeMs)) {
+        await admission.room(leaseTimeMs)
         if (isOver) return { heldForMs: 0 }
         context.assertOpen(lockName)
       }
