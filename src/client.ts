@@ -184,7 +184,7 @@ export class Client extends EventEmitter<ClientEvents> {
     const random = seams?.random ?? systemRandom
     const checked = checkClientOptions(options)
     const isChecked = checked.checkLockSyncedSlaves ?? port.isReplicated ?? false
-    const scripts = new Scripts(port, clock, checked.commandTimeoutMs)
+    const scripts = new Scripts(port, clock, checked.commandTimeoutMs, (error) => this.#crossSlotRefused(error))
     this.id = random.uuid()
     this.#fair = new FairKind(checked.fairWaitMs)
     this.#nonReentrantFair = new NonReentrantFairKind(checked.fairWaitMs)
@@ -507,6 +507,14 @@ export class Client extends EventEmitter<ClientEvents> {
     const why = cause instanceof Error ? cause.message : String(cause)
     const message = `Redis refuses to renew what this client holds (${why}): it will be lost when its lease ends`
     this.#tell('warning', [impediment('RENEWAL_REFUSED', message, { cause })])
+  }
+
+  #crossSlotRefused(cause: unknown): void {
+    const message =
+      'Redis refuses keys of different slots in one command (CROSSSLOT): this is a node of a cluster, or a proxy before one. ' +
+      'From now on each lock is sent by itself, and renewals by slot. Connect with clusterServersConfig, or a cluster client, ' +
+      'unless the proxy is the only way in'
+    this.#tell('warning', [impediment('CROSSSLOT_REFUSED', message, { cause })])
   }
 
   /** A listener that throws is the user's bug: it must not stop a renewal, so it is reported as a process warning. */

@@ -9,6 +9,8 @@ export interface Clock {
    * @param keepAlive  whether the pending timer keeps the process alive; default true
    */
   after(delayMs: number, action: () => void, keepAlive?: boolean): () => void
+  /** Call `action` once everything that had arrived by now was read. */
+  afterPoll(action: () => void): void
 }
 
 /** setTimeout fires after 1 ms, with a warning, for anything longer. */
@@ -68,6 +70,10 @@ export class SystemClock implements Clock {
   after(delayMs: number, action: () => void, keepAlive = true): () => void {
     return after(delayMs, action, keepAlive)
   }
+
+  afterPoll(action: () => void): void {
+    afterPoll(action)
+  }
 }
 
 function after(delayMs: number, action: () => void, keepAlive = true): () => void {
@@ -86,6 +92,11 @@ function after(delayMs: number, action: () => void, keepAlive = true): () => voi
   return () => clearTimeout(timer)
 }
 
+/** An immediate runs after the poll phase, which reads. A second one, for what is read in two steps, as with TLS. */
+function afterPoll(action: () => void): void {
+  setImmediate(() => setImmediate(action))
+}
+
 /**
  * A clock that all threads of a process share. It does not count the time a suspended machine slept, so an instant on it is
  * passed on by its distance to one that both sides know.
@@ -93,4 +104,5 @@ function after(delayMs: number, action: () => void, keepAlive = true): () => voi
 export const threadClock: Clock = {
   now: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
   after,
+  afterPoll,
 }

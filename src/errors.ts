@@ -240,6 +240,7 @@ export function impediment(
     | 'SUBSCRIBE_REFUSED'
     | 'LINE_REFUSED'
     | 'WAIT_REFUSED'
+    | 'CROSSSLOT_REFUSED'
     | 'RENEWAL_REFUSED'
     | 'FENCING_TOKENS_WENT_BACK'
     | 'CONFIG_KEYS_IGNORED'

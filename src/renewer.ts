@@ -1,6 +1,7 @@
 import type { Clock } from './clock.js'
 import {
   type Argument,
+  isErrorOf,
   isWorthRetrying,
   type Script,
   type ScriptCall,
@@ -15,11 +16,14 @@ import { backoffMs } from './waiting/backoff.js'
 export interface Renewable {
   /**
    * The call that renews it now, of one key. A renewal script takes the keys and arguments of many such calls, one after
-   * the other, and answers for each: 1 renewed, 0 gone.
+   * the other, and replies for each: 0 gone, else what is left of its lease, ms, or 1 where that is not known.
    */
   renewal(now: number): ScriptCall
-  /** A renewal sent at `sentAt` was applied. */
-  renewed(sentAt: number): void
+  /**
+   * A renewal sent at `sentAt` was applied.
+   * @param leftMs  how long Redis keeps the lease, ms, if that is known: it may be longer than was asked for
+   */
+  renewed(sentAt: number, leftMs?: number): void
   /** Redis said that the holder is gone. */
   gone(): void
 }
@@ -70,13 +74,18 @@ export class Renewer<T extends Renewable> {
   }
 
   async renew(all: readonly T[]): Promise<void> {
-    for (let start = 0; start < all.length; start += AT_ONCE) {
-      if (start > 0) await this.#pause(0)
-      for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
-        for (let from = 0; from < group.length; from += this.#terms.batchSize) {
-          void this.#renewBatch(group.slice(from, from + this.#terms.batchSize))
+    const goOn = this.#scripts.admission.holdBack()
+    try {
+      for (let start = 0; start < all.length; start += AT_ONCE) {
+        if (start > 0) await this.#pause(0)
+        for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
+          for (let from = 0; from < group.length; from += this.#terms.batchSize) {
+            void this.#renewBatch(group.slice(from, from + this.#terms.batchSize))
+          }
         }
       }
+    } finally {
+      goOn()
     }
   }
 
@@ -108,11 +117,14 @@ export class Renewer<T extends Renewable> {
         const replies = toArray(await this.#scripts.run(together(batch)))
         batch.forEach(({ one }, index) => {
           if (!this.#isWanted(one)) return
-          if (toInteger(replies[index]) === 1) one.renewed(sentAt)
+          const leftMs = toInteger(replies[index]) ?? 0
+          if (leftMs > 0) one.renewed(sentAt, leftMs)
           else one.gone()
         })
         return
       } catch (error) {
+        if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch))
+          return this.renew(batch.map(({ one }) => one))
         if (!isWorthRetrying(error)) this.#onRefused(error)
         // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
         const delayMs = backoffMs(failures, 50, Math.min(1_000, periodMs / 2), this.#random)
@@ -122,6 +134,11 @@ export class Renewer<T extends Renewable> {
       const now = this.#clock.now()
       batch = batch.flatMap(({ one }) => (this.#isWanted(one) ? [{ one, call: one.renewal(now) }] : []))
     }
+  }
+
+  /** Whether, by what is known now, it was put together wrongly. */
+  #hasSeveralSlots(batch: readonly Due<T>[]): boolean {
+    return new Set(batch.map(({ call }) => this.#scripts.slotOf(call.keys[0] as string))).size > 1
   }
 
   async #pause(ms: number): Promise<void> {

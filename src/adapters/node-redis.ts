@@ -95,6 +95,8 @@ class NodeRedisPort implements RedisPort {
     this.#events?.reconnected()
   }
   readonly #leaving = new Map<string, Promise<unknown>>()
+  /** Channels whose UNSUBSCRIBE failed: node-redis listens on them again after each reconnect. */
+  readonly #notLeft = new Set<string>()
   #subscriber: Promise<NodeRedisLike> | undefined
   #opened: NodeRedisLike | undefined
   #hasSocket = false
@@ -146,7 +148,10 @@ class NodeRedisPort implements RedisPort {
 
   async unsubscribe(channel: string): Promise<void> {
     this.#channels.delete(channel)
-    const left = this.#opened?.unsubscribe(channel).catch(() => {})
+    const left = this.#opened?.unsubscribe(channel).then(
+      () => this.#notLeft.delete(channel),
+      () => this.#notLeft.add(channel),
+    )
     if (!left) return
     this.#leaving.set(channel, left)
     await left
@@ -203,8 +208,12 @@ class NodeRedisPort implements RedisPort {
     return subscriber
   }
 
-  /** node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection. */
+  /**
+   * node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection; and also to
+   * channels whose UNSUBSCRIBE was.
+   */
   async #resubscribe(subscriber: NodeRedisLike): Promise<void> {
+    for (const channel of this.#notLeft) if (!this.#channels.has(channel)) void this.unsubscribe(channel)
     const subscribe = async (channel: string): Promise<void> => {
       const onMessage = this.#channels.get(channel)
       if (onMessage) await subscriber.subscribe(channel, onMessage)

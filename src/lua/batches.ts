@@ -11,6 +11,8 @@ export interface Caller {
   readonly call: ScriptCall
   readonly resolve: (reply: unknown) => void
   readonly reject: (error: unknown) => void
+  /** Told when it is about to be sent, on the clock. */
+  readonly onSent?: ((at: number) => void) | undefined
 }
 
 /** Calls of one script that go to Redis as one command. Each has its own reply. */

@@ -1098,6 +1098,44 @@ export function lockAdopt(lock: string, leaseTimeMs: Argument, from: Argument, h
   return { script: LOCK_ADOPT, keys: [lock], args: [leaseTimeMs, from, holder] }
 }
 
+const LOCK_CUT_LEASE: Script = {
+  name: 'lock/cut-lease',
+  sha1: '0a6542e862c7445d5ca338aeec6f58c1f7e4180c',
+  text: `-- holdfast lock/cut-lease
+local renewed = {}
+for n, lock in ipairs(KEYS) do
+  -- protected as in lock/renew
+  local mine = redis.pcall('hexists', lock, ARGV[3 * n - 2])
+  if mine == 1 then
+    local left, lease = redis.call('pttl', lock), tonumber(ARGV[3 * n - 1])
+    if left < lease or left > tonumber(ARGV[3 * n]) then
+      redis.call('pexpire', lock, ARGV[3 * n - 1])
+      left = lease
+    end
+    renewed[n] = left
+  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
+    renewed[n] = 0
+  else
+    return mine
+  end
+end
+return renewed
+`,
+}
+
+/**
+ * lock/cut-lease: as lock/renew, but a lease that lasts longer than its owner ever asked for is cut: the clock of Redis
+ * was set back. Not part of lock/renew, of which a copy that comes late must not cut a lease that was asked for since.
+ * KEYS[n] lock         hash: holder -> hold count
+ * ARGV[3n-2] holder       "<client id>:<owner id>"
+ * ARGV[3n-1] leaseTimeMs  ms, > 0
+ * ARGV[3n]   longestMs    the longest lease that the owner asked for, ms
+ * Reply   array        as lock/renew
+ */
+export function lockCutLease(keys: readonly string[], args: readonly Argument[]): ScriptCall {
+  return { script: LOCK_CUT_LEASE, keys, args }
+}
+
 const LOCK_FORCE_RELEASE: Script = {
   name: 'lock/force-release',
   sha1: '1138e48904587b3943ced137a478cab548dd81e7',
@@ -1284,17 +1322,19 @@ export function lockRelease(lock: string, holder: Argument, channel: Argument, m
 
 const LOCK_RENEW: Script = {
   name: 'lock/renew',
-  sha1: '3d6c9939dcab67c7e5b9d5b07becccd282085bd6',
+  sha1: '6b338374143bcbf6eaa984106d18774b615bf1e8',
   text: `-- holdfast lock/renew
 local renewed = {}
 for n, lock in ipairs(KEYS) do
   -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
   local mine = redis.pcall('hexists', lock, ARGV[2 * n - 1])
   if mine == 1 then
-    if redis.call('pttl', lock) < tonumber(ARGV[2 * n]) then
+    local left, lease = redis.call('pttl', lock), tonumber(ARGV[2 * n])
+    if left < lease then
       redis.call('pexpire', lock, ARGV[2 * n])
+      left = lease
     end
-    renewed[n] = 1
+    renewed[n] = left
   elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
     renewed[n] = 0
   else
@@ -1310,7 +1350,7 @@ return renewed
  * KEYS[n] lock         hash: holder -> hold count
  * ARGV[2n-1] holder       "<client id>:<owner id>"
  * ARGV[2n]   leaseTimeMs  ms, > 0
- * Reply   array        for each lock: 1 renewed, 0 no longer this owner's
+ * Reply   array        for each lock: what is left of its lease, ms; 0 no longer this owner's
  * Source  LockTask.renewSlots: same rule and same effect
  */
 export function lockRenew(keys: readonly string[], args: readonly Argument[]): ScriptCall {

@@ -2,6 +2,7 @@ import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { withoutSecrets } from '../secrets.js'
 import { slotOf } from '../slots.js'
+import { Admission } from './admission.js'
 import { Batch, type Caller } from './batches.js'
 import { forCluster } from './forms.js'
 
@@ -41,7 +42,7 @@ export function toWords(reply: unknown): string[] {
 }
 
 /** Error replies that mean "not now": nothing ran, and trying again later may succeed. */
-const NOT_NOW = /\b(LOADING|BUSY|READONLY|NOREPLICAS|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
+const NOT_NOW = /\b(LOADING|BUSY|READONLY|NOREPLICAS|MISCONF|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
 
 /** Whether trying the same call again later may succeed. All our scripts may run twice. */
 export function isWorthRetrying(error: unknown): boolean {
@@ -55,29 +56,40 @@ export class Scripts {
   readonly #port: RedisPort
   readonly #clock: Clock
   readonly #timeoutMs: number
-  #inFlight = 0
+  readonly #onCrossSlot: (error: unknown) => void
+  /** Bounds what asks for leases. */
+  readonly admission: Admission
+  /** Keys of different slots were refused: a cluster stands behind what looks like one server. */
+  #isCrossSlotRefused = false
   /** What this turn of the event loop has asked for. */
   #turn: Batch[] = []
   #onIdle: (() => void) | undefined
 
-  constructor(port: RedisPort, clock: Clock, timeoutMs: number) {
+  /** @param onCrossSlot  called once, if Redis refuses keys of different slots although it is no cluster to the client */
+  constructor(port: RedisPort, clock: Clock, timeoutMs: number, onCrossSlot: (error: unknown) => void = () => {}) {
     this.#port = port
     this.#clock = clock
     this.#timeoutMs = timeoutMs
+    this.#onCrossSlot = onCrossSlot
+    this.admission = new Admission(clock)
   }
 
   /**
    * What is asked for in one turn of the event loop leaves at its end. Calls of the same script go together, but in a
    * cluster: much of what a lock costs Redis and its client is the command.
    * @param timeoutMs  how long to wait for each reply, ms, from now; default the client's `commandTimeoutMs`
+   * @param onSent  called when it is about to be sent, with the time on the clock
    * @throws {Unanswered} no reply in time, or the connection failed
    * @throws Redis' own error reply as the client gave it
    */
-  run(call: ScriptCall, timeoutMs = this.#timeoutMs): Promise<unknown> {
+  run(call: ScriptCall, timeoutMs = this.#timeoutMs, onSent?: (at: number) => void): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const caller = { call, resolve, reject }
-      this.#inFlight++
-      if (this.#port.isCluster) return this.#ask(new Batch(caller, timeoutMs))
+      const caller = { call, resolve, reject, onSent }
+      this.admission.sent()
+      if (this.#goesBySlot) {
+        onSent?.(this.#clock.now())
+        return this.#ask(new Batch(caller, timeoutMs))
+      }
       const turn = this.#turn
       if (turn.length === 0) process.nextTick(this.#endTurn)
       for (let index = turn.length - 1; index >= 0; index--) {
@@ -116,11 +128,15 @@ export class Scripts {
 
   /** Keys of one script must have the same. Without a cluster all have. */
   slotOf(key: string): number {
-    return this.#port.isCluster ? slotOf(key) : 0
+    return this.#goesBySlot ? slotOf(key) : 0
+  }
+
+  get #goesBySlot(): boolean {
+    return this.isCluster || this.#isCrossSlotRefused
   }
 
   get isIdle(): boolean {
-    return this.#inFlight === 0
+    return this.admission.inFlight === 0
   }
 
   /** Resolves when every command was answered or given up. */
@@ -131,11 +147,15 @@ export class Scripts {
   readonly #endTurn = (): void => {
     const batches = this.#turn
     this.#turn = []
-    for (const batch of batches) this.#ask(batch)
+    const now = this.#clock.now()
+    for (const batch of batches) {
+      for (const { onSent } of batch.callers) onSent?.(now)
+      this.#ask(batch)
+    }
   }
 
   async #confirm<T>(timeoutMs: number, ask: () => Promise<T>): Promise<T> {
-    this.#inFlight++
+    this.admission.sent()
     try {
       return await new Promise((resolve, reject) => {
         const withinMs = 2 * timeoutMs + this.#timeoutMs // another WAIT or WAITAOF may be ahead
@@ -161,8 +181,9 @@ export class Scripts {
       },
       (error) => {
         if (!isForgotten && isErrorOf(error, 'NOSCRIPT')) return this.#ask(batch, true)
-        // The keys of some are refused, and then nothing ran.
-        if (callers.length > 1 && isErrorOf(error, 'NOPERM')) return void this.#askEach(callers, timeoutMs)
+        if (call.keys.length > 1 && isErrorOf(error, 'CROSSSLOT')) this.#refusedCrossSlot(error)
+        // Some keys are refused, or their being together, and then nothing ran.
+        if (callers.length > 1 && isErrorOf(error, 'NOPERM', 'CROSSSLOT')) return void this.#askEach(callers, timeoutMs)
         this.#settled(callers.length)
         batch.fail(error)
       },
@@ -174,9 +195,15 @@ export class Scripts {
     return callers.length
   }
 
+  #refusedCrossSlot(error: unknown): void {
+    if (this.#goesBySlot) return
+    this.#isCrossSlotRefused = true
+    this.#onCrossSlot(error)
+  }
+
   #settled(calls: number): void {
-    this.#inFlight -= calls
-    if (this.#inFlight === 0) this.#onIdle?.()
+    this.admission.answered(calls)
+    if (this.isIdle) this.#onIdle?.()
   }
 
   #within<T>(
@@ -185,19 +212,24 @@ export class Scripts {
     resolve: (reply: T) => void,
     reject: (error: unknown) => void,
   ): void {
-    let isTimedOut = false
-    const cancel = this.#clock.after(timeoutMs, () => {
-      isTimedOut = true
+    let isOver = false
+    const giveUp = (): void => {
+      if (isOver) return
+      isOver = true
       reject(new Unanswered(`no reply within ${timeoutMs} ms`))
-    })
+    }
+    // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and only needs to be read.
+    const cancel = this.#clock.after(timeoutMs, () => this.#clock.afterPoll(giveUp))
     sent(ask).then(
       (reply) => {
-        if (isTimedOut) return
+        if (isOver) return
+        isOver = true
         cancel()
         resolve(reply)
       },
       (raw: unknown) => {
-        if (isTimedOut) return
+        if (isOver) return
+        isOver = true
         cancel()
         const error = withoutSecrets(raw)
         if (this.#port.isErrorReply(error)) reject(error)
@@ -216,8 +248,9 @@ function sent<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-function isErrorOf(error: unknown, code: string): boolean {
-  return error instanceof Error && error.message.includes(code)
+/** Whether it is an error reply with one of these codes. */
+export function isErrorOf(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && codes.some((code) => error.message.includes(code))
 }
 
 /**

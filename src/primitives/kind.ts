@@ -94,6 +94,12 @@ export interface LockKind {
   forceRelease(lockName: string): ScriptCall
   /** One of many in a call: see `Renewable`. */
   renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
+  /**
+   * The same, if Redis was found to keep it for longer than that: its clock was set back. Only where `renew` replies how
+   * long that is.
+   * @param longestMs  the longest lease that was asked for
+   */
+  cutLease(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall
 
   inspect(lockName: string): ScriptCall
   /** @throws {Unanswered} it is no reply of `inspect` */

@@ -249,15 +249,25 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
         return isOver ? { heldForMs: 0 } : await attempt(ticket)
       }
-      const sentAt = clock.now()
-      possession.requesting(leaseTimeMs, sentAt)
+      // Before its lease begins.
+      const { admission } = context.scripts
+      if (!admission.hasRoom(leaseTimeMs)) {
+        await admission.room(leaseTimeMs)
+        if (isOver) return { heldForMs: 0 }
+        context.assertOpen(lockName)
+      }
+      let sentAt = clock.now()
+      const onSent = (at: number): void => {
+        sentAt = at
+        possession.requesting(leaseTimeMs, at)
+      }
       isInFlight = true
       mayBeQueued = waitTimeMs !== 0
       let answer: Answer
       const { reconnects } = context.scripts
       try {
         const standing = ticket === undefined ? undefined : lineOf(context, kind)?.acquire(asked, ticket)
-        const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call)
+        const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
         answer = kind.read(await runInLine(context, standing, () => kind.acquire(asked), ask), lockName)
         const { replication } = context
         if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, reconnects)

@@ -3,6 +3,7 @@ import {
   lockAcquire,
   lockAcquireInLine,
   lockAdopt,
+  lockCutLease,
   lockForceRelease,
   lockInspect,
   lockLeaveLine,
@@ -79,6 +80,10 @@ export class PlainKind implements LockKind {
 
   renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return lockRenew([lockName], [holder, leaseTimeMs])
+  }
+
+  cutLease(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall {
+    return lockCutLease([lockName], [holder, leaseTimeMs, longestMs])
   }
 
   inspect(lockName: string): ScriptCall {

@@ -7,7 +7,7 @@ import {
   OutcomeUnknownError,
 } from '../errors.js'
 import { type Owner, spellHolder } from '../holder.js'
-import { isWorthRetrying, type ScriptCall, toArray, toInteger, Unanswered } from '../lua/run.js'
+import { type ScriptCall, toArray, toInteger, Unanswered } from '../lua/run.js'
 import type { Line } from '../waiting/lines.js'
 import type { Watched } from '../watchdog.js'
 import { lineOf, runInLine } from './client-line.js'
@@ -32,6 +32,9 @@ interface Times {
 function deadlineOf({ leasedUntil, maxHoldAt }: Times): number {
   return Math.min(leasedUntil, maxHoldAt)
 }
+
+/** By how much Redis may keep a lease for longer than it was asked to before its clock is taken to have been set back. */
+const OVERLONG_MS = 1_000
 
 /** How long to leave a lock to others who listen before this client asks for it again. */
 const OTHERS_FIRST_MS = 10
@@ -69,6 +72,10 @@ export class Possession implements Watched, Holding {
   #grantedAt = 0
   /** When the last lease that was asked for ends at the latest, on the clock. */
   #leaseEndsAt = 0
+  /** The longest lease that was asked for, ms. */
+  #longestLeaseMs = 0
+  /** Redis would keep it for longer than that: its clock was set back, and the next renewal makes good for it. */
+  #isOverlong = false
   /** Those whose turn comes when the command on its way is answered; undefined: none is. */
   #turns: (() => void)[] | undefined
 
@@ -175,7 +182,7 @@ export class Possession implements Watched, Holding {
         this.requesting(leaseTimeMs, sentAt)
         const call = this.renewalFor(leaseTimeMs)
         const renewed = await ask(this.context, this.lockName, 'lock', call, (reply) => toInteger(toArray(reply)[0]))
-        if (renewed !== 1) this.gone()
+        if (!renewed) this.gone()
       }
       if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
       this.#holds.set(hold, this.#timesOf({ ...times.terms, leaseTimeMs }, sentAt))
@@ -237,6 +244,7 @@ export class Possession implements Watched, Holding {
   /** A command is about to ask for a lease: from now on the lock may be taken until this lease ends. */
   requesting(leaseTimeMs: number, sentAt: number): void {
     this.#leaseEndsAt = Math.max(this.#leaseEndsAt, sentAt + leaseTimeMs)
+    this.#longestLeaseMs = Math.max(this.#longestLeaseMs, leaseTimeMs)
   }
 
   /** Free the lock in the background, as long as the last lease asked for may last. */
@@ -281,7 +289,9 @@ export class Possession implements Watched, Holding {
   }
 
   renewal(now: number): ScriptCall {
-    return this.renewalFor(this.#leaseOwedMs(now))
+    const owedMs = this.#leaseOwedMs(now)
+    if (!this.#isOverlong) return this.renewalFor(owedMs)
+    return this.kind.cutLease(this.lockName, this.holder, owedMs, Math.ceil(this.#longestLeaseMs))
   }
 
   renewalFor(leaseTimeMs: number): ScriptCall {
@@ -299,9 +309,10 @@ export class Possession implements Watched, Holding {
     return Math.ceil(owedMs)
   }
 
-  renewed(sentAt: number): void {
+  renewed(sentAt: number, leftMs?: number): void {
     this.leasedAt = sentAt
     if (this.renewableUntil > 0) this.requesting(this.context.watchdogTimeoutMs, sentAt)
+    if (leftMs !== undefined) this.#isOverlong = leftMs > this.#longestLeaseMs + OVERLONG_MS
     for (const times of this.#holds.values()) {
       if (times.terms.leaseTimeMs !== undefined) continue
       times.leasedUntil = Math.max(times.leasedUntil, this.#leasedUntil(times.terms, sentAt))
@@ -420,7 +431,6 @@ export class Possession implements Watched, Holding {
       }
       heard = await runInLine(this.context, inLine, otherwise, free)
     } catch (error) {
-      if (!isWorthRetrying(error)) throw error
       this.settle()
       throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
     }

@@ -91,6 +91,10 @@ class WriteKind extends PlainKind {
     return writeLockRelease(lockName, holder, readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)
   }
 
+  override cutLease(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return this.renew(lockName, holder, leaseTimeMs) // the writer's own reads may have longer leases
+  }
+
   override forceRelease(lockName: string): ScriptCall {
     const channel = readWriteChannel(lockName)
     return readLockForceRelease(lockName, 'write', readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)

@@ -22,6 +22,11 @@ export class FakeClock implements Clock {
     return () => this.#timers.delete(timer)
   }
 
+  /** Nothing is ever left to read. */
+  afterPoll(action: () => void): void {
+    action()
+  }
+
   /** How many timers are pending, whether they keep the process alive or not. */
   get pending(): number {
     return this.#timers.size

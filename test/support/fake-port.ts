@@ -5,6 +5,7 @@ import {
   lockAcquire,
   lockAcquireInLine,
   lockAdopt,
+  lockCutLease,
   lockForceRelease,
   lockInspect,
   lockLeaveLine,
@@ -112,7 +113,18 @@ const EFFECTS: readonly [Script, Effect][] = [
       keys.map((key, index) => {
         if (!redis.isHeldBy(key, args[2 * index] ?? '')) return 0
         redis.prolong(key, Number(args[2 * index + 1]))
-        return 1
+        return redis.pttl(key)
+      }),
+  ],
+  [
+    lockCutLease([], []).script,
+    (redis, keys, args) =>
+      keys.map((key, index) => {
+        const [holder = '', leaseTimeMs, longestMs] = args.slice(3 * index)
+        if (!redis.isHeldBy(key, holder)) return 0
+        if (redis.pttl(key) > Number(longestMs)) redis.expire(key, Number(leaseTimeMs))
+        else redis.prolong(key, Number(leaseTimeMs))
+        return redis.pttl(key)
       }),
   ],
   [

@@ -1,0 +1,220 @@
+/** What a client makes of replies that come late, of refusals that pass, and of leases that are too long. */
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { connect, type Hold } from '../../src/index.js'
+import { type Driver, drivers, setUpLab } from '../support/lab.js'
+import { startCluster } from '../support/redis-cluster.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const nodeRedis = drivers.find(({ name }) => name.startsWith('a node-redis')) as Driver
+
+/** Nothing else runs in this process for so long, ms. */
+function block(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until);
+}
+
+/** Resolves when what was asked for in this turn has left, and no reply was read yet. node-redis writes in an immediate. */
+const sent = (driver: Driver): Promise<void> =>
+  new Promise((resolve) =>
+    process.nextTick(() => (driver === nodeRedis ? setImmediate(resolve) : process.nextTick(resolve))),
+  )
+
+for (const driver of drivers) {
+  describe(`a reply that arrives while the event loop is blocked, through ${driver.name}`, () => {
+    const lab = setUpLab(driver)
+
+    it('counts, although the time-out of its command has passed', async () => {
+      const client = await lab.connect({ commandTimeoutMs: 500 })
+      const lock = client.getLock('a')
+      await (await lock.lock()).unlock() // Redis knows the scripts from here on
+      const taking = lock.tryLock()
+      await sent(driver)
+      block(700)
+      const hold = await taking
+      assert(hold)
+      const releasing = hold.unlock()
+      await sent(driver)
+      block(700)
+      await releasing
+      assert.equal(await lab.server.admin.exists('a'), 0)
+    })
+  })
+}
+
+describe('Redis that refuses writes for a while (MISCONF)', () => {
+  const lab = setUpLab(undefined, ['--enable-protected-configs', 'yes'])
+
+  /** Until `mend` is called, as while the disk of Redis is full. */
+  async function refuseWrites(): Promise<{ mend(): Promise<void> }> {
+    const { admin } = lab.server
+    const [, dir] = (await admin.config('GET', 'dir')) as [string, string]
+    mkdirSync(`${dir}/a-folder`, { recursive: true })
+    await admin.config('SET', 'dbfilename', 'a-folder')
+    await admin.set('unsaved', '1')
+    await admin.config('SET', 'save', '3600 1')
+    await admin.bgsave()
+    await waitUntil(async () => /rdb_last_bgsave_status:err/.test(String(await admin.info('persistence'))))
+    return {
+      mend: async () => {
+        await admin.config('SET', 'save', '')
+        await admin.config('SET', 'dbfilename', 'dump.rdb')
+        await admin.del('unsaved')
+      },
+    }
+  }
+
+  it('lets a waiter wait, and a release be repeated until it is done', async () => {
+    const client = await lab.connect()
+    const hold = await client.getLock('a').lock()
+    const { mend } = await refuseWrites()
+    const releasing = hold.unlock()
+    const waiting = client.getLock('b').lock({ waitTimeMs: 60_000 })
+    await sleep(300)
+    await mend()
+    await releasing
+    assert.equal(await lab.server.admin.exists('a'), 0)
+    await (await waiting)?.unlock()
+  })
+
+  it('that lasts for longer than the caller of unlock() waits leaves the release to the background', async () => {
+    const client = await lab.connect({ commandTimeoutMs: 300 })
+    const hold = await client.getLock('a').lock()
+    const { mend } = await refuseWrites()
+    await assert.rejects(hold.unlock(), { message: /MISCONF/ })
+    await mend()
+    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+  })
+})
+
+describe('a release that Redis refuses for good', () => {
+  const lab = setUpLab()
+
+  it('is tried once more in the background', async () => {
+    const { admin } = lab.server
+    await admin.acl('SETUSER', 'app', 'reset', 'on', '>hunter2', '+@all', '~*', '&*')
+    lab.onEnd(() => admin.acl('DELUSER', 'app'))
+    const client = await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
+    const hold = await client.getLock('a').lock()
+    await admin.acl('SETUSER', 'app', '-evalsha')
+    const refused = hold.unlock()
+    await assert.rejects(refused, { message: /NOPERM|permission/i })
+    // With and without the line of clients, and once more.
+    await waitUntil(async () => {
+      const stats = String(await admin.info('commandstats'))
+      return Number(/cmdstat_evalsha:.*rejected_calls=(\d+)/.exec(stats)?.[1]) >= 3
+    })
+    await admin.del('a')
+  })
+})
+
+describe('a node of a cluster that is used as a single server', () => {
+  it('serves many locks at once and renews them, and one warning says what to do', async () => {
+    const cluster = await startCluster({ masters: 1, replicasEach: 0 })
+    const client = await connect({ url: cluster.nodes[0]?.url ?? '', lockWatchdogTimeoutMs: 3_000 })
+    try {
+      const warnings: (string | undefined)[] = []
+      const lost: string[] = []
+      client.on('warning', (warning) => warnings.push((warning as Error & { code?: string }).code))
+      client.on('lost', ({ hold }) => lost.push(hold.lockName))
+      const alone: Hold[] = []
+      for (const name of ['x', 'y']) alone.push(await client.getLock(name).lock())
+      await waitUntil(() => warnings.length > 0, { timeoutMs: 10_000, message: 'a renewal was refused' })
+      const together = await Promise.all(['a', 'b', 'c'].map((name) => client.getLock(name).lock()))
+      await sleep(4_000)
+      for (const hold of [...alone, ...together]) hold.assertHeld()
+      await Promise.all([...alone, ...together].map((hold) => hold.unlock()))
+      assert.deepEqual([warnings, lost], [['CROSSSLOT_REFUSED'], []])
+    } finally {
+      await client.close()
+      await cluster.stop()
+    }
+  })
+
+  it('serves locks that are asked for in one turn', async () => {
+    const cluster = await startCluster({ masters: 1, replicasEach: 0 })
+    const client = await connect(cluster.nodes[0]?.url ?? '')
+    try {
+      const warnings: (string | undefined)[] = []
+      client.on('warning', (warning) => warnings.push((warning as Error & { code?: string }).code))
+      for (let round = 0; round < 2; round++) {
+        const holds = await Promise.all(['a', 'b', 'c'].map((name) => client.getLock(name).lock()))
+        await Promise.all(holds.map((hold) => hold.unlock()))
+      }
+      assert.deepEqual(warnings, ['CROSSSLOT_REFUSED'])
+    } finally {
+      await client.close()
+      await cluster.stop()
+    }
+  })
+})
+
+describe('a channel that is left while its connection dies, through node-redis', () => {
+  const lab = setUpLab(nodeRedis)
+
+  it('is no longer listened on after the reconnect', async () => {
+    const owner = await lab.connect()
+    const client = await lab.connect()
+    const { admin } = lab.server
+    const kept = await owner.getLock('kept').lock()
+    const waiting = client.getLock('kept').lock()
+    for (let round = 0; round < 20; round++) {
+      const names = Array.from({ length: 10 }, (_, n) => `left:${round}:${n}`)
+      const holds = await Promise.all(names.map((name) => owner.getLock(name).lock()))
+      const waits = names.map((name) => client.getLock(name).tryLock({ waitTimeMs: 300 }))
+      await waitUntil(async () => (await admin.pubsub('CHANNELS', '*left*')).length > 0, { timeoutMs: 5_000 }).catch(
+        () => {},
+      )
+      await Promise.all(waits)
+      await sleep(480 + round) // a client goes on listening for half a second
+      await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      await Promise.all(holds.map((hold) => hold.unlock()))
+    }
+    await waitUntil(async () => (await admin.pubsub('CHANNELS')).length === 1, { timeoutMs: 10_000 })
+    await kept.unlock()
+    await (await waiting).unlock()
+  })
+})
+
+describe('a server whose clock is set back', () => {
+  const lab = setUpLab()
+
+  /** What that does to a key: all that is left of its time, and how far the clock went back. */
+  const JUMP_MS = 119_000
+
+  it('keeps a lock that is renewed no longer than its lease, from the second renewal on', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 3_000 })
+    const hold = await client.getLock('a').lock()
+    await lab.server.admin.pexpire('a', JUMP_MS)
+    await waitUntil(async () => (await lab.server.admin.pttl('a')) <= 3_000, { timeoutMs: 10_000 })
+    hold.assertHeld()
+    await hold.unlock()
+  })
+
+  it('cuts no longer lease that a re-entry asked for', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const hold = await client.getLock('a').lock()
+    const inner = await client.getLock('a').lock({ within: hold, leaseTimeMs: 60_000 })
+    await sleep(2_500)
+    assert((await lab.server.admin.pttl('a')) > 50_000)
+    await lab.server.admin.pexpire('a', JUMP_MS)
+    await waitUntil(async () => (await lab.server.admin.pttl('a')) <= 60_000, { timeoutMs: 10_000 })
+    assert((await lab.server.admin.pttl('a')) > 40_000)
+    inner.assertHeld()
+    await inner.unlock()
+    await hold.unlock()
+  })
+
+  it('costs a waiter no more than a few seconds when the lock is freed without a message', async () => {
+    const client = await lab.connect()
+    await lab.server.admin.hset('a', 'somebody:1', '1')
+    await lab.server.admin.pexpire('a', JUMP_MS)
+    const waiting = client.getLock('a').lock()
+    await sleep(1_000)
+    await lab.server.admin.del('a')
+    const freedAt = performance.now()
+    await (await waiting).unlock()
+    assert(performance.now() - freedAt < 10_000)
+  })
+})

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, it } from 'node:test'
+import { Client } from '../../src/client.js'
+import type { Random } from '../../src/random.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakePort, type Sent } from '../support/fake-port.js'
+
+const random: Random = { uuid: () => 'client', fraction: () => 0.5 }
+const LEASE_MS = 1_000
+/** More than may be on their way at once, by one batch: they take nobody else along. */
+const SILENT = LEASE_MS / 4 + 32
+
+let clock: FakeClock
+let port: FakePort
+let client: Client
+let lost: number
+let refused: number
+
+beforeEach(() => {
+  clock = new FakeClock()
+  port = new FakePort(clock)
+  client = new Client(port, { lockWatchdogTimeoutMs: LEASE_MS }, { clock, random })
+  lost = 0
+  refused = 0
+  client.on('lost', () => lost++)
+})
+
+/** Redis works off one call after the other, and needs so long for each lock, ms. */
+function workOffAt(acquireMs: number, renewMs: number): void {
+  let freeAt = 0
+  port.fault = ({ name, keys }: Sent) => {
+    const costMs = name === 'lock/renew' ? renewMs * keys.length : acquireMs
+    freeAt = Math.max(freeAt, clock.now()) + costMs
+    return { requestMs: freeAt - clock.now() }
+  }
+}
+
+async function takeAtOnce(count: number): Promise<void> {
+  const locks = Array.from({ length: count }, (_, n) => client.getLock(`lock:${n}`))
+  const taken = locks.map((lock) => lock.lock().catch(() => void refused++))
+  await clock.until(Promise.all(taken))
+}
+
+describe('locks that are asked for in one turn', () => {
+  it('are all granted and none is lost, although Redis needs longer for them than a lease', async () => {
+    workOffAt(0.8, 0.02)
+    const startedAt = clock.now()
+    await takeAtOnce(2_000)
+    assert(clock.now() - startedAt > LEASE_MS)
+    await clock.advance(2 * LEASE_MS)
+    assert.deepEqual({ lost, refused }, { lost: 0, refused: 0 })
+    port.fault = () => undefined
+    await clock.until(client.close())
+  })
+
+  it('are on their way a quarter of their lease at a time, in milliseconds', async () => {
+    let most = 0
+    let inFlight = 0
+    port.fault = ({ name }) => {
+      if (name !== 'lock/acquire') return undefined
+      most = Math.max(most, ++inFlight)
+      clock.after(10, () => inFlight--)
+      return { requestMs: 10 }
+    }
+    await takeAtOnce(2_000)
+    assert(most <= LEASE_MS / 4, `${most} were on their way at once`)
+    await clock.until(client.close())
+  })
+
+  it('do not wait for ever behind calls that nobody answers', async () => {
+    port.fault = ({ keys }) => (Number(keys[0]?.slice('lock:'.length)) < SILENT ? { lost: 'request' } : undefined)
+    const silent = Array.from({ length: 300 }, (_, n) =>
+      client
+        .getLock(`lock:${n}`)
+        .tryLock()
+        .catch(() => null),
+    )
+    await clock.advance(10)
+    const startedAt = clock.now()
+    const hold = await clock.until(client.getLock('served').lock())
+    assert(clock.now() - startedAt < LEASE_MS / 2, `after ${clock.now() - startedAt} ms`)
+    await clock.until(hold.unlock())
+    await clock.until(Promise.all(silent))
+    port.fault = () => undefined
+    await clock.until(client.close())
+  })
+
+  it('are refused when the client closes before they are sent', async () => {
+    port.fault = ({ name }) => (name === 'lock/acquire' ? { requestMs: 10 } : undefined)
+    const taking = Array.from({ length: 1_000 }, (_, n) => client.getLock(`lock:${n}`).tryLock())
+    const outcomes = Promise.allSettled(taking)
+    await clock.until(client.close())
+    assert((await clock.until(outcomes)).every(({ status }) => status === 'rejected'))
+    assert.deepEqual(port.redis.keys, [])
+    assert(port.count('lock/acquire') <= LEASE_MS / 4)
+  })
+})
