@@ -21,6 +21,7 @@ const SUBJECTS = [
   { subject: 'errors', file: /redis\/redis-errors\.test\.js$/, isQuick: true },
   { subject: 'wire', file: /redis\/wire[^/]*\.test\.js$/, isQuick: true },
   { subject: 'rights', file: /docs\/rights\.test\.js$/ },
+  { subject: 'waitaof', file: /redis\/waitaof[^/]*\.test\.js$/ },
   { subject: 'doctor', file: /cli\/doctor-engine\.test\.js$/ },
   { subject: 'cluster', file: /topologies\/contract-cluster\.test\.js$/ },
   { subject: 'contracts', file: /redis\/contract\.test\.js$/ },
