@@ -127,12 +127,9 @@ class HealthyPort implements RedisPort {
       this.#channels.get(name)?.settle?.()
       this.#channels.set(name, channel)
       const port = this.#port
-      this.#watch(port.subscribe(name, onMessage), name, LISTENER).then(
-        () => channel.settle?.(),
-        (error: unknown) => {
-          if (this.#port === port) channel.settle?.(error) // else it is listened on at the next one
-        },
-      )
+      // What a port that was replaced says of it means nothing: it is listened on at the next one.
+      const settle = (refusal?: unknown): void => void (this.#port === port && channel.settle?.(refusal))
+      this.#subscribe(port, name, onMessage).then(() => settle(), settle)
     })
   }
 
@@ -170,6 +167,12 @@ class HealthyPort implements RedisPort {
         if (isOurs()) this.#events?.resubscribed(refused)
       },
     })
+  }
+
+  /** Watched only where the connection that listens can be asked: others look after it themselves. */
+  #subscribe(port: RedisPort, name: string, onMessage: (message: string) => void): Promise<void> {
+    const confirmed = port.subscribe(name, onMessage)
+    return port.pingListener ? this.#watch(confirmed, name, LISTENER) : confirmed
   }
 
   /** Meanwhile the connection is silent: WAIT and WAITAOF keep it to themselves. */
@@ -265,7 +268,7 @@ class HealthyPort implements RedisPort {
     this.#events?.warning?.(this.#warning(why))
     const subscribe = async (name: string): Promise<void> => {
       const channel = this.#channels.get(name)
-      if (channel) await this.#watch(port.subscribe(name, channel.onMessage), name, LISTENER)
+      if (channel) await this.#subscribe(port, name, channel.onMessage)
     }
     const resubscribed = subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply.bind(this))
     void resubscribed.then((refused) => {
