@@ -2,38 +2,37 @@ import { impediment } from '../errors.js'
 import { within } from '../within.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
-/** How often to look at a connection that owes a reply, ms. */
+/** How often to check a connection that owes a reply, ms. */
 const TICK_MS = 500
 /**
- * After so many looks without a word from the server its connection is in doubt. Looks are counted and not time, so that
- * replies that arrived while the event loop was blocked are read first.
+ * After this many checks without a reply a connection is in doubt. Checks are counted rather than time, so that replies
+ * that arrived while the event loop was blocked are read first.
  */
 const MOST_TICKS = 4
-/** How long a new connection has until it must have replied, ms: so long, and more after each that did not. */
+/** How long a new connection has to reply, ms; longer after each one that did not. */
 const OPEN_MS = { first: 2_000, step: 500 }
-/** Of attempts to open one, each a look later than the one before. */
+/** Each failed attempt delays the next by one more check, up to this many. */
 const MOST_DELAY_TICKS = 2
-/** How often to ask a connection that listens for a sign of life, ms. Waiters depend on it. */
+/** How often to PING the connection that listens, ms: waiters depend on it. */
 const LISTENER_PING_MS = 5_000
 const DEFAULT_PING_MS = 30_000
 const SILENT = `A Redis server has not replied for ${(MOST_TICKS * TICK_MS) / 1_000} s`
 const REPLACED = 'The Redis server is not the master any more'
-/** What is said of the connection that listens. No server has this address. */
+/** The name under which the listening connection is tracked. No server has it. */
 const LISTENER = 'listener'
 
 export interface HealthOptions {
-  /** How long a connection may be idle before it is asked for a sign of life, ms; 0: for ever. Default 30 000. */
+  /** How long a connection may be idle before it is sent a PING, ms; 0: for ever. Default 30 000. */
   readonly pingIntervalMs?: number | undefined
-  /** What the owner of the client can do so that it recovers by itself; undefined: it is ours. */
+  /** What the owner of the client can do to make it recover by itself; undefined: the client is ours. */
   readonly advice?: string | undefined
 }
 
 /**
- * A port whose connections are healthy or replaced: when a server has not replied to anything for about two seconds, another
- * connection is opened, with the same settings, and used from then on if it is better. A machine that lost its power, a
- * firewall that forgot a connection, a frozen master that Sentinel has replaced: TCP itself notices these after minutes, if
- * at all.
- * @param first  the port to begin with
+ * A port whose connections are healthy or replaced. When a server has not replied for about two seconds, a second connection
+ * with the same settings is opened; it takes over if it is served while the first one is still silent. TCP takes minutes to
+ * notice a machine that lost power, a firewall that dropped a connection, or a frozen master that was replaced.
+ * @param first  the port to start with
  */
 export function healthy(first: RedisPort, reopen: Reopen, options: HealthOptions = {}): RedisPort {
   return new HealthyPort(first, reopen, options)
@@ -45,18 +44,18 @@ export function healthy(first: RedisPort, reopen: Reopen, options: HealthOptions
  */
 export type Reopen = (signal: AbortSignal, server: string) => Promise<RedisPort>
 
-/** What is going on with one server. */
+/** What is known of the exchange with one server. */
 interface Talk {
   inFlight: number
   /** The last command failed on its way. */
   isFailing: boolean
   /** Another server is the master now. */
   isReplaced: boolean
-  /** Looks since the server was last heard of while it owed a reply. */
+  /** Checks since its last reply, while it owed one. */
   ticks: number
-  /** Until when it may be silent: it waits for its replicas. On the monotonic clock. */
+  /** Until when it may be silent, on the monotonic clock: WAIT and WAITAOF block the connection. */
   quietUntil: number
-  /** One of the keys that it was asked for. */
+  /** A key that it owns. */
   key: string
   heard(): void
   failed(error: unknown): void
@@ -127,7 +126,7 @@ class HealthyPort implements RedisPort {
       this.#channels.get(name)?.settle?.()
       this.#channels.set(name, channel)
       const port = this.#port
-      // What a port that was replaced says of it means nothing: it is listened on at the next one.
+      // The outcome at a port that was replaced means nothing: its successor subscribes again.
       const settle = (refusal?: unknown): void => void (this.#port === port && channel.settle?.(refusal))
       this.#subscribe(port, name, onMessage).then(() => settle(), settle)
     })
@@ -169,13 +168,13 @@ class HealthyPort implements RedisPort {
     })
   }
 
-  /** Watched only where the connection that listens can be asked: others look after it themselves. */
+  /** Watched only where the listening connection can be sent a PING. */
   #subscribe(port: RedisPort, name: string, onMessage: (message: string) => void): Promise<void> {
     const confirmed = port.subscribe(name, onMessage)
     return port.pingListener ? this.#watch(confirmed, name, LISTENER) : confirmed
   }
 
-  /** Meanwhile the connection is silent: WAIT and WAITAOF keep it to themselves. */
+  /** WAIT and WAITAOF block the connection, so silence means nothing until they time out. */
   #confirm<T>(key: string, timeoutMs: number, confirmed: Promise<T> | undefined): Promise<T> {
     if (!confirmed) return Promise.reject(new TypeError('every port that is watched can be asked'))
     const talk = this.#talk(this.#port.serverOf?.(key) ?? '', key)
@@ -235,7 +234,7 @@ class HealthyPort implements RedisPort {
     if (this.isCluster) this.#talks.clear() // servers come and go
   }
 
-  /** Open another connection, and use it unless the one that is in doubt has replied meanwhile. */
+  /** Open another connection, and switch to it unless the one in doubt has replied by then. */
   async #replace(server: string, talk: Talk): Promise<void> {
     if (this.#attempt || this.#isClosed) return
     const attempt = new AbortController()
@@ -250,7 +249,7 @@ class HealthyPort implements RedisPort {
       else this.#swap(port, talk.isReplaced ? REPLACED : SILENT)
       this.#failedAttempts = 0
     } catch {
-      // Nothing can be reached: later again, less and less often.
+      // Nothing can be reached: back off.
       attempt.abort()
       this.#failedAttempts = Math.min(this.#failedAttempts + 1, MOST_DELAY_TICKS)
       talk.ticks = Math.min(talk.ticks, MOST_TICKS - this.#failedAttempts)

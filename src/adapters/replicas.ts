@@ -3,15 +3,15 @@ import { LocalFsync } from './fsync.js'
 import type { Acknowledgement, Fsync } from './port.js'
 import { SharedCall } from './shared-call.js'
 
-/** What the rest of a deployment knows of a server: Sentinels, or the other masters of a cluster. */
+/** What the rest of a deployment (the Sentinels, or the other masters of a cluster) says about a server. */
 export interface Standing {
-  /** Why it must not grant anything: it was replaced, or is about to be. undefined: it is the master. */
+  /** Why its grants do not count: it was replaced, or is about to be. undefined: it is the master. */
   readonly refusal?: string | undefined
   /** Whether clients are sent to another server already. */
   readonly isReplaced?: boolean
   /** How many replicas of it are up. */
   readonly replicas: number
-  /** Whether so many replied that no failover can have escaped them. */
+  /** Whether enough of them replied that no failover can have gone unnoticed. */
   readonly isConfirmed: boolean
 }
 
