@@ -296,13 +296,15 @@ class HealthyPort implements RedisPort {
 
   #ping(): void {
     const port = this.#port
-    if (this.#channels.size > 0 && port.pingListener) this.#quietly(port.pingListener(), LISTENER)
+    // A listening connection that was closed is opened again by the port itself: only silence counts.
+    if (this.#channels.size > 0 && port.pingListener)
+      void this.#watch(
+        port.pingListener().catch(() => {}),
+        '',
+        LISTENER,
+      )
     const isIdle = performance.now() - this.#heardAt > this.#pingMs
-    if (isIdle && this.#pingMs > 0 && port.ping) this.#quietly(port.ping(), '')
-  }
-
-  #quietly(reply: Promise<unknown>, server: string): void {
-    this.#watch(reply, '', server).catch(() => {})
+    if (isIdle && this.#pingMs > 0 && port.ping) this.#watch(port.ping(), '').catch(() => {})
   }
 }
 

@@ -52,7 +52,7 @@ export async function openDeployment(deployment: Deployment, disconnectTimeout: 
     return client
   }
   const opened = await started(client, shared, deployment.connectTimeoutMs, nobodyOf(deployment))
-  if (deployment.mode === 'cluster' && deployment.checksSlotsCoverage) await checkCoverage(opened)
+  if (deployment.mode === 'cluster' && deployment.checksSlotsCoverage) checkCoverage(opened as Cluster)
   return opened
 }
 
@@ -131,7 +131,8 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
     slotsRefreshInterval: deployment.scanIntervalMs,
     // One server after the other is asked: those that say nothing must leave time for the others.
     slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
-    enableReadyCheck: deployment.checksSlotsCoverage,
+    // It asks one server at random, without a time limit: a frozen one would hold up every command.
+    enableReadyCheck: false,
     retryDelayOnFailover: delay(0),
     retryDelayOnClusterDown: delay(0),
     retryDelayOnTryAgain: delay(0),
@@ -221,16 +222,13 @@ function nobodyOf({ addresses }: Deployment): string {
   return `cannot reach ${addresses.map(({ host, port, socket }) => socket ?? `${host}:${port}`).join(', ')}`
 }
 
-/** @throws a slot is served by nobody */
-async function checkCoverage(client: Opened): Promise<void> {
-  try {
-    const ranges = (await client.call('CLUSTER', 'SLOTS')) as [number, number][]
-    const served = ranges.reduce((sum, [from, to]) => sum + to - from + 1, 0)
-    if (served < SLOTS) throw new Error(`only ${served} of ${SLOTS} slots of the cluster are served`)
-  } catch (error) {
-    client.disconnect()
-    throw withoutSecrets(error)
-  }
+/** By the servers of each slot, which ioredis has just asked for. @throws a slot is served by nobody */
+function checkCoverage(client: Cluster): void {
+  const { slots } = client as unknown as { slots: readonly (readonly string[] | undefined)[] }
+  const served = slots.filter((servers) => servers !== undefined && servers.length > 0).length
+  if (served === SLOTS) return
+  client.disconnect()
+  throw new Error(`only ${served} of ${SLOTS} slots of the cluster are served`)
 }
 
 async function importIoredis(path: string): Promise<Ioredis> {

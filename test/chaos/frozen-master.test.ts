@@ -7,7 +7,7 @@ import { type Client, type ClientOptions, connect } from '../../src/index.js'
 import { watchWholeProcess } from '../support/lab.js'
 import { type Cluster as ClusterServers, startCluster } from '../support/redis-cluster.js'
 import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
-import { sleep, waitUntil } from '../support/wait-until.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Promised: locks work again so long after the master was replaced, ms. */
 const LIMIT_MS = 10_000
@@ -107,6 +107,23 @@ describe('a master that freezes', { concurrency: 1 }, () => {
     })
     after(() => cluster.stop())
     suite(['a configuration', "the user's ioredis", "the user's node-redis"], () => clusterDeployment(cluster))
+
+    it('holds up no client that connects meanwhile, whichever server it happens to ask', async () => {
+      const { ways, freeze, replaced, heal } = clusterDeployment(cluster)
+      await freeze()
+      await replaced()
+      try {
+        const opening = Array.from({ length: 16 }, () => (ways['a configuration'] as () => Promise<Client>)())
+        for (const one of opening) {
+          const outcome = await settlesWithin(one, 2 * LIMIT_MS)
+          assert(outcome.status === 'fulfilled', String((outcome as PromiseRejectedResult).reason))
+          await outcome.value.getLock(LOCK).withLock(() => {})
+          await outcome.value.close()
+        }
+      } finally {
+        await heal()
+      }
+    })
   })
 })
 
