@@ -112,7 +112,7 @@ describe('a master that freezes', { concurrency: 1 }, () => {
       const { ways, freeze, replaced, heal } = clusterDeployment(cluster)
       await freeze()
       try {
-        const opening = Array.from({ length: 16 }, () => (ways['a configuration'] as () => Promise<Client>)())
+        const opening = Array.from({ length: 8 }, () => (ways['a configuration'] as () => Promise<Client>)())
         for (const one of opening) one.catch(() => {})
         await replaced()
         for (const one of opening) {
