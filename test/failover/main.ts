@@ -35,7 +35,7 @@ const names = values.topology.split(',')
 const results = (await Promise.all(names.map(runTopology))).flat()
 const seconds = Math.round((performance.now() - startedAt) / 1_000)
 
-console.log(values.markdown ? markdown(results) : table(results))
+console.log(values.markdown ? markdown(results) : table(results, isControl))
 const overlaps = results.reduce((sum, { overlaps }) => sum + overlaps, 0)
 const red = results.filter(isRed).length
 if (isControl)
