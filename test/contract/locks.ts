@@ -460,10 +460,11 @@ function nesting(kind: Kind, lab: AnyLab, bench: Bench): void {
   it('re-enters while others wait in line for the outer hold', async () => {
     const client = await lab.connect()
     let othersWait: () => void = () => {}
+    const theyWait = new Promise<void>((resolve) => {
+      othersWait = resolve // perhaps before the body begins: of several locks the first is taken before
+    })
     const body = bench.lock(client).withLock(async (outer) => {
-      await new Promise<void>((resolve) => {
-        othersWait = resolve
-      })
+      await theyWait
       const inner = await bench.lock(client).tryLock({ waitTimeMs: 2_000 })
       assert.equal(inner?.holder, outer.holder)
       await inner?.unlock()
