@@ -91,7 +91,8 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
 
   async #standing(runId: string): Promise<Standing | undefined> {
-    this.#sentinels ??= sentinelsOf(this.#sentinel)
+    // A failure must neither stay nor be left unhandled by close(): the next grant asks again.
+    this.#sentinels ??= sentinelsOf(this.#sentinel).catch(() => undefined)
     const sentinels = await this.#sentinels
     if (!sentinels) this.#sentinels = undefined
     const node = this.#sentinel.getSentinelNode()
