@@ -41,8 +41,9 @@ export function healthy(first: RedisPort, reopen: Reopen, options: HealthOptions
 /**
  * Opens another port like the first one; resolves when it is connected. Ends what it opened when the signal says so.
  * @param server  the one that is in doubt, as `serverOf` of the port calls it
+ * @param port  the one in use
  */
-export type Reopen = (signal: AbortSignal, server: string) => Promise<RedisPort>
+export type Reopen = (signal: AbortSignal, server: string, port: RedisPort) => Promise<RedisPort>
 
 /** What is known of the exchange with one server. */
 interface Talk {
@@ -242,7 +243,7 @@ class HealthyPort implements RedisPort {
     const { signal } = attempt
     const limitMs = OPEN_MS.first + OPEN_MS.step * this.#failedAttempts
     try {
-      const port = await within(limitMs, this.#reopen(signal, server), signal)
+      const port = await within(limitMs, this.#reopen(signal, server, this.#port), signal)
       if (server !== LISTENER) await within(limitMs, replied(port, talk.key), signal)
       const isWell = talk.ticks === 0 && !talk.isFailing && !talk.isReplaced
       if (isWell) attempt.abort()

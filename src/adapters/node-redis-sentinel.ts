@@ -11,6 +11,8 @@ export interface NodeRedisSentinelLike extends NodeRedisBase {
   unsubscribe(channel: string, listener?: (message: any) => void): Promise<unknown>
   /** The Sentinel that it listens to. */
   getSentinelNode(): SentinelAddress | undefined
+  /** @throws {Error} it is connected to none */
+  getMasterNode(): SentinelAddress | undefined
 }
 
 /** What node-redis does not document: runs `use` with the client that is connected to the master. */
@@ -35,6 +37,7 @@ export class NodeRedisSentinelPort implements RedisPort {
   readonly #turns = new Turns()
   readonly #end: () => Promise<void>
   #sentinels: Promise<Sentinels | undefined> | undefined
+  #known: Sentinels | undefined
   readonly #listeners = new Map<string, (message: string) => void>()
   #events: PortEvents | undefined
 
@@ -90,14 +93,33 @@ export class NodeRedisSentinelPort implements RedisPort {
     await this.#end()
   }
 
+  /**
+   * Of the Sentinels those where node-redis would find the new master.
+   * @returns undefined if the present one is not known to be replaced
+   */
+  whereReplaced(): SentinelAddress[] | undefined {
+    return this.#known?.describingSuccessor()
+  }
+
   async #standing(runId: string): Promise<Standing | undefined> {
     // A failure must neither stay nor be left unhandled by close(): the next grant asks again.
     this.#sentinels ??= sentinelsOf(this.#sentinel).catch(() => undefined)
     const sentinels = await this.#sentinels
     if (!sentinels) this.#sentinels = undefined
+    this.#known = sentinels
     const node = this.#sentinel.getSentinelNode()
     if (node) sentinels?.add(node)
-    return await sentinels?.standing(runId, undefined)
+    return await sentinels?.standing(runId, addressOf(this.#sentinel))
+  }
+}
+
+/** Of the master that it is connected to. For seconds after a failover Sentinels do not know its run. */
+function addressOf(sentinel: NodeRedisSentinelLike): string | undefined {
+  try {
+    const node = sentinel.getMasterNode()
+    return node && `${node.host}:${node.port}`
+  } catch {
+    return undefined
   }
 }
 

@@ -41,10 +41,10 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   if (!client.isOpen) {
     throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
   }
-  const reopen = async (signal: AbortSignal, server: string): Promise<RedisPort> => {
+  const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
     // What its owner closed stays closed.
     if (!client.isOpen) throw new Error('the client was closed')
-    const next = another(client, server)
+    const next = another(client, server, port)
     next.on('error', () => {})
     signal.addEventListener('abort', () => endWhenConnected(next), { once: true })
     await next.connect()
@@ -70,7 +70,13 @@ function portOf(client: AnyNodeRedis, endClient: () => Promise<void>): RedisPort
  * One with the same settings, to the same deployment.
  * @param except  a server of a cluster that is silent, and must not be asked for the others
  */
-function another(client: AnyNodeRedis, except: string): AnyNodeRedis {
+function another(client: AnyNodeRedis, except: string, port: RedisPort): AnyNodeRedis {
+  if (port instanceof NodeRedisSentinelPort) {
+    // It believes the first Sentinel that replies, which may not have heard of the failover.
+    const sentinelRootNodes = port.whereReplaced()
+    if (sentinelRootNodes?.length === 0) throw new Error('the failover is not over yet')
+    return client.duplicate(sentinelRootNodes ? { sentinelRootNodes } : {}) as AnyNodeRedis
+  }
   if (!('slots' in client)) return client.duplicate() as AnyNodeRedis
   // Those that it was given at first may be gone.
   const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)

@@ -67,27 +67,33 @@ export class Replicas {
   #everHad = false
   /** Since when there are none, on the monotonic clock. */
   #noneSince: number | undefined
-  readonly #wait: SharedCall<number>
+  readonly #wait: SharedCall<{ readonly acknowledged: number; readonly self: Self }>
   readonly #fsync: LocalFsync
 
   constructor(call: Call, options: ReplicasOptions = {}) {
     this.#call = call
     this.#options = options
-    this.#wait = new SharedCall((timeoutMs) => call('WAIT', '1', String(timeoutMs)).then(Number))
+    this.#wait = new SharedCall(async (timeoutMs) => {
+      // In one go: the server looks at itself when the WAIT is over.
+      const [acknowledged, self] = await Promise.all([call('WAIT', '1', String(timeoutMs)), this.#self()])
+      return { acknowledged: Number(acknowledged), self }
+    })
     this.#fsync = new LocalFsync(call)
   }
 
   /** @throws what the client library throws if the server refuses, or does not reply */
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
-    let view = await this.#look(key)
+    const looked = this.#look(key)
+    let view = await looked
     const refused = this.#refusal(view)
     if (refused) return refused
     if (view.self.replicas === 0) return { replicas: 0, acknowledged: 0 }
-    const acknowledged = await this.#wait.ask(timeoutMs)
-    if (acknowledged === 0)
-      this.#view = undefined // there may be none any more
+    const { acknowledged, self } = await this.#wait.ask(timeoutMs)
+    // A replica that has left may be taking over, and another one have acknowledged.
+    const isFewer = self.role !== view.self.role || self.replicas < view.self.replicas
+    if (this.#view === looked && (isFewer || acknowledged === 0)) this.#view = undefined
     // A server that took long may have been frozen, and replaced: ask about it again, now that it has replied.
-    else if (performance.now() - view.at > TRUST_MS) view = await this.#look(key)
+    if (acknowledged > 0 && (isFewer || performance.now() - view.at > TRUST_MS)) view = await this.#look(key)
     return this.#refusal(view) ?? { replicas: view.self.replicas, acknowledged }
   }
 
@@ -159,12 +165,13 @@ export class Replicas {
       standing = await within(ASK_MS, authority(runId, key)).catch(() => undefined)
     }
     // After the others: had it been demoted before they were asked, its view and theirs would agree about its successor.
-    const replication = await this.#call('INFO', 'replication')
-    const self: Self = {
-      role: field(replication, 'role'),
-      replicas: Number(field(replication, 'connected_slaves') || 0),
-    }
+    const self = await this.#self()
     return { at, self, standing }
+  }
+
+  async #self(): Promise<Self> {
+    const replication = await this.#call('INFO', 'replication')
+    return { role: field(replication, 'role'), replicas: Number(field(replication, 'connected_slaves') || 0) }
   }
 }
 

@@ -35,6 +35,8 @@ export class Sentinels {
   readonly #open: (address: SentinelAddress) => SentinelConnection
   readonly #isDiscovering: boolean
   readonly #sentinels = new Map<string, Sentinel>()
+  /** Who replaced the server that was asked about last. */
+  #successor: string | undefined
 
   /**
    * @param name  of the master; undefined: they are asked for it
@@ -54,7 +56,8 @@ export class Sentinels {
 
   add(address: SentinelAddress): void {
     const key = `${address.host}:${address.port}`
-    if (!this.#sentinels.has(key)) this.#sentinels.set(key, { address, connection: undefined, isSilent: false })
+    if (this.#sentinels.has(key)) return
+    this.#sentinels.set(key, { address, connection: undefined, isSilent: false, described: undefined })
   }
 
   /**
@@ -82,11 +85,23 @@ export class Sentinels {
     const isOurs = (view.runId !== '' && view.runId === runId) || view.address === address
     // While its failover goes on, a Sentinel names the server that takes over, and still describes the one before.
     const successor = isOurs ? peers.find((one) => one.named !== one.address) : view
+    this.#successor = successor?.named
     if (successor) {
       return { ...standing, refusal: `the Sentinels name ${successor.named} as the master`, isReplaced: true }
     }
     const isDoubted = peers.some(({ flags }) => flags.includes('failover_in_progress') || flags.includes('o_down'))
     return isDoubted ? { ...standing, refusal: 'the Sentinels are about to replace it' } : standing
+  }
+
+  /**
+   * Those that describe the successor of a server that was replaced. A Sentinel hears of a failover that another one led up to
+   * two seconds later.
+   * @returns undefined if the server was the master when last asked
+   */
+  describingSuccessor(): SentinelAddress[] | undefined {
+    if (this.#successor === undefined) return undefined
+    const informed = [...this.#sentinels.values()].filter(({ described }) => described === this.#successor)
+    return informed.map(({ address }) => address)
   }
 
   close(): void {
@@ -101,9 +116,11 @@ export class Sentinels {
       const { connection } = sentinel
       const view = await within(REPLY_MS, this.#viewOf(connection, runId))
       sentinel.isSilent = false
+      sentinel.described = view.address
       return view
     } catch {
       sentinel.isSilent = true
+      sentinel.described = undefined
       sentinel.connection?.end()
       sentinel.connection = undefined
       return undefined
@@ -139,6 +156,8 @@ interface Sentinel {
   readonly address: SentinelAddress
   connection: SentinelConnection | undefined
   isSilent: boolean
+  /** The address of the master that it described last. */
+  described: string | undefined
 }
 
 /** What a Sentinel calls the master that has this run, or the only one that it watches. */

@@ -1,6 +1,8 @@
 /** When the grant of a server counts: what the server says, what its replicas say, and what the deployment says. */
 import assert from 'node:assert/strict'
+import { EventEmitter } from 'node:events'
 import { describe, it } from 'node:test'
+import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from '../../src/adapters/node-redis-sentinel.js'
 import { Replicas, type ReplicasOptions, type Standing } from '../../src/adapters/replicas.js'
 import { Sentinels } from '../../src/adapters/sentinels.js'
 
@@ -113,6 +115,19 @@ describe('Replicas.acknowledge', () => {
     assert.equal(why, 'it is a slave')
   })
 
+  it('asks the deployment again when a replica has left, although another one acknowledges', async () => {
+    let standing: Standing = CURRENT
+    const server: Server = { connected: 2, acknowledged: 1 }
+    const replicas = replicasOf(server, { authority: async () => standing })
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
+    // SENTINEL FAILOVER: the replica that takes over leaves the master, and the other one stays for a second or two.
+    server.connected = 1
+    standing = { ...CURRENT, refusal: 'about to be replaced' }
+    assert.equal((await replicas.acknowledge('k', 10)).why, 'about to be replaced')
+    standing = CURRENT
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
+  })
+
   it('asks the deployment at most once a second', async () => {
     let asked = 0
     const authority = async () => {
@@ -135,28 +150,35 @@ interface FakeSentinel {
   isSilent?: boolean
 }
 
+/** What a Sentinel replies. */
+function reply(
+  {
+    runId = 'r1',
+    address = 'm:1',
+    named = address,
+    flags = 'master',
+    epoch = 3,
+    replicas = ['slave', 'slave'],
+  }: FakeSentinel,
+  what: string | undefined,
+): unknown {
+  const [ip, portOf] = address.split(':')
+  if (what === 'GET-MASTER-ADDR-BY-NAME') return named.split(':')
+  if (what === 'REPLICAS') return replicas.map((text) => ['flags', text])
+  if (what === 'MASTER') return ['ip', ip, 'port', portOf, 'runid', runId, 'flags', flags, 'config-epoch', `${epoch}`]
+  if (what === 'MASTERS') return [['name', 'mymaster']]
+  return []
+}
+
 function sentinels(...fakes: FakeSentinel[]): Sentinels {
   const addresses = fakes.map((_, index) => ({ host: 's', port: index }))
   const open = ({ port }: { port: number }) => {
-    const {
-      runId = 'r1',
-      address = 'm:1',
-      named = address,
-      flags = 'master',
-      epoch = 3,
-      replicas = ['slave', 'slave'],
-    } = fakes[port] as FakeSentinel
     return {
       isOpen: true,
       end: () => {},
       async call(_: string, what?: string): Promise<unknown> {
         if (fakes[port]?.isSilent) return await new Promise(() => {})
-        const [ip, portOf] = address.split(':')
-        if (what === 'GET-MASTER-ADDR-BY-NAME') return named.split(':')
-        if (what === 'REPLICAS') return replicas.map((text) => ['flags', text])
-        if (what === 'MASTER')
-          return ['ip', ip, 'port', portOf, 'runid', runId, 'flags', flags, 'config-epoch', `${epoch}`]
-        return []
+        return reply(fakes[port] ?? {}, what)
       },
     }
   }
@@ -202,11 +224,40 @@ describe('the standing of a server among Sentinels', () => {
     assert.match((await sentinels(before).standing(SELF, 'm:9'))?.refusal ?? '', /name m:1/)
   })
 
+  it('comes with those Sentinels that describe the successor already', async () => {
+    const known = sentinels({ named: 'm:2' }, { runId: '', address: 'm:2' }, {})
+    assert.equal(known.describingSuccessor(), undefined)
+    await known.standing(SELF, 'm:1')
+    assert.deepEqual(known.describingSuccessor(), [{ host: 's', port: 1 }])
+  })
+
   it('counts the replicas that are up', async () => {
     const standing = await sentinels({ replicas: ['slave', 's_down,slave', 'slave,disconnected'] }).standing(
       SELF,
       'm:1',
     )
     assert.equal(standing?.replicas, 1)
+  })
+})
+
+describe('NodeRedisSentinelPort', () => {
+  it('knows the new master by its address, as long as Sentinels do not know its run', async () => {
+    const asked = Object.assign(new EventEmitter(), {
+      isOpen: true,
+      connect: async () => {},
+      destroy: () => {},
+      sendCommand: async ([, what]: string[]) => reply({ runId: '', address: 'm:2' }, what),
+    })
+    const client = Object.assign(new EventEmitter(), {
+      getSentinelNode: () => ({ host: 's', port: 0 }),
+      getMasterNode: () => ({ host: 'm', port: 2 }),
+      _execute: async (_: boolean, use: (master: unknown) => unknown) => await use({ duplicate: () => asked }),
+      async sendCommand(_: boolean, [name, what]: string[]): Promise<unknown> {
+        if (name === 'WAIT') return 1
+        return what === 'server' ? 'run_id:r2\r\n' : 'role:master\r\nconnected_slaves:1\r\n'
+      },
+    })
+    const port = new NodeRedisSentinelPort(client as unknown as NodeRedisSentinelLike, async () => {})
+    assert.deepEqual(await port.acknowledge('k', 10), { replicas: 1, acknowledged: 1 })
   })
 })
