@@ -414,7 +414,8 @@ export class Possession implements Watched, Holding {
 
   /** @param line  of those in this client who wait for it */
   async #free(hold: Hold, line?: Line): Promise<void> {
-    const { scripts, settlements, commandTimeoutMs } = this.context
+    const { clock, scripts, settlements, commandTimeoutMs } = this.context
+    const { leasedUntil } = this.#holds.get(hold) as Times
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
     this.#end(hold, 'released')
     const reconnects = scripts.reconnects
@@ -435,7 +436,9 @@ export class Possession implements Watched, Holding {
       throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
     }
     const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
-    if (heard === null && !mayHaveRunBefore) {
+    // It was in time, and ran out on the way (a blocked event loop, a slow network): nobody else can have had it meanwhile.
+    const hasRunOut = clock.now() >= leasedUntil
+    if (heard === null && !mayHaveRunBefore && !hasRunOut) {
       this.#lose(hold, 'gone')
       throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
     }

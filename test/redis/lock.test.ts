@@ -20,6 +20,17 @@ for (const driver of drivers) {
       await lab.server.admin.del('a')
     })
 
+    it('is not lost when it was released in time, and the release took longer than the lease', async () => {
+      const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 500 })
+      let lost = 0
+      client.on('lost', () => lost++)
+      const hold = await client.getLock('a').lock()
+      proxy.delay(700)
+      await hold.unlock()
+      assert.equal(lost, 0)
+      proxy.pass()
+    })
+
     it('is adopted by client.adopt(), too: one hold, whatever the hold count was', async () => {
       const [one, two] = [await lab.connect(), await lab.connect()]
       const hold = await one.getLock('a').lock()
