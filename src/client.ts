@@ -3,7 +3,7 @@ import type { RedisPort } from './adapters/port.js'
 import { type Clock, SystemClock } from './clock.js'
 import { Durability } from './durability.js'
 import { ClientClosedError, impediment } from './errors.js'
-import { Owners } from './holder.js'
+import { markedId, Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
 import type { HoldOptions } from './primitives/any-lock.js'
 import type { ClientEvents, Context } from './primitives/context.js'
@@ -162,7 +162,7 @@ export function checkClientOptions(options: ClientOptions): CheckedOptions {
  * process and Redis is enough.
  */
 export class Client extends EventEmitter<ClientEvents> {
-  /** A random UUID, made with the client: the first half of every holder. */
+  /** A random UUID, made with the client: the first half of every holder. Its last eight digits are the same for all clients. */
   readonly id: string
   readonly #port: RedisPort
   readonly #context: Context
@@ -185,7 +185,7 @@ export class Client extends EventEmitter<ClientEvents> {
     const checked = checkClientOptions(options)
     const isChecked = checked.checkLockSyncedSlaves ?? port.isReplicated ?? false
     const scripts = new Scripts(port, clock, checked.commandTimeoutMs, (error) => this.#crossSlotRefused(error))
-    this.id = random.uuid()
+    this.id = markedId(random.uuid())
     this.#fair = new FairKind(checked.fairWaitMs)
     this.#nonReentrantFair = new NonReentrantFairKind(checked.fairWaitMs)
     this.#port = port
@@ -202,7 +202,7 @@ export class Client extends EventEmitter<ClientEvents> {
       clock,
       random,
       scripts,
-      lines: new Lines(clock, random, this.#wakeups),
+      lines: new Lines(clock, this.#wakeups, this.id),
       watchdog: new Watchdog(
         clock,
         random,
@@ -498,8 +498,8 @@ export class Client extends EventEmitter<ClientEvents> {
   #subscriptionRefused(channel: string, cause: unknown): void {
     const why = cause instanceof Error ? cause.message : String(cause)
     const message =
-      `Nobody can listen on ${JSON.stringify(channel)} (${why}): waiters poll instead. ` +
-      'If it is Redis that refuses, allow this user SUBSCRIBE and the channels &redisson_* in its ACL'
+      `Nobody can listen on ${JSON.stringify(channel)} (${why}): waiters are woken later, or poll. ` +
+      'If it is Redis that refuses, allow this user SUBSCRIBE and the channels &redisson_* and &holdfast_inbox:* in its ACL'
     this.#tell('warning', [impediment('SUBSCRIBE_REFUSED', message, { cause })])
   }
 

@@ -10,6 +10,17 @@ export function spellHolder(clientId: string, ownerId: number): string {
 }
 
 /**
+ * What the ids of all Holdfast clients end with, so that a script can tell them from Redisson's. What is left is random
+ * enough: 90 bits.
+ */
+const MARK = '401dfa57'
+
+/** @param uuid  of version 4, as Redisson's client ids */
+export function markedId(uuid: string): string {
+  return uuid.replace(/(?<=-[0-9a-f]{4})[0-9a-f]{8}$/, MARK)
+}
+
+/**
  * Who holds inside one client: what a thread is in Java.
  *
  * It has at most one possession of a lock at a time: two would share one field in Redis, and the release of one would end

@@ -20,17 +20,15 @@ export const UNLOCK_MESSAGE = '0'
 export const WRITE_UNLOCK_MESSAGE = '1'
 
 /**
- * The clients that wait for a plain lock, each under a ticket, first come first (a list). Ours alone: a release says on the
- * lock's channel whose turn it is, as a number that Redisson makes nothing of, before it says `UNLOCK_MESSAGE`.
+ * The clients that wait for a plain lock, each under a ticket, first come first (a list). Ours alone, and unlike the channel
+ * one for each lock: `a` and `{a}` have different ones.
  */
 export function waitersKey(lockName: string): string {
-  return `holdfast_waiters:${tagged(lockName)}`
+  return `holdfast_waiters:${tagged(lockName)}${lockName.includes('{') ? ':' : ''}`
 }
 
-/** Whether a message of the lock channel is a ticket: a number above all that Redisson uses. */
-export function isTicket(message: string): boolean {
-  return message.length > 1
-}
+/** Where one client hears what is for it alone: this, followed by its id. Ours alone. */
+export const INBOX_PREFIX = 'holdfast_inbox:'
 
 /** The fair lock's waiting holders, first come first (a list). */
 export function fairQueue(lockName: string): string {

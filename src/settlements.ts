@@ -30,12 +30,12 @@ export class Settlements {
 
   /**
    * @param untilAt  when the lease in question is over, on the clock; at most a minute from now counts
+   * @param otherwise  to be run instead if Redis refuses `release` for good
    * @returns resolves when it was answered or given up
    */
-  start(release: ScriptCall, untilAt: number): Promise<void> {
-    const settled = this.#settle(release, Math.min(untilAt, this.#clock.now() + LONGEST_MS)).finally(() =>
-      this.#pending.delete(settled),
-    )
+  start(release: ScriptCall, untilAt: number, otherwise?: ScriptCall): Promise<void> {
+    const giveUpAt = Math.min(untilAt, this.#clock.now() + LONGEST_MS)
+    const settled = this.#settle(release, giveUpAt, otherwise).finally(() => this.#pending.delete(settled))
     this.#pending.add(settled)
     return settled
   }
@@ -72,14 +72,15 @@ export class Settlements {
     await Promise.all(this.#pending)
   }
 
-  async #settle(release: ScriptCall, untilAt: number): Promise<void> {
+  async #settle(release: ScriptCall, untilAt: number, otherwise?: ScriptCall): Promise<void> {
     for (let tries = 0; ; tries++) {
       const isLastTry = this.#isClosing
       try {
         if ((await this.#scripts.run(release, isLastTry ? LAST_TRY_MS : undefined)) !== null) return
       } catch (error) {
         // Anything else is Redis' word that it will not be done: the lease ends it.
-        if (!isWorthRetrying(error)) return
+        if (!isWorthRetrying(error))
+          return otherwise && otherwise !== release ? this.#settle(otherwise, untilAt) : undefined
       }
       const delayMs = backoffMs(tries, 100, 5_000, this.#random)
       if (isLastTry || this.#clock.now() + delayMs >= untilAt) return

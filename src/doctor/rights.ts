@@ -2,6 +2,7 @@ import {
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  INBOX_PREFIX,
   latchChannel,
   lockChannel,
   permitLeases,
@@ -106,6 +107,8 @@ const KEYS: readonly Spelling[] = [
   (name) => receiptsKey(name, ''),
 ]
 const CHANNELS: readonly Spelling[] = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
+/** Those of the clients, whatever the names of their locks. What is said there is a hint, and takes or ends no lock. */
+const INBOXES = `&${INBOX_PREFIX}*`
 
 /**
  * All that Holdfast needs, on any deployment, for all kinds of locks and synchronizers, and nothing of those whose names
@@ -119,7 +122,7 @@ export function aclRule(user: string, prefix: string, version = NEWEST): string 
   // Redis 6.0 cannot limit channels. Later, whoever has all of them must lose them before others may be named.
   const channels = isBefore(version, 6, 2)
     ? []
-    : ['resetchannels', ...patternsOf(CHANNELS, pattern).map((one) => `&${one}`)]
+    : ['resetchannels', INBOXES, ...patternsOf(CHANNELS, pattern).map((one) => `&${one}`)]
   return [
     ...['ACL', 'SETUSER', user, 'reset', 'on', '>secret'], // a user who is there already keeps nothing
     ...rightsFor(version).map((right) => `+${right}`),
@@ -151,6 +154,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
     ]),
     channels: new Map([
       [lockChannel(name), 'all locks'],
+      [INBOX_PREFIX, 'the line of clients'],
       [readWriteChannel(name), 'read-write locks'],
       [semaphoreChannel(name), 'semaphores'],
       [latchChannel(name), 'latches'],

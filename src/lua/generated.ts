@@ -958,7 +958,7 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: '6353aafdc8ea4bc15d302472dd301572c63b34e1',
+  sha1: '516250e5cbff0c76f58f69632ed4878f5e8a68ef',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -983,38 +983,111 @@ local function take(lock, lease, holder)
   return nil
 end
 
+-- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
+
+-- The list is never longer than this, unless somebody else wrote into it.
+local MOST_TICKETS = 4096
+
+-- Returns how many connections heard it: 0 if the client is gone.
+local function notify(inboxes, ticket, news)
+  local client, number = string.match(ticket, '^(.+):(%d+)\$')
+  if client == nil then
+    return 0
+  end
+  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+end
+
+-- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
+-- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
+local function passTurn(waiters, inboxes, own)
+  local others, news = 0, 'turn'
+  for _ = 1, MOST_TICKETS do
+    local ticket
+    if news == 'turn' then
+      ticket = redis.pcall('lpop', waiters)
+    else
+      ticket = redis.pcall('lindex', waiters, 0)
+    end
+    if type(ticket) ~= 'string' then
+      return others
+    end
+    local heard = notify(inboxes, ticket, news)
+    if type(heard) ~= 'number' then
+      return -1
+    end
+    if heard == 0 then
+      if news == 'next' then
+        redis.pcall('lpop', waiters)
+      end
+    else
+      if ticket ~= own then
+        others = others + 1
+      end
+      if news == 'next' then
+        return others
+      end
+      news = 'next'
+    end
+  end
+  return others
+end
+
+-- Puts a ticket at the end, unless it is there.
+local function standInLine(waiters, ticket, patience)
+  if redis.pcall('lpos', waiters, ticket) == false then
+    local length = redis.pcall('rpush', waiters, ticket)
+    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+    if type(length) == 'number' and length > MOST_TICKETS then
+      redis.pcall('del', waiters)
+      redis.pcall('rpush', waiters, ticket)
+    end
+  end
+  redis.pcall('pexpire', waiters, patience)
+end
+
 local left = take(KEYS[1], ARGV[1], ARGV[2])
 if left == nil then
   redis.pcall('lrem', KEYS[2], 0, ARGV[3])
-  return nil
-end
-if redis.pcall('lpos', KEYS[2], ARGV[3]) == false then
-  local length = redis.pcall('rpush', KEYS[2], ARGV[3])
-  -- so many clients there are not: somebody else wrote them, and each command on the list would take long
-  if type(length) == 'number' and length > 4096 then
+  if ARGV[6] == '1' then
+    -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
+    local tickets = redis.pcall('lrange', KEYS[2], 0, MOST_TICKETS - 1)
     redis.pcall('del', KEYS[2])
-    redis.pcall('rpush', KEYS[2], ARGV[3])
+    for _, ticket in ipairs(tickets) do
+      notify(ARGV[5], ticket, 'turn')
+    end
   end
+  return nil
+elseif type(left) == 'table' then
+  return left
 end
-redis.pcall('pexpire', KEYS[2], ARGV[4])
-return left
+standInLine(KEYS[2], ARGV[3], ARGV[4])
+local isOurs = 0
+if redis.call('hlen', KEYS[1]) == 1 then
+  -- the end of the client id that all clients of Holdfast have
+  isOurs = string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) and 1 or 0
+end
+return { left, isOurs }
 `,
 }
 
 /**
- * lock/acquire-in-line: as lock/acquire; who is refused stands in line for the release.
- * The commands of the line are called protected: without it a release wakes everybody.
+ * lock/acquire-in-line: as lock/acquire; a client that is refused stands in line for the release.
  * KEYS[1] lock         hash: holder -> hold count
  * KEYS[2] waiters      list of tickets, first come first
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * ARGV[3] ticket       what wakes this client, and nobody else
+ * ARGV[3] ticket       "<client id>:<number>"
  * ARGV[4] patienceMs   the line is forgotten when nobody has asked for so long
+ * ARGV[5] inboxes      what the channels of clients begin with
+ * ARGV[6] isLook       1: asked because nothing was heard for long; 0: for any other reason
  * Reply   nil          acquired
- *         integer      lease left to the present holder, ms (-1: no expiry)
+ *         array        lease left to the present holder, ms (-1: no expiry); 1 if its release gives the turn to the
+ *                      first in line, 0 if that is not known
  */
-export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, patienceMs: Argument): ScriptCall {
-  return { script: LOCK_ACQUIRE_IN_LINE, keys: [lock, waiters], args: [leaseTimeMs, holder, ticket, patienceMs] }
+export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, patienceMs: Argument, inboxes: Argument, isLook: Argument): ScriptCall {
+  return { script: LOCK_ACQUIRE_IN_LINE, keys: [lock, waiters], args: [leaseTimeMs, holder, ticket, patienceMs, inboxes, isLook] }
 }
 
 const LOCK_ACQUIRE: Script = {
@@ -1136,6 +1209,98 @@ export function lockCutLease(keys: readonly string[], args: readonly Argument[])
   return { script: LOCK_CUT_LEASE, keys, args }
 }
 
+const LOCK_FORCE_RELEASE_IN_LINE: Script = {
+  name: 'lock/force-release-in-line',
+  sha1: '530b3599d7e8dd523e9eccf84bb04ff68b335b16',
+  text: `-- holdfast lock/force-release-in-line
+-- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
+
+-- The list is never longer than this, unless somebody else wrote into it.
+local MOST_TICKETS = 4096
+
+-- Returns how many connections heard it: 0 if the client is gone.
+local function notify(inboxes, ticket, news)
+  local client, number = string.match(ticket, '^(.+):(%d+)\$')
+  if client == nil then
+    return 0
+  end
+  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+end
+
+-- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
+-- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
+local function passTurn(waiters, inboxes, own)
+  local others, news = 0, 'turn'
+  for _ = 1, MOST_TICKETS do
+    local ticket
+    if news == 'turn' then
+      ticket = redis.pcall('lpop', waiters)
+    else
+      ticket = redis.pcall('lindex', waiters, 0)
+    end
+    if type(ticket) ~= 'string' then
+      return others
+    end
+    local heard = notify(inboxes, ticket, news)
+    if type(heard) ~= 'number' then
+      return -1
+    end
+    if heard == 0 then
+      if news == 'next' then
+        redis.pcall('lpop', waiters)
+      end
+    else
+      if ticket ~= own then
+        others = others + 1
+      end
+      if news == 'next' then
+        return others
+      end
+      news = 'next'
+    end
+  end
+  return others
+end
+
+-- Puts a ticket at the end, unless it is there.
+local function standInLine(waiters, ticket, patience)
+  if redis.pcall('lpos', waiters, ticket) == false then
+    local length = redis.pcall('rpush', waiters, ticket)
+    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+    if type(length) == 'number' and length > MOST_TICKETS then
+      redis.pcall('del', waiters)
+      redis.pcall('rpush', waiters, ticket)
+    end
+  end
+  redis.pcall('pexpire', waiters, patience)
+end
+
+if redis.call('type', KEYS[1]).ok ~= 'hash' then
+  -- as lock/force-release
+  return redis.call('hlen', KEYS[1])
+end
+redis.call('del', KEYS[1])
+passTurn(KEYS[2], ARGV[3], '')
+redis.pcall('publish', ARGV[1], ARGV[2])
+return 1
+`,
+}
+
+/**
+ * lock/force-release-in-line: as lock/force-release, and give the turn to the first in line.
+ * KEYS[1] lock         hash: holder -> hold count
+ * KEYS[2] waiters      list of tickets, first come first
+ * ARGV[1] channel      where those listen who know of no line
+ * ARGV[2] message      what wakes them
+ * ARGV[3] inboxes      what the channels of clients begin with
+ * Reply   integer      1 it was held, 0 it was free
+ */
+export function lockForceReleaseInLine(lock: string, waiters: string, channel: Argument, message: Argument, inboxes: Argument): ScriptCall {
+  return { script: LOCK_FORCE_RELEASE_IN_LINE, keys: [lock, waiters], args: [channel, message, inboxes] }
+}
+
 const LOCK_FORCE_RELEASE: Script = {
   name: 'lock/force-release',
   sha1: '1138e48904587b3943ced137a478cab548dd81e7',
@@ -1185,15 +1350,75 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_LINE: Script = {
   name: 'lock/leave-line',
-  sha1: 'ec47ee4618d0cf2c318258f15c684bc41580890d',
+  sha1: 'fe8294f42daffbc0542b7c9852eb15ca1bc4ae16',
   text: `-- holdfast lock/leave-line
+-- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
+
+-- The list is never longer than this, unless somebody else wrote into it.
+local MOST_TICKETS = 4096
+
+-- Returns how many connections heard it: 0 if the client is gone.
+local function notify(inboxes, ticket, news)
+  local client, number = string.match(ticket, '^(.+):(%d+)\$')
+  if client == nil then
+    return 0
+  end
+  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+end
+
+-- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
+-- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
+local function passTurn(waiters, inboxes, own)
+  local others, news = 0, 'turn'
+  for _ = 1, MOST_TICKETS do
+    local ticket
+    if news == 'turn' then
+      ticket = redis.pcall('lpop', waiters)
+    else
+      ticket = redis.pcall('lindex', waiters, 0)
+    end
+    if type(ticket) ~= 'string' then
+      return others
+    end
+    local heard = notify(inboxes, ticket, news)
+    if type(heard) ~= 'number' then
+      return -1
+    end
+    if heard == 0 then
+      if news == 'next' then
+        redis.pcall('lpop', waiters)
+      end
+    else
+      if ticket ~= own then
+        others = others + 1
+      end
+      if news == 'next' then
+        return others
+      end
+      news = 'next'
+    end
+  end
+  return others
+end
+
+-- Puts a ticket at the end, unless it is there.
+local function standInLine(waiters, ticket, patience)
+  if redis.pcall('lpos', waiters, ticket) == false then
+    local length = redis.pcall('rpush', waiters, ticket)
+    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+    if type(length) == 'number' and length > MOST_TICKETS then
+      redis.pcall('del', waiters)
+      redis.pcall('rpush', waiters, ticket)
+    end
+  end
+  redis.pcall('pexpire', waiters, patience)
+end
+
 redis.pcall('lrem', KEYS[2], 0, ARGV[1])
 if redis.call('pttl', KEYS[1]) == -2 then
-  local first = redis.pcall('lpop', KEYS[2])
-  if type(first) == 'string' then
-    redis.pcall('publish', ARGV[2], first)
-    redis.pcall('publish', ARGV[2], ARGV[3])
-  end
+  passTurn(KEYS[2], ARGV[2], ARGV[1])
 end
 return 1
 `,
@@ -1203,13 +1428,12 @@ return 1
  * lock/leave-line: nobody waits any more under a ticket. If it was its turn, it is the next one's.
  * KEYS[1] lock         hash: holder -> hold count
  * KEYS[2] waiters      list of tickets, first come first
- * ARGV[1] ticket       what woke this client
- * ARGV[2] channel      where waiters listen
- * ARGV[3] message      what follows the ticket of whose turn it is
+ * ARGV[1] ticket       "<client id>:<number>"
+ * ARGV[2] inboxes      what the channels of clients begin with
  * Reply   integer      1
  */
-export function lockLeaveLine(lock: string, waiters: string, ticket: Argument, channel: Argument, message: Argument): ScriptCall {
-  return { script: LOCK_LEAVE_LINE, keys: [lock, waiters], args: [ticket, channel, message] }
+export function lockLeaveLine(lock: string, waiters: string, ticket: Argument, inboxes: Argument): ScriptCall {
+  return { script: LOCK_LEAVE_LINE, keys: [lock, waiters], args: [ticket, inboxes] }
 }
 
 const LOCK_REENTER: Script = {
@@ -1243,47 +1467,106 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_IN_LINE: Script = {
   name: 'lock/release-in-line',
-  sha1: '42bbb54dd6e00bc2fb11d40fdaf7bd8deeb37d97',
+  sha1: '1cbc4974f4b401a7c50d15b39f67159d295723fb',
   text: `-- holdfast lock/release-in-line
+-- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
+
+-- The list is never longer than this, unless somebody else wrote into it.
+local MOST_TICKETS = 4096
+
+-- Returns how many connections heard it: 0 if the client is gone.
+local function notify(inboxes, ticket, news)
+  local client, number = string.match(ticket, '^(.+):(%d+)\$')
+  if client == nil then
+    return 0
+  end
+  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+end
+
+-- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
+-- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
+local function passTurn(waiters, inboxes, own)
+  local others, news = 0, 'turn'
+  for _ = 1, MOST_TICKETS do
+    local ticket
+    if news == 'turn' then
+      ticket = redis.pcall('lpop', waiters)
+    else
+      ticket = redis.pcall('lindex', waiters, 0)
+    end
+    if type(ticket) ~= 'string' then
+      return others
+    end
+    local heard = notify(inboxes, ticket, news)
+    if type(heard) ~= 'number' then
+      return -1
+    end
+    if heard == 0 then
+      if news == 'next' then
+        redis.pcall('lpop', waiters)
+      end
+    else
+      if ticket ~= own then
+        others = others + 1
+      end
+      if news == 'next' then
+        return others
+      end
+      news = 'next'
+    end
+  end
+  return others
+end
+
+-- Puts a ticket at the end, unless it is there.
+local function standInLine(waiters, ticket, patience)
+  if redis.pcall('lpos', waiters, ticket) == false then
+    local length = redis.pcall('rpush', waiters, ticket)
+    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+    if type(length) == 'number' and length > MOST_TICKETS then
+      redis.pcall('del', waiters)
+      redis.pcall('rpush', waiters, ticket)
+    end
+  end
+  redis.pcall('pexpire', waiters, patience)
+end
+
 -- it is the only field: with it the lock goes
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-if ARGV[5] == '0' then
-  redis.pcall('lrem', KEYS[2], 0, ARGV[4])
-elseif ARGV[4] ~= '' then
-  if redis.pcall('lpos', KEYS[2], ARGV[4]) == false then
-    redis.pcall('rpush', KEYS[2], ARGV[4])
-  end
-  redis.pcall('pexpire', KEYS[2], ARGV[5])
+if ARGV[6] == '0' then
+  redis.pcall('lrem', KEYS[2], 0, ARGV[5])
+elseif ARGV[5] ~= '' then
+  standInLine(KEYS[2], ARGV[5], ARGV[6])
 end
-local first = redis.pcall('lpop', KEYS[2])
-if type(first) == 'string' then
-  redis.pcall('publish', ARGV[2], first)
-end
+local others = passTurn(KEYS[2], ARGV[4], ARGV[5])
 local heard = redis.pcall('publish', ARGV[2], ARGV[3])
-if type(heard) == 'number' then
-  return heard
+if others == -1 or type(heard) ~= 'number' then
+  return -1
 end
-return -1
+return others + heard
 `,
 }
 
 /**
- * lock/release-in-line: end the possession of an owner, and wake the first in line. Everybody hears whose turn it is,
- * and then the message of an ordinary release, which is for those who know of no line.
+ * lock/release-in-line: end the possession of an owner, and give the turn to the first in line. The message of an
+ * ordinary release is for those who know of no line.
  * KEYS[1] lock         hash: holder -> hold count
  * KEYS[2] waiters      list of tickets, first come first
  * ARGV[1] holder       "<client id>:<owner id>"
- * ARGV[2] channel      where waiters listen
+ * ARGV[2] channel      where those listen who know of no line
  * ARGV[3] message      what wakes them
- * ARGV[4] ticket       of others in this client; empty: nobody stands in line or is to
- * ARGV[5] patienceMs   they stand in line from now on, which is forgotten when nobody has asked for so long; 0: they left
+ * ARGV[4] inboxes      what the channels of clients begin with
+ * ARGV[5] ticket       of others in this client; empty: nobody stands in line or is to
+ * ARGV[6] patienceMs   they stand in line from now on, which is forgotten when nobody has asked for so long; 0: they left
  * Reply   nil          this owner does not hold the lock
- *         integer      released; how many connections heard it (-1: publishing was refused)
+ *         integer      released; how many others heard it (-1: publishing was refused)
  */
-export function lockReleaseInLine(lock: string, waiters: string, holder: Argument, channel: Argument, message: Argument, ticket: Argument, patienceMs: Argument): ScriptCall {
-  return { script: LOCK_RELEASE_IN_LINE, keys: [lock, waiters], args: [holder, channel, message, ticket, patienceMs] }
+export function lockReleaseInLine(lock: string, waiters: string, holder: Argument, channel: Argument, message: Argument, inboxes: Argument, ticket: Argument, patienceMs: Argument): ScriptCall {
+  return { script: LOCK_RELEASE_IN_LINE, keys: [lock, waiters], args: [holder, channel, message, inboxes, ticket, patienceMs] }
 }
 
 const LOCK_RELEASE: Script = {

@@ -8,6 +8,13 @@ export function lineOf(context: Context, kind: LockKind): ClientLine | undefined
   return context.hasLine ? kind.inLine : undefined
 }
 
+/** Frees the lock in the background, until `untilAt` on the clock at most. */
+export function settle(context: Context, kind: LockKind, lockName: string, holder: string, untilAt: number): void {
+  const otherwise = kind.release(lockName, holder)
+  const call = lineOf(context, kind)?.release(lockName, holder) ?? otherwise
+  void context.settlements.start(call, untilAt, otherwise)
+}
+
 /**
  * Runs the call that knows of the line of clients. If this user may not touch the line, the other one does, from then on for
  * all: a release wakes all clients.

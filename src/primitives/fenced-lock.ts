@@ -6,7 +6,7 @@ import type { Hold } from './hold.js'
 import { ask } from './inspection.js'
 import type { Answer, Asked, LockKind } from './kind.js'
 import { Lock } from './lock.js'
-import { PlainKind } from './plain-kind.js'
+import { PlainKind, RELEASES_IN_LINE } from './plain-kind.js'
 
 /** Of how many locks a client remembers the highest token. */
 const REMEMBERED = 10_000
@@ -17,6 +17,8 @@ const REMEMBERED = 10_000
  */
 export class FencedKind extends PlainKind {
   override readonly title = 'fenced lock'
+  /** It has the hash and the channel of a plain lock of the same name. */
+  override readonly inLine = RELEASES_IN_LINE
   readonly #seen = new Map<string, bigint>()
   override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     fencedLockAdopt(lockName, fencingTokenKey(lockName), leaseTimeMs, from, holder, this.#seenOf(lockName))

@@ -1,5 +1,7 @@
 import type { ScriptCall } from '../lua/run.js'
 import type { Random } from '../random.js'
+import type { Standing } from '../waiting/lines.js'
+import type { Refusal } from '../waiting/wait-loop.js'
 import type { Inspection } from './inspection.js'
 
 /** What is asked of Redis by one attempt to take a lock. */
@@ -11,8 +13,8 @@ export interface Asked {
   readonly waitTimeMs: number | undefined
 }
 
-/** What Redis answered: refused, and for how long it is surely taken (below 0: no end in sight), or granted. */
-export type Answer = { readonly heldForMs: number } | Grant
+/** What Redis answered: refused, or granted. */
+export type Answer = Refusal | Grant
 
 export interface Grant {
   readonly isGranted: true
@@ -32,13 +34,15 @@ export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 
 /** The same calls for those who know of the line. A ticket is what wakes one client. */
 export interface ClientLine {
-  /** Replies as `acquire`; who is refused stands in line. */
-  acquire(asked: Asked, ticket: string): ScriptCall
+  /** Replies as `acquire`; a client that is refused stands in line. Undefined: only releases know of the line. */
+  acquire?(asked: Asked, standing: Standing): ScriptCall
   /**
    * Replies as `release`.
    * @param ticket  of others in the client: they stand in line from now on, or have left it
    */
   release(lockName: string, holder: string, ticket?: { readonly ticket: string; readonly waits: boolean }): ScriptCall
+  /** Replies as `forceRelease`. */
+  forceRelease(lockName: string): ScriptCall
   leave(lockName: string, ticket: string): ScriptCall
 }
 

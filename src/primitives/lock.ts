@@ -11,6 +11,7 @@ import { checkHolder, type Owner } from '../holder.js'
 import { isWorthRetrying, type ScriptCall, toInteger, Unanswered } from '../lua/run.js'
 import { mayBeGranted } from '../replication.js'
 import { checkName, ownOptions } from '../validate.js'
+import type { Standing } from '../waiting/lines.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './any-lock.js'
 import { lineOf, runInLine } from './client-line.js'
@@ -79,11 +80,13 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const condemned = [...this.context.possessions].filter(
       ({ lockName, kind }) => lockName === this.name && this.kind.nestingIn(kind) !== 'apart',
     )
-    const call = this.kind.forceRelease(this.name)
+    const inLine = lineOf(this.context, this.kind)?.forceRelease(this.name)
+    const force = (call: ScriptCall): Promise<number | null> =>
+      ask(this.context, this.name, 'forceUnlock', call, toInteger)
     let wasHeld = false
     for (const possession of condemned) possession.isCondemned = true
     try {
-      wasHeld = (await ask(this.context, this.name, 'forceUnlock', call, toInteger)) === 1
+      wasHeld = (await runInLine(this.context, inLine, () => this.kind.forceRelease(this.name), force)) === 1
     } finally {
       for (const possession of condemned) {
         possession.isCondemned = false
@@ -230,7 +233,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     }
 
     const inLine = lineOf(context, kind)
-    const attempt = async (ticket?: string): Promise<Attempted<H>> => {
+    const attempt = async (standing?: Standing): Promise<Attempted<H>> => {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
       if (known) {
         const hold = await known.reenter(terms, known === reentered ? passes : known.passes)
@@ -247,7 +250,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
         // A sibling is about to take it, or to let it go: that is no refusal.
         await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
-        return isOver ? { heldForMs: 0 } : await attempt(ticket)
+        return isOver ? { heldForMs: 0 } : await attempt(standing)
       }
       // Before its lease begins.
       const { admission } = context.scripts
@@ -266,9 +269,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       let answer: Answer
       const { reconnects } = context.scripts
       try {
-        const standing = ticket === undefined ? undefined : lineOf(context, kind)?.acquire(asked, ticket)
+        const inLine = standing && lineOf(context, kind)?.acquire?.(asked, standing)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
-        answer = kind.read(await runInLine(context, standing, () => kind.acquire(asked), ask), lockName)
+        answer = kind.read(await runInLine(context, inLine, () => kind.acquire(asked), ask), lockName)
         const { replication } = context
         if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, reconnects)
       } catch (error) {
@@ -310,7 +313,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         // wait for its own write.
         line: reentered || joined || kind.isQueuedInRedis ? `${owner.id}: ${possession.line}` : possession.line,
         channel: kind.channel(lockName, possession.holder),
-        quit: inLine && ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
+        quit:
+          inLine?.acquire &&
+          ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,
         deadlineAt: askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY),

@@ -1,10 +1,11 @@
-import { lockChannel, UNLOCK_MESSAGE, waitersKey } from '../keys.js'
+import { INBOX_PREFIX, lockChannel, UNLOCK_MESSAGE, waitersKey } from '../keys.js'
 import {
   lockAcquire,
   lockAcquireInLine,
   lockAdopt,
   lockCutLease,
   lockForceRelease,
+  lockForceReleaseInLine,
   lockInspect,
   lockLeaveLine,
   lockReenter,
@@ -58,8 +59,9 @@ export class PlainKind implements LockKind {
   }
 
   read(reply: unknown, _lockName: string): Answer {
-    const heldForMs = toInteger(reply)
-    return heldForMs === null ? { isGranted: true } : { heldForMs }
+    const [heldFor, isOurs] = Array.isArray(reply) ? reply : [reply]
+    const heldForMs = toInteger(heldFor)
+    return heldForMs === null ? { isGranted: true } : { heldForMs, givesTurn: toInteger(isOurs ?? 0) === 1 }
   }
 
   reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
@@ -108,9 +110,8 @@ export function remaining(pttl: number): number {
 /** Who waits asks every few seconds. */
 const LINE_PATIENCE_MS = 60_000
 
-const inLine: ClientLine = {
-  acquire: ({ lockName, leaseTimeMs, holder }, ticket) =>
-    lockAcquireInLine(lockName, waitersKey(lockName), leaseTimeMs, holder, ticket, LINE_PATIENCE_MS),
+/** Releases that give the turn to the first in line. */
+export const RELEASES_IN_LINE: ClientLine = {
   release: (lockName, holder, { ticket, waits } = { ticket: '', waits: true }) =>
     lockReleaseInLine(
       lockName,
@@ -118,18 +119,35 @@ const inLine: ClientLine = {
       holder,
       lockChannel(lockName),
       UNLOCK_MESSAGE,
+      INBOX_PREFIX,
       ticket,
       waits ? LINE_PATIENCE_MS : 0,
     ),
-  leave: (lockName, ticket) =>
-    lockLeaveLine(lockName, waitersKey(lockName), ticket, lockChannel(lockName), UNLOCK_MESSAGE),
+  forceRelease: (lockName) =>
+    lockForceReleaseInLine(lockName, waitersKey(lockName), lockChannel(lockName), UNLOCK_MESSAGE, INBOX_PREFIX),
+  leave: (lockName, ticket) => lockLeaveLine(lockName, waitersKey(lockName), ticket, INBOX_PREFIX),
+}
+
+const IN_LINE: ClientLine = {
+  ...RELEASES_IN_LINE,
+  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isLook }) =>
+    lockAcquireInLine(
+      lockName,
+      waitersKey(lockName),
+      leaseTimeMs,
+      holder,
+      ticket,
+      LINE_PATIENCE_MS,
+      INBOX_PREFIX,
+      isLook ? 1 : 0,
+    ),
 }
 
 class ReentrantKind extends PlainKind {
   // Within itself it re-enters; only another kind of lock on the same name can deadlock with it.
   override readonly tracesHolds = false
   override readonly isPassedOn = true
-  override readonly inLine = inLine
+  override readonly inLine = IN_LINE
 }
 
 export const REENTRANT: LockKind = new ReentrantKind()
@@ -137,7 +155,7 @@ export const REENTRANT: LockKind = new ReentrantKind()
 class NonReentrantKind extends PlainKind {
   override readonly title = 'non-reentrant lock'
   override readonly isPassedOn = true
-  override readonly inLine = inLine
+  override readonly inLine = IN_LINE
 
   override nestingIn(): Nesting {
     return 'deadlock'

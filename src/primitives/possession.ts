@@ -10,7 +10,7 @@ import { type Owner, spellHolder } from '../holder.js'
 import { type ScriptCall, toArray, toInteger, Unanswered } from '../lua/run.js'
 import type { Line } from '../waiting/lines.js'
 import type { Watched } from '../watchdog.js'
-import { lineOf, runInLine } from './client-line.js'
+import { lineOf, runInLine, settle } from './client-line.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
@@ -136,8 +136,8 @@ export class Possession implements Watched, Holding {
   begin(terms: HoldTerms, sentAt: number): Hold {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.lockName)
-    if (this.context.clock.now() >= deadlineOf(times))
-      throw new LeaseLostError(this.lockName, this.holder, 'expired', this.noun)
+    const { context, lockName, holder, noun } = this
+    if (context.clock.now() >= deadlineOf(times)) throw new LeaseLostError(lockName, holder, 'expired', noun)
     this.leasedAt = sentAt
     this.#grantedAt = sentAt
     this.context.possessions.add(this)
@@ -250,7 +250,7 @@ export class Possession implements Watched, Holding {
   /** Free the lock in the background, as long as the last lease asked for may last. */
   settle(): void {
     this.owner.spend(this.field)
-    void this.context.settlements.start(this.kind.release(this.lockName, this.holder), this.#leaseEndsAt)
+    settle(this.context, this.kind, this.lockName, this.holder, this.#leaseEndsAt)
   }
 
   async askHoldCount(): Promise<number> {
@@ -464,6 +464,7 @@ export class Possession implements Watched, Holding {
   #lose(hold: Hold, reason: LossReason): void {
     this.owner.spend(this.field)
     const error = this.#end(hold, reason)
+    this.context.lines.at(this.line)?.wake() // nobody will release it
     if (error) this.context.emit('lost', { hold, error })
   }
 
@@ -508,6 +509,6 @@ export function publishRefused(name: string): Error {
   return impediment(
     'PUBLISH_REFUSED',
     `Redis released ${JSON.stringify(name)} but refused to wake its waiters, who now wait for the lease or a poll: ` +
-      'allow PUBLISH and the channels &redisson_* in the ACL of this user',
+      'allow PUBLISH and the channels &redisson_* and &holdfast_inbox:* in the ACL of this user',
   )
 }

@@ -1,7 +1,6 @@
 import type { Clock } from '../clock.js'
-import { isTicket } from '../keys.js'
-import type { Random } from '../random.js'
 import { Directory } from '../turnover.js'
+import { Inbox, type News, type Ticket } from './inbox.js'
 import type { Waiter } from './waiter.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
@@ -9,15 +8,22 @@ import type { Subscription, Wakeups } from './wakeups.js'
 const TRUST_MS = 5_000
 /** The same while it is another client's turn: what it costs that this client died. */
 const OTHERS_TURN_MS = 1_000
-/** How long to go on listening when the last waiter has left, ms: often the next one comes soon. */
+/** How long to go on listening when there is no more need to, ms: often it comes back soon. */
 const LINGER_MS = 500
 
 /** How the callers of one client stand in line with other clients. */
 export interface Place {
-  /** Where a release is announced; undefined: nowhere. */
+  /** Where a release is announced to all; undefined: nowhere. */
   readonly channel: string | undefined
   /** Tells Redis that nobody waits any more under a ticket. Undefined: Redis knows of no line, and wakes all clients. */
   readonly quit?: ((ticket: string) => void) | undefined
+}
+
+/** As what the head asks Redis, if it has a line of clients. */
+export interface Standing {
+  readonly ticket: string
+  /** It asks because it heard nothing for long: if it is granted the lock, the one whose turn it was is not there. */
+  readonly isLook: boolean
 }
 
 interface Pause {
@@ -30,13 +36,14 @@ interface Pause {
  * thousand waiters cost what one costs. The line owns the subscription: it is taken when the head is first refused, kept
  * while anybody waits and a little longer, and wakes the head.
  *
- * If Redis has a line of clients, this one stands there under its ticket: a release says whose turn it is, and the others
- * sleep on.
+ * If Redis has a line of clients, this one stands there under its ticket: a release tells the first of them, on its inbox,
+ * and the others sleep on. It listens on the lock's channel, too, while somebody holds the lock whose release says nothing
+ * on inboxes: a thread of Redisson.
  */
 export class Line {
   readonly #clock: Clock
-  readonly #random: Random
-  #ticket: string | undefined
+  readonly #inbox: Inbox
+  #ticket: Ticket | undefined
   readonly #quit: Place['quit']
   readonly #listen: (listener: (message?: string) => void) => Subscription
   readonly #onClose: () => void
@@ -47,8 +54,12 @@ export class Line {
   #hasRivals = false
   /** It is our turn, and nobody has asked yet. */
   #isOurTurn = false
-  /** How many messages are still to come that go with a ticket: they are for those who know of no tickets. */
-  #echoes = 0
+  /** Whether the last attempt was made under the ticket. */
+  #askedInLine = false
+  /** The next attempt is made because nothing was heard for long. */
+  #isLook = false
+  /** Until when to listen on the lock's channel, too, on the clock. */
+  #listenUntil = 0
   /** Others go first; whether the line would have been woken meanwhile. */
   #standsBack: Pause | undefined
   /** Until when the lock is surely taken because a waiter of this line got it, by what the line heard on its channel. */
@@ -59,13 +70,13 @@ export class Line {
 
   constructor(
     clock: Clock,
-    random: Random,
+    inbox: Inbox,
     quit: Place['quit'],
     listen: (listener: (message?: string) => void) => Subscription,
     onClose: () => void,
   ) {
     this.#clock = clock
-    this.#random = random
+    this.#inbox = inbox
     this.#quit = quit
     this.#listen = listen
     this.#onClose = onClose
@@ -85,28 +96,51 @@ export class Line {
     return this.#head() === waiter
   }
 
-  /** Whether the channel is heard, so that a release cannot be missed. */
+  /** Whether what announces a release is heard, so that none can be missed. */
   get isListening(): boolean {
-    return this.#subscription?.isLive ?? false
+    if (!this.#canStandInLine) return this.#subscription?.isLive ?? false
+    return this.#ticket !== undefined && this.#inbox.isLive && this.#subscription?.isLive !== false
   }
 
-  /** How many of those who hear a message are this line alone. */
+  /** How many of those who hear a message on the lock's channel are this line alone. */
   get ears(): number {
     return this.#subscription?.ears ?? 0
   }
 
-  /** Begin to listen, once; the head is woken when the channel is heard, as it may have been free until then. */
-  subscribe(): void {
-    this.#subscription ??= this.#listen((message) => this.#hear(message))
+  get #canStandInLine(): boolean {
+    return this.#quit !== undefined && !this.#inbox.isRefused
+  }
+
+  /**
+   * The head was refused: listen from now on. It is woken when that is heard, as the lock may have been free until then.
+   * @param givesTurn  whether the release is known to tell the first in line
+   */
+  refused(givesTurn: boolean): void {
+    if (this.#canStandInLine) this.#ticket ??= this.#inbox.open((news) => this.#notified(news))
+    const now = this.#clock.now()
+    if (!this.#canStandInLine || (this.#askedInLine && !givesTurn)) {
+      this.#listenUntil = now + LINGER_MS
+      this.#subscription ??= this.#listen(() => this.wake())
+    } else if (this.#subscription && now >= this.#listenUntil) {
+      this.#subscription.leave()
+      this.#subscription = undefined
+    }
   }
 
   /** The head asks Redis now: under this ticket, if it would hear when it is its turn. */
-  ask(): string | undefined {
+  ask(): Standing | undefined {
+    const isLook = this.#isLook
+    this.#isLook = false
     this.#isOurTurn = false
-    if (!this.#quit || !this.isListening) return undefined
+    this.#askedInLine = this.#ticket !== undefined && this.#inbox.isLive
+    if (!this.#ticket || !this.#askedInLine) return undefined
     this.#isQueued = true // from now on: it may be our turn before the answer is here
-    this.#ticket ??= String(10 + Math.floor(this.#random.fraction() * 2 ** 48))
-    return this.#ticket
+    return { ticket: this.#ticket.ticket, isLook }
+  }
+
+  /** The head heard nothing for long, and is about to ask all the same. */
+  look(): void {
+    this.#isLook = true
   }
 
   /**
@@ -117,13 +151,13 @@ export class Line {
   onRelease(isBusy: boolean): { readonly ticket: string; readonly waits: boolean } | undefined {
     const isEmpty = this.#waiters.size === 0
     const waits = !isEmpty || (isBusy && this.#hasRivals)
-    const ticket = waits ? this.ask() : this.#isQueued ? this.#ticket : undefined
+    const ticket = waits ? this.ask()?.ticket : this.#isQueued ? this.#ticket?.ticket : undefined
     this.#isQueued &&= waits
     if (isEmpty && waits && ticket !== undefined) this.#takenUntil = this.#clock.now() + OTHERS_TURN_MS
     return ticket === undefined ? undefined : { ticket, waits }
   }
 
-  /** @param heard  how many connections heard a release */
+  /** @param heard  how many heard a release, apart from the inbox of this client */
   released(heard: number): void {
     this.#hasRivals = heard > this.ears
   }
@@ -150,7 +184,7 @@ export class Line {
     // The ticket may stay in line: whoever lets the lock go takes it back.
     if (this.#waiters.size === 0) this.#linger()
     else if (this.isListening) this.#lookWithin(TRUST_MS)
-    else this.#wake()
+    else this.wake()
     return true
   }
 
@@ -161,7 +195,7 @@ export class Line {
     return (forMs) => {
       const goOn = (): void => {
         if (this.#standsBack === pause) this.#standsBack = undefined
-        if (pause.isWoken || !this.#isQueued) this.#wake()
+        if (pause.isWoken || !this.#isQueued) this.wake()
       }
       if (forMs > 0 && this.#waiters.size > 0) pause.cancel = this.#clock.after(forMs, goOn)
       else goOn()
@@ -192,32 +226,25 @@ export class Line {
     this.#cancelLinger?.()
     this.#standsBack?.cancel?.()
     this.#timer?.cancel()
+    this.#ticket?.close()
+    this.#ticket = undefined
     this.#subscription?.leave()
     this.#subscription = undefined
     this.#onClose()
   }
 
-  /** @param message  undefined: messages may have been missed */
-  #hear(message: string | undefined): void {
-    if (message !== undefined && message === this.#ticket) {
-      this.#echoes++
+  #notified(news: News): void {
+    if (news === 'turn') {
       this.#isQueued = false
       this.#isOurTurn = true
-      if (this.#waiters.size > 0) this.#wake()
-      else this.#leaveQueue()
-    } else if (this.#quit && message !== undefined && isTicket(message)) {
-      if (!this.#isQueued) return
-      this.#echoes++
-      this.#lookWithin(OTHERS_TURN_MS)
-    } else if (message !== undefined && this.#echoes > 0) {
-      this.#echoes--
-    } else {
-      this.#echoes = 0
-      this.#wake()
     }
+    if (news === 'next') this.#lookWithin(OTHERS_TURN_MS)
+    else if (news === undefined || this.#waiters.size > 0) this.wake()
+    else this.#leaveQueue()
   }
 
-  #wake(): void {
+  /** The head asks, or does so when others have gone first. */
+  wake(): void {
     this.#takenUntil = 0
     if (this.#standsBack) this.#standsBack.isWoken = true
     else this.#head()?.wake()
@@ -226,12 +253,12 @@ export class Line {
   /** The last one has left. */
   #linger(): void {
     this.#takenUntil = 0
-    if (!this.#quit || !this.#subscription) this.close()
+    if (!this.#quit || !(this.#subscription || this.#ticket)) this.close()
     else this.#cancelLinger = this.#clock.after(LINGER_MS, () => this.close(), false)
   }
 
   #leaveQueue(): void {
-    if (this.#ticket && (this.#isQueued || this.#isOurTurn)) this.#quit?.(this.#ticket)
+    if (this.#ticket && (this.#isQueued || this.#isOurTurn)) this.#quit?.(this.#ticket.ticket)
     this.#isQueued = false
     this.#isOurTurn = false
     this.#takenUntil = 0
@@ -245,8 +272,9 @@ export class Line {
     const look = (): void => {
       this.#timer = undefined
       const leftMs = this.#lookAt - this.#clock.now()
+      this.#isLook = leftMs <= 0
       if (leftMs > 0 && this.#waiters.size > 0) this.#lookWithin(leftMs)
-      else this.#wake()
+      else this.wake()
     }
     this.#timer = { firesAt: this.#lookAt, cancel: this.#clock.after(ms, look) }
   }
@@ -256,19 +284,19 @@ export class Line {
   }
 }
 
-const NOTHING_HEARD: Subscription = { isLive: false, ears: 0, leave: () => {} }
+const NOTHING_HEARD: Subscription = { isLive: false, isRefused: false, ears: 0, leave: () => {} }
 
 /** The lines of one client. Not by channel: the locks `a` and `{a}` have the same one. */
 export class Lines {
   readonly #clock: Clock
-  readonly #random: Random
   readonly #wakeups: Wakeups
+  readonly #inbox: Inbox
   readonly #lines = new Directory<Line>()
 
-  constructor(clock: Clock, random: Random, wakeups: Wakeups) {
+  constructor(clock: Clock, wakeups: Wakeups, clientId: string) {
     this.#clock = clock
-    this.#random = random
     this.#wakeups = wakeups
+    this.#inbox = new Inbox(clientId, wakeups)
   }
 
   /** Join the end of a line. */
@@ -305,7 +333,7 @@ export class Lines {
   #open(name: PropertyKey, { channel, quit }: Place): Line {
     const line = new Line(
       this.#clock,
-      this.#random,
+      this.#inbox,
       quit,
       (listener) => (channel === undefined ? NOTHING_HEARD : this.#wakeups.listen(channel, listener)),
       () => this.#lines.delete(name),

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.js'
 import type { Random } from '../random.js'
 import { backoffMs } from './backoff.js'
-import type { Lines, Place } from './lines.js'
+import type { Lines, Place, Standing } from './lines.js'
 import { Waiter } from './waiter.js'
 
 /** What one attempt answered: the thing waited for, or for how long it is surely taken. */
@@ -10,15 +10,17 @@ export type Attempted<T> = { readonly granted: T; readonly leaseMs: number } | R
 export interface Refusal {
   /** What is left of the present lease, ms; below 0: it has no end. */
   readonly heldForMs: number
+  /** Whether the release is known to tell the first client in line. */
+  readonly givesTurn?: boolean
 }
 
 export interface Wait<T> extends Place {
   readonly lockName: string
   /**
    * Ask Redis once. Must be safe to repeat after an attempt without an answer.
-   * @param ticket  to stand in line with, if it is refused
+   * @param standing  to stand in line with, if it is refused
    */
-  readonly attempt: (ticket?: string) => Promise<Attempted<T>>
+  readonly attempt: (standing?: Standing) => Promise<Attempted<T>>
   /** Whether another attempt may do better than the one that failed with this. */
   readonly isWorthRetrying: (error: unknown) => boolean
   /** Make of what a caller in the same line lets go what is waited for, without asking Redis; undefined: it does not fit. */
@@ -46,6 +48,10 @@ export interface WaitTools {
 const POLL_MS = 5_000
 /** The same while the channel is not heard: connecting, or refused by an ACL. */
 const DEAF_POLL_MS = 250
+/** However many messages come, a waiter makes no more than one attempt in so many ms ... */
+const LEAST_GAP_MS = 10
+/** ... apart from the first few, which it makes while it begins to listen. */
+const FIRST_ATTEMPTS = 5
 /** How long an attempt that fails is repeated while Redis does not answer or says "not now". */
 export const OUTAGE_PATIENCE_MS = 15_000
 
@@ -77,11 +83,14 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
     const takenForMs = line.takenUntil > 0 ? line.takenUntil - clock.now() : 0
     if (takenForMs > 0) await sleep(takenForMs)
 
+    /** Attempts are paid for in advance. */
+    let paidUntil = 0
     let failingSince: number | undefined
     for (let failures = 0; ; ) {
       if (waiter.given) return waiter.given.granted
       waiter.throwIfDismissed()
       waiter.clearWakeUp()
+      paidUntil = Math.max(paidUntil, clock.now()) + LEAST_GAP_MS
       try {
         const attempted = await attemptFor(waiter, wait, line.ask())
         if ('granted' in attempted) {
@@ -91,8 +100,8 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
         failingSince = undefined
         failures = 0
         if (waiter.isTimeOver) return undefined
-        line.subscribe()
-        await sleep(attempted.heldForMs)
+        line.refused(attempted.givesTurn ?? false)
+        await sleep(attempted.heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * LEAST_GAP_MS)
       } catch (error) {
         waiter.throwIfDismissed()
         failingSince ??= clock.now()
@@ -107,11 +116,12 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
     waiter.end()
   }
 
-  async function sleep(heldForMs: number): Promise<void> {
+  async function sleep(heldForMs: number, sleepsUntil?: number): Promise<void> {
     const pollMs = wait.pace?.() ?? (line.isListening ? POLL_MS : DEAF_POLL_MS) * (0.9 + random.fraction() / 10)
     // A lease has ended only after its last millisecond; and a key that says 0 again and again must not make us spin.
     const untilFreeMs = heldForMs < 0 ? pollMs : Math.max(heldForMs + 1, 20)
-    await waiter.pause(Math.min(untilFreeMs, pollMs))
+    await waiter.pause(Math.min(untilFreeMs, pollMs), sleepsUntil)
+    if (pollMs < untilFreeMs && !waiter.isWoken) line.look()
   }
 }
 
@@ -131,8 +141,8 @@ export async function tryOnce<T>(wait: Wait<T>, { clock }: WaitTools): Promise<T
   }
 }
 
-function attemptFor<T>(waiter: Waiter, wait: Wait<T>, ticket?: string): Promise<Attempted<T>> {
-  return waiter.unlessDismissed(wait.attempt(ticket), (late) => {
+function attemptFor<T>(waiter: Waiter, wait: Wait<T>, standing?: Standing): Promise<Attempted<T>> {
+  return waiter.unlessDismissed(wait.attempt(standing), (late) => {
     if ('granted' in late) wait.giveBack(late.granted)
   })
 }

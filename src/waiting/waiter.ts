@@ -14,8 +14,12 @@ export class Waiter<T = unknown> {
   readonly #letGo: (() => void) | undefined
   readonly #takeOver: ((offered: unknown) => T | undefined) | undefined
   #woken = false
+  /** A pause does not end with a wake-up before this, on the clock. */
+  #sleepsUntil = 0
   #given: { readonly granted: T } | undefined
   #resume: (() => void) | undefined
+  /** Let the pause end after so many ms. */
+  #endIn: ((ms: number) => void) | undefined
   #dismissal: { readonly reason: unknown } | undefined
   #onDismissed: ((reason: unknown) => void) | undefined
 
@@ -70,8 +74,11 @@ export class Waiter<T = unknown> {
   }
 
   wake(): void {
+    const isFirst = !this.#woken
     this.#woken = true
-    this.#resume?.()
+    const restMs = this.#resume ? this.#sleepsUntil - this.#clock.now() : 0
+    if (restMs <= 0) this.#resume?.()
+    else if (isFirst) this.#endIn?.(restMs)
   }
 
   /** Whether a wake-up came that no attempt has answered yet. */
@@ -84,17 +91,27 @@ export class Waiter<T = unknown> {
     this.#woken = false
   }
 
-  /** Pause for at most `maxMs`, and never beyond the deadline. */
-  pause(maxMs: number): Promise<void> {
-    const ms = Math.min(maxMs, this.deadlineAt - this.#clock.now())
-    if (this.#woken || this.#dismissal || this.#given || ms <= 0) return Promise.resolve()
+  /**
+   * Pause for at most `maxMs`, and never beyond the deadline.
+   * @param sleepsUntil  a wake-up does not end it before this, on the clock
+   */
+  pause(maxMs: number, sleepsUntil = 0): Promise<void> {
+    const now = this.#clock.now()
+    const ms = Math.min(this.#woken ? sleepsUntil - now : maxMs, maxMs, this.deadlineAt - now)
+    if (this.#dismissal || this.#given || ms <= 0) return Promise.resolve()
+    this.#sleepsUntil = Math.min(sleepsUntil, now + ms)
     return new Promise((resolve) => {
-      const cancel = ms === Number.POSITIVE_INFINITY ? undefined : this.#clock.after(ms, () => this.#resume?.())
+      let cancel: (() => void) | undefined
+      this.#endIn = (inMs) => {
+        cancel?.()
+        if (inMs < Number.POSITIVE_INFINITY) cancel = this.#clock.after(inMs, () => this.#resume?.())
+      }
       this.#resume = () => {
         this.#resume = undefined
         cancel?.()
         resolve()
       }
+      this.#endIn(ms)
     })
   }
 

@@ -8,12 +8,15 @@ type Listener = (message?: string) => void
 interface Channel {
   readonly listeners: Set<Listener>
   isHeard: boolean
+  isRefused: boolean
 }
 
 /** One listener's place on a channel. */
 export interface Subscription {
   /** Whether Redis confirmed that we hear the channel. The listener is called when that is or becomes true. */
   readonly isLive: boolean
+  /** Whether Redis forbids it. The listener is called when that becomes true. */
+  readonly isRefused: boolean
   /**
    * How often a message on it is counted as heard because of this listener alone: in a cluster on both kinds of channels.
    * 0 if others of this client listen, too.
@@ -47,6 +50,9 @@ export class Wakeups {
       get isLive() {
         return channel.isHeard
       },
+      get isRefused() {
+        return channel.isRefused
+      },
       get ears() {
         return channel.isHeard && channel.listeners.size === 1 ? ears : 0
       },
@@ -62,14 +68,15 @@ export class Wakeups {
   /** The channels are heard again after a reconnect, but for those that were refused. */
   resubscribed(refused: ReadonlyMap<string, unknown>): void {
     for (const [name, channel] of this.#channels) {
-      channel.isHeard = !refused.has(name)
+      channel.isRefused = refused.has(name)
+      channel.isHeard = !channel.isRefused
       if (!channel.isHeard) this.#onRefused(name, refused.get(name))
       wakeAll(channel)
     }
   }
 
   #open(name: string): Channel {
-    const channel: Channel = { listeners: new Set(), isHeard: false }
+    const channel: Channel = { listeners: new Set(), isHeard: false, isRefused: false }
     this.#channels.set(name, channel)
     this.#port
       .subscribe(name, (message) => wakeAll(channel, message))
@@ -79,7 +86,10 @@ export class Wakeups {
           wakeAll(channel)
         },
         (error: unknown) => {
-          if (this.#port.isErrorReply(error)) this.#onRefused(name, error)
+          if (!this.#port.isErrorReply(error)) return
+          channel.isRefused = true
+          this.#onRefused(name, error)
+          wakeAll(channel)
         },
       )
     return channel

@@ -1,5 +1,6 @@
 /** Configurations of Redisson on real servers. Sentinel and clusters have tests of their own. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -96,13 +97,18 @@ lockWatchdogTimeout: 12000
     assert.deepEqual(await lab.server.admin.keys('*'), ['app:a'])
     assert.equal(hold.lockName, 'a')
     const waiting = client.getLock('a').lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
-    assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), ['redisson_lock__channel:{app:a}'])
+    await waitUntil(async () => (await lab.server.admin.exists('holdfast_waiters:{app:a}')) === 1)
     await hold.unlock()
     const next = await waiting
     const holder = await next.handOver()
     const adopted = await client.adopt(next.lockName, holder)
+    const peer = lab.server.admin.duplicate()
+    lab.onEnd(() => peer.disconnect())
+    await peer.subscribe('redisson_lock__channel:{app:a}')
+    const heard = once(peer, 'message')
     await adopted.unlock()
+    assert.deepEqual(await heard, ['redisson_lock__channel:{app:a}', '0'])
+    peer.disconnect()
     await client
       .getReadWriteLock('b')
       .readLock()

@@ -116,7 +116,7 @@ describe('the wire of a fenced lock', () => {
       for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
     })
     assert.equal(count.scripts, 20)
-    const inside = ['exists', 'get', 'hdel', 'hset', 'incr', 'pexpire', 'publish']
+    const inside = ['exists', 'get', 'hdel', 'hset', 'incr', 'lpop', 'pexpire', 'publish']
     assert.deepEqual(Object.keys(count.calls).sort(), ['evalsha', ...inside])
   })
 

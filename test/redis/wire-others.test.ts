@@ -17,7 +17,7 @@ async function twin(lab: Lab): Promise<Twin> {
 }
 
 async function listening(lab: Lab, channels: readonly string[] = [CHANNEL]): Promise<void> {
-  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).join() === channels.join())
+  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).join() === channels.join())
 }
 
 /** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */

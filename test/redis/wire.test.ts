@@ -149,7 +149,7 @@ describe('the wire of a plain lock', () => {
     assert.equal(await lock.tryLock(), null)
 
     const waiting = lock.lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).length === 1)
     assert.equal(await peer.release('shared', 7), 0)
     await sleep(20)
     const releasedAt = performance.now()

@@ -7,6 +7,7 @@ import {
   lockAdopt,
   lockCutLease,
   lockForceRelease,
+  lockForceReleaseInLine,
   lockInspect,
   lockLeaveLine,
   lockReenter,
@@ -34,32 +35,39 @@ const take: Effect = (redis, [key = ''], [leaseTimeMs, holder = '']) => {
 const EFFECTS: readonly [Script, Effect][] = [
   [lockAcquire('', 0, '').script, take],
   [
-    lockAcquireInLine('', '', 0, '', '', 0).script,
+    lockAcquireInLine('', '', 0, '', '', 0, '', 0).script,
     (redis, keys, args) => {
-      const [, waiters = ''] = keys
-      const [, , ticket = ''] = args
+      const [key = '', waiters = ''] = keys
+      const [, , ticket = '', , inboxes = '', isLook] = args
       const left = take(redis, keys, args)
-      if (left === null) redis.leaveLine(waiters, ticket)
-      else redis.standInLine(waiters, ticket)
-      return left
+      if (left === null) {
+        redis.leaveLine(waiters, ticket)
+        if (isLook === '1') redis.dismissLine(waiters, inboxes)
+        return null
+      }
+      redis.standInLine(waiters, ticket)
+      return [left, redis.holders(key)[0]?.holder.includes('401dfa57:') ? 1 : 0]
     },
   ],
   [
-    lockReleaseInLine('', '', '', '', '', '', 0).script,
-    (redis, [key = '', waiters = ''], [holder = '', channel = '', message = '', ticket = '', patienceMs]) => {
+    lockReleaseInLine('', '', '', '', '', '', '', 0).script,
+    (
+      redis,
+      [key = '', waiters = ''],
+      [holder = '', channel = '', message = '', inboxes = '', ticket = '', patienceMs],
+    ) => {
       if (!redis.isHeldBy(key, holder)) return null
       redis.delete(key)
       if (patienceMs === '0') redis.leaveLine(waiters, ticket)
       else if (ticket !== '') redis.standInLine(waiters, ticket)
-      redis.callFirstInLine(waiters, channel)
-      return redis.publish(channel, message)
+      return redis.passTurn(waiters, inboxes, ticket) + redis.publish(channel, message)
     },
   ],
   [
-    lockLeaveLine('', '', '', '', '').script,
-    (redis, [key = '', waiters = ''], [ticket = '', channel = '', message = '']) => {
+    lockLeaveLine('', '', '', '').script,
+    (redis, [key = '', waiters = ''], [ticket = '', inboxes = '']) => {
       redis.leaveLine(waiters, ticket)
-      if (!redis.isTaken(key) && redis.callFirstInLine(waiters, channel)) redis.publish(channel, message)
+      if (!redis.isTaken(key)) redis.passTurn(waiters, inboxes, ticket)
       return 1
     },
   ],
@@ -80,6 +88,16 @@ const EFFECTS: readonly [Script, Effect][] = [
     (redis, [key = ''], [channel = '', message = '']) => {
       if (!redis.isTaken(key)) return 0
       redis.delete(key)
+      redis.publish(channel, message)
+      return 1
+    },
+  ],
+  [
+    lockForceReleaseInLine('', '', '', '', '').script,
+    (redis, [key = '', waiters = ''], [channel = '', message = '', inboxes = '']) => {
+      if (!redis.isTaken(key)) return 0
+      redis.delete(key)
+      redis.passTurn(waiters, inboxes, '')
       redis.publish(channel, message)
       return 1
     },
@@ -209,13 +227,31 @@ export class FakeRedis {
     else this.#lines.delete(key)
   }
 
-  /** Says whose turn it is; answers whether anybody stood in line. */
-  callFirstInLine(key: string, channel: string): boolean {
-    const first = this.#lines.get(key)?.[0]
-    if (first === undefined) return false
-    this.leaveLine(key, first)
-    this.publish(channel, first)
-    return true
+  /** Tells the first that is there, and the one after; returns how many others than `own` heard it. */
+  passTurn(key: string, inboxes: string, own: string): number {
+    let others = 0
+    let news = 'turn'
+    for (const ticket of this.#lines.get(key) ?? []) {
+      const heard = this.#notify(inboxes, ticket, news)
+      if (news === 'turn' || heard === 0) this.leaveLine(key, ticket)
+      if (heard === 0) continue
+      if (ticket !== own) others++
+      if (news === 'next') break
+      news = 'next'
+    }
+    return others
+  }
+
+  /** All that are there ask again. */
+  dismissLine(key: string, inboxes: string): void {
+    const tickets = this.#lines.get(key) ?? []
+    this.#lines.delete(key)
+    for (const ticket of tickets) this.#notify(inboxes, ticket, 'turn')
+  }
+
+  #notify(inboxes: string, ticket: string, news: string): number {
+    const [client, number] = ticket.split(':')
+    return this.publish(`${inboxes}${client}`, `${news} ${number}`)
   }
 
   /** FLUSHALL. */

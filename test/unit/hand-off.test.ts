@@ -12,7 +12,7 @@ const LEASE_MS = 3_000
 const CHANNEL = 'redisson_lock__channel:{a}'
 
 let ids = 0
-const random: Random = { uuid: () => `client-${++ids}`, fraction: () => 0.5 }
+const random: Random = { uuid: () => `client-${++ids}-401dfa57`, fraction: () => 0.5 }
 
 let clock: FakeClock
 let redis: FakeRedis
@@ -585,7 +585,7 @@ describe('a lock that is lost during a run', () => {
 
   it('is not passed on while this client is about to force it', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
-    port.once('lock/force-release', { requestMs: 10, replyMs: 10 })
+    port.once('lock/force-release-in-line', { requestMs: 10, replyMs: 10 })
     const forced = lock.forceUnlock()
     await turn()
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])

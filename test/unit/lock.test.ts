@@ -479,7 +479,7 @@ describe('a channel that Redis refuses', () => {
       await (await clock.until(waiting)).unlock()
     }
     assert.deepEqual(
-      warnings.map(({ message }) => /redisson_lock__channel:\{a\}/.test(message)),
+      warnings.map(({ message }) => /holdfast_inbox:/.test(message)),
       [true],
     )
   })

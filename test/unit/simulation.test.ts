@@ -48,7 +48,9 @@ class Dice implements Random {
   }
 
   uuid(): string {
-    return `client-${this.between(0, 2 ** 32)}`
+    const number = this.between(0, 2 ** 32)
+    // Every other one is taken for a client of Redisson by those that wait.
+    return number % 2 ? `client-${number}` : `client-${number}-401dfa57`
   }
 
   /** A whole number, both ends included. */

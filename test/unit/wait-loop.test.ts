@@ -40,7 +40,7 @@ beforeEach(() => {
   const wakeups = new Wakeups(port, (channel) => refused.push(channel))
   port.listen({ reconnected: () => {}, resubscribed: (channels) => wakeups.resubscribed(channels) })
   const random: Random = { uuid: () => 'id', fraction: () => fraction }
-  tools = { clock, random, lines: new Lines(clock, random, wakeups) }
+  tools = { clock, random, lines: new Lines(clock, wakeups, 'id') }
   takenUntil = 0
   attemptMs = 0
   failure = undefined
@@ -157,6 +157,7 @@ describe('a wait', () => {
     const waiting = start('me')
     await turn()
     for (let forged = 0; forged < 10; forged++) {
+      await clock.advance(10)
       const before = attempts.length
       port.redis.publish(CHANNEL, '0')
       await turn()

@@ -1,26 +1,36 @@
---[[ lock/acquire-in-line: as lock/acquire; who is refused stands in line for the release.
-     The commands of the line are called protected: without it a release wakes everybody.
+--[[ lock/acquire-in-line: as lock/acquire; a client that is refused stands in line for the release.
      KEYS[1] lock         hash: holder -> hold count
      KEYS[2] waiters      list of tickets, first come first
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
-     ARGV[3] ticket       what wakes this client, and nobody else
+     ARGV[3] ticket       "<client id>:<number>"
      ARGV[4] patienceMs   the line is forgotten when nobody has asked for so long
+     ARGV[5] inboxes      what the channels of clients begin with
+     ARGV[6] isLook       1: asked because nothing was heard for long; 0: for any other reason
      Reply   nil          acquired
-             integer      lease left to the present holder, ms (-1: no expiry) ]]
+             array        lease left to the present holder, ms (-1: no expiry); 1 if its release gives the turn to the
+                          first in line, 0 if that is not known ]]
 -- include lock/take
+-- include lock/line
 local left = take(KEYS[1], ARGV[1], ARGV[2])
 if left == nil then
   redis.pcall('lrem', KEYS[2], 0, ARGV[3])
-  return nil
-end
-if redis.pcall('lpos', KEYS[2], ARGV[3]) == false then
-  local length = redis.pcall('rpush', KEYS[2], ARGV[3])
-  -- so many clients there are not: somebody else wrote them, and each command on the list would take long
-  if type(length) == 'number' and length > 4096 then
+  if ARGV[6] == '1' then
+    -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
+    local tickets = redis.pcall('lrange', KEYS[2], 0, MOST_TICKETS - 1)
     redis.pcall('del', KEYS[2])
-    redis.pcall('rpush', KEYS[2], ARGV[3])
+    for _, ticket in ipairs(tickets) do
+      notify(ARGV[5], ticket, 'turn')
+    end
   end
+  return nil
+elseif type(left) == 'table' then
+  return left
 end
-redis.pcall('pexpire', KEYS[2], ARGV[4])
-return left
+standInLine(KEYS[2], ARGV[3], ARGV[4])
+local isOurs = 0
+if redis.call('hlen', KEYS[1]) == 1 then
+  -- the end of the client id that all clients of Holdfast have
+  isOurs = string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) and 1 or 0
+end
+return { left, isOurs }

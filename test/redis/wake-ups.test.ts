@@ -1,0 +1,224 @@
+/** A release wakes one waiting client, on a channel of its own: what that costs, and what cannot hold it up. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Client } from '../../src/index.js'
+import { INBOX_PREFIX, lockChannel, waitersKey } from '../../src/keys.js'
+import { type Child, spawnChild } from '../support/child.js'
+import { countCommands } from '../support/command-stats.js'
+import { setUpLab } from '../support/lab.js'
+import { Twin } from '../support/twin.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+
+const WAITER = new URL('../support/waiter-process.js', import.meta.url)
+
+/** A client that waits polls after this even if it hears nothing, ms. */
+const POLL_MS = 5_000
+
+describe('a release', () => {
+  const lab = setUpLab()
+  const queued = async (name = 'a'): Promise<number> => await lab.server.admin.llen(waitersKey(name))
+  const standing = (count: number, name?: string): Promise<unknown> =>
+    waitUntil(async () => (await queued(name)) === count, { message: `${count} stand in line`, timeoutMs: 20_000 })
+  const listeners = async (channel: string): Promise<number> =>
+    Number(((await lab.server.admin.pubsub('NUMSUB', channel)) as unknown[])[1])
+
+  function twin(): Twin {
+    const opened = new Twin(lab.server.url)
+    lab.onEnd(() => opened[Symbol.asyncDispose]())
+    return opened
+  }
+
+  /** A process with so many clients that stand in line. */
+  async function processWith(clients: number): Promise<Child> {
+    const before = await queued()
+    const child = spawnChild(WAITER, [lab.server.url, String(clients)])
+    lab.onEnd(() => child.stop())
+    await standing(before + clients)
+    return child
+  }
+
+  /** So many clients that take the lock once each, all of them in line behind those that are. */
+  async function takers(count: number): Promise<{ all: Promise<unknown>; clients: Client[] }> {
+    const before = await queued()
+    const clients = await Promise.all(Array.from({ length: count }, () => lab.connect()))
+    const all = Promise.all(clients.map((client) => client.getLock('a').withLock(() => sleep(1))))
+    await standing(before + count)
+    return { all, clients }
+  }
+
+  it('passes over the clients that were killed while they waited', async (t) => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const killed = await processWith(20)
+    const { all } = await takers(10)
+    await killed.stop()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', `${INBOX_PREFIX}*`)).length === 10)
+    const releasedAt = performance.now()
+    await hold.unlock()
+    await settlesWithin(all, 20_000)
+    const tookMs = performance.now() - releasedAt
+    t.diagnostic(`ten clients behind twenty dead ones were served within ${Math.round(tookMs)} ms`)
+    assert(tookMs < 1_500, `it took ${Math.round(tookMs)} ms`)
+    assert.equal(await queued(), 0)
+  })
+
+  it('finds clients that stand still, and once their turns have passed they cost nobody anything', async (t) => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const frozen = await processWith(12)
+    const { all } = await takers(4)
+    frozen.freeze()
+    const releasedAt = performance.now()
+    await hold.unlock()
+    const outcome = await settlesWithin(all, 20_000)
+    const tookMs = performance.now() - releasedAt
+    t.diagnostic(`four clients behind twelve that stand still were served within ${Math.round(tookMs)} ms`)
+    assert.equal(outcome.status, 'fulfilled')
+    assert(tookMs < POLL_MS + 2_000, `it took ${Math.round(tookMs)} ms`)
+    frozen.thaw()
+    await frozen.exit
+  })
+
+  it('sends as many messages and runs as many scripts for forty waiting clients as for ten', async (t) => {
+    const costOfTurn = async (count: number): Promise<{ bytes: number; scripts: number }> => {
+      const holder = await lab.connect()
+      const hold = await holder.getLock('a').lock()
+      const { all, clients } = await takers(count)
+      const sent = async (): Promise<number> =>
+        Number(/^total_net_output_bytes:(\d+)/m.exec(await lab.server.admin.info('stats'))?.[1])
+      // Which resets what was sent, too.
+      const { scripts } = await countCommands(lab.server, async () => {
+        await hold.unlock()
+        await all
+      })
+      const bytes = await sent()
+      await Promise.all([holder, ...clients].map((client) => client.close()))
+      return { bytes: bytes / count, scripts: scripts / count }
+    }
+    const [few, many] = [await costOfTurn(10), await costOfTurn(40)]
+    t.diagnostic(`a turn of 10 clients: ${JSON.stringify(few)}, of 40: ${JSON.stringify(many)}`)
+    assert(many.scripts < 1.5 * few.scripts, `${many.scripts} scripts a turn, with fewer clients ${few.scripts}`)
+    assert(many.bytes < 1.5 * few.bytes, `${many.bytes} bytes a turn, with fewer clients ${few.bytes}`)
+  })
+
+  it('of Redisson wakes a waiter whatever else was said on the channel before', async () => {
+    const peer = twin()
+    await peer.acquire('a', 7, 30_000)
+    const client = await lab.connect()
+    const waiting = client.getLock('a').lock()
+    await waitUntil(async () => (await listeners(lockChannel('a'))) === 1)
+    await standing(1)
+    for (const garbage of ['12345', '281474976710656', `${client.id}:1`, 'turn 1', '']) {
+      await lab.server.admin.publish(lockChannel('a'), garbage)
+      await lab.server.admin.publish(INBOX_PREFIX + client.id, garbage)
+    }
+    await sleep(1_500) // by now nothing of that is under way
+    await peer.release('a', 7)
+    const outcome = await settlesWithin(waiting, 900)
+    assert.equal(outcome.status, 'fulfilled')
+    if (outcome.status === 'fulfilled') await outcome.value.unlock()
+  })
+
+  it('of one lock wakes nobody who waits for the lock of the same name in braces', async () => {
+    const [holder, first, second] = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const braced = await holder.getLock('{a}').lock()
+    const waitsForBraced = first.getLock('{a}').lock()
+    await standing(1, '{a}')
+    const plain = await holder.getLock('a').lock()
+    const waitsForPlain = second.getLock('a').lock()
+    await standing(1, 'a')
+    await plain.unlock()
+    const outcome = await settlesWithin(waitsForPlain, 900)
+    assert.equal(outcome.status, 'fulfilled')
+    assert.equal(await queued('{a}'), 1)
+    await braced.unlock()
+    for (const hold of await Promise.all([waitsForPlain, waitsForBraced])) await hold.unlock()
+  })
+
+  for (const [what, release] of [
+    ['forceUnlock() of another client', (other: Client) => other.getLock('a').forceUnlock()],
+    ['the release of a fenced lock of the same name', undefined],
+  ] as const) {
+    it(`wakes the first in line, also by ${what}`, async () => {
+      const holder = await lab.connect()
+      const hold = await (release ? holder.getLock('a') : holder.getFencedLock('a')).lock()
+      const waiting = (await lab.connect()).getLock('a').lock()
+      await standing(1)
+      if (release) await release(await lab.connect())
+      else await hold.unlock()
+      const outcome = await settlesWithin(waiting, 900)
+      assert.equal(outcome.status, 'fulfilled')
+      if (outcome.status === 'fulfilled') await outcome.value.unlock()
+      await lab.server.admin.del('redisson_lock_token:{a}')
+    })
+  }
+
+  it('reaches a client whose channel was cut off and is heard again', async () => {
+    const holder = await lab.connect()
+    const hold = await holder.getLock('a').lock()
+    const client = await lab.connect()
+    const waiting = client.getLock('a').lock()
+    await standing(1)
+    const inbox = INBOX_PREFIX + client.id
+    const attempts = await countCommands(lab.server, async () => {
+      await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      await waitUntil(async () => (await listeners(inbox)) === 1)
+      await sleep(200)
+    })
+    assert(attempts.scripts >= 1, 'it asks once, as messages may have been missed')
+    await hold.unlock()
+    const outcome = await settlesWithin(waiting, 900)
+    assert.equal(outcome.status, 'fulfilled')
+    if (outcome.status === 'fulfilled') await outcome.value.unlock()
+  })
+})
+
+describe('a waiter', () => {
+  const lab = setUpLab()
+
+  it('makes no more than one attempt in 10 ms, however many messages come', async (t) => {
+    const peer = new Twin(lab.server.url)
+    lab.onEnd(() => peer[Symbol.asyncDispose]())
+    await peer.acquire('a', 7, 30_000)
+    const client = await lab.connect()
+    const waiting = client.getLock('a').lock()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 2)
+    const channels = (await lab.server.admin.pubsub('CHANNELS')) as string[]
+    const flooder = lab.server.admin.duplicate()
+    lab.onEnd(() => flooder.disconnect())
+    let messages = 0
+    const startedAt = performance.now()
+    const attempts = await countCommands(lab.server, async () => {
+      while (performance.now() - startedAt < 1_000) {
+        const batch = flooder.pipeline()
+        for (const channel of channels) batch.publish(channel, '0').publish(channel, 'turn 1')
+        await batch.exec()
+        messages += 2 * channels.length
+      }
+    })
+    const most = (performance.now() - startedAt) / 10 + 10
+    t.diagnostic(`${messages} messages, ${attempts.calls['evalsha']} attempts`)
+    assert(messages > 500)
+    assert((attempts.calls['evalsha'] ?? 0) <= most, `${attempts.calls['evalsha']} attempts for ${messages} messages`)
+    await peer.release('a', 7)
+    await (await waiting).unlock()
+  })
+
+  it('of each of eight clients of one process gets its turns, although none of them ever rests', async (t) => {
+    const clients = await Promise.all(Array.from({ length: 8 }, () => lab.connect()))
+    const grants = clients.map(() => 0)
+    const isOver = (): boolean => Math.max(...grants) >= 2_000
+    await Promise.all(
+      clients.map(async (client, at) => {
+        const lock = client.getLock('a')
+        while (!isOver()) {
+          await lock.withLock(() => {
+            grants[at] = (grants[at] ?? 0) + 1
+          })
+        }
+      }),
+    )
+    t.diagnostic(`grants: ${grants.join(' ')}`)
+    assert(Math.min(...grants) > 200, `grants: ${grants.join(' ')}`)
+  })
+})
