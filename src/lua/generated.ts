@@ -958,7 +958,7 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: '516250e5cbff0c76f58f69632ed4878f5e8a68ef',
+  sha1: 'e3b62e93b43d0c47060e64b44dda4dbf9e4d1f52',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -1052,9 +1052,11 @@ if left == nil then
   redis.pcall('lrem', KEYS[2], 0, ARGV[3])
   if ARGV[6] == '1' then
     -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
-    local tickets = redis.pcall('lrange', KEYS[2], 0, MOST_TICKETS - 1)
-    redis.pcall('del', KEYS[2])
-    for _, ticket in ipairs(tickets) do
+    for _ = 1, MOST_TICKETS do
+      local ticket = redis.pcall('lpop', KEYS[2])
+      if type(ticket) ~= 'string' then
+        break
+      end
       notify(ARGV[5], ticket, 'turn')
     end
   end

@@ -1,12 +1,12 @@
 /** Configurations of Redisson on real servers. Sentinel and clusters have tests of their own. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { inspect } from 'node:util'
 import { type Client, type ConnectOptions, connect, type RedissonConfig } from '../../src/index.js'
+import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { timersLeft } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -102,13 +102,9 @@ lockWatchdogTimeout: 12000
     const next = await waiting
     const holder = await next.handOver()
     const adopted = await client.adopt(next.lockName, holder)
-    const peer = lab.server.admin.duplicate()
-    lab.onEnd(() => peer.disconnect())
-    await peer.subscribe('redisson_lock__channel:{app:a}')
-    const heard = once(peer, 'message')
+    const messages = await recordMessages(lab)
     await adopted.unlock()
-    assert.deepEqual(await heard, ['redisson_lock__channel:{app:a}', '0'])
-    peer.disconnect()
+    assert.deepEqual(await messages(), [['redisson_lock__channel:{app:a}', '0']])
     await client
       .getReadWriteLock('b')
       .readLock()

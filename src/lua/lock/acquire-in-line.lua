@@ -17,9 +17,11 @@ if left == nil then
   redis.pcall('lrem', KEYS[2], 0, ARGV[3])
   if ARGV[6] == '1' then
     -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
-    local tickets = redis.pcall('lrange', KEYS[2], 0, MOST_TICKETS - 1)
-    redis.pcall('del', KEYS[2])
-    for _, ticket in ipairs(tickets) do
+    for _ = 1, MOST_TICKETS do
+      local ticket = redis.pcall('lpop', KEYS[2])
+      if type(ticket) ~= 'string' then
+        break
+      end
       notify(ARGV[5], ticket, 'turn')
     end
   end
