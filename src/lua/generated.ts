@@ -958,7 +958,7 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: 'e3b62e93b43d0c47060e64b44dda4dbf9e4d1f52',
+  sha1: '4262e852fd688665cd75305968968d024975f166',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -988,6 +988,8 @@ end
 
 -- The list is never longer than this, unless somebody else wrote into it.
 local MOST_TICKETS = 4096
+-- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
+local MOST_AT_ONCE = 1024
 
 -- Returns how many connections heard it: 0 if the client is gone.
 local function notify(inboxes, ticket, news)
@@ -1003,7 +1005,7 @@ end
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
 local function passTurn(waiters, inboxes, own)
   local others, news = 0, 'turn'
-  for _ = 1, MOST_TICKETS do
+  for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
       ticket = redis.pcall('lpop', waiters)
@@ -1052,7 +1054,7 @@ if left == nil then
   redis.pcall('lrem', KEYS[2], 0, ARGV[3])
   if ARGV[6] == '1' then
     -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
-    for _ = 1, MOST_TICKETS do
+    for _ = 1, MOST_AT_ONCE do
       local ticket = redis.pcall('lpop', KEYS[2])
       if type(ticket) ~= 'string' then
         break
@@ -1213,13 +1215,15 @@ export function lockCutLease(keys: readonly string[], args: readonly Argument[])
 
 const LOCK_FORCE_RELEASE_IN_LINE: Script = {
   name: 'lock/force-release-in-line',
-  sha1: '530b3599d7e8dd523e9eccf84bb04ff68b335b16',
+  sha1: '0a19b4a239648e5d6c8e043d4305eb6480c27434',
   text: `-- holdfast lock/force-release-in-line
 -- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.
 local MOST_TICKETS = 4096
+-- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
+local MOST_AT_ONCE = 1024
 
 -- Returns how many connections heard it: 0 if the client is gone.
 local function notify(inboxes, ticket, news)
@@ -1235,7 +1239,7 @@ end
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
 local function passTurn(waiters, inboxes, own)
   local others, news = 0, 'turn'
-  for _ = 1, MOST_TICKETS do
+  for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
       ticket = redis.pcall('lpop', waiters)
@@ -1352,13 +1356,15 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_LINE: Script = {
   name: 'lock/leave-line',
-  sha1: 'fe8294f42daffbc0542b7c9852eb15ca1bc4ae16',
+  sha1: '9b1b31bf642cc67067c708afde61cefcad8d634f',
   text: `-- holdfast lock/leave-line
 -- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.
 local MOST_TICKETS = 4096
+-- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
+local MOST_AT_ONCE = 1024
 
 -- Returns how many connections heard it: 0 if the client is gone.
 local function notify(inboxes, ticket, news)
@@ -1374,7 +1380,7 @@ end
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
 local function passTurn(waiters, inboxes, own)
   local others, news = 0, 'turn'
-  for _ = 1, MOST_TICKETS do
+  for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
       ticket = redis.pcall('lpop', waiters)
@@ -1469,13 +1475,15 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_IN_LINE: Script = {
   name: 'lock/release-in-line',
-  sha1: '1cbc4974f4b401a7c50d15b39f67159d295723fb',
+  sha1: '587f6afd635418601d3206a71278a8ae66a5cc87',
   text: `-- holdfast lock/release-in-line
 -- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.
 local MOST_TICKETS = 4096
+-- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
+local MOST_AT_ONCE = 1024
 
 -- Returns how many connections heard it: 0 if the client is gone.
 local function notify(inboxes, ticket, news)
@@ -1491,7 +1499,7 @@ end
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
 local function passTurn(waiters, inboxes, own)
   local others, news = 0, 'turn'
-  for _ = 1, MOST_TICKETS do
+  for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
       ticket = redis.pcall('lpop', waiters)

@@ -120,8 +120,10 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
     const pollMs = wait.pace?.() ?? (line.isListening ? POLL_MS : DEAF_POLL_MS) * (0.9 + random.fraction() / 10)
     // A lease has ended only after its last millisecond; and a key that says 0 again and again must not make us spin.
     const untilFreeMs = heldForMs < 0 ? pollMs : Math.max(heldForMs + 1, 20)
+    const pollsAt = clock.now() + pollMs
     await waiter.pause(Math.min(untilFreeMs, pollMs), sleepsUntil)
-    if (pollMs < untilFreeMs && !waiter.isWoken) line.look()
+    const isPoll = pollMs < untilFreeMs && clock.now() >= pollsAt
+    if (isPoll && !waiter.isWoken && !waiter.isTimeOver) line.look()
   }
 }
 

@@ -49,7 +49,8 @@ describe('many', () => {
     const names = Array.from({ length: 2_000 }, (_, n) => `lock:${n}`)
     const holds = await Promise.all(names.map((name) => owner.getLock(name).lock()))
     const waiting = names.map((name) => client.getLock(name).lock())
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 2_000, { timeoutMs: 10_000 })
+    const inLine = async (): Promise<number> => (await lab.server.admin.keys('holdfast_waiters:*')).length
+    await waitUntil(async () => (await inLine()) === 2_000, { timeoutMs: 10_000 })
     const clients = String(await lab.server.admin.client('LIST'))
       .trim()
       .split('\n')

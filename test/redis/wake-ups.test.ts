@@ -14,7 +14,7 @@ const WAITER = new URL('../support/waiter-process.js', import.meta.url)
 /** A client that waits polls after this even if it hears nothing, ms. */
 const POLL_MS = 5_000
 
-describe('a release', () => {
+describe('a release of a lock', () => {
   const lab = setUpLab()
   const queued = async (name = 'a'): Promise<number> => await lab.server.admin.llen(waitersKey(name))
   const standing = (count: number, name?: string): Promise<unknown> =>
@@ -62,7 +62,7 @@ describe('a release', () => {
     assert.equal(await queued(), 0)
   })
 
-  it('finds clients that stand still, and once their turns have passed they cost nobody anything', async (t) => {
+  it('costs one poll in all when many clients in the queue are frozen', async (t) => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const frozen = await processWith(12)
@@ -101,7 +101,7 @@ describe('a release', () => {
     assert(many.bytes < 1.5 * few.bytes, `${many.bytes} bytes a turn, with fewer clients ${few.bytes}`)
   })
 
-  it('of Redisson wakes a waiter whatever else was said on the channel before', async () => {
+  it('of Redisson wakes a waiter whatever was published on the channels before', async () => {
     const peer = twin()
     await peer.acquire('a', 7, 30_000)
     const client = await lab.connect()
@@ -119,7 +119,7 @@ describe('a release', () => {
     if (outcome.status === 'fulfilled') await outcome.value.unlock()
   })
 
-  it('of one lock wakes nobody who waits for the lock of the same name in braces', async () => {
+  it('of one lock leaves the queue of the lock with the same name in braces alone', async () => {
     const [holder, first, second] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const braced = await holder.getLock('{a}').lock()
     const waitsForBraced = first.getLock('{a}').lock()
@@ -153,7 +153,7 @@ describe('a release', () => {
     })
   }
 
-  it('reaches a client whose channel was cut off and is heard again', async () => {
+  it('reaches a client that lost its subscription and has it again', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const client = await lab.connect()
@@ -176,7 +176,7 @@ describe('a release', () => {
 describe('a waiter', () => {
   const lab = setUpLab()
 
-  it('makes no more than one attempt in 10 ms, however many messages come', async (t) => {
+  it('makes no more than one attempt in 10 ms, however many messages arrive', async (t) => {
     const peer = new Twin(lab.server.url)
     lab.onEnd(() => peer[Symbol.asyncDispose]())
     await peer.acquire('a', 7, 30_000)
@@ -204,7 +204,7 @@ describe('a waiter', () => {
     await (await waiting).unlock()
   })
 
-  it('of each of eight clients of one process gets its turns, although none of them ever rests', async (t) => {
+  it('in each of eight clients of one process is served, although none of them ever pauses', async (t) => {
     const clients = await Promise.all(Array.from({ length: 8 }, () => lab.connect()))
     const grants = clients.map(() => 0)
     const isOver = (): boolean => Math.max(...grants) >= 2_000

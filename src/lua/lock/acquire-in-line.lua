@@ -17,7 +17,7 @@ if left == nil then
   redis.pcall('lrem', KEYS[2], 0, ARGV[3])
   if ARGV[6] == '1' then
     -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
-    for _ = 1, MOST_TICKETS do
+    for _ = 1, MOST_AT_ONCE do
       local ticket = redis.pcall('lpop', KEYS[2])
       if type(ticket) ~= 'string' then
         break
