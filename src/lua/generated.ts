@@ -958,7 +958,7 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: '4262e852fd688665cd75305968968d024975f166',
+  sha1: 'd037e5cb17981b4781f91e67721affeafc84925d',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -1067,12 +1067,11 @@ elseif type(left) == 'table' then
   return left
 end
 standInLine(KEYS[2], ARGV[3], ARGV[4])
-local isOurs = 0
-if redis.call('hlen', KEYS[1]) == 1 then
-  -- the end of the client id that all clients of Holdfast have
-  isOurs = string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) and 1 or 0
+-- the end of the client id that all clients of Holdfast have
+if redis.call('hlen', KEYS[1]) ~= 1 or not string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) then
+  return { left, 0 }
 end
-return { left, isOurs }
+return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
 `,
 }
 
@@ -1087,8 +1086,8 @@ return { left, isOurs }
  * ARGV[5] inboxes      what the channels of clients begin with
  * ARGV[6] isLook       1: asked because nothing was heard for long; 0: for any other reason
  * Reply   nil          acquired
- *         array        lease left to the present holder, ms (-1: no expiry); 1 if its release gives the turn to the
- *                      first in line, 0 if that is not known
+ *         array        lease left to the present holder, ms (-1: no expiry); where this ticket stands if the release
+ *                      gives the turn to the first in line: 1 first, 2 behind others; 0 if that is not known
  */
 export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, patienceMs: Argument, inboxes: Argument, isLook: Argument): ScriptCall {
   return { script: LOCK_ACQUIRE_IN_LINE, keys: [lock, waiters], args: [leaseTimeMs, holder, ticket, patienceMs, inboxes, isLook] }

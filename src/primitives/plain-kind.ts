@@ -59,9 +59,9 @@ export class PlainKind implements LockKind {
   }
 
   read(reply: unknown, _lockName: string): Answer {
-    const [heldFor, isOurs] = Array.isArray(reply) ? reply : [reply]
+    const [heldFor, place] = Array.isArray(reply) ? reply : [reply]
     const heldForMs = toInteger(heldFor)
-    return heldForMs === null ? { isGranted: true } : { heldForMs, givesTurn: toInteger(isOurs ?? 0) === 1 }
+    return heldForMs === null ? { isGranted: true } : { heldForMs, place: PLACES[toInteger(place ?? 0) ?? 0] }
   }
 
   reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
@@ -101,6 +101,9 @@ export class PlainKind implements LockKind {
     return { remainingLeaseMs: remaining(Number(ttl)), holders }
   }
 }
+
+/** As `lock/acquire-in-line` numbers them. */
+const PLACES = [undefined, 'first', 'behind'] as const
 
 /** What PTTL means for people: -2 is free, -1 never ends. */
 export function remaining(pttl: number): number {

@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.js'
 import { Directory } from '../turnover.js'
 import { Inbox, type News, type Ticket } from './inbox.js'
+import type { Refusal } from './wait-loop.js'
 import type { Waiter } from './waiter.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
@@ -54,8 +55,8 @@ export class Line {
   #hasRivals = false
   /** It is our turn, and nobody has asked yet. */
   #isOurTurn = false
-  /** Whether the last attempt was made under the ticket. */
-  #askedInLine = false
+  /** How the last attempt was made: without the ticket, under it, or under it because nothing was heard for long. */
+  #asked: 'plainly' | 'in line' | 'to look' = 'plainly'
   /** The next attempt is made because nothing was heard for long. */
   #isLook = false
   /** Until when to listen on the lock's channel, too, on the clock. */
@@ -113,14 +114,19 @@ export class Line {
 
   /**
    * The head was refused: listen from now on. It is woken when that is heard, as the lock may have been free until then.
-   * @param givesTurn  whether the release is known to tell the first in line
+   * @param place  in line, if the release is known to tell the first
    */
-  refused(givesTurn: boolean): void {
+  refused(place: Refusal['place']): void {
     if (this.#canStandInLine) this.#ticket ??= this.#inbox.open((news) => this.#notified(news))
     const now = this.#clock.now()
-    if (!this.#canStandInLine || (this.#askedInLine && !givesTurn)) {
+    // The first in line hears of releases that give no turn, too, for all: by another who forces it. Not at once, as mostly it
+    // is its turn before long.
+    const isFirst = place === 'first'
+    if (!this.#canStandInLine || (this.#asked !== 'plainly' && !place) || (isFirst && this.#asked === 'to look')) {
       this.#listenUntil = now + LINGER_MS
       this.#subscription ??= this.#listen(() => this.wake())
+    } else if (isFirst) {
+      if (!this.#subscription) this.#lookWithin(OTHERS_TURN_MS)
     } else if (this.#subscription && now >= this.#listenUntil) {
       this.#subscription.leave()
       this.#subscription = undefined
@@ -132,8 +138,9 @@ export class Line {
     const isLook = this.#isLook
     this.#isLook = false
     this.#isOurTurn = false
-    this.#askedInLine = this.#ticket !== undefined && this.#inbox.isLive
-    if (!this.#ticket || !this.#askedInLine) return undefined
+    this.#asked = 'plainly'
+    if (!this.#ticket || !this.#inbox.isLive) return undefined
+    this.#asked = isLook ? 'to look' : 'in line'
     this.#isQueued = true // from now on: it may be our turn before the answer is here
     return { ticket: this.#ticket.ticket, isLook }
   }

@@ -10,8 +10,8 @@ export type Attempted<T> = { readonly granted: T; readonly leaseMs: number } | R
 export interface Refusal {
   /** What is left of the present lease, ms; below 0: it has no end. */
   readonly heldForMs: number
-  /** Whether the release is known to tell the first client in line. */
-  readonly givesTurn?: boolean
+  /** Where this client stands in line, if the release is known to tell the first. */
+  readonly place?: 'first' | 'behind' | undefined
 }
 
 export interface Wait<T> extends Place {
@@ -100,7 +100,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
         failingSince = undefined
         failures = 0
         if (waiter.isTimeOver) return undefined
-        line.refused(attempted.givesTurn ?? false)
+        line.refused(attempted.place)
         await sleep(attempted.heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * LEAST_GAP_MS)
       } catch (error) {
         waiter.throwIfDismissed()

@@ -46,7 +46,8 @@ const EFFECTS: readonly [Script, Effect][] = [
         return null
       }
       redis.standInLine(waiters, ticket)
-      return [left, redis.holders(key)[0]?.holder.includes('401dfa57:') ? 1 : 0]
+      if (!redis.holders(key)[0]?.holder.includes('401dfa57:')) return [left, 0]
+      return [left, redis.isFirstInLine(waiters, ticket) ? 1 : 2]
     },
   ],
   [
@@ -225,6 +226,10 @@ export class FakeRedis {
     const others = (this.#lines.get(key) ?? []).filter((other) => other !== ticket)
     if (others.length > 0) this.#lines.set(key, others)
     else this.#lines.delete(key)
+  }
+
+  isFirstInLine(key: string, ticket: string): boolean {
+    return this.#lines.get(key)?.[0] === ticket
   }
 
   /** Tells the first that is there, and the one after; returns how many others than `own` heard it. */

@@ -8,8 +8,8 @@
      ARGV[5] inboxes      what the channels of clients begin with
      ARGV[6] isLook       1: asked because nothing was heard for long; 0: for any other reason
      Reply   nil          acquired
-             array        lease left to the present holder, ms (-1: no expiry); 1 if its release gives the turn to the
-                          first in line, 0 if that is not known ]]
+             array        lease left to the present holder, ms (-1: no expiry); where this ticket stands if the release
+                          gives the turn to the first in line: 1 first, 2 behind others; 0 if that is not known ]]
 -- include lock/take
 -- include lock/line
 local left = take(KEYS[1], ARGV[1], ARGV[2])
@@ -30,9 +30,8 @@ elseif type(left) == 'table' then
   return left
 end
 standInLine(KEYS[2], ARGV[3], ARGV[4])
-local isOurs = 0
-if redis.call('hlen', KEYS[1]) == 1 then
-  -- the end of the client id that all clients of Holdfast have
-  isOurs = string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) and 1 or 0
+-- the end of the client id that all clients of Holdfast have
+if redis.call('hlen', KEYS[1]) ~= 1 or not string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) then
+  return { left, 0 }
 end
-return { left, isOurs }
+return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
