@@ -958,7 +958,7 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: 'd037e5cb17981b4781f91e67721affeafc84925d',
+  sha1: 'f938e24108ca651c97ba7312ed4545567ab67670',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -1001,10 +1001,11 @@ local function notify(inboxes, ticket, news)
 end
 
 -- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
+-- lock is not free.
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own)
-  local others, news = 0, 'turn'
+local function passTurn(waiters, inboxes, own, news)
+  local others = 0
   for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
@@ -1214,7 +1215,7 @@ export function lockCutLease(keys: readonly string[], args: readonly Argument[])
 
 const LOCK_FORCE_RELEASE_IN_LINE: Script = {
   name: 'lock/force-release-in-line',
-  sha1: '0a19b4a239648e5d6c8e043d4305eb6480c27434',
+  sha1: 'df78595e728bac5f2acd6bf2f146adcd625085dd',
   text: `-- holdfast lock/force-release-in-line
 -- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
@@ -1234,10 +1235,11 @@ local function notify(inboxes, ticket, news)
 end
 
 -- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
+-- lock is not free.
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own)
-  local others, news = 0, 'turn'
+local function passTurn(waiters, inboxes, own, news)
+  local others = 0
   for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
@@ -1287,7 +1289,7 @@ if redis.call('type', KEYS[1]).ok ~= 'hash' then
   return redis.call('hlen', KEYS[1])
 end
 redis.call('del', KEYS[1])
-passTurn(KEYS[2], ARGV[3], '')
+passTurn(KEYS[2], ARGV[3], '', 'turn')
 redis.pcall('publish', ARGV[1], ARGV[2])
 return 1
 `,
@@ -1355,7 +1357,7 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_LINE: Script = {
   name: 'lock/leave-line',
-  sha1: '9b1b31bf642cc67067c708afde61cefcad8d634f',
+  sha1: '75de8e64382dc26cb0ffeb5166f35e90f938d1a3',
   text: `-- holdfast lock/leave-line
 -- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
@@ -1375,10 +1377,11 @@ local function notify(inboxes, ticket, news)
 end
 
 -- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
+-- lock is not free.
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own)
-  local others, news = 0, 'turn'
+local function passTurn(waiters, inboxes, own, news)
+  local others = 0
   for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
@@ -1424,15 +1427,14 @@ local function standInLine(waiters, ticket, patience)
 end
 
 redis.pcall('lrem', KEYS[2], 0, ARGV[1])
-if redis.call('pttl', KEYS[1]) == -2 then
-  passTurn(KEYS[2], ARGV[2], ARGV[1])
-end
+passTurn(KEYS[2], ARGV[2], ARGV[1], redis.call('pttl', KEYS[1]) == -2 and 'turn' or 'next')
 return 1
 `,
 }
 
 /**
- * lock/leave-line: nobody waits any more under a ticket. If it was its turn, it is the next one's.
+ * lock/leave-line: nobody waits any more under a ticket. If it was its turn, it is the next one's; else whoever is first
+ * now hears that it is.
  * KEYS[1] lock         hash: holder -> hold count
  * KEYS[2] waiters      list of tickets, first come first
  * ARGV[1] ticket       "<client id>:<number>"
@@ -1474,7 +1476,7 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_IN_LINE: Script = {
   name: 'lock/release-in-line',
-  sha1: '587f6afd635418601d3206a71278a8ae66a5cc87',
+  sha1: '9ec5f6a0e5a723c69e1fb4564bb721d9e364533f',
   text: `-- holdfast lock/release-in-line
 -- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
@@ -1494,10 +1496,11 @@ local function notify(inboxes, ticket, news)
 end
 
 -- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
+-- lock is not free.
 -- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own)
-  local others, news = 0, 'turn'
+local function passTurn(waiters, inboxes, own, news)
+  local others = 0
   for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then
@@ -1551,7 +1554,7 @@ if ARGV[6] == '0' then
 elseif ARGV[5] ~= '' then
   standInLine(KEYS[2], ARGV[5], ARGV[6])
 end
-local others = passTurn(KEYS[2], ARGV[4], ARGV[5])
+local others = passTurn(KEYS[2], ARGV[4], ARGV[5], 'turn')
 local heard = redis.pcall('publish', ARGV[2], ARGV[3])
 if others == -1 or type(heard) ~= 'number' then
   return -1

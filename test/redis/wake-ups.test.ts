@@ -154,6 +154,20 @@ describe('a release of a lock', () => {
     })
   }
 
+  it('that is only announced as Redisson does it wakes the client that has been first in the queue for a second', async () => {
+    const hold = await (await lab.connect()).getLock('a').lock()
+    const waiting = (await lab.connect()).getLock('a').lock()
+    const behind = (await lab.connect()).getLock('a').lock()
+    await standing(2)
+    await waitUntil(async () => (await listeners(lockChannel('a'))) === 1)
+    // What Redisson's forceUnlock does to a lock that Holdfast holds.
+    await lab.server.admin.multi().del('a').publish(lockChannel('a'), '0').exec()
+    const outcome = await settlesWithin(Promise.race([waiting, behind]), 900)
+    assert.equal(outcome.status, 'fulfilled')
+    for (const next of [waiting, behind]) await (await next).unlock()
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+  })
+
   it('reaches a client that lost its subscription and has it again', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()

@@ -68,7 +68,7 @@ const EFFECTS: readonly [Script, Effect][] = [
     lockLeaveLine('', '', '', '').script,
     (redis, [key = '', waiters = ''], [ticket = '', inboxes = '']) => {
       redis.leaveLine(waiters, ticket)
-      if (!redis.isTaken(key)) redis.passTurn(waiters, inboxes, ticket)
+      redis.passTurn(waiters, inboxes, ticket, redis.isTaken(key) ? 'next' : 'turn')
       return 1
     },
   ],
@@ -233,9 +233,9 @@ export class FakeRedis {
   }
 
   /** Tells the first that is there, and the one after; returns how many others than `own` heard it. */
-  passTurn(key: string, inboxes: string, own: string): number {
+  passTurn(key: string, inboxes: string, own: string, first = 'turn'): number {
     let others = 0
-    let news = 'turn'
+    let news = first
     for (const ticket of this.#lines.get(key) ?? []) {
       const heard = this.#notify(inboxes, ticket, news)
       if (news === 'turn' || heard === 0) this.leaveLine(key, ticket)

@@ -11,6 +11,6 @@ if redis.call('type', KEYS[1]).ok ~= 'hash' then
   return redis.call('hlen', KEYS[1])
 end
 redis.call('del', KEYS[1])
-passTurn(KEYS[2], ARGV[3], '')
+passTurn(KEYS[2], ARGV[3], '', 'turn')
 redis.pcall('publish', ARGV[1], ARGV[2])
 return 1

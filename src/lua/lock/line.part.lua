@@ -16,10 +16,11 @@ local function notify(inboxes, ticket, news)
 end
 
 -- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way.
+-- should the first stand still. Tickets of clients that are gone are dropped on the way. `news` is 'turn', or 'next' if the
+-- lock is not free.
 -- Returns how many clients heard of it, without the one with the ticket `own`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own)
-  local others, news = 0, 'turn'
+local function passTurn(waiters, inboxes, own, news)
+  local others = 0
   for _ = 1, MOST_AT_ONCE do
     local ticket
     if news == 'turn' then

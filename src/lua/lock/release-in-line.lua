@@ -20,7 +20,7 @@ if ARGV[6] == '0' then
 elseif ARGV[5] ~= '' then
   standInLine(KEYS[2], ARGV[5], ARGV[6])
 end
-local others = passTurn(KEYS[2], ARGV[4], ARGV[5])
+local others = passTurn(KEYS[2], ARGV[4], ARGV[5], 'turn')
 local heard = redis.pcall('publish', ARGV[2], ARGV[3])
 if others == -1 or type(heard) ~= 'number' then
   return -1
