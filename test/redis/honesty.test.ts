@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { connect, type Hold } from '../../src/index.js'
+import { type Client, connect, type Hold, type Lock } from '../../src/index.js'
 import { type Driver, drivers, setUpLab } from '../support/lab.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
@@ -157,18 +157,20 @@ describe('a channel that is left while its connection dies, through node-redis',
     const owner = await lab.connect()
     const client = await lab.connect()
     const { admin } = lab.server
-    const kept = await owner.getLock('kept').lock()
-    const waiting = client.getLock('kept').lock()
+    // Of a kind whose waiters listen on a channel of each lock.
+    const lockOf = (from: Client, name: string): Lock => from.getReadWriteLock(name).writeLock()
+    const kept = await lockOf(owner, 'kept').lock()
+    const waiting = lockOf(client, 'kept').lock()
     for (let round = 0; round < 20; round++) {
       const names = Array.from({ length: 10 }, (_, n) => `left:${round}:${n}`)
-      const holds = await Promise.all(names.map((name) => owner.getLock(name).lock()))
-      const waits = names.map((name) => client.getLock(name).tryLock({ waitTimeMs: 300 }))
+      const holds = await Promise.all(names.map((name) => lockOf(owner, name).lock()))
+      const waits = names.map((name) => lockOf(client, name).tryLock({ waitTimeMs: 300 }))
       await waitUntil(async () => (await admin.pubsub('CHANNELS', '*left*')).length > 0, { timeoutMs: 5_000 }).catch(
         () => {},
       )
-      await Promise.all(waits)
-      await sleep(480 + round) // a client goes on listening for half a second
+      await Promise.all(waits.slice(0, 1 + (round % 10))) // the others are about to leave their channels
       await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      for (const hold of await Promise.all(waits)) assert.equal(hold, null)
       await Promise.all(holds.map((hold) => hold.unlock()))
     }
     await waitUntil(async () => (await admin.pubsub('CHANNELS')).length === 1, { timeoutMs: 10_000 })
