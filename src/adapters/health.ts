@@ -99,6 +99,10 @@ class HealthyPort implements RedisPort {
     return this.#watch(this.#port.send(command, key), key)
   }
 
+  serverOf(key: string): string {
+    return this.#port.serverOf?.(key) ?? ''
+  }
+
   isErrorReply(error: unknown): boolean {
     return this.#port.isErrorReply(error)
   }

@@ -104,6 +104,11 @@ export class Scripts {
     })
   }
 
+  /** The way to the server that owns `key`: another one after a reconnect, or when another server owns it. */
+  routeTo(key: string): string {
+    return `${this.reconnects} ${this.#port.serverOf?.(key) ?? ''}`
+  }
+
   /**
    * Let replicas acknowledge what was written where `key` is.
    * @returns undefined if they can not be asked

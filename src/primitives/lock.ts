@@ -172,9 +172,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = kind.adopt(asked, checkHolder(holder))
     try {
-      const { reconnects } = context.scripts
+      const route = context.replication.routeTo(lockName)
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
-      if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
+      if ('isGranted' in answer) await context.replication.confirm(lockName, route)
       if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
     } catch (error) {
       possession.settle() // it may have been taken over, and nobody else knows the new holder
@@ -264,13 +264,13 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       isInFlight = true
       mayBeQueued = waitTimeMs !== 0
       let answer: Answer
-      const { reconnects } = context.scripts
+      const { replication } = context
+      const route = replication.routeTo(lockName)
       try {
         const standing = ticket === undefined ? undefined : lineOf(context, kind)?.acquire(asked, ticket)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
         answer = kind.read(await runInLine(context, standing, () => kind.acquire(asked), ask), lockName)
-        const { replication } = context
-        if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, reconnects)
+        if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, route)
       } catch (error) {
         mayBeHeld ||= mayBeGranted(error)
         if (isOver) giveUp()

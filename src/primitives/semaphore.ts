@@ -240,9 +240,9 @@ export class Semaphore {
     const attempt = async (): Promise<Attempted<true>> => {
       isInFlight = true
       try {
-        const { reconnects } = scripts
+        const route = context.replication.routeTo(name)
         const reply = toInteger(await scripts.run(semaphoreAcquire(name, key, permits, operation)))
-        if (reply === 1) await context.replication.confirm(name, reconnects)
+        if (reply === 1) await context.replication.confirm(name, route)
         if (reply !== 1) {
           if (isOver && mayBeTaken) giveBack()
           return { heldForMs: -1 }
