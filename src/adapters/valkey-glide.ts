@@ -87,6 +87,7 @@ class GlidePort implements RedisPort {
   readonly #connections: Connections
   readonly #channels: Channels | undefined
   readonly #replicas = new Map<string, Server>()
+  readonly #ways = new Ways()
   #looked: Promise<unknown> | undefined
   #looks: Ticks | undefined
   #events: PortEvents | undefined
@@ -103,9 +104,14 @@ class GlidePort implements RedisPort {
   }
 
   async send(command: readonly string[], key: string): Promise<unknown> {
-    // What connection it goes by has to be known before, for `acknowledge`.
+    // What connection it goes by has to be known, for `acknowledge`.
     await this.#looked
-    return await ask(this.#client, command, key)
+    if (!this.isCluster) return await ask(this.#client, command, key)
+    const reply = ask(this.#client, command, key)
+    const noted = this.#noteWay(key).catch(() => this.#ways.note(slotOf(key), undefined))
+    const value = await reply
+    await noted
+    return value
   }
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
@@ -116,9 +122,9 @@ class GlidePort implements RedisPort {
     return this.#confirm(key, (replicas) => replicas.fsynced(timeoutMs))
   }
 
-  /** Glide does not say which server has a slot. */
+  /** Glide does not say which server has a slot: the slot, and how often its commands went another way than before. */
   serverOf(key: string): string {
-    return this.isCluster ? String(slotOf(key)) : ''
+    return this.isCluster ? this.#ways.nameOf(slotOf(key)) : ''
   }
 
   isErrorReply(error: unknown): boolean {
@@ -153,14 +159,22 @@ class GlidePort implements RedisPort {
   }
 
   async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {
-    const server = this.isCluster ? serverOf(await this.#connections.of(key)) : ''
+    const way = this.#ways.of(slotOf(key)) ?? (await this.#noteWay(key))
+    const server = this.isCluster ? serverOf(way) : ''
     const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
     entry.key = key
     const answer = await confirm(entry.replicas)
     // If it is still the same connection, what was written went by it, and so did WAIT or WAITAOF.
-    const connection = await this.#connections.of(key)
+    const connection = await this.#noteWay(key)
     if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
     return answer
+  }
+
+  /** By which connection commands for `key` go now. */
+  async #noteWay(key: string): Promise<string> {
+    const connection = await this.#connections.of(key)
+    if (this.isCluster) this.#ways.note(slotOf(key), connection)
+    return connection
   }
 
   #reconnected(connections: readonly string[]): void {
@@ -186,6 +200,31 @@ class GlidePort implements RedisPort {
     const entry: Server = { replicas, key }
     this.#replicas.set(server, entry)
     return entry
+  }
+}
+
+/**
+ * By which connection the commands of each slot went last. While a cluster fails over, glide may change between two masters,
+ * and back, so that it takes more than the present connection to know what way a command went.
+ */
+class Ways {
+  readonly #ways = new Map<number, { connection: string | undefined; changes: number }>()
+
+  note(slot: number, connection: string | undefined): void {
+    const way = this.#ways.get(slot)
+    if (!way) this.#ways.set(slot, { connection, changes: 0 })
+    else if (way.connection !== connection) {
+      way.connection = connection
+      way.changes++
+    }
+  }
+
+  of(slot: number): string | undefined {
+    return this.#ways.get(slot)?.connection
+  }
+
+  nameOf(slot: number): string {
+    return `${slot}/${this.#ways.get(slot)?.changes ?? 0}`
   }
 }
 
