@@ -161,7 +161,7 @@ describe('a semaphore whose client is closed right after a grant', () => {
     const { admin, url } = lab.server
     lab.onEnd(() => admin.del('a'))
     await admin.set('a', '1')
-    const acquire = semaphoreAcquire('', '', 1, 1).script
+    const acquire = semaphoreAcquire('', '', '', 1, 1, 0).script
     for (let turns = 0; turns < 25; turns++) {
       const redis = new Redis(url)
       const port = ioredis(redis)
