@@ -9,6 +9,8 @@ const GATHER_MS = 50
 const BATCH_SIZE = 1_000
 /** How long to wait for one reply at most, ms: an operation is sent again, or cancelled, well before it is too late for it. */
 const LONGEST_TRY_MS = 20_000
+/** Longer than Redis keeps a reply after the last operation, ms. */
+const KEPT_MS = 1_300_000
 /** How often in a row to believe Redis that its clock was set. */
 const MOST_CORRECTIONS = 3
 
@@ -31,11 +33,11 @@ export interface Operation {
 /**
  * Counters have no owner, so a command that Redis gets twice (a reply that was lost, a client that sends again what it had
  * in flight) would count twice. So each operation has a number, under which its script keeps its reply, and replies the
- * same again. Once the reply is here Redis may forget it, in batches; otherwise it expires after 120 s.
+ * same again. Once the reply is here Redis may forget it, in batches; after a crash it expires.
  *
- * Copies may arrive after any time: TCP delivers what it has when the network is back. So an operation also says when it was
- * opened by the clock of Redis, and is not done more than 100 s after that. We learn that clock from replies, and a bad
- * estimate costs a round trip and nothing else: the script does nothing whose kept reply could expire before its copies do.
+ * Copies may arrive late: TCP delivers what it has when the network is back. So an operation also says when it was opened by
+ * the clock of Redis, and is not done more than 100 s after that. We learn that clock from replies. A bad estimate costs a
+ * round trip and nothing else: the script does nothing whose kept reply could expire before its copies do.
  */
 export class Receipts {
   readonly #clock: Clock
@@ -43,6 +45,8 @@ export class Receipts {
   readonly #scripts: Scripts
   readonly #tryMs: number
   readonly #answered = new Map<string, number[]>()
+  /** Those of which copies may be under way, and until when Redis keeps their replies, on the clock. Oldest first. */
+  readonly #doubtful: { readonly operation: Operation; readonly until: number }[] = []
   /** How far the clock of Redis is ahead of ours, ms; undefined before the first reply. */
   #aheadMs: number | undefined
   #operations = 0
@@ -92,14 +96,10 @@ export class Receipts {
     return isInDoubt || (openedAt > 0 && reconnects !== this.#scripts.reconnects)
   }
 
-  /** It was answered. */
+  /** Its outcome is known, or will never be: its reply need not be kept for longer than copies may come. */
   close(operation: Operation): void {
-    if (this.mayHaveRun(operation)) return
-    const { key, number } = operation
-    const numbers = this.#answered.get(key)
-    if (numbers) numbers.push(number)
-    else this.#answered.set(key, [number])
-    this.#cancelTimer ??= this.#clock.after(GATHER_MS, () => this.#forget(), false)
+    if (this.mayHaveRun(operation)) this.#doubtful.push({ operation, until: this.#clock.now() + KEPT_MS })
+    else this.#answer(operation)
   }
 
   /** Whether there is nothing that Redis should be told to forget. */
@@ -123,7 +123,18 @@ export class Receipts {
     this.#aheadMs = (toInteger(time) as number) - this.#clock.now()
   }
 
+  #answer({ key, number }: Operation): void {
+    const numbers = this.#answered.get(key)
+    if (numbers) numbers.push(number)
+    else this.#answered.set(key, [number])
+    this.#cancelTimer ??= this.#clock.after(GATHER_MS, () => this.#forget(), false)
+  }
+
   #forget(): void {
+    const now = this.#clock.now()
+    const fresh = this.#doubtful.findIndex(({ until }) => until > now)
+    const old = this.#doubtful.splice(0, fresh < 0 ? this.#doubtful.length : fresh)
+    for (const { operation } of old) this.#answer(operation)
     this.#cancelTimer?.()
     this.#cancelTimer = undefined
     for (const [key, numbers] of this.#answered) {

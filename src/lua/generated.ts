@@ -820,11 +820,12 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: '77b6b64ded99f12c232821f4d69778193b803d8f',
+  sha1: 'd2ef4cbacb4a4561889a6cd97a2599ff043f430e',
   text: `-- holdfast latch/count-down
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -832,20 +833,19 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
 return once(KEYS[2], ARGV[3], ARGV[4], function()
@@ -925,11 +925,12 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: 'e948553ad23fb49225d7d13a3769a2dc3118d798',
+  sha1: 'a5d09a08dced73ffc91f805c5c544efb47b84c19',
   text: `-- holdfast latch/set-count
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -937,13 +938,12 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -1683,11 +1683,12 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: '3c14a77ed21be3f514180d64757c28c589471cb8',
+  sha1: '223d54a4977bc5fe2a40a90337ba1ba1c53fc273',
   text: `-- holdfast permit/set-permits
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -1695,13 +1696,12 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2226,11 +2226,12 @@ export function receiptsForget(receipts: string, operations: readonly Argument[]
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: '4855a851b599d316ffa4b9c940b5e9ed6b74dd6b',
+  sha1: '15d060bda3e60259f29e56726bea00c6d51d5390',
   text: `-- holdfast semaphore/acquire
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2238,13 +2239,12 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2313,11 +2313,12 @@ export function semaphoreAcquire(semaphore: string, receipts: string, generation
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: 'ed5efdb1c522134c0988219b14a36b8c2ec49ab6',
+  sha1: 'b028b6a1ca902903916335adcf9f309e408016b2',
   text: `-- holdfast semaphore/add-permits
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2325,13 +2326,12 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2409,12 +2409,12 @@ export function semaphoreAddPermits(semaphore: string, receipts: string, generat
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: 'c59fb1238511d2a8fbfe0a39eed9d5f6a040c783',
+  sha1: 'b61cbe3f244687e371680996ad6f2ea562c0c147',
   text: `-- holdfast semaphore/cancel
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -2460,7 +2460,7 @@ local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
 local isOwed = taken ~= 0 and isPresent(KEYS[1], KEYS[3], taken)
 insist(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
-redis.call('pexpire', KEYS[2], 120000)
+redis.call('pexpire', KEYS[2], 1200000)
 if not isOwed then
   return 0
 end
@@ -2541,11 +2541,12 @@ export function semaphoreDelete(semaphore: string, leases: string, generation: s
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: '1ef5d3daa8532cadb47b64c4f03460f6dbd3a728',
+  sha1: 'b2f927ba3bdb6d733d1b3749cc95f46187a30a2d',
   text: `-- holdfast semaphore/drain-permits
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2553,13 +2554,12 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2609,11 +2609,12 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: 'e5ce65fb59e0569ee5fccf7654f468abcdb8dd14',
+  sha1: '9dc5cd84def68645aaa8b0970ee4659156e5563a',
   text: `-- holdfast semaphore/release
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2621,20 +2622,19 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -2713,11 +2713,12 @@ export function semaphoreRelease(semaphore: string, receipts: string, generation
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: '46faf66a8d5e6476ed675284fbadecf8b0a5c9c5',
+  sha1: 'cb253a5b8f423b3877ef23f80a79c2392dee8500',
   text: `-- holdfast semaphore/set-permits
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation.
--- What was opened more than 100 s ago by the clock of Redis is not done, so that no copy outlives the kept reply; nor is what
--- was opened in the future, beyond what clocks may differ by. Then the reply is an array with the time.
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2725,13 +2726,12 @@ local function once(receipts, operation, openedAt, action)
   end
   local time = redis.call('time')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local age = now - tonumber(openedAt)
-  if age > 100000 or age < -10000 then
+  if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 

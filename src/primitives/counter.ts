@@ -31,7 +31,7 @@ export async function countOnce(
     return reply as number
   } catch (error) {
     if (!isUnanswered) throw error
-    void settlements.start(send, clock.now() + SETTLE_MS)
+    void settlements.start(send, clock.now() + SETTLE_MS).then(() => receipts.close(operation))
     throw new OutcomeUnknownError(name, title, error)
   }
 }

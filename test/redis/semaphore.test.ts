@@ -3,12 +3,13 @@ import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { ioredis } from '../../src/adapters/ioredis.js'
 import { connect } from '../../src/index.js'
+import { receiptsKey } from '../../src/keys.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
 import { listening, RECEIPTS } from '../support/synchronizers.js'
-import { settlesWithin, sleep } from '../support/wait-until.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const BAD_COUNTS: readonly unknown[] = [Number.NaN, 1.5, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, {}, 1n, true]
 
@@ -132,6 +133,33 @@ describe('a semaphore', () => {
     }
     assert.equal(await semaphore.trySetPermits(1), false)
     assert.equal(await semaphore.delete(), true)
+  })
+})
+
+describe('a semaphore that was replaced', () => {
+  const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
+
+  it('gets nothing back of what an acquire took whose caller had gone', async () => {
+    const { client, proxy } = await lab.connectThroughProxy()
+    const other = (await lab.connect()).getSemaphore('a')
+    const semaphore = client.getSemaphore('a')
+    for (const replace of [() => other.trySetPermits(1), async () => {}]) {
+      await other.trySetPermits(1)
+      await semaphore.withPermit(() => {}) // Redis knows the scripts from here on
+      const abort = new AbortController()
+      proxy.holdReplies()
+      const taking = semaphore.acquire({ signal: abort.signal })
+      await waitUntil(async () => (await lab.server.admin.get('a')) === '0')
+      await other.delete()
+      await replace()
+      abort.abort(new Error('enough'))
+      await assert.rejects(taking, /enough/)
+      proxy.pass()
+      const key = receiptsKey('a', client.id)
+      await waitUntil(async () => Object.values(await lab.server.admin.hgetall(key)).every((reply) => reply === '0'))
+      await sleep(200)
+      assert.equal(await other.availablePermits(), (await other.delete()) ? 1 : 0)
+    }
   })
 })
 

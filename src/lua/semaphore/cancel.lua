@@ -14,7 +14,7 @@ local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
 local isOwed = taken ~= 0 and isPresent(KEYS[1], KEYS[3], taken)
 insist(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
-redis.call('pexpire', KEYS[2], 120000)
+redis.call('pexpire', KEYS[2], 1200000)
 if not isOwed then
   return 0
 end
