@@ -111,8 +111,8 @@ export class Semaphore {
   }
 
   /**
-   * Run `fn` with permits, and give them back when it ends. If the client is closed and drained before, they are given
-   * back then, and `signal` aborts.
+   * Run `fn` with permits, and give them back when it ends, unless the semaphore has ended or was replaced by then. If the
+   * client is closed and drained before, they are given back then, and `signal` aborts.
    * @returns what `fn` returned
    * @throws what `fn` threw
    * @throws {ClientClosedError} `fn` succeeded, but the client was closed meanwhile: there may have been too many

@@ -136,8 +136,46 @@ describe('a semaphore', () => {
   })
 })
 
+const DAY_MS = 86_400_000
+
 describe('a semaphore that was replaced', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
+
+  for (const [name, key] of [
+    ['order', 'holdfast_generation:{order}'],
+    ['{shop}:order', 'holdfast_generation:{shop}:order'],
+  ] as const) {
+    it(`has another number than before in a key that lasts for a day, or as long as the semaphore: ${name}`, async () => {
+      lab.onEnd(() => lab.server.admin.del(name))
+      const { admin } = lab.server
+      const semaphore = (await lab.connect()).getSemaphore(name)
+      const numbers = new Set<string | null>([null])
+      const expectAnother = async (expiryMs: number, action: () => Promise<unknown>): Promise<void> => {
+        await action()
+        const number = await admin.get(key)
+        assert(!numbers.has(number), `${number} is not new`)
+        numbers.add(number)
+        const left = await admin.pttl(key)
+        assert(left <= expiryMs && left > expiryMs - 20_000, `it expires in ${left} ms`)
+        assert.equal(Number(number) < 0, expiryMs < DAY_MS, 'a number below 0 has an expiry')
+      }
+      await expectAnother(DAY_MS, () => semaphore.trySetPermits(5))
+      const before = await admin.get(key)
+      await semaphore.acquire()
+      await semaphore.release(2)
+      await semaphore.addPermits(1)
+      await semaphore.reducePermits(1)
+      await semaphore.drainPermits()
+      assert.equal(await semaphore.trySetPermits(7), false)
+      assert.equal(await admin.get(key), before)
+      await expectAnother(DAY_MS, () => semaphore.delete())
+      await expectAnother(60_000, () => semaphore.trySetPermits(1, { timeToLiveMs: 60_000 }))
+      await expectAnother(DAY_MS, () => semaphore.delete())
+      await expectAnother(DAY_MS, () => semaphore.release())
+      await admin.set(name, 1, 'PX', 40_000) // Redisson has deleted it, and created another one
+      await expectAnother(40_000, () => semaphore.acquire())
+    })
+  }
 
   it('gets nothing back of what an acquire took whose caller had gone', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
