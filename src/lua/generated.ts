@@ -2226,7 +2226,7 @@ export function receiptsForget(receipts: string, operations: readonly Argument[]
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: '15d060bda3e60259f29e56726bea00c6d51d5390',
+  sha1: '5af5c2c0e26a311180d84b88c723f4ee6e67fa3a',
   text: `-- holdfast semaphore/acquire
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
 -- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
@@ -2269,11 +2269,8 @@ local function beginGeneration(generation, expiryMs)
   return begun
 end
 
--- Whether the semaphore of that generation is still there, as far as is known.
-local function isPresent(semaphore, generation, id)
-  if redis.call('exists', semaphore) == 0 then
-    return false
-  end
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
@@ -2313,7 +2310,7 @@ export function semaphoreAcquire(semaphore: string, receipts: string, generation
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: 'b028b6a1ca902903916335adcf9f309e408016b2',
+  sha1: 'f9b3f30ddf9f052c1ae311e771a4d71f0c081f5c',
   text: `-- holdfast semaphore/add-permits
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
 -- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
@@ -2365,11 +2362,8 @@ local function beginGeneration(generation, expiryMs)
   return begun
 end
 
--- Whether the semaphore of that generation is still there, as far as is known.
-local function isPresent(semaphore, generation, id)
-  if redis.call('exists', semaphore) == 0 then
-    return false
-  end
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
@@ -2409,7 +2403,7 @@ export function semaphoreAddPermits(semaphore: string, receipts: string, generat
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: 'b61cbe3f244687e371680996ad6f2ea562c0c147',
+  sha1: '054aeea4103590a3c3d0057730f6b3df6d2c039b',
   text: `-- holdfast semaphore/cancel
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
@@ -2447,17 +2441,14 @@ local function beginGeneration(generation, expiryMs)
   return begun
 end
 
--- Whether the semaphore of that generation is still there, as far as is known.
-local function isPresent(semaphore, generation, id)
-  if redis.call('exists', semaphore) == 0 then
-    return false
-  end
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
 
 local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
-local isOwed = taken ~= 0 and isPresent(KEYS[1], KEYS[3], taken)
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
 insist(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
 redis.call('pexpire', KEYS[2], 1200000)
@@ -2486,7 +2477,7 @@ export function semaphoreCancel(semaphore: string, receipts: string, generation:
 
 const SEMAPHORE_DELETE: Script = {
   name: 'semaphore/delete',
-  sha1: 'a7e3d7da3884855541c82c79f154c60fb6ded7f6',
+  sha1: 'a7082b1572906ac4513ab65102ce821981e877e6',
   text: `-- holdfast semaphore/delete
 -- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
 -- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
@@ -2509,11 +2500,8 @@ local function beginGeneration(generation, expiryMs)
   return begun
 end
 
--- Whether the semaphore of that generation is still there, as far as is known.
-local function isPresent(semaphore, generation, id)
-  if redis.call('exists', semaphore) == 0 then
-    return false
-  end
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
@@ -2609,7 +2597,7 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: '9dc5cd84def68645aaa8b0970ee4659156e5563a',
+  sha1: 'cc2904b7f842c69b2cfe6ce0e827f3ea6038261f',
   text: `-- holdfast semaphore/release
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
 -- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
@@ -2667,11 +2655,8 @@ local function beginGeneration(generation, expiryMs)
   return begun
 end
 
--- Whether the semaphore of that generation is still there, as far as is known.
-local function isPresent(semaphore, generation, id)
-  if redis.call('exists', semaphore) == 0 then
-    return false
-  end
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
@@ -2680,7 +2665,7 @@ return once(KEYS[2], ARGV[4], ARGV[5], function()
   insist(KEYS[2])
   local exists = redis.call('exists', KEYS[1]) == 1
   local id = tonumber(ARGV[2])
-  if ARGV[2] ~= 'create' and not exists or id and not isPresent(KEYS[1], KEYS[3], id) then
+  if ARGV[2] ~= 'create' and not exists or id and not isStill(KEYS[3], id) then
     return -2
   end
   local available = redis.call('incrby', KEYS[1], ARGV[1])
@@ -2713,7 +2698,7 @@ export function semaphoreRelease(semaphore: string, receipts: string, generation
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: 'cb253a5b8f423b3877ef23f80a79c2392dee8500',
+  sha1: '7d2992af30276a921416fb1cfbeb6c14d7689d4f',
   text: `-- holdfast semaphore/set-permits
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
 -- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
@@ -2765,11 +2750,8 @@ local function beginGeneration(generation, expiryMs)
   return begun
 end
 
--- Whether the semaphore of that generation is still there, as far as is known.
-local function isPresent(semaphore, generation, id)
-  if redis.call('exists', semaphore) == 0 then
-    return false
-  end
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end

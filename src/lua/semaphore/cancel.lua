@@ -11,7 +11,7 @@
 -- include semaphore/announce
 -- include semaphore/generation
 local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
-local isOwed = taken ~= 0 and isPresent(KEYS[1], KEYS[3], taken)
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
 insist(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
 redis.call('pexpire', KEYS[2], 1200000)

@@ -19,11 +19,8 @@ local function beginGeneration(generation, expiryMs)
   return begun
 end
 
--- Whether the semaphore of that generation is still there, as far as is known.
-local function isPresent(semaphore, generation, id)
-  if redis.call('exists', semaphore) == 0 then
-    return false
-  end
+-- Whether the semaphore that is there is that of the generation `id`, as far as is known.
+local function isStill(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end

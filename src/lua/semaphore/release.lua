@@ -19,7 +19,7 @@ return once(KEYS[2], ARGV[4], ARGV[5], function()
   insist(KEYS[2])
   local exists = redis.call('exists', KEYS[1]) == 1
   local id = tonumber(ARGV[2])
-  if ARGV[2] ~= 'create' and not exists or id and not isPresent(KEYS[1], KEYS[3], id) then
+  if ARGV[2] ~= 'create' and not exists or id and not isStill(KEYS[3], id) then
     return -2
   end
   local available = redis.call('incrby', KEYS[1], ARGV[1])
