@@ -212,7 +212,7 @@ export class Client extends EventEmitter<ClientEvents> {
         checked.watchdogBatchSize,
       ),
       settlements: new Settlements(clock, random, scripts),
-      receipts: new Receipts(clock, this.id, scripts),
+      receipts: new Receipts(clock, this.id, scripts, checked.commandTimeoutMs),
       replication: new Replication(
         clock,
         scripts,

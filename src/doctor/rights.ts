@@ -2,6 +2,7 @@ import {
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  generationKey,
   latchChannel,
   lockChannel,
   permitLeases,
@@ -104,6 +105,7 @@ const KEYS: readonly Spelling[] = [
   fairDeadlines,
   fencingTokenKey,
   (name) => receiptsKey(name, ''),
+  generationKey,
 ]
 const CHANNELS: readonly Spelling[] = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
 
@@ -148,6 +150,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
       [fairDeadlines(name), 'fair locks'],
       [fencingTokenKey(name), 'fenced locks'],
       [receiptsKey(name, 'x'), 'semaphores and latches'],
+      [generationKey(name), 'semaphores'],
     ]),
     channels: new Map([
       [lockChannel(name), 'all locks'],

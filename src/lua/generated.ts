@@ -820,32 +820,39 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: 'b670da5a5781abc0fc98549d2769c32d3a0b9c09',
+  sha1: 'd2ef4cbacb4a4561889a6cd97a2599ff043f430e',
   text: `-- holdfast latch/count-down
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
-return once(KEYS[2], ARGV[3], function()
+return once(KEYS[2], ARGV[3], ARGV[4], function()
+  insist(KEYS[2])
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
-  insist(KEYS[2])
   local count = redis.call('decr', KEYS[1])
   if count > 0 then
     return count
@@ -857,17 +864,20 @@ end)
 }
 
 /**
- * latch/count-down: count one down; at zero the latch opens, and those who wait are told. Once, however often it is sent.
+ * latch/count-down: count one down; at zero the latch opens, and waiters are notified. Once, however often it is sent, and not when
+ * it comes late.
  * KEYS[1] latch      string: what is left to count
- * KEYS[2] receipts   hash: operation -> what it answered
+ * KEYS[2] receipts   hash: operation -> its reply
  * ARGV[1] channel    where waiters listen
  * ARGV[2] message    that it is open
  * ARGV[3] operation  its number
+ * ARGV[4] openedAt   when it was opened, epoch ms
  * Reply   integer    what is left to count now; -1 it opened, but publishing was refused
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonCountDownLatch.countDownAsync
  */
-export function latchCountDown(latch: string, receipts: string, channel: Argument, message: Argument, operation: Argument): ScriptCall {
-  return { script: LATCH_COUNT_DOWN, keys: [latch, receipts], args: [channel, message, operation] }
+export function latchCountDown(latch: string, receipts: string, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: LATCH_COUNT_DOWN, keys: [latch, receipts], args: [channel, message, operation, openedAt] }
 }
 
 const LATCH_DELETE: Script = {
@@ -915,22 +925,29 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: '06c03a1a2478d15c8c3fe7f0eed2e26b4f748ca1',
+  sha1: 'a5d09a08dced73ffc91f805c5c544efb47b84c19',
   text: `-- holdfast latch/set-count
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
-return once(KEYS[2], ARGV[4], function()
+return once(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
     return 0
   end
@@ -942,18 +959,21 @@ end)
 }
 
 /**
- * latch/set-count: close the latch with a count, if it is open. Once, however often it is sent.
+ * latch/set-count: close the latch with a count, if it is open. Once, however often it is sent, and not when it comes
+ * late.
  * KEYS[1] latch      string: what is left to count
- * KEYS[2] receipts   hash: operation -> what it answered
+ * KEYS[2] receipts   hash: operation -> its reply
  * ARGV[1] count      > 0
  * ARGV[2] channel    where waiters listen
  * ARGV[3] message    that there is a new count
  * ARGV[4] operation  its number
+ * ARGV[5] openedAt   when it was opened, epoch ms
  * Reply   integer    1 done, 0 it is closed already
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonCountDownLatch.trySetCountAsync
  */
-export function latchSetCount(latch: string, receipts: string, count: Argument, channel: Argument, message: Argument, operation: Argument): ScriptCall {
-  return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation] }
+export function latchSetCount(latch: string, receipts: string, count: Argument, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation, openedAt] }
 }
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
@@ -1663,18 +1683,25 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: '615c344dc619c456706924f6565005434fa39c1b',
+  sha1: '223d54a4977bc5fe2a40a90337ba1ba1c53fc273',
   text: `-- holdfast permit/set-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -1712,7 +1739,7 @@ local function reclaim(semaphore, leases, channel, more)
   return announce(channel, redis.call('incrby', semaphore, returned))
 end
 
-return once(KEYS[3], ARGV[3], function()
+return once(KEYS[3], ARGV[3], ARGV[4], function()
   reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
   local available = tonumber(redis.call('get', KEYS[1]) or 0)
   local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
@@ -1729,18 +1756,21 @@ end)
 }
 
 /**
- * permit/set-permits: let there be so many permits in all, held or not. Once, however often it is sent.
+ * permit/set-permits: let there be so many permits in all, held or not. Once, however often it is sent,
+ * and not when it comes late.
  * KEYS[1] semaphore  string: available permits; below 0 while more are held than there should be
  * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
- * KEYS[3] receipts   hash: operation -> what it answered
+ * KEYS[3] receipts   hash: operation -> its reply
  * ARGV[1] permits    >= 0
  * ARGV[2] channel    where waiters listen
  * ARGV[3] operation  its number
+ * ARGV[4] openedAt   when it was opened, epoch ms
  * Reply   integer    the available permits now
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonPermitExpirableSemaphore.setPermitsAsync
  */
-export function permitSetPermits(semaphore: string, leases: string, receipts: string, permits: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: PERMIT_SET_PERMITS, keys: [semaphore, leases, receipts], args: [permits, channel, operation] }
+export function permitSetPermits(semaphore: string, leases: string, receipts: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: PERMIT_SET_PERMITS, keys: [semaphore, leases, receipts], args: [permits, channel, operation, openedAt] }
 }
 
 const PERMIT_UPDATE_LEASE: Script = {
@@ -2176,17 +2206,19 @@ export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const RECEIPTS_FORGET: Script = {
   name: 'receipts/forget',
-  sha1: '059d1baa5332f719f6e00016add9a0340d810889',
+  sha1: 'ce34a9f21ab4461ef0e9102614bb520cb824ec09',
   text: `-- holdfast receipts/forget
-return redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
+redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
+local time = redis.call('time')
+return time[1] * 1000 + math.floor(time[2] / 1000)
 `,
 }
 
 /**
  * receipts/forget: forget operations whose replies arrived, so that no copy of them can be under way.
- * KEYS[1] receipts    hash: operation -> what it answered
+ * KEYS[1] receipts     hash: operation -> its reply
  * ARGV[1…] operations  their numbers
- * Reply   integer     how many there were
+ * Reply   integer      the time, epoch ms
  */
 export function receiptsForget(receipts: string, operations: readonly Argument[]): ScriptCall {
   return { script: RECEIPTS_FORGET, keys: [receipts], args: [...operations] }
@@ -2194,59 +2226,109 @@ export function receiptsForget(receipts: string, operations: readonly Argument[]
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: 'c0cf42956883686c21a96346b8cfc1301f06a3ec',
+  sha1: '5af5c2c0e26a311180d84b88c723f4ee6e67fa3a',
   text: `-- holdfast semaphore/acquire
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
+end
+
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
 end
 
 local available = tonumber(redis.call('get', KEYS[1]) or 0)
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
   return 0
 end
-return once(KEYS[2], ARGV[2], function()
+return once(KEYS[2], ARGV[2], ARGV[3], function()
+  local id = currentGeneration(KEYS[3])
+  local expiryMs = redis.call('pttl', KEYS[1])
+  if expiryMs >= 0 and id > 0 then
+    -- Redisson has created it.
+    id = beginGeneration(KEYS[3], math.max(1, expiryMs))
+  end
   redis.call('decrby', KEYS[1], ARGV[1])
-  return 1
+  return id
 end)
 `,
 }
 
 /**
- * semaphore/acquire: take permits if there are enough. Once, however often it is sent.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    > 0
- * ARGV[2] operation  its number
- * Reply   integer    1 acquired, 0 refused
+ * semaphore/acquire: take permits if there are enough. Once, however often it is sent, and not when it comes late.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is
+ * ARGV[1] permits     > 0
+ * ARGV[2] operation   its number
+ * ARGV[3] openedAt    when it was opened, epoch ms
+ * Reply   integer     0 refused; acquired: the generation (1: not known)
+ *         array       it came too late: the time, epoch ms
  * Source  RedissonSemaphore.tryAcquireAsync
  */
-export function semaphoreAcquire(semaphore: string, receipts: string, permits: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_ACQUIRE, keys: [semaphore, receipts], args: [permits, operation] }
+export function semaphoreAcquire(semaphore: string, receipts: string, generation: string, permits: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_ACQUIRE, keys: [semaphore, receipts, generation], args: [permits, operation, openedAt] }
 }
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: 'af02da9e2b496d6b8fd91b2a1b74c05730c32d38',
+  sha1: 'f9b3f30ddf9f052c1ae311e771a4d71f0c081f5c',
   text: `-- holdfast semaphore/add-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2259,9 +2341,40 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-return once(KEYS[2], ARGV[3], function()
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+return once(KEYS[2], ARGV[3], ARGV[4], function()
+  local isNew = redis.call('exists', KEYS[1]) == 0
   -- keeps the expiry of the semaphore
   local available = redis.call('incrby', KEYS[1], ARGV[1])
+  if isNew then
+    beginGeneration(KEYS[3], 0)
+  end
   if tonumber(ARGV[1]) > 0 then
     announce(ARGV[2], available)
   end
@@ -2271,40 +2384,31 @@ end)
 }
 
 /**
- * semaphore/add-permits: change the number of permits by some, and tell those who wait. Once, however often it is sent.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    how many more; below 0: fewer
- * ARGV[2] channel    where waiters listen
- * ARGV[3] operation  its number
- * Reply   integer    the available permits now
+ * semaphore/add-permits: change the number of permits by some, and notify waiters. Once, however often it is sent, and not
+ * when it comes late.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is; the semaphore itself, if permits have ids
+ * ARGV[1] permits     how many more; below 0: fewer
+ * ARGV[2] channel     where waiters listen
+ * ARGV[3] operation   its number
+ * ARGV[4] openedAt    when it was opened, epoch ms
+ * Reply   integer     the available permits now
+ *         array       it came too late: the time, epoch ms
  * Source  RedissonSemaphore.addPermitsAsync
  */
-export function semaphoreAddPermits(semaphore: string, receipts: string, permits: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_ADD_PERMITS, keys: [semaphore, receipts], args: [permits, channel, operation] }
+export function semaphoreAddPermits(semaphore: string, receipts: string, generation: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_ADD_PERMITS, keys: [semaphore, receipts, generation], args: [permits, channel, operation, openedAt] }
 }
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: '750779efb4ca4ad0a38aedd0188ed20fb4ca04e7',
+  sha1: '054aeea4103590a3c3d0057730f6b3df6d2c039b',
   text: `-- holdfast semaphore/cancel
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
-  end
-  local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
-  return reply
-end
-
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -2316,70 +2420,138 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-insist(KEYS[2])
-local taken = once(KEYS[2], ARGV[2], function()
-  return 0
-end)
-if taken == 1 then
-  announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
-  redis.call('hset', KEYS[2], ARGV[2], 0)
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
 end
-return taken
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
+insist(KEYS[2])
+redis.call('hset', KEYS[2], ARGV[2], 0)
+redis.call('pexpire', KEYS[2], 1200000)
+if not isOwed then
+  return 0
+end
+announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+return 1
 `,
 }
 
 /**
- * semaphore/cancel: give back what an acquire took whose caller is gone; if it did not come yet, it will take nothing.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    what it asked for
- * ARGV[2] operation  the number of the acquire
- * ARGV[3] channel    where waiters listen
- * Reply   integer    1 it had taken them, 0 it had not
+ * semaphore/cancel: undo an acquire whose caller is gone: give back what it took, if that semaphore is still there. If it
+ * did not come yet, it will take nothing.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is
+ * ARGV[1] permits     what it asked for
+ * ARGV[2] operation   the number of the acquire
+ * ARGV[3] channel     where waiters listen
+ * Reply   integer     1 given back, 0 there was nothing to give back
  */
-export function semaphoreCancel(semaphore: string, receipts: string, permits: Argument, operation: Argument, channel: Argument): ScriptCall {
-  return { script: SEMAPHORE_CANCEL, keys: [semaphore, receipts], args: [permits, operation, channel] }
+export function semaphoreCancel(semaphore: string, receipts: string, generation: string, permits: Argument, operation: Argument, channel: Argument): ScriptCall {
+  return { script: SEMAPHORE_CANCEL, keys: [semaphore, receipts, generation], args: [permits, operation, channel] }
 }
 
 const SEMAPHORE_DELETE: Script = {
   name: 'semaphore/delete',
-  sha1: '5a9ff82b113e37594676d965c1254de3cc1d1c42',
+  sha1: 'a7082b1572906ac4513ab65102ce821981e877e6',
   text: `-- holdfast semaphore/delete
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
+if existed == 1 then
+  beginGeneration(KEYS[3], 0)
+end
 return existed
 `,
 }
 
 /**
  * semaphore/delete: delete the semaphore.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
- * Reply   integer    1 there was one, 0 there was none
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] leases      sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
+ * KEYS[3] generation  string: which semaphore of this name it is; the semaphore itself, if permits have ids
+ * Reply   integer     1 there was one, 0 there was none
  * Source  RedissonSemaphore.deleteAsync, RedissonPermitExpirableSemaphore.deleteAsync
  */
-export function semaphoreDelete(semaphore: string, leases: string): ScriptCall {
-  return { script: SEMAPHORE_DELETE, keys: [semaphore, leases], args: [] }
+export function semaphoreDelete(semaphore: string, leases: string, generation: string): ScriptCall {
+  return { script: SEMAPHORE_DELETE, keys: [semaphore, leases, generation], args: [] }
 }
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: 'c209a8e254bb9bd58b4c6807f053e99e0fb5c59a',
+  sha1: 'b2f927ba3bdb6d733d1b3749cc95f46187a30a2d',
   text: `-- holdfast semaphore/drain-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
-return once(KEYS[2], ARGV[1], function()
+return once(KEYS[2], ARGV[1], ARGV[2], function()
   local available = tonumber(redis.call('get', KEYS[1]) or 0)
   if available ~= 0 then
     -- keeps the expiry of the semaphore
@@ -2391,15 +2563,18 @@ end)
 }
 
 /**
- * semaphore/drain-permits: take all permits that there are; a debt is forgiven. Once, however often it is sent.
+ * semaphore/drain-permits: take all permits that there are; a debt is forgiven. Once, however often it is sent, and not
+ * when it comes late.
  * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
+ * KEYS[2] receipts   hash: operation -> its reply
  * ARGV[1] operation  its number
+ * ARGV[2] openedAt   when it was opened, epoch ms
  * Reply   integer    how many there were
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonSemaphore.drainPermitsAsync
  */
-export function semaphoreDrainPermits(semaphore: string, receipts: string, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_DRAIN_PERMITS, keys: [semaphore, receipts], args: [operation] }
+export function semaphoreDrainPermits(semaphore: string, receipts: string, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_DRAIN_PERMITS, keys: [semaphore, receipts], args: [operation, openedAt] }
 }
 
 const SEMAPHORE_INSPECT: Script = {
@@ -2422,25 +2597,32 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: '5e2f7fbe21c7d0e3c9725dc018d632cec778318f',
+  sha1: 'cc2904b7f842c69b2cfe6ce0e827f3ea6038261f',
   text: `-- holdfast semaphore/release
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -2452,45 +2634,89 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-return once(KEYS[2], ARGV[4], function()
-  if ARGV[2] == '1' and redis.call('exists', KEYS[1]) == 0 then
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+return once(KEYS[2], ARGV[4], ARGV[5], function()
+  insist(KEYS[2])
+  local exists = redis.call('exists', KEYS[1]) == 1
+  local id = tonumber(ARGV[2])
+  if ARGV[2] ~= 'create' and not exists or id and not isStill(KEYS[3], id) then
     return -2
   end
-  insist(KEYS[2])
-  return announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+  local available = redis.call('incrby', KEYS[1], ARGV[1])
+  if not exists then
+    beginGeneration(KEYS[3], 0)
+  end
+  return announce(ARGV[3], available)
 end)
 `,
 }
 
 /**
- * semaphore/release: give permits back, and tell those who wait. Once, however often it is sent.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    > 0
- * ARGV[2] mustExist  1: not if there is no such semaphore
- * ARGV[3] channel    where waiters listen
- * ARGV[4] operation  its number
- * Reply   integer    how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
+ * semaphore/release: give permits back, and notify waiters. Once, however often it is sent, and not when it comes late.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is
+ * ARGV[1] permits     > 0
+ * ARGV[2] into        create: any semaphore, and one is created if there is none; any: any that is there; else the
+ *                     generation that they were taken from
+ * ARGV[3] channel     where waiters listen
+ * ARGV[4] operation   its number
+ * ARGV[5] openedAt    when it was opened, epoch ms
+ * Reply   integer     how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
+ *         array       it came too late: the time, epoch ms
  * Source  RedissonSemaphore.releaseAsync, releaseIfExistsAsync
  */
-export function semaphoreRelease(semaphore: string, receipts: string, permits: Argument, mustExist: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_RELEASE, keys: [semaphore, receipts], args: [permits, mustExist, channel, operation] }
+export function semaphoreRelease(semaphore: string, receipts: string, generation: string, permits: Argument, into: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_RELEASE, keys: [semaphore, receipts, generation], args: [permits, into, channel, operation, openedAt] }
 }
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: '8439945116c5a6af2df42b58ffe14b69e358608b',
+  sha1: '7d2992af30276a921416fb1cfbeb6c14d7689d4f',
   text: `-- holdfast semaphore/set-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2503,7 +2729,34 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-return once(KEYS[2], ARGV[4], function()
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+return once(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
     return 0
   end
@@ -2512,6 +2765,7 @@ return once(KEYS[2], ARGV[4], function()
   else
     redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
   end
+  beginGeneration(KEYS[3], tonumber(ARGV[2]))
   announce(ARGV[3], tonumber(ARGV[1]))
   return 1
 end)
@@ -2519,18 +2773,21 @@ end)
 }
 
 /**
- * semaphore/set-permits: create the semaphore if there is none. Once, however often it is sent.
+ * semaphore/set-permits: create the semaphore if there is none. Once, however often it is sent, and not when it comes late.
  * KEYS[1] semaphore     string: available permits
- * KEYS[2] receipts      hash: operation -> what it answered
+ * KEYS[2] receipts      hash: operation -> its reply
+ * KEYS[3] generation    string: which semaphore of this name it is; the semaphore itself, if permits have ids
  * ARGV[1] permits       >= 0
  * ARGV[2] timeToLiveMs  ms; 0: it never ends by itself
  * ARGV[3] channel       where waiters listen
  * ARGV[4] operation     its number
+ * ARGV[5] openedAt      when it was opened, epoch ms
  * Reply   integer       1 created, 0 there was one
+ *         array         it came too late: the time, epoch ms
  * Source  RedissonSemaphore.trySetPermitsAsync; permits that can expire: the same
  */
-export function semaphoreSetPermits(semaphore: string, receipts: string, permits: Argument, timeToLiveMs: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_SET_PERMITS, keys: [semaphore, receipts], args: [permits, timeToLiveMs, channel, operation] }
+export function semaphoreSetPermits(semaphore: string, receipts: string, generation: string, permits: Argument, timeToLiveMs: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_SET_PERMITS, keys: [semaphore, receipts, generation], args: [permits, timeToLiveMs, channel, operation, openedAt] }
 }
 
 const STRING_LOCK_ACQUIRE: Script = {
