@@ -222,7 +222,7 @@ export class Semaphore {
   async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
     const { name } = this
-    const { clock, receipts, scripts, settlements } = context
+    const { clock, receipts, settlements } = context
     const { permits: wanted = 1 } = options
     const permits = checkCount('permits', wanted, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
