@@ -164,7 +164,7 @@ for (const adapter of adapters) {
       }
     })
 
-    it('hears all channels again after the connection was lost, and says so of each, when it is lost and then', async () => {
+    it('reports each channel as lost, then as heard again, when the connection is killed', async () => {
       const heard = new Set<string>()
       const channels = Array.from({ length: 50 }, (_, n) => `c:${n}`)
       await Promise.all(channels.map((channel) => port.subscribe(channel, () => heard.add(channel))))

@@ -210,7 +210,7 @@ for (const topology of topologies) {
         }
       })
 
-      it('hears all channels again after the connection was lost, and says so of each, when it is lost and then', async () => {
+      it('reports each channel as lost, then as heard again, when the connection is killed', async () => {
         const heard = new Set<string>()
         const names = Array.from({ length: 30 }, (_, n) => `c:${n}`)
         await Promise.all(names.map((name) => port.subscribe(name, () => heard.add(name))))

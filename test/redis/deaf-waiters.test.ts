@@ -15,11 +15,11 @@ const LOCKS: Record<string, (client: Client) => Lock> = {
 }
 
 for (const driver of drivers) {
-  describe(`a waiter that cannot listen, through ${driver.name},`, () => {
+  describe(`waiters without a subscriber connection, through ${driver.name}`, () => {
     const lab = setUpLab(driver)
 
     for (const [title, lockOf] of Object.entries(LOCKS)) {
-      it(`of ${title} asks for itself, is served soon and in its turn`, async () => {
+      it(`a waiter for ${title} without a subscriber connection asks by itself and is served soon, in its turn`, async () => {
         const { client: deaf, proxy } = await lab.connectThroughProxy()
         const [holding, other] = [await lab.connect(), await lab.connect()]
         const lock = lockOf(holding)

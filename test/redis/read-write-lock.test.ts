@@ -50,7 +50,7 @@ describe('a read-write lock', () => {
     await assert.rejects(ended, { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('is read inside a write while other reads inside it are just being released', async () => {
+  it('a read inside a write succeeds while other reads inside it are being released', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a')
     await lock.writeLock().withLock(async (within) => {
       for (let round = 0; round < 20; round++) {
@@ -63,7 +63,7 @@ describe('a read-write lock', () => {
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 
-  it('wakes a waiting writer when a release leaves only the short lease of a reader that died', async () => {
+  it('a waiting writer is woken when a release leaves only the short lease of a reader that died', async () => {
     const [living, dead, writing] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const read = await living.getReadWriteLock('a').readLock().lock()
     const leaseTimeMs = 2_000
@@ -81,7 +81,7 @@ describe('a read-write lock', () => {
     await write.unlock()
   })
 
-  it('wakes a waiting peer that does what Redisson does in the same case: it is refused, and waits for that lease', async () => {
+  it('a waiting writer of Redisson, woken for the short lease of a reader that died, is refused and waits for its end', async () => {
     const [living, dead] = [await lab.connect(), await lab.connect()]
     const peer = await startTwin(lab.server.url)
     lab.onEnd(() => peer.close())
@@ -99,7 +99,7 @@ describe('a read-write lock', () => {
     assert.equal(await peer.writeRelease('a', 7), 1)
   })
 
-  it('wakes nobody when a reader leaves and the others have all their leases before them', async () => {
+  it('a reader that leaves wakes nobody while other readers have long leases left', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const stays = await client.getReadWriteLock('a').readLock().lock({ leaseTimeMs: 20_000 })
     const leaves = await other.getReadWriteLock('a').readLock().lock()

@@ -69,7 +69,7 @@ const topologies: Record<string, { start(): Promise<Servers>; ways: Record<strin
   },
 }
 
-describe('a port whose connections that listen are lost', { concurrency: 1 }, () => {
+describe('the subscriber connections of a port', { concurrency: 1 }, () => {
   watchWholeProcess()
 
   for (const [title, { start, ways }] of Object.entries(topologies)) {
@@ -86,7 +86,7 @@ describe('a port whose connections that listen are lost', { concurrency: 1 }, ()
       })
 
       for (const [name, open] of Object.entries(ways)) {
-        it(`says so of each channel, and again when it is heard, through ${name}`, async () => {
+        it(`a killed connection is reported as lost for each channel, then as heard again, through ${name} in ${title}`, async () => {
           const { port, end } = await open(servers.entry)
           ends.push(async () => {
             await port.close()

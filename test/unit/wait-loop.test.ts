@@ -214,7 +214,7 @@ describe('a wait', () => {
     assert.equal(waiting.value, 'me')
   })
 
-  it('asks at once when the subscription is lost, then every 250 ms, and sleeps on when it is there again', async () => {
+  it('asks at once when the subscription is lost, then every 250 ms until it is back', async () => {
     takenUntil = Number.POSITIVE_INFINITY
     const waiting = start('me')
     await clock.advance(100)
