@@ -166,7 +166,6 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly id: string
   readonly #port: RedisPort
   readonly #context: Context
-  readonly #wakeups: Wakeups
   readonly #fenced = new FencedKind()
   readonly #fair: FairKind
   readonly #nonReentrantFair: NonReentrantFairKind
@@ -195,14 +194,14 @@ export class Client extends EventEmitter<ClientEvents> {
       batchSize: checked.watchdogBatchSize,
       commandTimeoutMs: checked.commandTimeoutMs,
     }
-    this.#wakeups = new Wakeups(port, (channel, error) => this.#subscriptionRefused(channel, error))
+    const wakeups = new Wakeups(port, (channel, error) => this.#subscriptionRefused(channel, error))
     this.#context = {
       clientId: this.id,
       owners: new Owners(),
       clock,
       random,
       scripts,
-      lines: new Lines(clock, random, this.#wakeups),
+      lines: new Lines(clock, random, wakeups),
       watchdog: new Watchdog(
         clock,
         random,
@@ -238,7 +237,8 @@ export class Client extends EventEmitter<ClientEvents> {
         scripts.reconnects++
         this.#context.watchdog.audit()
       },
-      resubscribed: (refused) => this.#wakeups.resubscribed(refused),
+      subscriptionLost: (channel) => wakeups.subscriptionLost(channel),
+      resubscribed: (channel, refusal) => wakeups.resubscribed(channel, refusal),
       warning: (warning) => this.warnSoon(warning),
     })
   }

@@ -5,6 +5,7 @@ import { type Ask, standingInCluster } from './cluster-standing.js'
 import { healthy } from './health.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
 import { Replicas } from './replicas.js'
+import { Ticks } from './ticks.js'
 
 /** What Holdfast uses of a GlideClient or GlideClusterClient (2.5 or later). */
 export interface GlideLike {
@@ -146,7 +147,7 @@ class GlidePort implements RedisPort {
     this.#events = events
     this.#channels?.listen(events)
     this.#looked = this.#connections.look().catch(() => {})
-    this.#looks = new Ticks(async () => {
+    this.#looks = new Ticks(LOOK_MS, async () => {
       const others = await this.#connections.look()
       if (others.length > 0) this.#reconnected(others)
     })
@@ -300,7 +301,7 @@ class Channels {
 
   listen(events: PortEvents): void {
     this.#events = events
-    this.#looks = new Ticks(() => this.#look())
+    this.#looks = new Ticks(LOOK_MS, () => this.#look().catch(() => this.#lost(this.#channels.keys())))
   }
 
   async subscribe(name: string, onMessage: (message: string) => void): Promise<void> {
@@ -420,7 +421,7 @@ class Channels {
     }
   }
 
-  /** Keep what is listened on in step with what is wanted, and tell when messages may have been missed. */
+  /** Keep what is listened on in step with what is wanted, and tell when messages are or may have been missed. */
   async #look(): Promise<void> {
     if (this.#channels.size === 0) return
     const subscriber = await this.#open()
@@ -431,21 +432,30 @@ class Channels {
     }
     const others = await subscriber.connections.look()
     const { all, any } = await this.#heard(subscriber.client)
-    let isAllHeard = true
+    const missing: string[] = []
     for (const [name, channel] of this.#channels) {
       if (this.#leaving.has(name)) continue
       if (all.has(name)) channel.settle()
-      else if (channel.isSettled) isAllHeard = false
+      else if (channel.isSettled) missing.push(name)
       else if (++channel.looks >= LOOKS_UNTIL_REFUSED) {
         if (any.has(name)) await this.#doWithoutSharded(subscriber)
         else this.#refused(name, channel, new Refusal(NOT_CONFIRMED))
       }
     }
-    if (others.length > 0) this.#untold = 2
-    else if (!isAllHeard) this.#untold = Math.max(this.#untold, 1)
-    if (this.#untold === 0 || !isAllHeard) return
+    if (others.length > 0) {
+      this.#lost(this.#channels.keys())
+      this.#untold = 2
+    }
+    if (missing.length > 0) return this.#lost(missing)
+    if (this.#untold === 0) return
     this.#untold--
-    this.#events?.resubscribed(new Map())
+    for (const name of this.#channels.keys()) this.#events?.resubscribed(name)
+  }
+
+  /** Nothing is heard there for now. */
+  #lost(names: Iterable<string>): void {
+    for (const name of names) this.#events?.subscriptionLost?.(name)
+    this.#untold = Math.max(this.#untold, 1)
   }
 
   #refused(name: string, channel: Channel, why: unknown): void {
@@ -490,28 +500,6 @@ interface Subscriber {
   readonly connections: Connections
   /** The channels that glide was told to listen on. */
   readonly asked: Set<string>
-}
-
-/** Calls again and again, never twice at once, and does not keep the process alive. */
-class Ticks {
-  #timer: NodeJS.Timeout
-  #isStopped = false
-
-  constructor(tick: () => Promise<unknown>) {
-    const next = (): NodeJS.Timeout =>
-      setTimeout(() => {
-        const again = (): void => {
-          if (!this.#isStopped) this.#timer = next()
-        }
-        tick().then(again, again) // the connection is not there: next time
-      }, LOOK_MS).unref()
-    this.#timer = next()
-  }
-
-  stop(): void {
-    this.#isStopped = true
-    clearTimeout(this.#timer)
-  }
 }
 
 /** What Redis refused, in its own words: glide has words of its own for most of them. */

@@ -3,10 +3,11 @@ import type { Argument, Script, ScriptCall } from './run.js'
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: '310454317470ad144076748b1c630f2874feb477',
+  sha1: 'cbdd2a9213ba8fb222bbaadf1c05eb327e9c35b8',
   text: `-- holdfast fair-lock/acquire
 -- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
+-- woken.
 local function shift(deadlines, waiters, wait)
   if #waiters == 0 then
     return
@@ -15,7 +16,27 @@ local function shift(deadlines, waiters, wait)
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
   for _, waiter in ipairs(waiters) do
     local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+    local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
+    redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
+  end
+end
+
+-- What the holders of one client begin with.
+local function clientOf(holder)
+  return string.match(holder, '^.*:') or holder
+end
+
+-- A waiter that was heard did not come when it was its turn, so its whole process may stand still. Its other places are
+-- judged together: all are woken, and have until \`grace\` to ask. A fraction says so, as for the first in the queue.
+local function hurry(queue, deadlines, client, grace, channelPrefix, message)
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, 999)) do
+    if clientOf(waiter) == client then
+      local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+      if deadline % 1 == 0 then
+        redis.pcall('publish', channelPrefix .. waiter, message)
+        redis.call('zadd', deadlines, string.format('%d.5', grace), waiter)
+      end
+    end
   end
 end
 
@@ -35,6 +56,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 if left == -2 then
   local first = redis.call('lindex', queue, 0)
+  local frozen
   while first and first ~= holder do
     local deadline = tonumber(redis.call('zscore', deadlines, first) or 0)
     -- its turn: it may have missed the message
@@ -54,11 +76,15 @@ if left == -2 then
           redis.call('zadd', deadlines, string.format('%d', grace), waiter)
         end
       end
-      left = math.floor(deadline) - now
+      left = math.min(math.floor(deadline) - now, 1000)
       break
     end
     redis.call('zrem', deadlines, first)
     redis.call('lpop', queue)
+    if not isSilent and clientOf(first) ~= frozen then
+      frozen = clientOf(first)
+      hurry(queue, deadlines, frozen, now + 1000, ARGV[5], ARGV[6])
+    end
     first = redis.call('lindex', queue, 0)
   end
   if not first or first == holder then
@@ -105,7 +131,8 @@ return left
  * fair-lock/acquire: take the lock if it is this owner's turn, else queue it, and say when to ask again. Runs twice
  * without harm. Time is the server's. A waiter is only judged when the lock is free and it is its turn: it is woken
  * once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel. That it was woken is
- * kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too.
+ * kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too. Meanwhile the
+ * others ask every second, as the one whose turn it is may come, and die with the lock.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
  * KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
@@ -166,7 +193,7 @@ export function fairLockForceRelease(lock: string, queue: string, channelPrefix:
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: 'd7242e70008bd3b231109851dc0b386a15ab5091',
+  sha1: 'cf76b34377fe2d752cadff5d391c2c4b98a280d5',
   text: `-- holdfast fair-lock/leave
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -183,7 +210,8 @@ local function wakeFirst(queue, channelPrefix, message)
 end
 
 -- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
+-- woken.
 local function shift(deadlines, waiters, wait)
   if #waiters == 0 then
     return
@@ -192,7 +220,8 @@ local function shift(deadlines, waiters, wait)
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
   for _, waiter in ipairs(waiters) do
     local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+    local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
+    redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
   end
 end
 
@@ -234,7 +263,7 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '6f2e8fdce908686a6a711b2d03ab03b4e76ccad9',
+  sha1: '2fbf264dc0826c19ca775bb42d63d0424acc9d44',
   text: `-- holdfast fair-lock/release
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -251,7 +280,8 @@ local function wakeFirst(queue, channelPrefix, message)
 end
 
 -- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
+-- woken.
 local function shift(deadlines, waiters, wait)
   if #waiters == 0 then
     return
@@ -260,7 +290,8 @@ local function shift(deadlines, waiters, wait)
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
   for _, waiter in ipairs(waiters) do
     local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+    local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
+    redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
   end
 end
 
@@ -1981,7 +2012,7 @@ export function readLockInspect(lock: string, prefix: Argument): ScriptCall {
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '60008ccc3b85c83b685a4accbda06e51bbdcbd55',
+  sha1: '00a2dca94cc9c69ee51e91b7858080127e92afd4',
   text: `-- holdfast read-lock/release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
@@ -2028,7 +2059,11 @@ local heard = 0
 if redis.call('hget', lock, 'mode') ~= 'write' then
   local longest = longestReadOfAll(lock, prefix)
   if longest > 0 then
+    local before = redis.call('pttl', lock)
     redis.call('pexpire', lock, longest)
+    if longest < 5000 and before - longest > 100 then
+      redis.pcall('publish', ARGV[3], ARGV[4])
+    end
   else
     redis.call('del', lock)
     heard = redis.pcall('publish', ARGV[3], ARGV[4])
@@ -2043,7 +2078,8 @@ return type(heard) == 'number' and heard or -1
 
 /**
  * read-lock/release: end the possession of a reader; the last one frees the lock and wakes the waiters. The lock lasts
- * as long as the longest read hold that is left; dead readers do not count.
+ * as long as the longest read hold that is left; dead readers do not count. If it ends sooner than waiters were told, and
+ * before they poll, they are woken to learn that.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] holder       "<client id>:<owner id>"
  * ARGV[2] prefix       what the keys of read holds start with

@@ -234,7 +234,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
       if (known) {
         const hold = await known.reenter(terms, known === reentered ? passes : known.passes)
-        return { granted: hold as H, leaseMs: leaseTimeMs }
+        if (hold) return { granted: hold as H, leaseMs: leaseTimeMs }
+        if (known === reentered) throw known.notHeld('the hold it was to re-enter has ended')
+        // A sibling's hold, which it never asked to re-enter, was released meanwhile: take the lock itself.
       }
       isClaimed ||= owner.claim(possession.field)
       if (!isClaimed) {

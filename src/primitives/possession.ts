@@ -148,12 +148,12 @@ export class Possession implements Watched, Holding {
   }
 
   /**
-   * One attempt to take the lock once more for the same owner.
+   * One attempt to take the lock once more for the same owner; undefined if what was to be re-entered has ended.
    * @param passes  when the caller was inside it
    */
-  async reenter(terms: HoldTerms, passes: number): Promise<Hold> {
+  async reenter(terms: HoldTerms, passes: number): Promise<Hold | undefined> {
     return await this.#inTurn(async () => {
-      if (!this.isLive || this.passes !== passes) throw this.notHeld('the hold it was to re-enter has ended')
+      if (!this.isLive || this.passes !== passes) return undefined
       const sentAt = this.context.clock.now()
       const leaseTimeMs = this.#leaseOf(terms)
       this.requesting(leaseTimeMs, sentAt)
