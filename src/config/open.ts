@@ -1,5 +1,6 @@
 import { pathToFileURL } from 'node:url'
-import { CLIENT_OPTIONS, Client, type ClientOptions, checkClientOptions } from '../client.js'
+import { Client } from '../client.js'
+import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from '../client-options.js'
 import { ConfigError, impediment } from '../errors.js'
 import { checkDuration, ownOptions } from '../validate.js'
 import { describe, overridden } from './deployment.js'

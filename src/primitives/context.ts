@@ -44,6 +44,8 @@ export interface Context {
   /** How often, and for how long, a lock may go from one caller of the client to the next before others get a chance. */
   readonly maxHandOffs: number
   readonly maxHandOffMs: number
+  /** Whether a call re-enters what its call chain holds. */
+  readonly implicitReentry: boolean
   /** @throws {ClientClosedError} the client takes no new work */
   assertOpen(lockName: string): void
   /** @throws {ClientClosedError} the client is closed, and has drained what it held */
