@@ -18,6 +18,7 @@ import { checkSlots, mappedName } from './primitives/names.js'
 import { runInNewScope, runOutside } from './primitives/ownership.js'
 import { PermitExpirableSemaphore } from './primitives/permit-expirable-semaphore.js'
 import { NON_REENTRANT, REENTRANT } from './primitives/plain-kind.js'
+import { Possessions } from './primitives/possessions.js'
 import { ReadWriteLock } from './primitives/read-write-lock.js'
 import { Semaphore } from './primitives/semaphore.js'
 import { SpinKind, type SpinLockOptions } from './primitives/spin-lock.js'
@@ -26,7 +27,7 @@ import { type Random, systemRandom } from './random.js'
 import { Receipts } from './receipts.js'
 import { Replication } from './replication.js'
 import { Settlements } from './settlements.js'
-import { Bag, Directory } from './turnover.js'
+import { Bag } from './turnover.js'
 import { checkDuration, ownOptions } from './validate.js'
 import { Lines } from './waiting/lines.js'
 import { Wakeups } from './waiting/wakeups.js'
@@ -112,8 +113,8 @@ export class Client extends EventEmitter<ClientEvents> {
         (warning) => this.#tell('warning', [warning]),
         checked.checkLockFsynced ? new Durability(scripts, checked.commandTimeoutMs) : undefined,
       ),
-      possessions: new Bag(() => this.#onReleased?.()),
-      latest: new Directory(),
+      possessions: new Possessions(() => this.#onReleased?.()),
+      attempts: new Bag(),
       hasLine: !scripts.isCluster,
       sections: new Bag(() => this.#onReleased?.()),
       ...checked,
