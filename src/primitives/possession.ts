@@ -291,10 +291,11 @@ export class Possession implements Watched, Holding {
   /** What its holds are entitled to, ms from `now`. */
   #leaseOwedMs(now: number): number {
     let owedMs = 1
-    for (const { terms, grantedAt } of this.#holds.values()) {
+    for (const { terms, grantedAt, leasedUntil } of this.#holds.values()) {
       // Not by way of an instant: a sum of fractions would be a millisecond too long when it is rounded up.
       const leftMs = terms.leaseTimeMs === undefined ? this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs - now
-      owedMs = Math.max(owedMs, leftMs)
+      // It may last as long as a nested hold did.
+      owedMs = Math.max(owedMs, leftMs, leasedUntil - now)
     }
     return Math.ceil(owedMs)
   }
