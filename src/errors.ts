@@ -245,7 +245,8 @@ export function impediment(
     | 'FENCING_TOKENS_WENT_BACK'
     | 'CONFIG_KEYS_IGNORED'
     | 'WATCHDOG_THREAD_ENDED'
-    | 'CONNECTION_REPLACED',
+    | 'CONNECTION_REPLACED'
+    | 'RELEASE_FAILED',
   message: string,
   options?: ErrorOptions,
 ): Error {

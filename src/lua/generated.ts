@@ -1151,24 +1151,33 @@ export function lockAdopt(lock: string, leaseTimeMs: Argument, from: Argument, h
 
 const LOCK_CUT_LEASE: Script = {
   name: 'lock/cut-lease',
-  sha1: '0a6542e862c7445d5ca338aeec6f58c1f7e4180c',
+  sha1: '0cbbb59fe47074786269d412de3cf69cd857d8d7',
   text: `-- holdfast lock/cut-lease
+-- Renew a lock if this owner still holds it. Never shortens a lease, but for one that is longer than \`longest\`, ms; nil: for
+-- none. Answers what is left of the lease, ms; 0 no longer this owner's; or an error.
+local function renew_one(lock, holder, lease, longest)
+  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+  local mine = redis.pcall('hexists', lock, holder)
+  if mine == 1 then
+    local left = redis.call('pttl', lock)
+    if left < tonumber(lease) or longest and left > tonumber(longest) then
+      redis.call('pexpire', lock, lease)
+      left = tonumber(lease)
+    end
+    return left
+  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
+    return 0
+  end
+  return mine
+end
+
 local renewed = {}
 for n, lock in ipairs(KEYS) do
-  -- protected as in lock/renew
-  local mine = redis.pcall('hexists', lock, ARGV[3 * n - 2])
-  if mine == 1 then
-    local left, lease = redis.call('pttl', lock), tonumber(ARGV[3 * n - 1])
-    if left < lease or left > tonumber(ARGV[3 * n]) then
-      redis.call('pexpire', lock, ARGV[3 * n - 1])
-      left = lease
-    end
-    renewed[n] = left
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
-    renewed[n] = 0
-  else
-    return mine
+  local left = renew_one(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
+  if type(left) == 'table' then
+    return left
   end
+  renewed[n] = left
 end
 return renewed
 `,
@@ -1373,24 +1382,33 @@ export function lockRelease(lock: string, holder: Argument, channel: Argument, m
 
 const LOCK_RENEW: Script = {
   name: 'lock/renew',
-  sha1: '6b338374143bcbf6eaa984106d18774b615bf1e8',
+  sha1: '2d2ae63f82d2131c7422fc7cf3e4f32aadb5b8a2',
   text: `-- holdfast lock/renew
+-- Renew a lock if this owner still holds it. Never shortens a lease, but for one that is longer than \`longest\`, ms; nil: for
+-- none. Answers what is left of the lease, ms; 0 no longer this owner's; or an error.
+local function renew_one(lock, holder, lease, longest)
+  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+  local mine = redis.pcall('hexists', lock, holder)
+  if mine == 1 then
+    local left = redis.call('pttl', lock)
+    if left < tonumber(lease) or longest and left > tonumber(longest) then
+      redis.call('pexpire', lock, lease)
+      left = tonumber(lease)
+    end
+    return left
+  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
+    return 0
+  end
+  return mine
+end
+
 local renewed = {}
 for n, lock in ipairs(KEYS) do
-  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
-  local mine = redis.pcall('hexists', lock, ARGV[2 * n - 1])
-  if mine == 1 then
-    local left, lease = redis.call('pttl', lock), tonumber(ARGV[2 * n])
-    if left < lease then
-      redis.call('pexpire', lock, ARGV[2 * n])
-      left = lease
-    end
-    renewed[n] = left
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
-    renewed[n] = 0
-  else
-    return mine
+  local left = renew_one(lock, ARGV[2 * n - 1], ARGV[2 * n])
+  if type(left) == 'table' then
+    return left
   end
+  renewed[n] = left
 end
 return renewed
 `,

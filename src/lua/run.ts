@@ -95,8 +95,8 @@ export class Scripts {
       for (let index = turn.length - 1; index >= 0; index--) {
         const batch = turn[index] as Batch
         if (batch.fits(call, timeoutMs)) {
-          if (batch.isFull) break
-          return void batch.callers.push(caller)
+          if (batch.add(caller)) return
+          break
         }
         if (batch.touches(call)) break
       }

@@ -66,6 +66,8 @@ export interface LockKind {
   /** Whether it is the same lock, if the names are the same. */
   is(other: LockKind): boolean
   nestingIn(outer: LockKind): Nesting
+  /** Whether a grant shows that no other owner has the other kind, on the same name, any more. */
+  excludes(other: LockKind): boolean
 
   /** How Redis knows a holder. @param owner  `<client id>:<owner id>` */
   holder(owner: string): string

@@ -8,13 +8,14 @@ import {
   SelfDeadlockError,
 } from '../errors.js'
 import { checkHolder, type Owner } from '../holder.js'
-import { isWorthRetrying, type ScriptCall, toInteger, Unanswered } from '../lua/run.js'
+import { isWorthRetrying, type ScriptCall, Unanswered } from '../lua/run.js'
 import { mayBeGranted } from '../replication.js'
 import { checkName, ownOptions } from '../validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './any-lock.js'
 import { lineOf, runInLine } from './client-line.js'
 import type { Context } from './context.js'
+import { type Attempt, forceUnlock } from './force.js'
 import { Hold } from './hold.js'
 import { ask, type Holder, inspect } from './inspection.js'
 import type { Answer, Asked, Grant, LockKind } from './kind.js'
@@ -75,22 +76,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
    * @see Redisson `RLock.forceUnlock`
    */
   async forceUnlock(): Promise<boolean> {
-    // Those of now: what is granted while this is on its way may have come after it.
-    const condemned = [...this.context.possessions].filter(
-      ({ lockName, kind }) => lockName === this.name && this.kind.nestingIn(kind) !== 'apart',
-    )
-    const call = this.kind.forceRelease(this.name)
-    let wasHeld = false
-    for (const possession of condemned) possession.isCondemned = true
-    try {
-      wasHeld = (await ask(this.context, this.name, 'forceUnlock', call, toInteger)) === 1
-    } finally {
-      for (const possession of condemned) {
-        possession.isCondemned = false
-        if (wasHeld) possession.loseAll('forced')
-      }
-    }
-    return wasHeld
+    return await forceUnlock(this.context, this.kind, this.name)
   }
 
   /**
@@ -268,6 +254,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       let answer: Answer
       const { replication } = context
       const route = replication.routeTo(lockName)
+      const current: Attempt = { possession, hasWon: false, isForced: false }
+      context.attempts.add(current)
       try {
         const standing = ticket === undefined ? undefined : lineOf(context, kind)?.acquire(asked, ticket)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
@@ -279,7 +267,10 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         throw error
       } finally {
         isInFlight = false
+        context.attempts.delete(current)
       }
+      // Granted, and taken away since: others come first.
+      if (current.isForced) answer = { heldForMs: 0 }
       if ('heldForMs' in answer) {
         if (isOver) giveUp()
         return answer
@@ -289,7 +280,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       mayBeHeld = true
       try {
         // Also for a caller who is gone: then it is given back as any other.
-        const granted = this.#begin(possession, terms, sentAt, answer)
+        const granted = this.#begin(possession, terms, sentAt, answer, !isOver)
+        current.hasWon = true
         mayBeHeld = false
         return { granted, leaseMs: leaseTimeMs }
       } catch (error) {
@@ -329,10 +321,10 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     }
   }
 
-  #begin(possession: Possession, terms: Request['terms'], sentAt: number, grant: Grant): H {
+  #begin(possession: Possession, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
     if (grant.warning) this.context.emit('warning', grant.warning)
     possession.fencingToken = grant.fencingToken
-    return possession.begin(terms, sentAt) as H
+    return possession.begin(terms, sentAt, isWanted) as H
   }
 
   #owner(): Owner {

@@ -1,4 +1,4 @@
-import { ClientClosedError, ConfigError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import { generationKey, semaphoreChannel } from '../keys.js'
 import {
   semaphoreAcquire,
@@ -12,9 +12,10 @@ import {
 import { toInteger, Unanswered } from '../lua/run.js'
 import { type Operation, TooLate } from '../receipts.js'
 import { mayBeGranted } from '../replication.js'
-import { checkCount, checkFunction, checkName, checkOptionalDuration, ownOptions } from '../validate.js'
+import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../validate.js'
 import { type Attempted, type Refusal, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { checkWait, warnOfLongWait } from './any-lock.js'
+import { checkBody, refuseUnread } from './body.js'
 import type { Context, Section } from './context.js'
 import { addPermits, countOnce, SETTLE_MS } from './counter.js'
 import { ask } from './inspection.js'
@@ -349,6 +350,7 @@ export class Semaphore {
         abort.signal.throwIfAborted()
         try {
           const value = await fn(abort.signal)
+          refuseUnread(value, this.name)
           abort.signal.throwIfAborted()
           return value
         } finally {
@@ -363,9 +365,8 @@ export class Semaphore {
     first: SemaphoreOptions | WithPermits<T>,
     second: WithPermits<T> | undefined,
   ): [SemaphoreOptions, WithPermits<T>] {
-    const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
-    if (fn === undefined) throw new ConfigError('fn', fn, 'a function to run with permits', { lockName: this.name })
-    checkFunction('fn', fn, this.name)
+    const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
+    const fn = checkBody(body, this.name, 'permits')
     return [ownOptions(options, SEMAPHORE_OPTIONS, this.name), fn]
   }
 }
