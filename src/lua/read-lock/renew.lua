@@ -17,9 +17,10 @@ for n, lock in ipairs(KEYS) do
   end
   renewed[n] = 0
   if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
-    for index = 1, tonumber(count) do
+    for index = 1, holdCount(count) do
       local key = readHold(prefix, holder, index)
-      if redis.call('pttl', key) < lease then
+      -- a Redis without memory refuses SET, unless the script has written before; PEXPIRE it never refuses
+      if redis.call('pttl', key) < lease and redis.call('pexpire', key, lease) == 0 then
         redis.call('set', key, 1, 'px', lease)
       end
     end

@@ -5,8 +5,9 @@
      ARGV[2] operation  its number
      Reply   integer    1 acquired, 0 refused
      Source  RedissonSemaphore.tryAcquireAsync ]]
+-- include numbers/number-at
 -- include receipts/once
-local available = tonumber(redis.call('get', KEYS[1]) or 0)
+local available = numberAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
   return 0
 end

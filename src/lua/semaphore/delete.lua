@@ -3,6 +3,9 @@
      KEYS[2] leases     sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
      Reply   integer    1 there was one, 0 there was none
      Source  RedissonSemaphore.deleteAsync, RedissonPermitExpirableSemaphore.deleteAsync ]]
+-- include numbers/number-at
+-- a key that is no number is somebody's data: an error, and it stays
+numberAt(KEYS[1])
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
 return existed
