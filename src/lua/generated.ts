@@ -318,7 +318,7 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: 'e7d6e17d867da41acff7672dcbbb3ab591dd0f48',
+  sha1: '1f34b5ceb9402a921b27f6f46353bfb4527efc99',
   text: `-- holdfast faster-multi-lock/acquire
 -- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
 local function whole(text)
@@ -344,10 +344,11 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  -- first PEXPIRE: a Redis without memory refuses HSET, unless the script has written before
-  redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
+  end
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -405,7 +406,7 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_FORCE_RELEASE: Script = {
   name: 'faster-multi-lock/force-release',
-  sha1: '4e74419e18f24b2cd0835062060fde6360a6b509',
+  sha1: '578677009ba366564c168c0b2e4a42398ce2532f',
   text: `-- holdfast faster-multi-lock/force-release
 -- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
 local function whole(text)
@@ -431,10 +432,11 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  -- first PEXPIRE: a Redis without memory refuses HSET, unless the script has written before
-  redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
+  end
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -475,7 +477,7 @@ export function fasterMultiLockForceRelease(group: string, channel: Argument, me
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: '7b8cdf0a0e8c95055fefcdbfb92657bc2334a259',
+  sha1: 'd55ec16ab8c218c472c8f3f1e91467d9aba50bfb',
   text: `-- holdfast faster-multi-lock/inspect
 -- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
 local function whole(text)
@@ -501,10 +503,11 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  -- first PEXPIRE: a Redis without memory refuses HSET, unless the script has written before
-  redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
+  end
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -588,7 +591,7 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: '12671d90c8ffd79a2cbc1c55dd91a99a7a334fcf',
+  sha1: 'e331892b810203a610d92c509d11667f7706bf14',
   text: `-- holdfast faster-multi-lock/renew
 -- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
 local function whole(text)
@@ -614,10 +617,11 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  -- first PEXPIRE: a Redis without memory refuses HSET, unless the script has written before
-  redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
+  end
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 
@@ -641,6 +645,10 @@ for n, group in ipairs(KEYS) do
       renewed[n] = 0
     end
   end
+  if renewed[n] == 1 then
+    -- a Redis without memory refuses HSET, unless the script has written before; PEXPIRE it never refuses
+    redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
+  end
   for m = first, renewed[n] == 1 and last or 0 do
     extend(group, ARGV[m], holder, lease)
   end
@@ -662,7 +670,7 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: 'a721988cea4815307da66d6c35f5544089f67c8e',
+  sha1: '8fb41141accb2cc1b7e1d6a683f6dc8c7d72d26b',
   text: `-- holdfast faster-multi-lock/set-count
 -- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
 local function whole(text)
@@ -688,10 +696,11 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  -- first PEXPIRE: a Redis without memory refuses HSET, unless the script has written before
-  redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
+  end
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 

@@ -17,10 +17,11 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  -- first PEXPIRE: a Redis without memory refuses HSET, unless the script has written before
-  redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
+  end
+  if redis.call('pttl', group) < lease + SLACK then
+    redis.call('pexpire', group, lease + SLACK)
   end
 end
 

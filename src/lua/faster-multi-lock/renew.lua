@@ -17,6 +17,10 @@ for n, group in ipairs(KEYS) do
       renewed[n] = 0
     end
   end
+  if renewed[n] == 1 then
+    -- a Redis without memory refuses HSET, unless the script has written before; PEXPIRE it never refuses
+    redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
+  end
   for m = first, renewed[n] == 1 and last or 0 do
     extend(group, ARGV[m], holder, lease)
   end
