@@ -591,7 +591,7 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: 'e331892b810203a610d92c509d11667f7706bf14',
+  sha1: 'a7be68ef042508679175ed058d45d2085e5dd1e0',
   text: `-- holdfast faster-multi-lock/renew
 -- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
 local function whole(text)
@@ -646,7 +646,7 @@ for n, group in ipairs(KEYS) do
     end
   end
   if renewed[n] == 1 then
-    -- a Redis without memory refuses HSET, unless the script has written before; PEXPIRE it never refuses
+    -- as in read-lock/renew: first PEXPIRE
     redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
@@ -2191,7 +2191,7 @@ export function readLockRelease(lock: string, holder: Argument, prefix: Argument
 
 const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
-  sha1: '2f875e22888d548e5b4208b63c9c2aa911d5ce31',
+  sha1: '981a30e3a5944f6de9b6c36deb182ba97dd6ee65',
   text: `-- holdfast read-lock/renew
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
@@ -2244,15 +2244,13 @@ for n, lock in ipairs(KEYS) do
   end
   renewed[n] = 0
   if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
+    -- first PEXPIRE: a Redis without memory refuses SET, unless the script has written before
+    redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
     for index = 1, holdCount(count) do
       local key = readHold(prefix, holder, index)
-      -- a Redis without memory refuses SET, unless the script has written before; PEXPIRE it never refuses
-      if redis.call('pttl', key) < lease and redis.call('pexpire', key, lease) == 0 then
+      if redis.call('pttl', key) < lease then
         redis.call('set', key, 1, 'px', lease)
       end
-    end
-    if redis.call('pttl', lock) < lease then
-      redis.call('pexpire', lock, lease)
     end
     renewed[n] = 1
   end

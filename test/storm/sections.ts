@@ -153,6 +153,7 @@ async function latch(worker: Worker): Promise<void> {
   const latch = worker.client.getCountDownLatch(name)
   try {
     if (!(await latch.trySetCount(3))) return worker.fail(`latch ${name} was there before it was made`)
+    await worker.stay('latch', [name], undefined)
     let counted = 0
     const opened = latch.await({ waitTimeMs: 30_000 }).then((isOpen) => {
       if (!isOpen) worker.fail(`latch ${name} did not open`)

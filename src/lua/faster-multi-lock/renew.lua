@@ -18,7 +18,7 @@ for n, group in ipairs(KEYS) do
     end
   end
   if renewed[n] == 1 then
-    -- a Redis without memory refuses HSET, unless the script has written before; PEXPIRE it never refuses
+    -- as in read-lock/renew: first PEXPIRE
     redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
