@@ -152,8 +152,15 @@ export function fairLockAcquire(lock: string, queue: string, deadlines: string, 
 
 const FAIR_LOCK_FORCE_RELEASE: Script = {
   name: 'fair-lock/force-release',
-  sha1: 'af33ca24995dc6927af75c5b0a3c5de344b50ba4',
+  sha1: 'f91ee09f10a6304c2269c5e4f365a463385fddbc',
   text: `-- holdfast fair-lock/force-release
+-- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
+local function hasOnlyHolder(lock)
+  return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
+end
+
+local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
@@ -171,6 +178,9 @@ end
 if redis.call('type', KEYS[1]).ok ~= 'hash' then
   -- as lock/force-release
   return redis.call('hlen', KEYS[1])
+end
+if not hasOnlyHolder(KEYS[1]) then
+  return redis.error_reply(NO_LOCK)
 end
 redis.call('del', KEYS[1])
 wakeFirst(KEYS[2], ARGV[1], ARGV[2])
@@ -339,16 +349,21 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: 'eb3ce4102705757bae91b7cb729b9fb1d7002110',
+  sha1: '1f34b5ceb9402a921b27f6f46353bfb4527efc99',
   text: `-- holdfast faster-multi-lock/acquire
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -360,7 +375,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -377,6 +392,11 @@ local function forget(group, field)
 end
 
 local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local fields = redis.call('hlen', group)
+if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
+  -- a group has at least two fields, and always an expiry
+  return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
+end
 local longest = 0
 for n = 3, #ARGV do
   local owner, expiry = ownerOf(group, ARGV[n])
@@ -417,16 +437,21 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_FORCE_RELEASE: Script = {
   name: 'faster-multi-lock/force-release',
-  sha1: '9df1bc819182368d0524edf58de64c6c79ac959c',
+  sha1: '578677009ba366564c168c0b2e4a42398ce2532f',
   text: `-- holdfast faster-multi-lock/force-release
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -438,7 +463,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -483,16 +508,21 @@ export function fasterMultiLockForceRelease(group: string, channel: Argument, me
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: 'f8ded8ff03ae1135f5e46d369545546f9d76b325',
+  sha1: 'd55ec16ab8c218c472c8f3f1e91467d9aba50bfb',
   text: `-- holdfast faster-multi-lock/inspect
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -504,7 +534,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -592,16 +622,21 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: '405f318cc4ee7daa165b9ba924099d828f12c48a',
+  sha1: 'a7be68ef042508679175ed058d45d2085e5dd1e0',
   text: `-- holdfast faster-multi-lock/renew
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -613,7 +648,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -634,11 +669,16 @@ local last = 0
 for n, group in ipairs(KEYS) do
   local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
   last = last + 3 + tonumber(ARGV[last + 3])
-  renewed[n] = 1
-  for m = first, last do
+  -- asked first: one key that somebody overwrote with another type must not cost all the others their renewal
+  renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+  for m = first, renewed[n] == 1 and last or 0 do
     if ownerOf(group, ARGV[m]) ~= holder then
       renewed[n] = 0
     end
+  end
+  if renewed[n] == 1 then
+    -- as in read-lock/renew: first PEXPIRE
+    redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
     extend(group, ARGV[m], holder, lease)
@@ -661,16 +701,21 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: 'a64d3e4f4ca3795dcdaae54bdec07f57113e91d6',
+  sha1: '8fb41141accb2cc1b7e1d6a683f6dc8c7d72d26b',
   text: `-- holdfast faster-multi-lock/set-count
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -682,7 +727,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -787,7 +832,7 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
-  sha1: '9885ae492f0a85459004f85158fefca8bc36eca4',
+  sha1: '21ca9565fe6f071877982d3eefcd0f90167ded4c',
   text: `-- holdfast fenced-lock/adopt
 -- The next fencing token, as text: always higher than the last, and than \`seen\`. Tokens are compared as decimal text, as
 -- Lua's numbers are exact to 2^53 only. Answers whether the counter had to be raised because it had gone back, too.
@@ -802,10 +847,13 @@ local function nextToken(tokens, seen)
 end
 
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  redis.call('pexpire', KEYS[1], ARGV[1])
+  -- as lock/adopt
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+  end
   return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
 end
-if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
   return { '0', 0 }
 end
 local drawn = nextToken(KEYS[2], ARGV[4])
@@ -913,8 +961,19 @@ export function latchCountDown(latch: string, receipts: string, channel: Argumen
 
 const LATCH_DELETE: Script = {
   name: 'latch/delete',
-  sha1: '2b0df8d913984f53d56beca96c5971ef5fd9b0b4',
+  sha1: 'a9bc31eea397c5d0e6866c95281fb4eac51d7cf6',
   text: `-- holdfast latch/delete
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+-- as semaphore/delete
+numberAt(KEYS[1])
 if redis.call('del', KEYS[1]) == 0 then
   return 0
 end
@@ -938,9 +997,18 @@ export function latchDelete(latch: string, channel: Argument, message: Argument)
 
 const LATCH_INSPECT: Script = {
   name: 'latch/inspect',
-  sha1: 'b54fac1848703a7ecceda43d82752e08a89c6038',
+  sha1: '7eb32867b39649ee46a78aa25dea64eeb0484728',
   text: `-- holdfast latch/inspect
-return tonumber(redis.call('get', KEYS[1]) or 0)
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+return numberAt(KEYS[1])
 `,
 }
 
@@ -1198,11 +1266,21 @@ export function lockCutLease(keys: readonly string[], args: readonly Argument[])
 
 const LOCK_FORCE_RELEASE: Script = {
   name: 'lock/force-release',
-  sha1: '1138e48904587b3943ced137a478cab548dd81e7',
+  sha1: '07857563cd98843c66e0f9b07c146a01b896d0ac',
   text: `-- holdfast lock/force-release
+-- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
+local function hasOnlyHolder(lock)
+  return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
+end
+
+local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+
 if redis.call('type', KEYS[1]).ok ~= 'hash' then
   -- a key of another type is somebody's data: let HLEN name it in a WRONGTYPE error, and leave it alone
   return redis.call('hlen', KEYS[1])
+end
+if not hasOnlyHolder(KEYS[1]) then
+  return redis.error_reply(NO_LOCK)
 end
 redis.call('del', KEYS[1])
 if ARGV[1] ~= '' then
@@ -1457,8 +1535,22 @@ export function lockStepDown(lock: string, leaseTimeMs: Argument, holder: Argume
 
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: '6f56bb7b63a654ffd1c47234bf84f3e240411925',
+  sha1: 'bc13c9dfbc207e6830d914bf395a7dfdb4a7c45c',
   text: `-- holdfast permit/acquire
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
   if available <= 0 then
@@ -1478,15 +1570,18 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
@@ -1502,13 +1597,14 @@ for n = 3, #ARGV do
 end
 if not isAgain then
   local permits = #ARGV - 2
-  if tonumber(redis.call('get', KEYS[1]) or 0) < permits then
+  if numberAt(KEYS[1]) < permits then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+    local ends = whole(first[2])
     -- Redisson's "never", as a sign that there is no lease
-    if not first[2] or first[2] == '922337203685477' then
+    if not ends or first[2] == '922337203685477' then
       return -1
     end
-    return math.max(1, tonumber(first[2]) - now)
+    return math.max(1, ends - now)
   end
   redis.call('decrby', KEYS[1], permits)
 end
@@ -1540,8 +1636,22 @@ export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Ar
 
 const PERMIT_INSPECT: Script = {
   name: 'permit/inspect',
-  sha1: '97a040fec60e78c706b5118b7cb57bd7d403278c',
+  sha1: '410fdba157c8d12b44c5bf28ab0d0c0d3f16d07f',
   text: `-- holdfast permit/inspect
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
   if available <= 0 then
@@ -1561,15 +1671,18 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
@@ -1577,15 +1690,15 @@ local function reclaim(semaphore, leases, channel, more)
 end
 
 reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
-local found = { tonumber(redis.call('get', KEYS[1]) or 0), redis.call('zcard', KEYS[2]) }
+local found = { numberAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
 for n = 2, #ARGV do
   local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
   if not expires then
     table.insert(found, -2)
-  elseif expires == '922337203685477' then
+  elseif expires == '922337203685477' or not whole(expires) then
     table.insert(found, -1)
   else
-    table.insert(found, tonumber(expires) - now)
+    table.insert(found, whole(expires) - now)
   end
 end
 return found
@@ -1607,7 +1720,7 @@ export function permitInspect(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RELEASE: Script = {
   name: 'permit/release',
-  sha1: '123884b31d291c14c7b0cf847c0c5bcb84cc55e3',
+  sha1: 'd1e9a01059145b5e267ba1c6b101678ac5e020d1',
   text: `-- holdfast permit/release
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
@@ -1628,15 +1741,18 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
@@ -1732,7 +1848,7 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: '223d54a4977bc5fe2a40a90337ba1ba1c53fc273',
+  sha1: '4b0ff62c655e8c8f9b33b91ad639c043a160f6ec',
   text: `-- holdfast permit/set-permits
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
 -- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
@@ -1754,6 +1870,15 @@ local function once(receipts, operation, openedAt, action)
   return reply
 end
 
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
   if available <= 0 then
@@ -1773,15 +1898,18 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
@@ -1790,7 +1918,7 @@ end
 
 return once(KEYS[3], ARGV[3], ARGV[4], function()
   reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
-  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  local available = numberAt(KEYS[1])
   local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
   if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
     return available
@@ -1907,17 +2035,27 @@ export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Arg
 
 const READ_LOCK_FORCE_RELEASE: Script = {
   name: 'read-lock/force-release',
-  sha1: '8b7b30f8af585af3a7e4070542b4c3e058719f75',
+  sha1: '18a74071b63035236d40e15b72050dc826f05833',
   text: `-- holdfast read-lock/force-release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -1929,7 +2067,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -1945,7 +2083,7 @@ if redis.call('hget', KEYS[1], 'mode') ~= ARGV[1] then
 end
 local fields = redis.call('hgetall', KEYS[1])
 for n = 1, #fields, 2 do
-  for index = 1, tonumber(fields[n + 1]) or 0 do
+  for index = 1, holdCount(fields[n + 1]) do
     redis.call('del', readHold(ARGV[2], fields[n], index))
   end
 end
@@ -1971,17 +2109,27 @@ export function readLockForceRelease(lock: string, mode: Argument, prefix: Argum
 
 const READ_LOCK_INSPECT: Script = {
   name: 'read-lock/inspect',
-  sha1: '97f5d7d52de5f2ca5c9a0eddc432016c8486e032',
+  sha1: 'eb96697f5d6657fd04b9bb8acfd0e72776d548ef',
   text: `-- holdfast read-lock/inspect
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -1993,7 +2141,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2005,6 +2153,10 @@ local function longestReadOfAll(lock, prefix)
 end
 
 local found = { redis.call('pttl', KEYS[1]) }
+if not redis.call('hget', KEYS[1], 'mode') then
+  -- free, or a lock of another kind
+  return found
+end
 local fields = redis.call('hgetall', KEYS[1])
 for n = 1, #fields, 2 do
   local holder, count = fields[n], fields[n + 1]
@@ -2030,17 +2182,27 @@ export function readLockInspect(lock: string, prefix: Argument): ScriptCall {
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '00a2dca94cc9c69ee51e91b7858080127e92afd4',
+  sha1: '7a24bf3a5b61257e070404c33087c93b1e1ce1a0',
   text: `-- holdfast read-lock/release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2052,7 +2214,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2069,7 +2231,7 @@ if not count then
   return nil
 end
 local held = false
-for index = 1, tonumber(count) do
+for index = 1, holdCount(count) do
   held = redis.call('del', readHold(prefix, holder, index)) == 1 or held
 end
 redis.call('hdel', lock, holder)
@@ -2113,17 +2275,27 @@ export function readLockRelease(lock: string, holder: Argument, prefix: Argument
 
 const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
-  sha1: '972e378b943e3432e7934fe2b2a9aef133b82be6',
+  sha1: '981a30e3a5944f6de9b6c36deb182ba97dd6ee65',
   text: `-- holdfast read-lock/renew
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2135,7 +2307,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2156,14 +2328,13 @@ for n, lock in ipairs(KEYS) do
   end
   renewed[n] = 0
   if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
-    for index = 1, tonumber(count) do
+    -- first PEXPIRE: a Redis without memory refuses SET, unless the script has written before
+    redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
+    for index = 1, holdCount(count) do
       local key = readHold(prefix, holder, index)
       if redis.call('pttl', key) < lease then
         redis.call('set', key, 1, 'px', lease)
       end
-    end
-    if redis.call('pttl', lock) < lease then
-      redis.call('pexpire', lock, lease)
     end
     renewed[n] = 1
   end
@@ -2188,17 +2359,27 @@ export function readLockRenew(keys: readonly string[], args: readonly Argument[]
 
 const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
-  sha1: '924e88487434425895a1e74d69d6fe3e04c3d226',
+  sha1: 'b4c05a29eb1dbc9f6c296ba75284a98d4a82d197',
   text: `-- holdfast read-lock/set-count
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2210,7 +2391,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2226,14 +2407,18 @@ local before = redis.call('hget', lock, holder)
 if not before or longestRead(ARGV[4], holder, before) < 0 then
   return 0
 end
+if count > MOST_HOLDS then
+  return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
+end
+-- first DEL, which a Redis without memory never refuses: then a count can be lowered
+for index = count + 1, holdCount(before) do
+  redis.call('del', readHold(ARGV[4], holder, index))
+end
 for index = 1, count do
   local key = readHold(ARGV[4], holder, index)
   if redis.call('pttl', key) < lease then
     redis.call('set', key, 1, 'px', lease)
   end
-end
-for index = count + 1, tonumber(before) do
-  redis.call('del', readHold(ARGV[4], holder, index))
 end
 redis.call('hset', lock, holder, count)
 if redis.call('pttl', lock) < lease then
@@ -2280,8 +2465,17 @@ export function receiptsForget(receipts: string, operations: readonly Argument[]
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: '5af5c2c0e26a311180d84b88c723f4ee6e67fa3a',
+  sha1: '1d4a948f12952fcd98224e2520afc9ad06a15607',
   text: `-- holdfast semaphore/acquire
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
 -- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
 -- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
@@ -2329,7 +2523,7 @@ local function isStill(generation, id)
   return current == id or (current == 1 and id > 1)
 end
 
-local available = tonumber(redis.call('get', KEYS[1]) or 0)
+local available = numberAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
   return 0
 end
@@ -2531,7 +2725,7 @@ export function semaphoreCancel(semaphore: string, receipts: string, generation:
 
 const SEMAPHORE_DELETE: Script = {
   name: 'semaphore/delete',
-  sha1: 'a7082b1572906ac4513ab65102ce821981e877e6',
+  sha1: 'd580aaf46ff7dcaa4073b899bd174bf920183e5c',
   text: `-- holdfast semaphore/delete
 -- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
 -- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
@@ -2560,6 +2754,17 @@ local function isStill(generation, id)
   return current == id or (current == 1 and id > 1)
 end
 
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+-- a key that is no number is somebody's data: an error, and it stays
+numberAt(KEYS[1])
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
 if existed == 1 then
@@ -2583,8 +2788,17 @@ export function semaphoreDelete(semaphore: string, leases: string, generation: s
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: 'b2f927ba3bdb6d733d1b3749cc95f46187a30a2d',
+  sha1: 'dbea417fd65003570358d9f2cf74c7c2d01e8cbd',
   text: `-- holdfast semaphore/drain-permits
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
 -- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
 -- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
@@ -2606,7 +2820,7 @@ local function once(receipts, operation, openedAt, action)
 end
 
 return once(KEYS[2], ARGV[1], ARGV[2], function()
-  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  local available = numberAt(KEYS[1])
   if available ~= 0 then
     -- keeps the expiry of the semaphore
     redis.call('decrby', KEYS[1], available)
@@ -2633,9 +2847,18 @@ export function semaphoreDrainPermits(semaphore: string, receipts: string, opera
 
 const SEMAPHORE_INSPECT: Script = {
   name: 'semaphore/inspect',
-  sha1: 'a91a5e361a21f283d96cd8a619b742acd58c202e',
+  sha1: 'ee4a9e97aec40b529ab8b764133b1ac97b68ec6f',
   text: `-- holdfast semaphore/inspect
-return tonumber(redis.call('get', KEYS[1]) or 0)
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+return numberAt(KEYS[1])
 `,
 }
 
@@ -2879,10 +3102,17 @@ export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: A
 
 const STRING_LOCK_ADOPT: Script = {
   name: 'string-lock/adopt',
-  sha1: 'e14ff6e37ce68d289feafd37dc83264176bd63bf',
+  sha1: 'cd2ef632daae03f3edc7441ee1052d192f60bf9d',
   text: `-- holdfast string-lock/adopt
 local present = redis.call('get', KEYS[1])
-if present ~= ARGV[2] and present ~= ARGV[3] then
+if present == ARGV[3] then
+  -- as lock/adopt
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+  end
+  return nil
+end
+if present ~= ARGV[2] then
   return 0
 end
 redis.call('set', KEYS[1], ARGV[3], 'px', ARGV[1])
@@ -2892,6 +3122,7 @@ return nil
 
 /**
  * string-lock/adopt: take over a possession that another client handed over, with a lease from now. Only one can.
+ * Runs twice without harm, also late.
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] from         the holder to take over from
@@ -3071,17 +3302,27 @@ export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: 'ea07204df4a6495382c4a47d9c39e63b24caedd3',
+  sha1: '23260e5262fdf55d27c143eeea768798d28a4c5a',
   text: `-- holdfast write-lock/release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -3093,7 +3334,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)

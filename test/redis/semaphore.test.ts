@@ -128,11 +128,12 @@ describe('a semaphore', () => {
       () => semaphore.addPermits(1),
       () => semaphore.drainPermits(),
       () => semaphore.availablePermits(),
+      () => semaphore.delete(),
     ]) {
       await assert.rejects(call, { message: /WRONGTYPE/ })
     }
     assert.equal(await semaphore.trySetPermits(1), false)
-    assert.equal(await semaphore.delete(), true)
+    assert.equal(await lab.server.admin.del('a'), 1)
   })
 })
 

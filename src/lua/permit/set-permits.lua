@@ -11,12 +11,13 @@
              array      it came too late: the time, epoch ms
      Source  RedissonPermitExpirableSemaphore.setPermitsAsync ]]
 -- include receipts/once
+-- include numbers/number-at
 -- include semaphore/announce
 -- include permit/bytes
 -- include permit/reclaim
 return once(KEYS[3], ARGV[3], ARGV[4], function()
   reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
-  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  local available = numberAt(KEYS[1])
   local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
   if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
     return available

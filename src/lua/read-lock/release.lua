@@ -16,7 +16,7 @@ if not count then
   return nil
 end
 local held = false
-for index = 1, tonumber(count) do
+for index = 1, holdCount(count) do
   held = redis.call('del', readHold(prefix, holder, index)) == 1 or held
 end
 redis.call('hdel', lock, holder)

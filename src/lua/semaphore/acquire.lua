@@ -8,9 +8,10 @@
      Reply   integer     0 refused; acquired: the generation (1: not known)
              array       it came too late: the time, epoch ms
      Source  RedissonSemaphore.tryAcquireAsync ]]
+-- include numbers/number-at
 -- include receipts/once
 -- include semaphore/generation
-local available = tonumber(redis.call('get', KEYS[1]) or 0)
+local available = numberAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
   return 0
 end

@@ -5,6 +5,9 @@
      Reply   integer     1 there was one, 0 there was none
      Source  RedissonSemaphore.deleteAsync, RedissonPermitExpirableSemaphore.deleteAsync ]]
 -- include semaphore/generation
+-- include numbers/number-at
+-- a key that is no number is somebody's data: an error, and it stays
+numberAt(KEYS[1])
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
 if existed == 1 then

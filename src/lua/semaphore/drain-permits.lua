@@ -7,9 +7,10 @@
      Reply   integer    how many there were
              array      it came too late: the time, epoch ms
      Source  RedissonSemaphore.drainPermitsAsync ]]
+-- include numbers/number-at
 -- include receipts/once
 return once(KEYS[2], ARGV[1], ARGV[2], function()
-  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  local available = numberAt(KEYS[1])
   if available ~= 0 then
     -- keeps the expiry of the semaphore
     redis.call('decrby', KEYS[1], available)
