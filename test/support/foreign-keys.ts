@@ -5,6 +5,7 @@ import {
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  generationKey,
   lockChannel,
   permitLeases,
   readHoldPrefix,
@@ -40,7 +41,8 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
     ticket: '4711',
     isQueueing: 1,
   },
-  ...{ permits: 1, mustExist: 0, operation: '7', operations: ['7'], id: PERMIT, ids: [PERMIT] },
+  ...{ generation: generationKey(NAME), into: 'create', openedAt: Date.now() },
+  ...{ permits: 1, operation: '7', operations: ['7'], id: PERMIT, ids: [PERMIT] },
 }
 
 /** Renewals take many calls: the arguments of one. */
