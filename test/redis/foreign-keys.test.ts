@@ -1,4 +1,4 @@
-/** What scripts do with keys that hold something else: another kind of lock, data of the user, numbers that make no sense. */
+/** Scripts on keys that hold something else: another kind of lock, user data, absurd numbers. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { ScriptCall } from '../../src/lua/run.js'
@@ -87,7 +87,7 @@ describe('a script', () => {
 
   for (const call of CALLS) {
     const { name } = call.script
-    it(`${name} changes nothing that is of another kind, and replies or says what is wrong`, async () => {
+    it(`${name} leaves keys of other kinds unchanged and returns a reply or a clear error`, async () => {
       for (const [title, make] of Object.entries(OF_OTHERS)) {
         const commands = make()
         await arrange(commands)
@@ -104,7 +104,7 @@ describe('a script', () => {
       }
     })
 
-    it(`${name} takes no time over numbers that make no sense`, async () => {
+    it(`${name} finishes within 10 ms of server time on absurd numbers`, async () => {
       for (const [title, commands] of Object.entries(ABSURDITIES)) {
         expectClear(await tryOut(call, commands(), title), `${name} with ${title}`)
       }

@@ -1,4 +1,4 @@
-/** What keeps leases alive, for every kind of lock and for permits: on a full Redis, and beside keys that somebody spoiled. */
+/** Renewals of every kind of lock and of permits: on a full Redis, and in one batch with keys that were overwritten. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
@@ -44,7 +44,7 @@ function isLive(hold: Hold): boolean {
 describe('renewals', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:|^holdfast_receipts:|^permit:/ })
 
-  it('OOM: what is held of any kind is renewed and released all the same', async () => {
+  it('OOM: every kind of hold is still renewed and released', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const warnings: string[] = []
     client.on('warning', (warning) => warnings.push(warning.message))
@@ -67,7 +67,7 @@ describe('renewals', () => {
     }
   })
 
-  it('OOM: a read goes on after the write that it was taken in, and is renewed then', async () => {
+  it('OOM: a read lock taken inside a write lock outlives the write and is renewed', async () => {
     const [client, other] = [await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS }), await lab.connect()]
     const lock = client.getReadWriteLock('a')
     const write = await lock.writeLock().lock()
@@ -85,11 +85,11 @@ describe('renewals', () => {
     await read.unlock()
   })
 
-  it('of keys that somebody spoiled cost these alone their holds, and no other of the same batch, of any kind', async () => {
+  it('a key that another program overwrote costs its own hold and no other of the same batch, for every kind of hold', async () => {
     await Promise.all(HELD.map(spoilTwo))
   })
 
-  /** Holds six of a kind, of which two are spoiled: by another type, and by text where numbers belong. */
+  /** Takes six holds of a kind and overwrites the keys of two: with another type, and with text instead of numbers. */
   async function spoilTwo({ title, take, key }: Held): Promise<void> {
     const { admin } = lab.server
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
@@ -111,7 +111,7 @@ describe('renewals', () => {
   }
 
   for (const kind of kinds.filter(({ isAdoptable, isReentrant }) => isAdoptable && isReentrant)) {
-    it(`a copy of the adoption of a ${kind.name} that comes late does not cut a lease asked for since`, async () => {
+    it(`a late copy of the adoption of a ${kind.name} does not shorten a lease requested since`, async () => {
       const [from] = kind.parts(await lab.connect(), 'a')
       const [to] = kind.parts(await lab.connect(), 'a')
       assert(from && to)

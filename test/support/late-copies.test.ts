@@ -6,7 +6,7 @@ import { startProxy } from './tcp-proxy.js'
 import { sleep, waitUntil } from './wait-until.js'
 
 describe('tcp-proxy, late copies', () => {
-  it('delivers what was on its way when a connection broke, after the client has sent more on another one', async () => {
+  it('delivers requests that were in flight when a connection broke, after the client has sent more on another one', async () => {
     await using server = await startRedis()
     await using proxy = await startProxy(server.port)
     const connect = async (): Promise<Redis> => {
