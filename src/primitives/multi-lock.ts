@@ -57,6 +57,8 @@ class Taking {
   #taken = new Map<Lock, Hold>()
   /** Whether the leases of what was taken began with one command. */
   #isEven = true
+  /** The one to wait for first. */
+  #next: Lock | undefined
   #patienceMs = PATIENCE_MS
   /** How many leases ran out, one after the other, while the rest was being taken. */
   #expiries = 0
@@ -114,22 +116,25 @@ class Taking {
   async #takeMore(rest: readonly Lock[]): Promise<boolean> {
     const { waitTimeMs } = this.#request
     const isOnce = waitTimeMs === 0
-    const now = this.#multi.context.clock.now()
+    const { clock } = this.#multi.context
+    let next = this.#next ?? (isOnce ? undefined : rest.find(isWaitedFor))
+    this.#next = undefined
     try {
-      let next = isOnce ? undefined : rest.find(isWaitedFor)
       if (!next && canBeTakenTogether(rest)) {
         const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
         if (Array.isArray(outcome)) return this.#add(rest, outcome)
         if (isOnce) return false
         next = outcome as Lock
       }
-      const forMs = isOnce ? 0 : Math.max(1, Math.ceil(this.#deadlineAt - now))
-      return await this.#waitFor(next ?? (rest[0] as Lock), waitTimeMs === undefined ? undefined : forMs)
+      next ??= rest[0] as Lock
+      const forMs = isOnce ? 0 : Math.max(1, Math.ceil(this.#deadlineAt - clock.now()))
+      return await this.#waitFor(next, waitTimeMs === undefined ? undefined : forMs)
     } catch (error) {
       this.#bear(error)
       this.#request.signal?.throwIfAborted()
-      // It was to be taken once more, and turned out to be lost.
-      return this.#multi.context.clock.now() < this.#deadlineAt
+      // It was to be taken once more, and turned out to be lost: now it stands in line, before others do.
+      this.#next = next
+      return clock.now() < this.#deadlineAt
     }
   }
 

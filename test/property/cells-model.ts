@@ -49,6 +49,16 @@ interface Joint {
   readonly needed: number
 }
 
+/** How far somebody is who waits for several locks. */
+interface Round {
+  /** By cell, the members that are taken. */
+  readonly taken: ReadonlyMap<number, string>
+  /** The cell in whose line it stands; undefined: it is about to ask for all that it still needs. */
+  readonly at?: number | undefined
+}
+
+const FIRST_ROUND: Round = { taken: new Map() }
+
 const EVERYTHING = 'everything'
 
 /** Locks that one owner can hold at a time, values of a group, and several locks as one. */
@@ -60,8 +70,8 @@ export class CellsModel extends Model {
   /** The possessions that got a fencing token, in that order. */
   tokens: readonly string[] = []
   joints = new Map<string, Joint>()
-  /** What those who wait for several locks have already. */
-  taken = new Map<string, readonly string[]>()
+  /** What those who wait for several locks have already, and in which line they stand. */
+  rounds = new Map<string, Round>()
 
   constructor(traits: CellTraits, scopes: number) {
     super(scopes)
@@ -194,9 +204,19 @@ export class CellsModel extends Model {
     const { cells, needed } = this.#target(target)
     if (needed === undefined) return cells.toSorted().join()
     if (this.#isRed(target)) return 'red'
-    const cell = cells.toSorted()[(this.taken.get(id) ?? []).length] as number
+    const cell = this.#roundOf(id).at
+    if (cell === undefined) return `${id} in no line`
+    return this.#isInside({ client, place }, cell) ? `${id} inside` : String(cell)
+  }
+
+  #roundOf(waiter: string): Round {
+    return this.rounds.get(waiter) ?? FIRST_ROUND
+  }
+
+  /** Whether somebody who asks for several locks is inside a hold on one of them. */
+  #isInside({ client, place }: Pick<Take, 'client' | 'place'>, cell: number): boolean {
     const { scope, enclosing } = place as Place & { is: 'outside' }
-    return this.placeOf({ client, scope }, cell, enclosing).is === 'outside' ? String(cell) : `${id} inside`
+    return this.placeOf({ client, scope }, cell, enclosing).is !== 'outside'
   }
 
   protected override queue(waiter: string): void {
@@ -340,41 +360,102 @@ export class CellsModel extends Model {
     for (const member of members) {
       this.unlock(member)
       this.forget(member)
+      this.possessions.delete(member) // but not what was held before, and only held once more
     }
   }
 
-  protected override serve(waiter: Waiter): boolean {
+  /** Besides: whoever has some of several locks, and waits for another one, releases them before long. */
+  override moves(): readonly Model[] {
+    const released: Model[] = []
+    for (const { take } of this.waiters) {
+      const { taken, at } = this.#roundOf(take.id)
+      if (taken.size === 0 || at === undefined) continue
+      const next = this.clone()
+      next.#giveBack([...taken.values()])
+      next.rounds.set(take.id, { taken: new Map(), at })
+      released.push(next)
+    }
+    return [...super.moves(), ...released]
+  }
+
+  protected override served(waiter: Waiter): readonly Model[] {
     const { take } = waiter
-    if (!this.isJoint(take.target)) return super.serve(waiter)
+    if (!this.isJoint(take.target)) return super.served(waiter)
+    const next = this.clone()
     if (this.#isRed(take.target)) {
-      if (this.#takeAll(take) !== 'granted') return false
-      this.endWait(take.id, 'granted')
-      return true
+      if (next.#takeAll(take) !== 'granted') return []
+      next.endWait(take.id, 'granted')
+      return [next]
     }
-    const { cells } = this.#target(take.target)
-    const taken = this.taken.get(take.id) ?? []
-    const cell = cells.toSorted()[taken.length] as number
-    const outcome = this.#takeOne(take, cell)
-    if (outcome === 'refused') return false
-    // What was to be re-entered was lost: it begins again.
-    if (outcome !== 'granted') {
-      this.#giveBack(taken)
-      this.#noticeLosses()
+    const { taken, at } = this.#roundOf(take.id)
+    if (at === undefined) return this.#ask(waiter, taken)
+    const outcome = next.#takeOne(take, at)
+    if (outcome === 'refused') return []
+    if (outcome === 'granted') next.#goOn(take, new Map(taken).set(at, memberOf(take, this.traits.cells[at])))
+    else {
+      // It was to be re-entered, and is lost: now it is waited for.
+      next.#noticeLosses()
+      next.#stand(waiter, { taken, at })
     }
-    const members = outcome === 'granted' ? [...taken, memberOf(take, this.traits.cells[cell])] : []
-    this.taken.set(take.id, members)
-    // It stands at the end of the next line.
+    return [next]
+  }
+
+  /** At the end of a line. */
+  #stand(waiter: Waiter, round: Round): void {
+    this.rounds.set(waiter.take.id, round)
     this.waiters = [...this.waiters.filter((other) => other !== waiter), waiter]
-    if (members.length < cells.length) return true
-    this.#join(take, members)
-    this.taken.delete(take.id)
+  }
+
+  /** Somebody asks for the locks that are missing: for all in one command, unless some of them are held already. */
+  #ask(waiter: Waiter, taken: ReadonlyMap<number, string>): readonly Model[] {
+    const { take } = waiter
+    const { cells } = this.#target(take.target)
+    const rest = cells.toSorted().filter((cell) => !taken.has(cell))
+    const isWaitedFor = (cell: number): boolean =>
+      this.waiters.some((other) => other.take.client === take.client && this.lineOf(other.take) === String(cell))
+    const lines = rest.filter(isWaitedFor)
+    if (rest.length < 2 || rest.some((cell) => this.#isInside(take, cell))) {
+      if (lines.length === 0) lines.push(rest[0] as number)
+    } else {
+      const busy = rest.filter((cell) => this.cells[cell])
+      if (lines.length === 0 && busy.length === 0) return [this.#takeRest(take, taken, rest)]
+      lines.push(...busy)
+    }
+    return lines.map((at) => {
+      const next = this.clone()
+      next.#stand(waiter, { taken, at })
+      return next
+    })
+  }
+
+  #takeRest(take: Take, taken: ReadonlyMap<number, string>, rest: readonly number[]): Model {
+    const next = this.clone()
+    const members = new Map(taken)
+    for (const cell of rest) {
+      next.#takeOne(take, cell)
+      members.set(cell, memberOf(take, this.traits.cells[cell]))
+    }
+    next.#goOn(take, members)
+    return next
+  }
+
+  #goOn(take: Take, taken: ReadonlyMap<number, string>): void {
+    const { cells } = this.#target(take.target)
+    if (taken.size < cells.length) {
+      this.rounds.set(take.id, { taken })
+      return
+    }
+    this.#join(
+      take,
+      cells.toSorted().map((cell) => taken.get(cell) as string),
+    )
+    this.rounds.delete(take.id)
     this.endWait(take.id, 'granted')
-    return true
   }
 
   protected override endWait(waiter: string, fate: string): void {
-    this.#giveBack(this.taken.get(waiter) ?? [])
-    this.taken.delete(waiter)
+    this.#giveBack([...this.#roundOf(waiter).taken.values()])
+    this.rounds.delete(waiter)
     super.endWait(waiter, fate)
   }
 
