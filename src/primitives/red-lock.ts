@@ -126,8 +126,8 @@ class Vote {
     const { clock, commandTimeoutMs, watchdogTimeoutMs } = red.context
     const startedAt = clock.now()
     const leaseTimeMs = terms.leaseTimeMs ?? watchdogTimeoutMs
-    const limitMs = Math.max(1, Math.min(commandTimeoutMs, leaseTimeMs / 10, this.#leftMs))
-    this.#cancelLimit = this.#limit(limitMs, limitMs)
+    const limitMs = Math.min(commandTimeoutMs, Math.max(1, leaseTimeMs / 10))
+    this.#cancelLimit = this.#limit(limitMs, limitMs, false)
     // What is reported of a hold, and when it has lasted too long, is up to the joint one.
     const own = { ...terms, maxHoldMs: undefined, warnAfterMs: undefined }
     for (const [index, lock] of locks.entries()) void this.#ask(index, lock, own, startedAt)
@@ -156,24 +156,28 @@ class Vote {
   #hurry(startedAt: number): void {
     const { clock } = this.#red.context
     const tookMs = clock.now() - startedAt
-    const forMs = Math.max(1, Math.min(STRAGGLER_MS + 2 * tookMs, this.#leftMs - tookMs))
+    const forMs = STRAGGLER_MS + 2 * tookMs
+    const leftMs = Math.max(1, this.#leftMs - tookMs)
     const cancelLimit = this.#cancelLimit
-    const cancel = this.#limit(forMs, tookMs + forMs)
+    const cancel = this.#limit(Math.min(forMs, leftMs), tookMs + Math.min(forMs, leftMs), leftMs <= forMs)
     this.#cancelLimit = () => {
       cancelLimit()
       cancel()
     }
   }
 
-  /** @param inAllMs  since the round began */
-  #limit(ms: number, inAllMs: number): () => void {
+  /**
+   * @param inAllMs  since the round began
+   * @param isWaitOver  whether the wait time of the caller ends then
+   */
+  #limit(ms: number, inAllMs: number, isWaitOver: boolean): () => void {
     const { clock } = this.#red.context
     // What was answered while the event loop was blocked may not be read yet.
-    return clock.after(ms, () => clock.afterPoll(() => this.#endVote(inAllMs)))
+    return clock.after(ms, () => clock.afterPoll(() => this.#endVote(inAllMs, isWaitOver)))
   }
 
   /** Time is over: who is silent has not granted it. */
-  #endVote(limitMs: number): void {
+  #endVote(limitMs: number, isWaitOver: boolean): void {
     if (this.#isDecided) return
     for (const index of this.#silent) {
       const lockName = (this.#locks[index] as Lock).name
@@ -185,7 +189,7 @@ class Vote {
       this.#errors.push({ lockName, index, error })
     }
     this.#silent.clear()
-    this.#decide(limitMs >= this.#leftMs)
+    this.#decide(isWaitOver)
   }
 
   /** @param isWaitOver  whether more servers might have answered if the caller had waited for longer */

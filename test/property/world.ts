@@ -19,8 +19,10 @@ import type { Context } from '../../src/primitives/context.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { STRANGER } from './cells-model.js'
 import { type Command, operationsOf } from './commands.js'
+import { explore } from './explore.js'
 import { type Kind, leaseOf, type Row, STRANGER_HOLDER } from './kinds.js'
-import { type Caller, explore, type Model, type Operation, type Spell, type Take } from './model.js'
+import type { Caller, Model, Operation, Spell, Take } from './model.js'
+import { describe, kindOf, kindOfOutcome } from './telling.js'
 
 /** How soon somebody who waits has what is free. Whoever was not woken asks again after 4.5 s at the earliest. */
 const SERVED_WITHIN_MS = 4_000
@@ -209,7 +211,7 @@ export class World {
   async #step(operations: readonly Operation[]): Promise<void> {
     const before = this.#states
     const lines = operations.map((operation, index) => {
-      this.#history.push(`${index > 0 ? ' with ' : ''}${this.#describe(operation)}`)
+      this.#history.push(`${index > 0 ? ' with ' : ''}${describe(operation, this.#model.targets)}`)
       return this.#history.length - 1
     })
     const started = operations.map((operation) => this.#start(operation))
@@ -523,45 +525,6 @@ export class World {
 
   // What is told when it fails.
 
-  #describe(operation: Operation): string {
-    const { targets } = this.#model
-    const on = (target: number): string => (targets.length > 1 ? ` ${targets[target]}` : '')
-    const who = ({ client, scope }: Caller): string =>
-      `c${client + 1}${scope === undefined ? '' : ` in scope ${scope + 1}`}`
-    switch (operation.do) {
-      case 'take': {
-        const { id, how, target, lease, isRenewed, within } = operation
-        const place = within === undefined ? '' : ` within ${within}`
-        return `${id}: ${who(operation)} takes${on(target)}${place}, ${how}, ${isRenewed ? 'renewed' : `${lease} s`}`
-      }
-      case 'nest': {
-        const { id, target, inner, lease } = operation
-        return `${id}: ${who(operation)} does something with${on(target)} and inside it with${on(inner)}, ${lease} s`
-      }
-      case 'unlock':
-        return `unlock ${operation.hold}`
-      case 'unlock current':
-      case 'ask count':
-        return `${who(operation)}: ${operation.do}${on(operation.target)}`
-      case 'abort':
-        return `abort ${operation.waiter}`
-      case 'force':
-      case 'ask':
-        return `c${operation.client + 1}: ${operation.do}${on(operation.target)}`
-      case 'hand over':
-      case 'ask hold':
-        return `${operation.do} ${operation.hold}`
-      case 'adopt':
-        return `${operation.id}: c${operation.client + 1} adopts from ${operation.from}, ${operation.lease} s`
-      case 'renew':
-        return `the watchdog of c${operation.client + 1} renews`
-      case 'expire':
-        return `${operation.what} expires`
-      case 'intrude':
-        return `a stranger takes${on(operation.target)}`
-    }
-  }
-
   #explain(
     before: readonly State[],
     operations: readonly Operation[],
@@ -579,7 +542,7 @@ export class World {
     const possible = new Set<string>()
     for (const { model, names } of before) {
       explore(model, operations, (operation, outcome) => {
-        possible.add(`${this.#describe(operation)} → ${this.#spellAll(outcome, names)}`)
+        possible.add(`${describe(operation, this.#model.targets)} → ${this.#spellAll(outcome, names)}`)
         return true
       })
     }
@@ -600,14 +563,4 @@ function outcomeOf(error: unknown): string {
   if (error instanceof SelfDeadlockError) return 'deadlock'
   if (error instanceof WaitTimeoutError) return 'refused'
   return `failed: ${error instanceof Error ? error.stack : String(error)}`
-}
-
-function kindOf(operation: Operation): string {
-  return operation.do === 'take' ? `take ${operation.how}${operation.within ? ' within' : ''}` : operation.do
-}
-
-function kindOfOutcome(outcome: string): string {
-  return /^(granted|refused|lost|deadlock|not held|ok|true|false|aborted|started)$/.test(outcome)
-    ? outcome
-    : 'an answer'
 }
