@@ -104,10 +104,11 @@ class Taking {
 
   /** Those that are still to be taken, or were lost meanwhile. */
   #rest(): readonly Lock[] {
-    for (const [lock, { isLive, lostError }] of this.#taken) {
-      if (isLive) continue
+    for (const [lock, hold] of this.#taken) {
+      if (hold.isLive) continue
       this.#taken.delete(lock)
-      if (lostError) this.#bear(lostError)
+      void releaseAll([hold]) // Redis may have it for a while longer
+      if (hold.lostError) this.#bear(hold.lostError)
     }
     return this.#locks.filter((lock) => !this.#taken.has(lock))
   }
