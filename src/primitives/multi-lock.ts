@@ -11,6 +11,8 @@ import { canBeTakenTogether, releaseAll, takeTogether } from './together.js'
 
 /** How long to keep some of the locks while another one is waited for, ms, at most, the first time. Then twice as long. */
 const PATIENCE_MS = 100
+/** The same at last, where locks have no order that all agree on: two who wait for each other do so for that long. */
+const MOST_PATIENCE_MS = 1_000
 /** So many leases that run out in a row while the rest is being taken are not bad luck. */
 const MOST_EXPIRIES = 3
 
@@ -60,6 +62,7 @@ class Taking {
   /** The one to wait for first. */
   #next: Lock | undefined
   #patienceMs = PATIENCE_MS
+  readonly #mostPatienceMs: number
   /** How many leases ran out, one after the other, while the rest was being taken. */
   #expiries = 0
   #stopKeeping: (() => void) | undefined
@@ -70,6 +73,10 @@ class Taking {
     this.#locks = locks
     this.#terms = terms
     this.#request = { ...request, terms: { ...terms, maxHoldMs: undefined, warnAfterMs: undefined } }
+    const isOrdered = locks.every(
+      (lock, index) => locks[index - 1]?.name !== lock.name || locks[index - 1]?.context === lock.context,
+    )
+    this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MOST_PATIENCE_MS
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
   }
 
@@ -146,10 +153,11 @@ class Taking {
     let cancel: (() => void) | undefined
     const onRefused = (): void => {
       if (cancel || this.#taken.size === 0) return
+      const isInOrder = [...this.#taken.keys()].every((held) => this.#locks.indexOf(held) < this.#locks.indexOf(lock))
       // By chance, so that two who want what the other one has do not give way in step.
-      const patienceMs = this.#patienceMs * (0.5 + random.fraction() / 2)
-      cancel = clock.after(patienceMs, () => {
-        this.#patienceMs *= 2
+      const forMs = isInOrder ? this.#patienceMs * (0.5 + random.fraction() / 2) : 0
+      cancel = clock.after(forMs, () => {
+        if (isInOrder) this.#patienceMs = Math.min(2 * this.#patienceMs, this.#mostPatienceMs)
         this.#expiries = 0
         released = this.#giveBack()
       })

@@ -150,7 +150,7 @@ describe('a multi-lock', () => {
           const wanted = names.filter((_, n) => (n + index + task + round) % 3 > 0)
           const locks = wanted.map((name) => client.getLock(name))
           if ((index + task) % 2) locks.reverse()
-          await getMultiLock(...locks).withLock(async (hold) => {
+          await getMultiLock(...locks).withLock({ waitTimeMs: 15_000 }, async (hold) => {
             for (const name of wanted) inside.set(name, (inside.get(name) ?? 0) + 1)
             for (const name of wanted) assert.equal(inside.get(name), 1)
             await sleep(2)
