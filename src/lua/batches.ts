@@ -81,7 +81,7 @@ export class Batch {
 
   /** Whether a call that is sent before this one might see another state. */
   touches(call: ScriptCall): boolean {
-    return this.callers.some((caller) => caller.call.keys[0] === call.keys[0])
+    return this.callers.some((caller) => caller.call.keys.some((key) => call.keys.includes(key)))
   }
 
   /** The command of all. What is the same for all is sent once. */

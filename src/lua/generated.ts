@@ -1075,6 +1075,60 @@ export function latchSetCount(latch: string, receipts: string, count: Argument, 
   return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation, openedAt] }
 }
 
+const LOCK_ACQUIRE_ALL: Script = {
+  name: 'lock/acquire-all',
+  sha1: '3939888930c341f0066b8363443e7a21253c3c49',
+  text: `-- holdfast lock/acquire-all
+-- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
+-- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+local function take(lock, lease, holder)
+  local left = redis.call('pttl', lock)
+  if left ~= -2 then
+    if redis.call('hexists', lock, holder) == 0 then
+      return left
+    end
+    if left < tonumber(lease) then
+      redis.call('pexpire', lock, lease)
+    end
+    return nil
+  end
+  redis.call('hset', lock, holder, 1)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- refused (an ACL): nothing may stay that never ends
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+for n, lock in ipairs(KEYS) do
+  if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
+    return n - 1
+  end
+end
+for n, lock in ipairs(KEYS) do
+  local refused = take(lock, ARGV[1], ARGV[n + 1])
+  if refused then
+    return refused
+  end
+end
+return nil
+`,
+}
+
+/**
+ * lock/acquire-all: take several locks, all or none, each for an owner that does not hold it; or say which of them
+ * another owner holds. Runs twice without harm, as lock/acquire.
+ * KEYS[n] lock         hash: holder -> hold count
+ * ARGV[1] leaseTimeMs  ms, > 0; after it for each lock its holder, "<client id>:<owner id>"
+ * Reply   nil          acquired
+ *         integer      the index of the first lock that another owner holds, from 0
+ */
+export function lockAcquireAll(keys: readonly string[], args: readonly Argument[]): ScriptCall {
+  return { script: LOCK_ACQUIRE_ALL, keys, args }
+}
+
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
   sha1: '6353aafdc8ea4bc15d302472dd301572c63b34e1',

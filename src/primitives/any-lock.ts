@@ -56,6 +56,8 @@ export interface Request {
   readonly waitTimeMs: number | undefined
   readonly signal: AbortSignal | undefined
   readonly within: Hold | undefined
+  /** Called whenever somebody else has it, or waits for it before this caller. */
+  readonly onRefused?: (() => void) | undefined
 }
 
 /** What can be done with every lock, whatever it is made of: take it, and run something with it. */

@@ -107,3 +107,8 @@ export interface LockKind {
   /** @throws {Unanswered} it is no reply of `inspect` */
   readInspection(reply: unknown): Inspection
 }
+
+/** Where those of a client wait who want the same. */
+export function lineName(kind: LockKind, lockName: string): string {
+  return `${kind.line}/${lockName}`
+}

@@ -182,7 +182,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
   }
 
   /** @internal */
-  async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<H | undefined> {
+  async acquire({ terms, waitTimeMs, signal, within, onRefused }: Request): Promise<H | undefined> {
     const { context, kind, name: lockName } = this
     const { clock, commandTimeoutMs } = context
     const askedAt = clock.now()
@@ -299,6 +299,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         attempt,
         isWorthRetrying: isPassing,
         takeOver: reentered || joined ? undefined : takeOver,
+        onRefused,
         giveBack,
         // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
         // wait for its own write.
@@ -325,6 +326,11 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     if (grant.warning) this.context.emit('warning', grant.warning)
     possession.fencingToken = grant.fencingToken
     return possession.begin(terms, sentAt, isWanted) as H
+  }
+
+  /** @internal A new possession for the owner that the caller is. It claims the owner's field. */
+  possess(): Possession {
+    return new Possession(this.context, this.kind, this.name, this.#owner())
   }
 
   #owner(): Owner {

@@ -14,7 +14,7 @@ import { lineOf, runInLine } from './client-line.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import type { LockKind } from './kind.js'
+import { type LockKind, lineName } from './kind.js'
 import { deadlineOf, driftMs, outlastNested, reasonAt, type Times, timesFrom } from './times.js'
 
 /** By how much Redis may keep a lease for longer than it was asked to before its clock is taken to have been set back. */
@@ -73,7 +73,7 @@ export class Possession implements Watched, Holding {
 
   /** Where those of this client stand who wait for the same. */
   get line(): string {
-    return `${this.kind.line}/${this.lockName}`
+    return lineName(this.kind, this.lockName)
   }
 
   get permitIds(): readonly string[] | undefined {
@@ -196,7 +196,7 @@ export class Possession implements Watched, Holding {
     }
     const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
     if (this.count > 1) return this.#stepDown(hold)
-    if (line && this.#isPassable(hold) && line.offer(this)) return void this.#end(hold, 'released')
+    if (line && this.#isPassable(hold) && line.offer(this)) return void this.end(hold, 'released')
     return line && this.#isRunOver ? this.#freeForOthers(hold, line) : this.#free(hold, line)
   }
 
@@ -221,7 +221,7 @@ export class Possession implements Watched, Holding {
       throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
     }
     this.owner.spend(this.field) // or it would take the lock beside its successor
-    for (const hold of [...this.#holds.keys()]) this.#end(hold, 'released')
+    for (const hold of [...this.#holds.keys()]) this.end(hold, 'released')
   }
 
   /** Lose all holds. */
@@ -376,7 +376,7 @@ export class Possession implements Watched, Holding {
   }
 
   async #stepDown(hold: Hold): Promise<void> {
-    this.#end(hold, 'released')
+    this.end(hold, 'released')
     const { clock, scripts } = this.context
     const sentAt = clock.now()
     try {
@@ -397,7 +397,7 @@ export class Possession implements Watched, Holding {
     const { clock, scripts, settlements, commandTimeoutMs } = this.context
     const { leasedUntil } = this.#holds.get(hold) as Times
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
-    this.#end(hold, 'released')
+    this.end(hold, 'released')
     const reconnects = scripts.reconnects
     let failures = 0
     let heard: number | null
@@ -443,11 +443,11 @@ export class Possession implements Watched, Holding {
 
   #lose(hold: Hold, reason: LossReason): void {
     this.owner.spend(this.field)
-    const error = this.#end(hold, reason)
+    const error = this.end(hold, reason)
     if (error) this.context.emit('lost', { hold, error })
   }
 
-  #end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
+  end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
     this.#holds.delete(hold)
     if (this.#holds.size === 0) {
       // A renewal that the thread sent may still be on its way, and must not find another hold of the same owner.

@@ -58,10 +58,18 @@ function kind(name: string, lock: (client: Client, name: string) => Lock, traits
   }
 }
 
-const members = (client: Client, name: string): [Lock, Lock] => [
-  client.getLock(`${name}:1`),
-  client.getFairLock(`${name}:2`),
-]
+function multiLock(name: string, members: (client: Client, name: string) => [Lock, Lock]): Kind {
+  return {
+    ...kind(name, (client, name) => client.getLock(name)),
+    lock: (client, name) => getMultiLock(...members(client, name)),
+    parts: members,
+    rival: (client, name) => getMultiLock(...members(client, name)),
+    keys: (name) => [`${name}:1`, `${name}:2`],
+    counts: async (admin, name) => [...(await countsIn(admin, `${name}:1`)), ...(await countsIn(admin, `${name}:2`))],
+    isJoint: true,
+    isAdoptable: false,
+  }
+}
 
 export const kinds: readonly Kind[] = [
   kind('lock', (client, name) => client.getLock(name), { isPassedOn: true }),
@@ -90,16 +98,8 @@ export const kinds: readonly Kind[] = [
     counts: (admin, name) => countsIn(admin, name, /:lock_count$/),
     isAdoptable: false,
   }),
-  {
-    ...kind('multi-lock', (client, name) => client.getLock(name)),
-    lock: (client, name) => getMultiLock(...members(client, name)),
-    parts: members,
-    rival: (client, name) => getMultiLock(...members(client, name)),
-    keys: (name) => [`${name}:1`, `${name}:2`],
-    counts: async (admin, name) => [...(await countsIn(admin, `${name}:1`)), ...(await countsIn(admin, `${name}:2`))],
-    isJoint: true,
-    isAdoptable: false,
-  },
+  multiLock('multi-lock', (client, name) => [client.getLock(`${name}:1`), client.getFairLock(`${name}:2`)]),
+  multiLock('multi-lock of plain locks', (client, name) => [client.getLock(`${name}:1`), client.getLock(`${name}:2`)]),
 ]
 
 /** The plain lock through every driver, each of the others through one of them. */
@@ -123,7 +123,7 @@ async function countsIn(admin: Admin, key: string, field = /^(?!mode$)/): Promis
 }
 
 const OPERATIONS = {
-  acquire: /\/acquire(-in-line)?$/,
+  acquire: /\/acquire(-in-line|-all)?$/,
   reenter: /\/(reenter|set-count|extend)$/,
   stepDown: /\/(step-down|set-count|extend)$/,
   release: /\/release(-in-line)?$/,
