@@ -31,6 +31,8 @@ export class Watchdog {
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
   readonly #watched = new Bag<Watched>()
+  /** What was long on its way. */
+  #late: Watched[] = []
   #nextRenewalAt = 0
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
@@ -63,8 +65,18 @@ export class Watchdog {
     this.look(possession)
     // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
     if (isRenewed(possession) && this.#clock.now() - possession.leasedAt > this.#periodMs / 2) {
-      void this.#renewer.renew([possession])
+      this.#renewSoon(possession)
     }
+  }
+
+  /** Those that one command granted are renewed by one. */
+  #renewSoon(possession: Watched): void {
+    if (this.#late.push(possession) > 1) return
+    queueMicrotask(() => {
+      const late = this.#late
+      this.#late = []
+      void this.#renewer.renew(late)
+    })
   }
 
   /** The same for a hold that Redis was not asked for. */

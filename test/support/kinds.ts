@@ -58,14 +58,23 @@ function kind(name: string, lock: (client: Client, name: string) => Lock, traits
   }
 }
 
-function multiLock(name: string, members: (client: Client, name: string) => [Lock, Lock]): Kind {
+/** @param key  the name of a member */
+function multiLock(
+  name: string,
+  key: (name: string, member: 1 | 2) => string,
+  lock: (client: Client, name: string) => Lock,
+): Kind {
+  const members = (client: Client, name: string): [Lock, Lock] => [
+    client.getLock(key(name, 1)),
+    lock(client, key(name, 2)),
+  ]
   return {
     ...kind(name, (client, name) => client.getLock(name)),
     lock: (client, name) => getMultiLock(...members(client, name)),
     parts: members,
     rival: (client, name) => getMultiLock(...members(client, name)),
-    keys: (name) => [`${name}:1`, `${name}:2`],
-    counts: async (admin, name) => [...(await countsIn(admin, `${name}:1`)), ...(await countsIn(admin, `${name}:2`))],
+    keys: (name) => [key(name, 1), key(name, 2)],
+    counts: async (admin, name) => [...(await countsIn(admin, key(name, 1))), ...(await countsIn(admin, key(name, 2)))],
     isJoint: true,
     isAdoptable: false,
   }
@@ -98,8 +107,17 @@ export const kinds: readonly Kind[] = [
     counts: (admin, name) => countsIn(admin, name, /:lock_count$/),
     isAdoptable: false,
   }),
-  multiLock('multi-lock', (client, name) => [client.getLock(`${name}:1`), client.getFairLock(`${name}:2`)]),
-  multiLock('multi-lock of plain locks', (client, name) => [client.getLock(`${name}:1`), client.getLock(`${name}:2`)]),
+  multiLock(
+    'multi-lock',
+    (name, member) => `${name}:${member}`,
+    (client, name) => client.getFairLock(name),
+  ),
+  // In a cluster of one slot: they are taken in one command.
+  multiLock(
+    'multi-lock of plain locks',
+    (name, member) => `{${name}}:${member}`,
+    (client, name) => client.getLock(name),
+  ),
 ]
 
 /** The plain lock through every driver, each of the others through one of them. */
@@ -137,7 +155,7 @@ const OPERATIONS = {
 export function requestTo(operation: keyof typeof OPERATIONS): Match {
   return (request) => {
     const [, sha1 = '', key = ''] = /^EVALSHA (\S+) \d+ (\S+) /.exec(request) ?? []
-    return /^a(:\d)?$/.test(key) && OPERATIONS[operation].test(SCRIPT_NAMES.get(sha1) ?? '')
+    return /^(a|\{a\})(:\d)?$/.test(key) && OPERATIONS[operation].test(SCRIPT_NAMES.get(sha1) ?? '')
   }
 }
 
