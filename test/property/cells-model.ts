@@ -177,6 +177,10 @@ export class CellsModel extends Model {
     return this.isSame(target, held) && !this.traits.isNonReentrant ? 'inside' : 'deadlock'
   }
 
+  protected excludes(target: number, held: number): boolean {
+    return this.target(target).cells.some((cell) => this.target(held).cells.includes(cell))
+  }
+
   protected lineOf({ target }: Take): string {
     return this.target(target).cells.toSorted().join()
   }

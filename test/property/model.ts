@@ -131,6 +131,8 @@ export abstract class Model {
   }
   /** How asking for a target goes with having another. */
   protected abstract nesting(target: number, held: number): Nesting
+  /** Whether a grant of `target` shows that nobody else has `held` any more. */
+  protected abstract excludes(target: number, held: number): boolean
   /** Those in one line of one client are served in order. */
   protected abstract lineOf(take: Take): string
   protected queue(_waiter: string): void {}
@@ -275,8 +277,10 @@ export abstract class Model {
       case 'abort':
         return [[next, next.#abort(operation.waiter)]]
       case 'force': {
+        // Those that it had when it was called, and those that it was granted since: they were requested before.
+        const condemned = new Set([...operation.condemned, ...next.condemnedBy(operation.client, operation.target)])
         const wasHeld = next.force(operation.target)
-        if (wasHeld) for (const id of operation.condemned) next.lose(id)
+        if (wasHeld) for (const id of condemned) next.lose(id)
         return [[next, String(wasHeld)]]
       }
       case 'hand over':
@@ -436,6 +440,10 @@ export abstract class Model {
   }
 
   protected begin(take: Take, possession: Possession): void {
+    for (const other of this.possessions.values()) {
+      const isOfClient = other.client === possession.client && other.owner !== possession.owner
+      if (isOfClient && other.holds.length > 0 && this.excludes(possession.target, other.target)) this.lose(other.id)
+    }
     this.possessions.set(possession.id, possession)
     this.addHold(take, possession)
   }
