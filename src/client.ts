@@ -1,8 +1,9 @@
 import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
+import { type ClientOptions, checkClientOptions } from './client-options.js'
 import { type Clock, SystemClock } from './clock.js'
 import { Durability } from './durability.js'
-import { ClientClosedError, impediment } from './errors.js'
+import { ClientClosedError, ConfigError, impediment } from './errors.js'
 import { markedId, Owners } from './holder.js'
 import { Scripts } from './lua/run.js'
 import type { HoldOptions } from './primitives/any-lock.js'
@@ -13,10 +14,11 @@ import { FasterMultiKind } from './primitives/faster-multi-lock.js'
 import { FencedKind, FencedLock } from './primitives/fenced-lock.js'
 import type { Hold } from './primitives/hold.js'
 import { Lock } from './primitives/lock.js'
-import { checkNameMapper, checkSlots, mappedName, type NameMapper } from './primitives/names.js'
+import { checkSlots, mappedName } from './primitives/names.js'
 import { runInNewScope, runOutside } from './primitives/ownership.js'
 import { PermitExpirableSemaphore } from './primitives/permit-expirable-semaphore.js'
 import { NON_REENTRANT, REENTRANT } from './primitives/plain-kind.js'
+import { Possessions } from './primitives/possessions.js'
 import { ReadWriteLock } from './primitives/read-write-lock.js'
 import { Semaphore } from './primitives/semaphore.js'
 import { SpinKind, type SpinLockOptions } from './primitives/spin-lock.js'
@@ -25,62 +27,12 @@ import { type Random, systemRandom } from './random.js'
 import { Receipts } from './receipts.js'
 import { Replication } from './replication.js'
 import { Settlements } from './settlements.js'
-import { Bag, Directory } from './turnover.js'
-import {
-  checkCount,
-  checkDuration,
-  checkOptionalBoolean,
-  checkOptionalDuration,
-  LEAST_LEASE_MS,
-  ownOptions,
-} from './validate.js'
+import { Bag } from './turnover.js'
+import { checkDuration, ownOptions } from './validate.js'
 import { Lines } from './waiting/lines.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { Watchdog } from './watchdog.js'
 import { StandIn, type StandInTerms } from './watchdog-stand-in.js'
-
-export interface ClientOptions {
-  /**
-   * Lease of a hold without `leaseTimeMs`, ms; renewed every third of it. Default 30 000.
-   * Redisson's `lockWatchdogTimeout`: use the same value on both sides.
-   */
-  lockWatchdogTimeoutMs?: number | undefined
-  /** How many holds one script call renews. Default 100. Redisson's option of the same name. */
-  lockWatchdogBatchSize?: number | undefined
-  /**
-   * How long a waiter without `waitTimeMs` may be silent in the queue of a fair lock, ms. Default 300 000. Redisson's
-   * `fairLockWaitTimeout`: use the same value on both sides.
-   */
-  fairLockWaitTimeoutMs?: number | undefined
-  /** Makes the names in Redis of those in the program. Default: they are the same. Redisson's option of the same name. */
-  nameMapper?: NameMapper | undefined
-  /** How long Redis may take to answer one command, ms. Default 3 000. Redisson's `timeout`. */
-  commandTimeoutMs?: number | undefined
-  /**
-   * Whether a lock counts as taken only when at least one replica has it, if there are any. Default: with Sentinel and in a
-   * cluster. Redisson's option of the same name.
-   */
-  checkLockSyncedSlaves?: boolean | undefined
-  /** How long replicas have to acknowledge, ms. Default 1 000. Redisson's `slavesSyncTimeout`. */
-  slavesSyncTimeoutMs?: number | undefined
-  /**
-   * Whether a lock counts as taken only when the server has fsynced it to its AOF, so that a power failure cannot undo it.
-   * Needs `appendonly yes`, and Redis 8.0 or later; with `appendfsync always` also Redis 7.2 and Valkey. The server has two
-   * thirds of `commandTimeoutMs` for it. Default false.
-   */
-  checkLockFsynced?: boolean | undefined
-  /** Default of the option of the same name, ms. Default: no limit. */
-  maxHoldMs?: number | undefined
-  /** Default of the option of the same name, ms. Default: never. */
-  warnAfterMs?: number | undefined
-  /**
-   * How often in a row a lock may go from one caller of this client to the next without asking Redis, if both have no
-   * lease of their own. Then it is released, and others who wait for it go first. Default 1 000; 0: never.
-   */
-  maxHandOffs?: number | undefined
-  /** For how long it may go on like that, ms from the grant of Redis. Default 20. */
-  maxHandOffMs?: number | undefined
-}
 
 export interface CloseOptions {
   /** How long holds may go on before they are aborted and released, ms from the call; default 0. */
@@ -93,68 +45,9 @@ export interface Seams {
   random: Random
 }
 
-type CheckedOptions = Pick<
-  Context,
-  'watchdogTimeoutMs' | 'commandTimeoutMs' | 'maxHoldMs' | 'warnAfterMs' | 'maxHandOffs' | 'maxHandOffMs'
-> & {
-  readonly checkLockSyncedSlaves: boolean | undefined
-  readonly slavesSyncTimeoutMs: number
-  readonly checkLockFsynced: boolean
-  readonly watchdogBatchSize: number
-  readonly fairWaitMs: number
-  readonly nameMapper: NameMapper | undefined
-}
-
-export const CLIENT_OPTIONS = [
-  'lockWatchdogTimeoutMs',
-  'lockWatchdogBatchSize',
-  'fairLockWaitTimeoutMs',
-  'nameMapper',
-  'commandTimeoutMs',
-  'checkLockSyncedSlaves',
-  'slavesSyncTimeoutMs',
-  'checkLockFsynced',
-  'maxHoldMs',
-  'warnAfterMs',
-  'maxHandOffs',
-  'maxHandOffMs',
-]
-
 function checkDrain(options: CloseOptions, defaultMs: number): number {
   const { drainMs = defaultMs } = ownOptions(options, ['drainMs'])
   return checkDuration('drainMs', drainMs, 0)
-}
-
-/** More would keep Redis busy with one call for too long. */
-const MAX_BATCH_SIZE = 10_000
-
-/** @throws {ConfigError} a value that cannot work */
-export function checkClientOptions(options: ClientOptions): CheckedOptions {
-  const own = ownOptions(options, CLIENT_OPTIONS)
-  const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = own
-  const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = own
-  const {
-    checkLockSyncedSlaves,
-    checkLockFsynced,
-    maxHoldMs,
-    warnAfterMs,
-    maxHandOffs = 1_000,
-    maxHandOffMs = 20,
-  } = own
-  return {
-    watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
-    watchdogBatchSize: checkCount('lockWatchdogBatchSize', lockWatchdogBatchSize, 1, undefined, MAX_BATCH_SIZE),
-    fairWaitMs: checkDuration('fairLockWaitTimeoutMs', fairLockWaitTimeoutMs, 1),
-    nameMapper: checkNameMapper(nameMapper),
-    commandTimeoutMs: checkDuration('commandTimeoutMs', commandTimeoutMs, 1),
-    checkLockSyncedSlaves: checkOptionalBoolean('checkLockSyncedSlaves', checkLockSyncedSlaves),
-    slavesSyncTimeoutMs: checkDuration('slavesSyncTimeoutMs', slavesSyncTimeoutMs, 1),
-    checkLockFsynced: checkOptionalBoolean('checkLockFsynced', checkLockFsynced) ?? false,
-    maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1),
-    warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1),
-    maxHandOffs: checkCount('maxHandOffs', maxHandOffs, 0),
-    maxHandOffMs: checkDuration('maxHandOffMs', maxHandOffMs, 0),
-  }
 }
 
 /**
@@ -166,7 +59,6 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly id: string
   readonly #port: RedisPort
   readonly #context: Context
-  readonly #wakeups: Wakeups
   readonly #fenced = new FencedKind()
   readonly #fair: FairKind
   readonly #nonReentrantFair: NonReentrantFairKind
@@ -195,14 +87,14 @@ export class Client extends EventEmitter<ClientEvents> {
       batchSize: checked.watchdogBatchSize,
       commandTimeoutMs: checked.commandTimeoutMs,
     }
-    this.#wakeups = new Wakeups(port, (channel, error) => this.#subscriptionRefused(channel, error))
+    const wakeups = new Wakeups(port, (channel, error) => this.#subscriptionRefused(channel, error))
     this.#context = {
       clientId: this.id,
       owners: new Owners(),
       clock,
       random,
       scripts,
-      lines: new Lines(clock, this.#wakeups, this.id),
+      lines: new Lines(clock, wakeups, this.id),
       watchdog: new Watchdog(
         clock,
         random,
@@ -212,7 +104,7 @@ export class Client extends EventEmitter<ClientEvents> {
         checked.watchdogBatchSize,
       ),
       settlements: new Settlements(clock, random, scripts),
-      receipts: new Receipts(clock, this.id, scripts),
+      receipts: new Receipts(clock, this.id, scripts, checked.commandTimeoutMs),
       replication: new Replication(
         clock,
         scripts,
@@ -220,8 +112,8 @@ export class Client extends EventEmitter<ClientEvents> {
         (warning) => this.#tell('warning', [warning]),
         checked.checkLockFsynced ? new Durability(scripts, checked.commandTimeoutMs) : undefined,
       ),
-      possessions: new Bag(() => this.#onReleased?.()),
-      latest: new Directory(),
+      possessions: new Possessions(() => this.#onReleased?.()),
+      attempts: new Bag(),
       hasLine: !scripts.isCluster,
       sections: new Bag(() => this.#onReleased?.()),
       ...checked,
@@ -238,7 +130,8 @@ export class Client extends EventEmitter<ClientEvents> {
         scripts.reconnects++
         this.#context.watchdog.audit()
       },
-      resubscribed: (refused) => this.#wakeups.resubscribed(refused),
+      subscriptionLost: (channel) => wakeups.subscriptionLost(channel),
+      resubscribed: (channel, refusal) => wakeups.resubscribed(channel, refusal),
       warning: (warning) => this.warnSoon(warning),
     })
   }
@@ -366,8 +259,16 @@ export class Client extends EventEmitter<ClientEvents> {
    * holds, whichever of its tasks took it: give tasks that must exclude each other a scope each.
    * What is still held when `fn` ends stays held.
    * @returns what `fn` returned
+   * @throws {ConfigError} the client has `implicitReentry: false`
    */
   runInScope<T>(fn: () => T): T {
+    if (!this.#context.implicitReentry) {
+      throw new ConfigError(
+        'runInScope',
+        undefined,
+        'a client without implicitReentry: false, which follows no call chain',
+      )
+    }
     return runInNewScope(this.#context, fn)
   }
 

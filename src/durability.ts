@@ -19,13 +19,13 @@ export class Durability {
   }
 
   /**
-   * @param reconnects  those there had been before it was written: WAITAOF speaks of one connection only
+   * @param route  the one that it was sent by: WAITAOF speaks of one connection only
    * @throws {NotDurableError} it is not on disk in time, or the server cannot say whether it is
    * @throws {Unanswered} nobody answered
    */
-  async confirm(name: string, reconnects: number): Promise<void> {
+  async confirm(name: string, route: string): Promise<void> {
     const fsync = await this.#ask(name)
-    const isSame = this.#scripts.reconnects === reconnects
+    const isSame = this.#scripts.routeTo(name) === route
     if (fsync === 'fsynced' && isSame) return
     if (fsync === undefined) throw new NotDurableError(name, 'refused', 'this Redis client cannot ask for it')
     if (fsync === 'premature') throw new NotDurableError(name, 'refused', PREMATURE)

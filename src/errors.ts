@@ -61,16 +61,26 @@ export class LeaseLostError extends LockError {
   readonly code = 'LOCK_LEASE_LOST'
   readonly holder: string
   readonly reason: LossReason
+  /** Of a hold on several locks: the losses of those that were lost. Empty if it was lost as a whole. */
+  readonly parts: readonly LeaseLostError[]
 
   /** @param noun  what the name is the name of */
-  constructor(lockName: string, holder: string, reason: LossReason, noun = 'Lock') {
+  constructor(
+    lockName: string,
+    holder: string,
+    reason: LossReason,
+    noun = 'Lock',
+    parts: readonly LeaseLostError[] = [],
+  ) {
+    const lost = parts.map((part) => `${quote(part.lockName ?? '')} of ${part.holder}`).join(', ')
     super(
-      `${noun} ${quote(lockName)} is no longer held by ${holder}: ${LOSS[reason]}. Another owner may hold it: ` +
-        'stop the guarded work',
+      `${noun} ${quote(lockName)} is no longer held by ${holder}: ${lost && `it lost ${lost}: `}${LOSS[reason]}. ` +
+        'Another owner may hold it: stop the guarded work',
       lockName,
     )
     this.holder = holder
     this.reason = reason
+    this.parts = parts
   }
 }
 
@@ -245,7 +255,8 @@ export function impediment(
     | 'FENCING_TOKENS_WENT_BACK'
     | 'CONFIG_KEYS_IGNORED'
     | 'WATCHDOG_THREAD_ENDED'
-    | 'CONNECTION_REPLACED',
+    | 'CONNECTION_REPLACED'
+    | 'RELEASE_FAILED',
   message: string,
   options?: ErrorOptions,
 ): Error {

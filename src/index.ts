@@ -1,7 +1,8 @@
 export type { IoredisLike } from './adapters/ioredis.js'
 export type { NodeRedisLike } from './adapters/node-redis.js'
 export type { PortEvents, RedisPort } from './adapters/port.js'
-export { Client, type ClientOptions, type CloseOptions } from './client.js'
+export { Client, type CloseOptions } from './client.js'
+export type { ClientOptions } from './client-options.js'
 export { type ConnectOptions, connect, type WatchdogOptions } from './config/open.js'
 export type { Credentials, CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 export {

@@ -82,7 +82,15 @@ export const LATCH_OPEN_MESSAGE = '0'
 export const LATCH_CLOSED_MESSAGE = '1'
 
 /**
- * What a client's operations on a counter answered, as long as a copy of them may come. Ours alone: Redisson has nothing of
+ * Which semaphore of this name it is, for those who took permits from an earlier one. Ours alone: kept for a day, or for
+ * the expiry of the semaphore.
+ */
+export function generationKey(name: string): string {
+  return `holdfast_generation:${tagged(name)}`
+}
+
+/**
+ * What the operations of a client on a counter replied, for as long as a copy of them may come. Ours alone: Redisson has nothing of
  * the kind for counters.
  */
 export function receiptsKey(name: string, clientId: string): string {

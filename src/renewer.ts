@@ -1,4 +1,5 @@
 import type { Clock } from './clock.js'
+import { inBatches } from './lua/batches.js'
 import {
   type Argument,
   isErrorOf,
@@ -79,9 +80,7 @@ export class Renewer<T extends Renewable> {
       for (let start = 0; start < all.length; start += AT_ONCE) {
         if (start > 0) await this.#pause(0)
         for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
-          for (let from = 0; from < group.length; from += this.#terms.batchSize) {
-            void this.#renewBatch(group.slice(from, from + this.#terms.batchSize))
-          }
+          for (const batch of inBatches(group, this.#terms.batchSize)) void this.#renewBatch(batch)
         }
       }
     } finally {

@@ -8,6 +8,8 @@ export function mayBeGranted(error: unknown): boolean {
   return error instanceof Unanswered || error instanceof NotReplicatedError || error instanceof NotDurableError
 }
 
+const ELSEWHERE = 'the connection was lost, or another server owns the key now'
+
 /**
  * Makes sure that what was granted survives a failover: at least one replica has it before the caller gets it. And, if
  * wanted, a power failure: the server has it on disk.
@@ -45,26 +47,31 @@ export class Replication {
     return this.#timeoutMs > 0 || this.#durability !== undefined
   }
 
+  /** The way that a command for `name` goes now, for `confirm`. */
+  routeTo(name: string): string {
+    return this.isWanted ? this.#scripts.routeTo(name) : ''
+  }
+
   /**
-   * @param reconnects  those there had been before it was written: it counts on one connection only
+   * @param route  the one that it was sent by: it counts on one connection to one server only
    * @throws {NotReplicatedError} no replica has it, and there are some
    * @throws {NotDurableError} the server has not fsynced it
    * @throws {Unanswered} nobody answered
    */
-  async confirm(name: string, reconnects: number): Promise<void> {
-    await this.#replicated(name, reconnects)
-    await this.#durability?.confirm(name, reconnects)
+  async confirm(name: string, route: string): Promise<void> {
+    await this.#replicated(name, route)
+    await this.#durability?.confirm(name, route)
   }
 
-  async #replicated(name: string, reconnects: number): Promise<void> {
+  async #replicated(name: string, route: string): Promise<void> {
     if (this.#timeoutMs === 0 || this.#clock.now() < this.#refusedUntil) return
     try {
       const answer = await this.#scripts.acknowledge(name, this.#timeoutMs)
-      if (answer === undefined || answer.replicas === 0) return
-      const isSame = this.#scripts.reconnects === reconnects
-      const { replicas, acknowledged, why } = answer
-      if (acknowledged > 0 && isSame) return
-      throw new NotReplicatedError(name, replicas, this.#timeoutMs, why === undefined ? {} : { why })
+      if (answer === undefined) return
+      const isSame = this.#scripts.routeTo(name) === route
+      const { replicas, acknowledged, why = isSame ? undefined : ELSEWHERE } = answer
+      if (isSame && (acknowledged > 0 || replicas === 0)) return
+      throw new NotReplicatedError(name, Math.max(1, replicas), this.#timeoutMs, why === undefined ? {} : { why })
     } catch (cause) {
       if (cause instanceof Unanswered || cause instanceof NotReplicatedError) throw cause
       const why = cause instanceof Error ? cause.message : String(cause)

@@ -3,6 +3,9 @@ import { isWorthRetrying, type ScriptCall, type Scripts, toInteger } from './lua
 import type { Random } from './random.js'
 import { backoffMs } from './waiting/backoff.js'
 
+/** What is repeated: a call, or something that makes a new one for each try. */
+type Task = ScriptCall | ((timeoutMs?: number) => Promise<unknown>)
+
 /** After this, what has not shown up will not; and if it does, its lease ends it. */
 const LONGEST_MS = 60_000
 
@@ -33,7 +36,7 @@ export class Settlements {
    * @param otherwise  to be run instead if Redis refuses `release` for good
    * @returns resolves when it was answered or given up
    */
-  start(release: ScriptCall, untilAt: number, otherwise?: ScriptCall): Promise<void> {
+  start(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
     const giveUpAt = Math.min(untilAt, this.#clock.now() + LONGEST_MS)
     const settled = this.#settle(release, giveUpAt, otherwise).finally(() => this.#pending.delete(settled))
     this.#pending.add(settled)
@@ -41,16 +44,16 @@ export class Settlements {
   }
 
   /**
-   * Run a call whose caller waits until it is answered, for so long at most; less when the client closes.
+   * Run what a caller waits for until it is answered, for so long at most; less when the client closes.
    * @param onFailure  told of each try that failed
    * @returns its reply, an integer or null
    * @throws what the last try failed with
    */
-  async insist(call: ScriptCall, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
+  async insist(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
     const giveUpAt = this.#clock.now() + forMs
     for (let failures = 0; ; failures++) {
       try {
-        return toInteger(await this.#scripts.run(call))
+        return toInteger(await this.#run(task))
       } catch (error) {
         onFailure(error)
         if (!isWorthRetrying(error)) throw error
@@ -72,11 +75,11 @@ export class Settlements {
     await Promise.all(this.#pending)
   }
 
-  async #settle(release: ScriptCall, untilAt: number, otherwise?: ScriptCall): Promise<void> {
+  async #settle(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
     for (let tries = 0; ; tries++) {
       const isLastTry = this.#isClosing
       try {
-        if ((await this.#scripts.run(release, isLastTry ? LAST_TRY_MS : undefined)) !== null) return
+        if ((await this.#run(release, isLastTry ? LAST_TRY_MS : undefined)) !== null) return
       } catch (error) {
         // Anything else is Redis' word that it will not be done: the lease ends it.
         if (!isWorthRetrying(error))
@@ -86,6 +89,10 @@ export class Settlements {
       if (isLastTry || this.#clock.now() + delayMs >= untilAt) return
       if (!this.#isClosing) await this.#pause(delayMs, false)
     }
+  }
+
+  #run(task: Task, timeoutMs?: number): Promise<unknown> {
+    return typeof task === 'function' ? task(timeoutMs) : this.#scripts.run(task, timeoutMs)
   }
 
   /** Sleep before the next try of a release; cut short when the client closes. */

@@ -57,6 +57,8 @@ interface Place {
   /** Of what is there now: no two are the same. */
   id: bigint
   until: number
+  /** The thread may have sent a renewal of it, on a connection of its own. */
+  hasStoodIn: boolean
 }
 
 const START_MS = 30_000
@@ -227,7 +229,12 @@ export class StandIn {
   expect(dueAt: number): void {
     const now = threadClock.now()
     // Later nobody could say how the clocks stood when the thread renewed.
-    if (now > this.#takeOverAt) for (const possession of this.#places.keys()) this.catchUp(possession)
+    if (now > this.#takeOverAt) {
+      for (const [possession, place] of this.#places) {
+        this.catchUp(possession)
+        place.hasStoodIn = true
+      }
+    }
     this.#aliveAt = now
     // In this order: a pause in between must not put it further ahead.
     this.#aheadMs = this.#clock.now() - threadClock.now()
@@ -257,12 +264,14 @@ export class StandIn {
     this.#tellOf(possession, place)
   }
 
-  forget(possession: Watched): void {
+  /** @returns whether the thread may have renewed it, so that such a renewal may be on its way */
+  forget(possession: Watched): boolean {
     const known = this.#places.get(possession)
-    if (!known) return
+    if (!known) return false
     this.#places.delete(possession)
     Atomics.store(this.#words, known.index, 0n)
     this.#free.push(known.index)
+    return known.hasStoodIn || threadClock.now() > this.#takeOverAt
   }
 
   /** Tell a possession that the thread renewed it while this one was busy. */
@@ -317,7 +326,7 @@ export class StandIn {
   #take(): Place {
     const index = this.#free.pop() ?? this.#used++
     if (index >= this.#words.length) this.#memory.grow(Math.min(2 * this.#memory.byteLength, 8 * MOST_PLACES))
-    const place = { index, id: 0n, until: 0 }
+    const place = { index, id: 0n, until: 0, hasStoodIn: false }
     this.#mark(place)
     return place
   }

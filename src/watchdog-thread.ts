@@ -23,6 +23,8 @@ import {
 } from './watchdog-stand-in.js'
 
 const LONGEST_PAUSE_MS = 10_000
+/** So many connections that are cut at once, one after the other, are no accident: then the client is told. */
+const CUTS = 4
 
 /** A possession of a client. */
 class Charge implements Renewable {
@@ -119,7 +121,7 @@ class Guard {
         this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#ward, isWanted, onRefused)
         return this.#answer({ isReady: true })
       } catch (error) {
-        this.#answer({ failure: plain(error) })
+        if (!wasCut(error) || failures >= CUTS) this.#answer({ failure: plain(error) })
         await new Promise<void>((resolve) => {
           threadClock.after(backoffMs(failures, 100, LONGEST_PAUSE_MS, systemRandom), resolve)
         })
@@ -165,6 +167,13 @@ async function open(connection: string | object): Promise<RedisPort> {
   // Its first command may be too late to begin with that.
   if (deployment.isLazy) void port.send(['PING'], '').catch(() => {})
   return port
+}
+
+/** Whether the connection was there and was lost: that says nothing about the next one. */
+function wasCut(error: unknown): boolean {
+  const { message, code, cause } = error as { message?: unknown; code?: unknown; cause?: unknown }
+  if (code === 'EPIPE' || code === 'ECONNRESET' || message === 'Connection is closed.') return true
+  return cause instanceof Error && wasCut(cause)
 }
 
 /** What can be sent of an error: those of Redis clients may have anything about them. */

@@ -31,6 +31,8 @@ export class Watchdog {
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
   readonly #watched = new Bag<Watched>()
+  /** What was long on its way. */
+  #late: Watched[] = []
   #nextRenewalAt = 0
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
@@ -50,10 +52,12 @@ export class Watchdog {
     this.#renewer = new Renewer(clock, random, scripts, terms, (one) => this.#watched.has(one), onRefused)
   }
 
-  watch(possession: Watched): void {
+  /** @param isWanted  false: it is about to be released, so not even a late grant is renewed before the next tick */
+  watch(possession: Watched, isWanted = true): void {
     if (this.#watched.size === 0) this.#renewNextAt(this.#clock.now() + this.#periodMs)
     this.#watched.add(possession)
-    this.recheck(possession)
+    if (isWanted) this.recheck(possession)
+    else this.look(possession)
   }
 
   /** Look at a possession again: it gained a hold, which may be due earlier than the others. */
@@ -61,8 +65,18 @@ export class Watchdog {
     this.look(possession)
     // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
     if (isRenewed(possession) && this.#clock.now() - possession.leasedAt > this.#periodMs / 2) {
-      void this.#renewer.renew([possession])
+      this.#renewSoon(possession)
     }
+  }
+
+  /** Those that one command granted are renewed by one. */
+  #renewSoon(possession: Watched): void {
+    if (this.#late.push(possession) > 1) return
+    queueMicrotask(() => {
+      const late = this.#late
+      this.#late = []
+      void this.#renewer.renew(late)
+    })
   }
 
   /** The same for a hold that Redis was not asked for. */
@@ -71,11 +85,15 @@ export class Watchdog {
     this.#wakeBy(Math.min(this.#nextRenewalAt, possession.inspect(this.#clock.now())))
   }
 
-  /** From here on nothing renews it: to be called before its release is sent. */
-  forget(possession: Watched): void {
+  /**
+   * From here on nothing renews it: to be called before its release is sent.
+   * @returns whether a renewal of the thread may still arrive after the release
+   */
+  forget(possession: Watched): boolean {
     this.#watched.delete(possession)
-    this.standIn?.forget(possession)
+    const mayBeRenewed = this.standIn?.forget(possession) ?? false
     if (this.#watched.size === 0) this.#stopTimer()
+    return mayBeRenewed
   }
 
   /** Redis may have lost its data, or another server answers now: ask about everything at once. */

@@ -38,8 +38,8 @@ const LOOK_MS = 500
 
 /**
  * The channels of a cluster, each listened on at the master that has its slot: there sharded messages arrive, and plain ones
- * arrive everywhere. Whoever moves or dies, each channel is soon listened on where it belongs; then those who wait are told
- * that messages may have been missed.
+ * arrive everywhere. Whoever moves or dies, each channel is soon listened on where it belongs; those who wait are told
+ * when it cannot be heard, and then that messages may have been missed.
  */
 export class ClusterChannels {
   readonly #view: ClusterView
@@ -106,13 +106,16 @@ export class ClusterChannels {
     if (!channel || owner === undefined || channel.place === owner) return
     const before = channel.place
     channel.place = owner
-    if (before !== undefined) void this.#leave(before, name)
+    if (before !== undefined) {
+      this.#events?.subscriptionLost?.(name)
+      void this.#leave(before, name)
+    }
     this.#at(owner)
       .then((listener) => listener.subscribe(name))
       .then(
         () => {
           if (channel.settle) channel.settle()
-          else this.#events?.resubscribed(new Map())
+          else if (channel.place === owner) this.#events?.resubscribed(name)
           channel.settle = undefined
         },
         (error: unknown) => this.#failed(name, channel, owner, error),
@@ -135,7 +138,7 @@ export class ClusterChannels {
       channel.settle(error)
       channel.settle = undefined
     } else if (isRefused) {
-      this.#events?.resubscribed(new Map([[name, error]]))
+      this.#events?.resubscribed(name, error)
     } else if (channel.place === owner) {
       channel.place = undefined // the next look tries again
       this.#view.refresh()
@@ -163,7 +166,11 @@ export class ClusterChannels {
   #end(address: string): void {
     const listener = this.#listeners.get(address)
     this.#listeners.delete(address)
-    for (const channel of this.#channels.values()) if (channel.place === address) channel.place = undefined
+    for (const [name, channel] of this.#channels) {
+      if (channel.place !== address) continue
+      channel.place = undefined
+      this.#events?.subscriptionLost?.(name)
+    }
     void listener?.then((opened) => opened.end()).catch(() => {})
   }
 

@@ -99,6 +99,10 @@ class HealthyPort implements RedisPort {
     return this.#watch(this.#port.send(command, key), key)
   }
 
+  serverOf(key: string): string {
+    return this.#port.serverOf?.(key) ?? ''
+  }
+
   isErrorReply(error: unknown): boolean {
     return this.#port.isErrorReply(error)
   }
@@ -163,8 +167,11 @@ class HealthyPort implements RedisPort {
         for (const talk of this.#talks.values()) talk.isFailing = false
         this.#events?.reconnected()
       },
-      resubscribed: (refused) => {
-        if (isOurs()) this.#events?.resubscribed(refused)
+      subscriptionLost: (channel) => {
+        if (isOurs()) this.#events?.subscriptionLost?.(channel)
+      },
+      resubscribed: (channel, refusal) => {
+        if (isOurs()) this.#events?.resubscribed(channel, refusal)
       },
     })
   }
@@ -270,11 +277,11 @@ class HealthyPort implements RedisPort {
       const channel = this.#channels.get(name)
       if (channel) await this.#subscribe(port, name, channel.onMessage)
     }
-    const resubscribed = subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply.bind(this))
-    void resubscribed.then((refused) => {
+    for (const name of this.#channels.keys()) this.#events?.subscriptionLost?.(name)
+    subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply.bind(this), (name, refusal) => {
       if (this.#port !== port) return
-      for (const [name, { settle }] of this.#channels) settle?.(refused.get(name))
-      this.#events?.resubscribed(refused)
+      this.#channels.get(name)?.settle?.(refusal)
+      this.#events?.resubscribed(name, refusal)
     })
     void before.close().catch(() => {})
   }

@@ -181,9 +181,13 @@ class IoredisPort implements RedisPort {
       const isReconnect = !isFirst
       isFirst = false
       if (!isReconnect || channels.length === 0) return
-      void subscribeEach(channels, (channel) => subscriber.subscribe(channel), this.isErrorReply).then((refused) =>
-        this.#events?.resubscribed(refused),
+      const subscribe = (channel: string): Promise<unknown> => subscriber.subscribe(channel)
+      subscribeEach(channels, subscribe, this.isErrorReply, (channel, refusal) =>
+        this.#events?.resubscribed(channel, refusal),
       )
+    })
+    subscriber.on('close', () => {
+      for (const channel of this.#channels.keys()) this.#events?.subscriptionLost?.(channel)
     })
     return subscriber
   }

@@ -21,6 +21,10 @@ interface Executing {
 }
 
 const CONNECT_MS = 1_000
+/** How soon to try again whether the connection that listens is back, ms. */
+const PROBE_MS = 250
+/** Nothing is published here. The name is covered by the ACL rule for the channels of Redisson. */
+const PROBE_CHANNEL = 'redisson_holdfast_probe'
 
 /** A node-redis sentinel: commands and channels follow the master. */
 export class NodeRedisSentinelPort implements RedisPort {
@@ -32,13 +36,19 @@ export class NodeRedisSentinelPort implements RedisPort {
     if (!type?.startsWith('MASTER')) return
     this.#replicas.forget()
     this.#events?.reconnected()
-    this.#events?.resubscribed(new Map())
+    this.#listenerLost()
+  }
+  /** Only what concerns the connection that listens comes as it is, without the name of a server. */
+  readonly #onError = (error: unknown): void => {
+    if (error instanceof Error && !/^(Sentinel|Master|Replica) Client /.test(error.message)) this.#listenerLost()
   }
   readonly #turns = new Turns()
   readonly #end: () => Promise<void>
   #sentinels: Promise<Sentinels | undefined> | undefined
   #known: Sentinels | undefined
   readonly #listeners = new Map<string, (message: string) => void>()
+  #probing: Promise<void> | undefined
+  #isClosed = false
   #events: PortEvents | undefined
 
   constructor(sentinel: NodeRedisSentinelLike, endSentinel: () => Promise<void>) {
@@ -85,12 +95,42 @@ export class NodeRedisSentinelPort implements RedisPort {
   listen(events: PortEvents): void {
     this.#events = events
     for (const event of ['topology-change', 'client-error']) this.#sentinel.on(event, this.#onChange)
+    this.#sentinel.on('error', this.#onError)
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     for (const event of ['topology-change', 'client-error']) this.#sentinel.off(event, this.#onChange)
+    this.#sentinel.off('error', this.#onError)
     void this.#sentinels?.then((sentinels) => sentinels?.close())
     await this.#end()
+  }
+
+  #listenerLost(): void {
+    for (const channel of this.#listeners.keys()) this.#events?.subscriptionLost?.(channel)
+    this.#probing ??= this.#probe().finally(() => {
+      this.#probing = undefined
+    })
+  }
+
+  /**
+   * node-redis listens again by itself, but does not say when it does. What is sent on that connection is sent after that:
+   * so another subscription is, and its end.
+   */
+  async #probe(): Promise<void> {
+    const ignore = (): void => {}
+    for (let isBack = false; !isBack; ) {
+      if (this.#isClosed || this.#listeners.size === 0) return
+      try {
+        await this.#sentinel.subscribe(PROBE_CHANNEL, ignore)
+        await this.#sentinel.unsubscribe(PROBE_CHANNEL, ignore)
+        isBack = true
+      } catch (error) {
+        isBack = isErrorReply(error) // of a user who may not listen there
+        if (!isBack) await new Promise<void>((resolve) => setTimeout(resolve, PROBE_MS).unref())
+      }
+    }
+    for (const channel of this.#listeners.keys()) this.#events?.resubscribed(channel)
   }
 
   /**

@@ -194,7 +194,7 @@ class NodeRedisPort implements RedisPort {
     subscriber.on('ready', () => {
       const isReconnect = !isFirst
       isFirst = false
-      if (isReconnect) void this.#resubscribe(subscriber)
+      if (isReconnect) this.#resubscribe(subscriber)
     })
     // While its socket is being made, a node-redis client that is ended connects all the same, and cannot be ended any
     // more: so it is ended as soon as there is a socket.
@@ -204,6 +204,7 @@ class NodeRedisPort implements RedisPort {
     })
     subscriber.on('reconnecting', () => {
       this.#hasSocket = false
+      for (const channel of this.#channels.keys()) this.#events?.subscriptionLost?.(channel)
     })
     try {
       await subscriber.connect()
@@ -218,12 +219,14 @@ class NodeRedisPort implements RedisPort {
    * node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection; and also to
    * channels whose UNSUBSCRIBE was.
    */
-  async #resubscribe(subscriber: NodeRedisLike): Promise<void> {
+  #resubscribe(subscriber: NodeRedisLike): void {
     for (const channel of this.#notLeft) if (!this.#channels.has(channel)) void this.unsubscribe(channel)
     const subscribe = async (channel: string): Promise<void> => {
       const onMessage = this.#channels.get(channel)
       if (onMessage) await subscriber.subscribe(channel, onMessage)
     }
-    this.#events?.resubscribed(await subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply))
+    subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply, (channel, refusal) =>
+      this.#events?.resubscribed(channel, refusal),
+    )
   }
 }

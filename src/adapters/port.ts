@@ -31,7 +31,7 @@ export interface RedisPort {
 
   /**
    * Listen on a channel, in a cluster as a sharded channel, too; at most one listener a channel. Resolves when Redis confirmed. The adapter subscribes again by
-   * itself after a reconnect, then calls `events.resubscribed`.
+   * itself after a reconnect. Until then, and when it is done, it says so by `events`.
    */
   subscribe(channel: string, onMessage: (message: string) => void): Promise<void>
 
@@ -72,11 +72,13 @@ export type Fsync = 'fsynced' | 'late' | 'premature'
 export interface PortEvents {
   /** The command connection was lost and is there again: what was held may be gone. */
   reconnected(): void
+  /** The connection that listens on this channel was lost: nothing is heard until `resubscribed`. May come repeatedly. */
+  subscriptionLost?(channel: string): void
   /**
-   * The subscriber connection was lost and is there again: messages may have been missed.
-   * @param refused  the channels that are not heard any more, with what Redis answered
+   * The channel is listened on again: messages may have been missed.
+   * @param refusal  what Redis replied if it refuses the channel, which then is not heard any more
    */
-  resubscribed(refused: ReadonlyMap<string, unknown>): void
+  resubscribed(channel: string, refusal?: unknown): void
   /** Something that the owner of the client should know. */
   warning?(warning: Error): void
 }
@@ -84,19 +86,20 @@ export interface PortEvents {
 /**
  * Subscribe to channels again after a reconnect, one by one: Redis refuses a SUBSCRIBE as a whole, and one forbidden channel
  * must not make the others deaf.
- * @returns the channels that Redis refused, with what it answered
+ * @param onSettled  called for each channel that Redis confirmed or refused; the others were lost with their connection
  */
-export async function subscribeEach(
+export function subscribeEach(
   channels: Iterable<string>,
   subscribe: (channel: string) => Promise<unknown>,
   isErrorReply: (error: unknown) => boolean,
-): Promise<Map<string, unknown>> {
-  const refused = new Map<string, unknown>()
-  const attempts = [...channels].map((channel) =>
-    subscribe(channel).catch((error: unknown) => {
-      if (isErrorReply(error)) refused.set(channel, error)
-    }),
-  )
-  await Promise.all(attempts)
-  return refused
+  onSettled: (channel: string, refusal?: unknown) => void,
+): void {
+  for (const channel of [...channels]) {
+    subscribe(channel).then(
+      () => onSettled(channel),
+      (error: unknown) => {
+        if (isErrorReply(error)) onSettled(channel, error)
+      },
+    )
+  }
 }

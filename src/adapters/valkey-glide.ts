@@ -5,6 +5,7 @@ import { type Ask, standingInCluster } from './cluster-standing.js'
 import { healthy } from './health.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from './port.js'
 import { Replicas } from './replicas.js'
+import { Ticks } from './ticks.js'
 
 /** What Holdfast uses of a GlideClient or GlideClusterClient (2.5 or later). */
 export interface GlideLike {
@@ -87,6 +88,7 @@ class GlidePort implements RedisPort {
   readonly #connections: Connections
   readonly #channels: Channels | undefined
   readonly #replicas = new Map<string, Server>()
+  readonly #ways = new Ways()
   #looked: Promise<unknown> | undefined
   #looks: Ticks | undefined
   #events: PortEvents | undefined
@@ -103,9 +105,14 @@ class GlidePort implements RedisPort {
   }
 
   async send(command: readonly string[], key: string): Promise<unknown> {
-    // What connection it goes by has to be known before, for `acknowledge`.
+    // What connection it goes by has to be known, for `acknowledge`.
     await this.#looked
-    return await ask(this.#client, command, key)
+    if (!this.isCluster) return await ask(this.#client, command, key)
+    const reply = ask(this.#client, command, key)
+    const noted = this.#noteWay(key).catch(() => this.#ways.note(slotOf(key), undefined))
+    const value = await reply
+    await noted
+    return value
   }
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
@@ -116,9 +123,9 @@ class GlidePort implements RedisPort {
     return this.#confirm(key, (replicas) => replicas.fsynced(timeoutMs))
   }
 
-  /** Glide does not say which server has a slot. */
+  /** Glide does not say which server has a slot: the slot, and how often its commands went another way than before. */
   serverOf(key: string): string {
-    return this.isCluster ? String(slotOf(key)) : ''
+    return this.isCluster ? this.#ways.nameOf(slotOf(key)) : ''
   }
 
   isErrorReply(error: unknown): boolean {
@@ -140,7 +147,7 @@ class GlidePort implements RedisPort {
     this.#events = events
     this.#channels?.listen(events)
     this.#looked = this.#connections.look().catch(() => {})
-    this.#looks = new Ticks(async () => {
+    this.#looks = new Ticks(LOOK_MS, async () => {
       const others = await this.#connections.look()
       if (others.length > 0) this.#reconnected(others)
     })
@@ -153,14 +160,22 @@ class GlidePort implements RedisPort {
   }
 
   async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {
-    const server = this.isCluster ? serverOf(await this.#connections.of(key)) : ''
+    const way = this.#ways.of(slotOf(key)) ?? (await this.#noteWay(key))
+    const server = this.isCluster ? serverOf(way) : ''
     const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
     entry.key = key
     const answer = await confirm(entry.replicas)
     // If it is still the same connection, what was written went by it, and so did WAIT or WAITAOF.
-    const connection = await this.#connections.of(key)
+    const connection = await this.#noteWay(key)
     if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
     return answer
+  }
+
+  /** By which connection commands for `key` go now. */
+  async #noteWay(key: string): Promise<string> {
+    const connection = await this.#connections.of(key)
+    if (this.isCluster) this.#ways.note(slotOf(key), connection)
+    return connection
   }
 
   #reconnected(connections: readonly string[]): void {
@@ -186,6 +201,31 @@ class GlidePort implements RedisPort {
     const entry: Server = { replicas, key }
     this.#replicas.set(server, entry)
     return entry
+  }
+}
+
+/**
+ * By which connection the commands of each slot went last. While a cluster fails over, glide may change between two masters,
+ * and back, so that it takes more than the present connection to know what way a command went.
+ */
+class Ways {
+  readonly #ways = new Map<number, { connection: string | undefined; changes: number }>()
+
+  note(slot: number, connection: string | undefined): void {
+    const way = this.#ways.get(slot)
+    if (!way) this.#ways.set(slot, { connection, changes: 0 })
+    else if (way.connection !== connection) {
+      way.connection = connection
+      way.changes++
+    }
+  }
+
+  of(slot: number): string | undefined {
+    return this.#ways.get(slot)?.connection
+  }
+
+  nameOf(slot: number): string {
+    return `${slot}/${this.#ways.get(slot)?.changes ?? 0}`
   }
 }
 
@@ -261,7 +301,7 @@ class Channels {
 
   listen(events: PortEvents): void {
     this.#events = events
-    this.#looks = new Ticks(() => this.#look())
+    this.#looks = new Ticks(LOOK_MS, () => this.#look().catch(() => this.#lost(this.#channels.keys())))
   }
 
   async subscribe(name: string, onMessage: (message: string) => void): Promise<void> {
@@ -381,7 +421,7 @@ class Channels {
     }
   }
 
-  /** Keep what is listened on in step with what is wanted, and tell when messages may have been missed. */
+  /** Keep what is listened on in step with what is wanted, and tell when messages are or may have been missed. */
   async #look(): Promise<void> {
     if (this.#channels.size === 0) return
     const subscriber = await this.#open()
@@ -392,21 +432,30 @@ class Channels {
     }
     const others = await subscriber.connections.look()
     const { all, any } = await this.#heard(subscriber.client)
-    let isAllHeard = true
+    const missing: string[] = []
     for (const [name, channel] of this.#channels) {
       if (this.#leaving.has(name)) continue
       if (all.has(name)) channel.settle()
-      else if (channel.isSettled) isAllHeard = false
+      else if (channel.isSettled) missing.push(name)
       else if (++channel.looks >= LOOKS_UNTIL_REFUSED) {
         if (any.has(name)) await this.#doWithoutSharded(subscriber)
         else this.#refused(name, channel, new Refusal(NOT_CONFIRMED))
       }
     }
-    if (others.length > 0) this.#untold = 2
-    else if (!isAllHeard) this.#untold = Math.max(this.#untold, 1)
-    if (this.#untold === 0 || !isAllHeard) return
+    if (others.length > 0) {
+      this.#lost(this.#channels.keys())
+      this.#untold = 2
+    }
+    if (missing.length > 0) return this.#lost(missing)
+    if (this.#untold === 0) return
     this.#untold--
-    this.#events?.resubscribed(new Map())
+    for (const name of this.#channels.keys()) this.#events?.resubscribed(name)
+  }
+
+  /** Nothing is heard there for now. */
+  #lost(names: Iterable<string>): void {
+    for (const name of names) this.#events?.subscriptionLost?.(name)
+    this.#untold = Math.max(this.#untold, 1)
   }
 
   #refused(name: string, channel: Channel, why: unknown): void {
@@ -451,28 +500,6 @@ interface Subscriber {
   readonly connections: Connections
   /** The channels that glide was told to listen on. */
   readonly asked: Set<string>
-}
-
-/** Calls again and again, never twice at once, and does not keep the process alive. */
-class Ticks {
-  #timer: NodeJS.Timeout
-  #isStopped = false
-
-  constructor(tick: () => Promise<unknown>) {
-    const next = (): NodeJS.Timeout =>
-      setTimeout(() => {
-        const again = (): void => {
-          if (!this.#isStopped) this.#timer = next()
-        }
-        tick().then(again, again) // the connection is not there: next time
-      }, LOOK_MS).unref()
-    this.#timer = next()
-  }
-
-  stop(): void {
-    this.#isStopped = true
-    clearTimeout(this.#timer)
-  }
 }
 
 /** What Redis refused, in its own words: glide has words of its own for most of them. */

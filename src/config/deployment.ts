@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from 'node:tls'
-import type { ClientOptions } from '../client.js'
+import type { ClientOptions } from '../client-options.js'
 import { ConfigError } from '../errors.js'
 import type { NameMapper } from '../primitives/names.js'
 import { type Address, parseAddress, parseHostPort } from './address.js'

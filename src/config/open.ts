@@ -1,5 +1,6 @@
 import { pathToFileURL } from 'node:url'
-import { CLIENT_OPTIONS, Client, type ClientOptions, checkClientOptions } from '../client.js'
+import { Client } from '../client.js'
+import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from '../client-options.js'
 import { ConfigError, impediment } from '../errors.js'
 import { checkDuration, ownOptions } from '../validate.js'
 import { describe, overridden } from './deployment.js'
@@ -54,7 +55,12 @@ const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credenti
  *   password or does not have the database
  * @see Redisson `Redisson.create`
  */
-export async function connect(target: string | ConnectOptions = ofEnvironment()): Promise<Client> {
+export async function connect(target?: string | ConnectOptions): Promise<Client>
+export async function connect(target: string | ConnectOptions = ofEnvironment(), second?: unknown): Promise<Client> {
+  // Not what `urls.map(connect)` gives.
+  if (typeof second === 'object' && second !== null) {
+    throw new ConfigError('connect', undefined, 'one argument: write connect({ url, ...options })')
+  }
   const options = typeof target === 'string' ? { url: target } : target
   const own = ownOptions<ConnectOptions>(options, CONNECT_OPTIONS)
   const { url, client, config, credentialsResolver, watchdog, ...rest } = own

@@ -2,6 +2,7 @@ import {
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  generationKey,
   INBOX_PREFIX,
   latchChannel,
   lockChannel,
@@ -105,6 +106,7 @@ const KEYS: readonly Spelling[] = [
   fairDeadlines,
   fencingTokenKey,
   (name) => receiptsKey(name, ''),
+  generationKey,
 ]
 const CHANNELS: readonly Spelling[] = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
 /** Those of the clients, whatever the names of their locks. What is said there is a hint, and takes or ends no lock. */
@@ -151,6 +153,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
       [fairDeadlines(name), 'fair locks'],
       [fencingTokenKey(name), 'fenced locks'],
       [receiptsKey(name, 'x'), 'semaphores and latches'],
+      [generationKey(name), 'semaphores'],
     ]),
     channels: new Map([
       [lockChannel(name), 'all locks'],

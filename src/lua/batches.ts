@@ -5,6 +5,8 @@ import type { Argument, ScriptCall } from './run.js'
 const MOST_CALLS = 32
 /** Calls with more keys and arguments than this are batches already. */
 const MOST_WORDS = 12
+/** Names may be long: nobody else is served while Redis reads them. In UTF-16 units, as counting bytes would cost more. */
+const MOST_LENGTH = 65_536
 
 /** Somebody who waits for the reply of a call. */
 export interface Caller {
@@ -15,23 +17,57 @@ export interface Caller {
   readonly onSent?: ((at: number) => void) | undefined
 }
 
+/** How long the keys and arguments of a call are. */
+function lengthOf({ keys, args }: ScriptCall): number {
+  let length = 0
+  for (const key of keys) length += key.length
+  for (const arg of args) if (typeof arg === 'string') length += arg.length
+  return length
+}
+
+/**
+ * What goes into one command when each goes together with those before it.
+ * @param most  how many, if they are not too long for that
+ */
+export function inBatches<T extends { readonly call: ScriptCall }>(all: readonly T[], most: number): T[][] {
+  const batches: T[][] = []
+  let length = Number.POSITIVE_INFINITY
+  for (const one of all) {
+    const batch = batches.at(-1)
+    length += lengthOf(one.call)
+    if (batch && batch.length < most && length <= MOST_LENGTH) batch.push(one)
+    else {
+      batches.push([one])
+      length = lengthOf(one.call)
+    }
+  }
+  return batches
+}
+
 /** Calls of one script that go to Redis as one command. Each has its own reply. */
 export class Batch {
   readonly callers: Caller[]
   readonly timeoutMs: number
   readonly #first: ScriptCall
+  #length: number
 
   constructor(caller: Caller, timeoutMs: number) {
     this.callers = [caller]
     this.#first = caller.call
+    this.#length = lengthOf(caller.call)
     this.timeoutMs = timeoutMs
   }
 
-  get isFull(): boolean {
-    return this.callers.length === MOST_CALLS
+  /** @returns false: it is full */
+  add(caller: Caller): boolean {
+    const length = this.#length + lengthOf(caller.call)
+    if (this.callers.length === MOST_CALLS || length > MOST_LENGTH) return false
+    this.#length = length
+    this.callers.push(caller)
+    return true
   }
 
-  /** Whether this call could go along. */
+  /** Whether this call could go along if there is room. */
   fits({ script, keys, args }: ScriptCall, timeoutMs: number): boolean {
     const first = this.#first
     return (
@@ -45,7 +81,7 @@ export class Batch {
 
   /** Whether a call that is sent before this one might see another state. */
   touches(call: ScriptCall): boolean {
-    return this.callers.some((caller) => caller.call.keys[0] === call.keys[0])
+    return this.callers.some((caller) => caller.call.keys.some((key) => call.keys.includes(key)))
   }
 
   /** The command of all. What is the same for all is sent once. */

@@ -3,10 +3,11 @@ import type { Argument, Script, ScriptCall } from './run.js'
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: '310454317470ad144076748b1c630f2874feb477',
+  sha1: 'cbdd2a9213ba8fb222bbaadf1c05eb327e9c35b8',
   text: `-- holdfast fair-lock/acquire
 -- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
+-- woken.
 local function shift(deadlines, waiters, wait)
   if #waiters == 0 then
     return
@@ -15,7 +16,27 @@ local function shift(deadlines, waiters, wait)
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
   for _, waiter in ipairs(waiters) do
     local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+    local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
+    redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
+  end
+end
+
+-- What the holders of one client begin with.
+local function clientOf(holder)
+  return string.match(holder, '^.*:') or holder
+end
+
+-- A waiter that was heard did not come when it was its turn, so its whole process may stand still. Its other places are
+-- judged together: all are woken, and have until \`grace\` to ask. A fraction says so, as for the first in the queue.
+local function hurry(queue, deadlines, client, grace, channelPrefix, message)
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, 999)) do
+    if clientOf(waiter) == client then
+      local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+      if deadline % 1 == 0 then
+        redis.pcall('publish', channelPrefix .. waiter, message)
+        redis.call('zadd', deadlines, string.format('%d.5', grace), waiter)
+      end
+    end
   end
 end
 
@@ -35,6 +56,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 if left == -2 then
   local first = redis.call('lindex', queue, 0)
+  local frozen
   while first and first ~= holder do
     local deadline = tonumber(redis.call('zscore', deadlines, first) or 0)
     -- its turn: it may have missed the message
@@ -54,11 +76,15 @@ if left == -2 then
           redis.call('zadd', deadlines, string.format('%d', grace), waiter)
         end
       end
-      left = math.floor(deadline) - now
+      left = math.min(math.floor(deadline) - now, 1000)
       break
     end
     redis.call('zrem', deadlines, first)
     redis.call('lpop', queue)
+    if not isSilent and clientOf(first) ~= frozen then
+      frozen = clientOf(first)
+      hurry(queue, deadlines, frozen, now + 1000, ARGV[5], ARGV[6])
+    end
     first = redis.call('lindex', queue, 0)
   end
   if not first or first == holder then
@@ -105,7 +131,8 @@ return left
  * fair-lock/acquire: take the lock if it is this owner's turn, else queue it, and say when to ask again. Runs twice
  * without harm. Time is the server's. A waiter is only judged when the lock is free and it is its turn: it is woken
  * once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel. That it was woken is
- * kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too.
+ * kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too. Meanwhile the
+ * others ask every second, as the one whose turn it is may come, and die with the lock.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
  * KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
@@ -125,8 +152,15 @@ export function fairLockAcquire(lock: string, queue: string, deadlines: string, 
 
 const FAIR_LOCK_FORCE_RELEASE: Script = {
   name: 'fair-lock/force-release',
-  sha1: 'af33ca24995dc6927af75c5b0a3c5de344b50ba4',
+  sha1: 'f91ee09f10a6304c2269c5e4f365a463385fddbc',
   text: `-- holdfast fair-lock/force-release
+-- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
+local function hasOnlyHolder(lock)
+  return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
+end
+
+local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
@@ -144,6 +178,9 @@ end
 if redis.call('type', KEYS[1]).ok ~= 'hash' then
   -- as lock/force-release
   return redis.call('hlen', KEYS[1])
+end
+if not hasOnlyHolder(KEYS[1]) then
+  return redis.error_reply(NO_LOCK)
 end
 redis.call('del', KEYS[1])
 wakeFirst(KEYS[2], ARGV[1], ARGV[2])
@@ -166,7 +203,7 @@ export function fairLockForceRelease(lock: string, queue: string, channelPrefix:
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: 'd7242e70008bd3b231109851dc0b386a15ab5091',
+  sha1: 'cf76b34377fe2d752cadff5d391c2c4b98a280d5',
   text: `-- holdfast fair-lock/leave
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -183,7 +220,8 @@ local function wakeFirst(queue, channelPrefix, message)
 end
 
 -- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
+-- woken.
 local function shift(deadlines, waiters, wait)
   if #waiters == 0 then
     return
@@ -192,7 +230,8 @@ local function shift(deadlines, waiters, wait)
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
   for _, waiter in ipairs(waiters) do
     local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+    local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
+    redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
   end
 end
 
@@ -234,7 +273,7 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '6f2e8fdce908686a6a711b2d03ab03b4e76ccad9',
+  sha1: '2fbf264dc0826c19ca775bb42d63d0424acc9d44',
   text: `-- holdfast fair-lock/release
 -- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
 -- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
@@ -251,7 +290,8 @@ local function wakeFirst(queue, channelPrefix, message)
 end
 
 -- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again.
+-- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
+-- woken.
 local function shift(deadlines, waiters, wait)
   if #waiters == 0 then
     return
@@ -260,7 +300,8 @@ local function shift(deadlines, waiters, wait)
   local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
   for _, waiter in ipairs(waiters) do
     local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-    redis.call('zadd', deadlines, string.format('%d', math.max(deadline - wait, math.min(deadline, least))), waiter)
+    local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
+    redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
   end
 end
 
@@ -308,16 +349,21 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: 'eb3ce4102705757bae91b7cb729b9fb1d7002110',
+  sha1: '1f34b5ceb9402a921b27f6f46353bfb4527efc99',
   text: `-- holdfast faster-multi-lock/acquire
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -329,7 +375,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -346,6 +392,11 @@ local function forget(group, field)
 end
 
 local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local fields = redis.call('hlen', group)
+if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
+  -- a group has at least two fields, and always an expiry
+  return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
+end
 local longest = 0
 for n = 3, #ARGV do
   local owner, expiry = ownerOf(group, ARGV[n])
@@ -386,16 +437,21 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_FORCE_RELEASE: Script = {
   name: 'faster-multi-lock/force-release',
-  sha1: '9df1bc819182368d0524edf58de64c6c79ac959c',
+  sha1: '578677009ba366564c168c0b2e4a42398ce2532f',
   text: `-- holdfast faster-multi-lock/force-release
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -407,7 +463,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -452,16 +508,21 @@ export function fasterMultiLockForceRelease(group: string, channel: Argument, me
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: 'f8ded8ff03ae1135f5e46d369545546f9d76b325',
+  sha1: 'd55ec16ab8c218c472c8f3f1e91467d9aba50bfb',
   text: `-- holdfast faster-multi-lock/inspect
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -473,7 +534,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -561,16 +622,21 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: '405f318cc4ee7daa165b9ba924099d828f12c48a',
+  sha1: 'a7be68ef042508679175ed058d45d2085e5dd1e0',
   text: `-- holdfast faster-multi-lock/renew
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -582,7 +648,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -603,11 +669,16 @@ local last = 0
 for n, group in ipairs(KEYS) do
   local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
   last = last + 3 + tonumber(ARGV[last + 3])
-  renewed[n] = 1
-  for m = first, last do
+  -- asked first: one key that somebody overwrote with another type must not cost all the others their renewal
+  renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+  for m = first, renewed[n] == 1 and last or 0 do
     if ownerOf(group, ARGV[m]) ~= holder then
       renewed[n] = 0
     end
+  end
+  if renewed[n] == 1 then
+    -- as in read-lock/renew: first PEXPIRE
+    redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
     extend(group, ARGV[m], holder, lease)
@@ -630,16 +701,21 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: 'a64d3e4f4ca3795dcdaae54bdec07f57113e91d6',
+  sha1: '8fb41141accb2cc1b7e1d6a683f6dc8c7d72d26b',
   text: `-- holdfast faster-multi-lock/set-count
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -651,7 +727,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
@@ -756,7 +832,7 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
-  sha1: '9885ae492f0a85459004f85158fefca8bc36eca4',
+  sha1: '21ca9565fe6f071877982d3eefcd0f90167ded4c',
   text: `-- holdfast fenced-lock/adopt
 -- The next fencing token, as text: always higher than the last, and than \`seen\`. Tokens are compared as decimal text, as
 -- Lua's numbers are exact to 2^53 only. Answers whether the counter had to be raised because it had gone back, too.
@@ -771,10 +847,13 @@ local function nextToken(tokens, seen)
 end
 
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  redis.call('pexpire', KEYS[1], ARGV[1])
+  -- as lock/adopt
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+  end
   return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
 end
-if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
   return { '0', 0 }
 end
 local drawn = nextToken(KEYS[2], ARGV[4])
@@ -820,32 +899,39 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: 'b670da5a5781abc0fc98549d2769c32d3a0b9c09',
+  sha1: 'd2ef4cbacb4a4561889a6cd97a2599ff043f430e',
   text: `-- holdfast latch/count-down
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
-return once(KEYS[2], ARGV[3], function()
+return once(KEYS[2], ARGV[3], ARGV[4], function()
+  insist(KEYS[2])
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
-  insist(KEYS[2])
   local count = redis.call('decr', KEYS[1])
   if count > 0 then
     return count
@@ -857,23 +943,37 @@ end)
 }
 
 /**
- * latch/count-down: count one down; at zero the latch opens, and those who wait are told. Once, however often it is sent.
+ * latch/count-down: count one down; at zero the latch opens, and waiters are notified. Once, however often it is sent, and not when
+ * it comes late.
  * KEYS[1] latch      string: what is left to count
- * KEYS[2] receipts   hash: operation -> what it answered
+ * KEYS[2] receipts   hash: operation -> its reply
  * ARGV[1] channel    where waiters listen
  * ARGV[2] message    that it is open
  * ARGV[3] operation  its number
+ * ARGV[4] openedAt   when it was opened, epoch ms
  * Reply   integer    what is left to count now; -1 it opened, but publishing was refused
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonCountDownLatch.countDownAsync
  */
-export function latchCountDown(latch: string, receipts: string, channel: Argument, message: Argument, operation: Argument): ScriptCall {
-  return { script: LATCH_COUNT_DOWN, keys: [latch, receipts], args: [channel, message, operation] }
+export function latchCountDown(latch: string, receipts: string, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: LATCH_COUNT_DOWN, keys: [latch, receipts], args: [channel, message, operation, openedAt] }
 }
 
 const LATCH_DELETE: Script = {
   name: 'latch/delete',
-  sha1: '2b0df8d913984f53d56beca96c5971ef5fd9b0b4',
+  sha1: 'a9bc31eea397c5d0e6866c95281fb4eac51d7cf6',
   text: `-- holdfast latch/delete
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+-- as semaphore/delete
+numberAt(KEYS[1])
 if redis.call('del', KEYS[1]) == 0 then
   return 0
 end
@@ -897,9 +997,18 @@ export function latchDelete(latch: string, channel: Argument, message: Argument)
 
 const LATCH_INSPECT: Script = {
   name: 'latch/inspect',
-  sha1: 'b54fac1848703a7ecceda43d82752e08a89c6038',
+  sha1: '7eb32867b39649ee46a78aa25dea64eeb0484728',
   text: `-- holdfast latch/inspect
-return tonumber(redis.call('get', KEYS[1]) or 0)
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+return numberAt(KEYS[1])
 `,
 }
 
@@ -915,22 +1024,29 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: '06c03a1a2478d15c8c3fe7f0eed2e26b4f748ca1',
+  sha1: 'a5d09a08dced73ffc91f805c5c544efb47b84c19',
   text: `-- holdfast latch/set-count
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
-return once(KEYS[2], ARGV[4], function()
+return once(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
     return 0
   end
@@ -942,18 +1058,75 @@ end)
 }
 
 /**
- * latch/set-count: close the latch with a count, if it is open. Once, however often it is sent.
+ * latch/set-count: close the latch with a count, if it is open. Once, however often it is sent, and not when it comes
+ * late.
  * KEYS[1] latch      string: what is left to count
- * KEYS[2] receipts   hash: operation -> what it answered
+ * KEYS[2] receipts   hash: operation -> its reply
  * ARGV[1] count      > 0
  * ARGV[2] channel    where waiters listen
  * ARGV[3] message    that there is a new count
  * ARGV[4] operation  its number
+ * ARGV[5] openedAt   when it was opened, epoch ms
  * Reply   integer    1 done, 0 it is closed already
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonCountDownLatch.trySetCountAsync
  */
-export function latchSetCount(latch: string, receipts: string, count: Argument, channel: Argument, message: Argument, operation: Argument): ScriptCall {
-  return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation] }
+export function latchSetCount(latch: string, receipts: string, count: Argument, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation, openedAt] }
+}
+
+const LOCK_ACQUIRE_ALL: Script = {
+  name: 'lock/acquire-all',
+  sha1: '3939888930c341f0066b8363443e7a21253c3c49',
+  text: `-- holdfast lock/acquire-all
+-- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
+-- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+local function take(lock, lease, holder)
+  local left = redis.call('pttl', lock)
+  if left ~= -2 then
+    if redis.call('hexists', lock, holder) == 0 then
+      return left
+    end
+    if left < tonumber(lease) then
+      redis.call('pexpire', lock, lease)
+    end
+    return nil
+  end
+  redis.call('hset', lock, holder, 1)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- refused (an ACL): nothing may stay that never ends
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+for n, lock in ipairs(KEYS) do
+  if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
+    return n - 1
+  end
+end
+for n, lock in ipairs(KEYS) do
+  local refused = take(lock, ARGV[1], ARGV[n + 1])
+  if refused then
+    return refused
+  end
+end
+return nil
+`,
+}
+
+/**
+ * lock/acquire-all: take several locks, all or none, each for an owner that does not hold it; or say which of them
+ * another owner holds. Runs twice without harm, as lock/acquire.
+ * KEYS[n] lock         hash: holder -> hold count
+ * ARGV[1] leaseTimeMs  ms, > 0; after it for each lock its holder, "<client id>:<owner id>"
+ * Reply   nil          acquired
+ *         integer      the index of the first lock that another owner holds, from 0
+ */
+export function lockAcquireAll(keys: readonly string[], args: readonly Argument[]): ScriptCall {
+  return { script: LOCK_ACQUIRE_ALL, keys, args }
 }
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
@@ -1177,24 +1350,33 @@ export function lockAdopt(lock: string, leaseTimeMs: Argument, from: Argument, h
 
 const LOCK_CUT_LEASE: Script = {
   name: 'lock/cut-lease',
-  sha1: '0a6542e862c7445d5ca338aeec6f58c1f7e4180c',
+  sha1: '0cbbb59fe47074786269d412de3cf69cd857d8d7',
   text: `-- holdfast lock/cut-lease
+-- Renew a lock if this owner still holds it. Never shortens a lease, but for one that is longer than \`longest\`, ms; nil: for
+-- none. Answers what is left of the lease, ms; 0 no longer this owner's; or an error.
+local function renew_one(lock, holder, lease, longest)
+  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+  local mine = redis.pcall('hexists', lock, holder)
+  if mine == 1 then
+    local left = redis.call('pttl', lock)
+    if left < tonumber(lease) or longest and left > tonumber(longest) then
+      redis.call('pexpire', lock, lease)
+      left = tonumber(lease)
+    end
+    return left
+  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
+    return 0
+  end
+  return mine
+end
+
 local renewed = {}
 for n, lock in ipairs(KEYS) do
-  -- protected as in lock/renew
-  local mine = redis.pcall('hexists', lock, ARGV[3 * n - 2])
-  if mine == 1 then
-    local left, lease = redis.call('pttl', lock), tonumber(ARGV[3 * n - 1])
-    if left < lease or left > tonumber(ARGV[3 * n]) then
-      redis.call('pexpire', lock, ARGV[3 * n - 1])
-      left = lease
-    end
-    renewed[n] = left
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
-    renewed[n] = 0
-  else
-    return mine
+  local left = renew_one(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
+  if type(left) == 'table' then
+    return left
   end
+  renewed[n] = left
 end
 return renewed
 `,
@@ -1310,11 +1492,21 @@ export function lockForceReleaseInLine(lock: string, waiters: string, channel: A
 
 const LOCK_FORCE_RELEASE: Script = {
   name: 'lock/force-release',
-  sha1: '1138e48904587b3943ced137a478cab548dd81e7',
+  sha1: '07857563cd98843c66e0f9b07c146a01b896d0ac',
   text: `-- holdfast lock/force-release
+-- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
+local function hasOnlyHolder(lock)
+  return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
+end
+
+local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+
 if redis.call('type', KEYS[1]).ok ~= 'hash' then
   -- a key of another type is somebody's data: let HLEN name it in a WRONGTYPE error, and leave it alone
   return redis.call('hlen', KEYS[1])
+end
+if not hasOnlyHolder(KEYS[1]) then
+  return redis.error_reply(NO_LOCK)
 end
 redis.call('del', KEYS[1])
 if ARGV[1] ~= '' then
@@ -1617,24 +1809,33 @@ export function lockRelease(lock: string, holder: Argument, channel: Argument, m
 
 const LOCK_RENEW: Script = {
   name: 'lock/renew',
-  sha1: '6b338374143bcbf6eaa984106d18774b615bf1e8',
+  sha1: '2d2ae63f82d2131c7422fc7cf3e4f32aadb5b8a2',
   text: `-- holdfast lock/renew
+-- Renew a lock if this owner still holds it. Never shortens a lease, but for one that is longer than \`longest\`, ms; nil: for
+-- none. Answers what is left of the lease, ms; 0 no longer this owner's; or an error.
+local function renew_one(lock, holder, lease, longest)
+  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+  local mine = redis.pcall('hexists', lock, holder)
+  if mine == 1 then
+    local left = redis.call('pttl', lock)
+    if left < tonumber(lease) or longest and left > tonumber(longest) then
+      redis.call('pexpire', lock, lease)
+      left = tonumber(lease)
+    end
+    return left
+  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
+    return 0
+  end
+  return mine
+end
+
 local renewed = {}
 for n, lock in ipairs(KEYS) do
-  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
-  local mine = redis.pcall('hexists', lock, ARGV[2 * n - 1])
-  if mine == 1 then
-    local left, lease = redis.call('pttl', lock), tonumber(ARGV[2 * n])
-    if left < lease then
-      redis.call('pexpire', lock, ARGV[2 * n])
-      left = lease
-    end
-    renewed[n] = left
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
-    renewed[n] = 0
-  else
-    return mine
+  local left = renew_one(lock, ARGV[2 * n - 1], ARGV[2 * n])
+  if type(left) == 'table' then
+    return left
   end
+  renewed[n] = left
 end
 return renewed
 `,
@@ -1683,8 +1884,22 @@ export function lockStepDown(lock: string, leaseTimeMs: Argument, holder: Argume
 
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: '6f56bb7b63a654ffd1c47234bf84f3e240411925',
+  sha1: 'bc13c9dfbc207e6830d914bf395a7dfdb4a7c45c',
   text: `-- holdfast permit/acquire
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
   if available <= 0 then
@@ -1704,15 +1919,18 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
@@ -1728,13 +1946,14 @@ for n = 3, #ARGV do
 end
 if not isAgain then
   local permits = #ARGV - 2
-  if tonumber(redis.call('get', KEYS[1]) or 0) < permits then
+  if numberAt(KEYS[1]) < permits then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+    local ends = whole(first[2])
     -- Redisson's "never", as a sign that there is no lease
-    if not first[2] or first[2] == '922337203685477' then
+    if not ends or first[2] == '922337203685477' then
       return -1
     end
-    return math.max(1, tonumber(first[2]) - now)
+    return math.max(1, ends - now)
   end
   redis.call('decrby', KEYS[1], permits)
 end
@@ -1766,8 +1985,22 @@ export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Ar
 
 const PERMIT_INSPECT: Script = {
   name: 'permit/inspect',
-  sha1: '97a040fec60e78c706b5118b7cb57bd7d403278c',
+  sha1: '410fdba157c8d12b44c5bf28ab0d0c0d3f16d07f',
   text: `-- holdfast permit/inspect
+-- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
+local function whole(text)
+  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+end
+
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
   if available <= 0 then
@@ -1787,15 +2020,18 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
@@ -1803,15 +2039,15 @@ local function reclaim(semaphore, leases, channel, more)
 end
 
 reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
-local found = { tonumber(redis.call('get', KEYS[1]) or 0), redis.call('zcard', KEYS[2]) }
+local found = { numberAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
 for n = 2, #ARGV do
   local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
   if not expires then
     table.insert(found, -2)
-  elseif expires == '922337203685477' then
+  elseif expires == '922337203685477' or not whole(expires) then
     table.insert(found, -1)
   else
-    table.insert(found, tonumber(expires) - now)
+    table.insert(found, whole(expires) - now)
   end
 end
 return found
@@ -1833,7 +2069,7 @@ export function permitInspect(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RELEASE: Script = {
   name: 'permit/release',
-  sha1: '123884b31d291c14c7b0cf847c0c5bcb84cc55e3',
+  sha1: 'd1e9a01059145b5e267ba1c6b101678ac5e020d1',
   text: `-- holdfast permit/release
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
 local function announce(channel, available)
@@ -1854,15 +2090,18 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
@@ -1958,19 +2197,35 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: '615c344dc619c456706924f6565005434fa39c1b',
+  sha1: '4b0ff62c655e8c8f9b33b91ad639c043a160f6ec',
   text: `-- holdfast permit/set-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
+end
+
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -1992,24 +2247,27 @@ local function bytesOf(id)
   end))
 end
 
--- Give permits back whose leases are over, and some more; tell those who wait if there are any then.
+-- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
-  repeat
+  for _ = 1, 100 do
     local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
     if #expired > 0 then
       returned = returned + redis.call('zrem', leases, unpack(expired))
     end
-  until #expired < 1000
+    if #expired < 1000 then
+      break
+    end
+  end
   if returned == 0 then
     return 0
   end
   return announce(channel, redis.call('incrby', semaphore, returned))
 end
 
-return once(KEYS[3], ARGV[3], function()
+return once(KEYS[3], ARGV[3], ARGV[4], function()
   reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
-  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+  local available = numberAt(KEYS[1])
   local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
   if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
     return available
@@ -2024,18 +2282,21 @@ end)
 }
 
 /**
- * permit/set-permits: let there be so many permits in all, held or not. Once, however often it is sent.
+ * permit/set-permits: let there be so many permits in all, held or not. Once, however often it is sent,
+ * and not when it comes late.
  * KEYS[1] semaphore  string: available permits; below 0 while more are held than there should be
  * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
- * KEYS[3] receipts   hash: operation -> what it answered
+ * KEYS[3] receipts   hash: operation -> its reply
  * ARGV[1] permits    >= 0
  * ARGV[2] channel    where waiters listen
  * ARGV[3] operation  its number
+ * ARGV[4] openedAt   when it was opened, epoch ms
  * Reply   integer    the available permits now
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonPermitExpirableSemaphore.setPermitsAsync
  */
-export function permitSetPermits(semaphore: string, leases: string, receipts: string, permits: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: PERMIT_SET_PERMITS, keys: [semaphore, leases, receipts], args: [permits, channel, operation] }
+export function permitSetPermits(semaphore: string, leases: string, receipts: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: PERMIT_SET_PERMITS, keys: [semaphore, leases, receipts], args: [permits, channel, operation, openedAt] }
 }
 
 const PERMIT_UPDATE_LEASE: Script = {
@@ -2123,17 +2384,27 @@ export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Arg
 
 const READ_LOCK_FORCE_RELEASE: Script = {
   name: 'read-lock/force-release',
-  sha1: '8b7b30f8af585af3a7e4070542b4c3e058719f75',
+  sha1: '18a74071b63035236d40e15b72050dc826f05833',
   text: `-- holdfast read-lock/force-release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2145,7 +2416,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2161,7 +2432,7 @@ if redis.call('hget', KEYS[1], 'mode') ~= ARGV[1] then
 end
 local fields = redis.call('hgetall', KEYS[1])
 for n = 1, #fields, 2 do
-  for index = 1, tonumber(fields[n + 1]) or 0 do
+  for index = 1, holdCount(fields[n + 1]) do
     redis.call('del', readHold(ARGV[2], fields[n], index))
   end
 end
@@ -2187,17 +2458,27 @@ export function readLockForceRelease(lock: string, mode: Argument, prefix: Argum
 
 const READ_LOCK_INSPECT: Script = {
   name: 'read-lock/inspect',
-  sha1: '97f5d7d52de5f2ca5c9a0eddc432016c8486e032',
+  sha1: 'eb96697f5d6657fd04b9bb8acfd0e72776d548ef',
   text: `-- holdfast read-lock/inspect
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2209,7 +2490,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2221,6 +2502,10 @@ local function longestReadOfAll(lock, prefix)
 end
 
 local found = { redis.call('pttl', KEYS[1]) }
+if not redis.call('hget', KEYS[1], 'mode') then
+  -- free, or a lock of another kind
+  return found
+end
 local fields = redis.call('hgetall', KEYS[1])
 for n = 1, #fields, 2 do
   local holder, count = fields[n], fields[n + 1]
@@ -2246,17 +2531,27 @@ export function readLockInspect(lock: string, prefix: Argument): ScriptCall {
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '60008ccc3b85c83b685a4accbda06e51bbdcbd55',
+  sha1: '7a24bf3a5b61257e070404c33087c93b1e1ce1a0',
   text: `-- holdfast read-lock/release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2268,7 +2563,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2285,7 +2580,7 @@ if not count then
   return nil
 end
 local held = false
-for index = 1, tonumber(count) do
+for index = 1, holdCount(count) do
   held = redis.call('del', readHold(prefix, holder, index)) == 1 or held
 end
 redis.call('hdel', lock, holder)
@@ -2293,7 +2588,11 @@ local heard = 0
 if redis.call('hget', lock, 'mode') ~= 'write' then
   local longest = longestReadOfAll(lock, prefix)
   if longest > 0 then
+    local before = redis.call('pttl', lock)
     redis.call('pexpire', lock, longest)
+    if longest < 5000 and before - longest > 100 then
+      redis.pcall('publish', ARGV[3], ARGV[4])
+    end
   else
     redis.call('del', lock)
     heard = redis.pcall('publish', ARGV[3], ARGV[4])
@@ -2308,7 +2607,8 @@ return type(heard) == 'number' and heard or -1
 
 /**
  * read-lock/release: end the possession of a reader; the last one frees the lock and wakes the waiters. The lock lasts
- * as long as the longest read hold that is left; dead readers do not count.
+ * as long as the longest read hold that is left; dead readers do not count. If it ends sooner than waiters were told, and
+ * before they poll, they are woken to learn that.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] holder       "<client id>:<owner id>"
  * ARGV[2] prefix       what the keys of read holds start with
@@ -2324,17 +2624,27 @@ export function readLockRelease(lock: string, holder: Argument, prefix: Argument
 
 const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
-  sha1: '972e378b943e3432e7934fe2b2a9aef133b82be6',
+  sha1: '981a30e3a5944f6de9b6c36deb182ba97dd6ee65',
   text: `-- holdfast read-lock/renew
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2346,7 +2656,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2367,14 +2677,13 @@ for n, lock in ipairs(KEYS) do
   end
   renewed[n] = 0
   if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
-    for index = 1, tonumber(count) do
+    -- first PEXPIRE: a Redis without memory refuses SET, unless the script has written before
+    redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
+    for index = 1, holdCount(count) do
       local key = readHold(prefix, holder, index)
       if redis.call('pttl', key) < lease then
         redis.call('set', key, 1, 'px', lease)
       end
-    end
-    if redis.call('pttl', lock) < lease then
-      redis.call('pexpire', lock, lease)
     end
     renewed[n] = 1
   end
@@ -2399,17 +2708,27 @@ export function readLockRenew(keys: readonly string[], args: readonly Argument[]
 
 const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
-  sha1: '924e88487434425895a1e74d69d6fe3e04c3d226',
+  sha1: 'b4c05a29eb1dbc9f6c296ba75284a98d4a82d197',
   text: `-- holdfast read-lock/set-count
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -2421,7 +2740,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)
@@ -2437,14 +2756,18 @@ local before = redis.call('hget', lock, holder)
 if not before or longestRead(ARGV[4], holder, before) < 0 then
   return 0
 end
+if count > MOST_HOLDS then
+  return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
+end
+-- first DEL, which a Redis without memory never refuses: then a count can be lowered
+for index = count + 1, holdCount(before) do
+  redis.call('del', readHold(ARGV[4], holder, index))
+end
 for index = 1, count do
   local key = readHold(ARGV[4], holder, index)
   if redis.call('pttl', key) < lease then
     redis.call('set', key, 1, 'px', lease)
   end
-end
-for index = count + 1, tonumber(before) do
-  redis.call('del', readHold(ARGV[4], holder, index))
 end
 redis.call('hset', lock, holder, count)
 if redis.call('pttl', lock) < lease then
@@ -2471,17 +2794,19 @@ export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const RECEIPTS_FORGET: Script = {
   name: 'receipts/forget',
-  sha1: '059d1baa5332f719f6e00016add9a0340d810889',
+  sha1: 'ce34a9f21ab4461ef0e9102614bb520cb824ec09',
   text: `-- holdfast receipts/forget
-return redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
+redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
+local time = redis.call('time')
+return time[1] * 1000 + math.floor(time[2] / 1000)
 `,
 }
 
 /**
  * receipts/forget: forget operations whose replies arrived, so that no copy of them can be under way.
- * KEYS[1] receipts    hash: operation -> what it answered
+ * KEYS[1] receipts     hash: operation -> its reply
  * ARGV[1…] operations  their numbers
- * Reply   integer     how many there were
+ * Reply   integer      the time, epoch ms
  */
 export function receiptsForget(receipts: string, operations: readonly Argument[]): ScriptCall {
   return { script: RECEIPTS_FORGET, keys: [receipts], args: [...operations] }
@@ -2489,59 +2814,118 @@ export function receiptsForget(receipts: string, operations: readonly Argument[]
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: 'c0cf42956883686c21a96346b8cfc1301f06a3ec',
+  sha1: '1d4a948f12952fcd98224e2520afc9ad06a15607',
   text: `-- holdfast semaphore/acquire
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
-local available = tonumber(redis.call('get', KEYS[1]) or 0)
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+local available = numberAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
   return 0
 end
-return once(KEYS[2], ARGV[2], function()
+return once(KEYS[2], ARGV[2], ARGV[3], function()
+  local id = currentGeneration(KEYS[3])
+  local expiryMs = redis.call('pttl', KEYS[1])
+  if expiryMs >= 0 and id > 0 then
+    -- Redisson has created it.
+    id = beginGeneration(KEYS[3], math.max(1, expiryMs))
+  end
   redis.call('decrby', KEYS[1], ARGV[1])
-  return 1
+  return id
 end)
 `,
 }
 
 /**
- * semaphore/acquire: take permits if there are enough. Once, however often it is sent.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    > 0
- * ARGV[2] operation  its number
- * Reply   integer    1 acquired, 0 refused
+ * semaphore/acquire: take permits if there are enough. Once, however often it is sent, and not when it comes late.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is
+ * ARGV[1] permits     > 0
+ * ARGV[2] operation   its number
+ * ARGV[3] openedAt    when it was opened, epoch ms
+ * Reply   integer     0 refused; acquired: the generation (1: not known)
+ *         array       it came too late: the time, epoch ms
  * Source  RedissonSemaphore.tryAcquireAsync
  */
-export function semaphoreAcquire(semaphore: string, receipts: string, permits: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_ACQUIRE, keys: [semaphore, receipts], args: [permits, operation] }
+export function semaphoreAcquire(semaphore: string, receipts: string, generation: string, permits: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_ACQUIRE, keys: [semaphore, receipts, generation], args: [permits, operation, openedAt] }
 }
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: 'af02da9e2b496d6b8fd91b2a1b74c05730c32d38',
+  sha1: 'f9b3f30ddf9f052c1ae311e771a4d71f0c081f5c',
   text: `-- holdfast semaphore/add-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2554,9 +2938,40 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-return once(KEYS[2], ARGV[3], function()
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+return once(KEYS[2], ARGV[3], ARGV[4], function()
+  local isNew = redis.call('exists', KEYS[1]) == 0
   -- keeps the expiry of the semaphore
   local available = redis.call('incrby', KEYS[1], ARGV[1])
+  if isNew then
+    beginGeneration(KEYS[3], 0)
+  end
   if tonumber(ARGV[1]) > 0 then
     announce(ARGV[2], available)
   end
@@ -2566,40 +2981,31 @@ end)
 }
 
 /**
- * semaphore/add-permits: change the number of permits by some, and tell those who wait. Once, however often it is sent.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    how many more; below 0: fewer
- * ARGV[2] channel    where waiters listen
- * ARGV[3] operation  its number
- * Reply   integer    the available permits now
+ * semaphore/add-permits: change the number of permits by some, and notify waiters. Once, however often it is sent, and not
+ * when it comes late.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is; the semaphore itself, if permits have ids
+ * ARGV[1] permits     how many more; below 0: fewer
+ * ARGV[2] channel     where waiters listen
+ * ARGV[3] operation   its number
+ * ARGV[4] openedAt    when it was opened, epoch ms
+ * Reply   integer     the available permits now
+ *         array       it came too late: the time, epoch ms
  * Source  RedissonSemaphore.addPermitsAsync
  */
-export function semaphoreAddPermits(semaphore: string, receipts: string, permits: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_ADD_PERMITS, keys: [semaphore, receipts], args: [permits, channel, operation] }
+export function semaphoreAddPermits(semaphore: string, receipts: string, generation: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_ADD_PERMITS, keys: [semaphore, receipts, generation], args: [permits, channel, operation, openedAt] }
 }
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: '750779efb4ca4ad0a38aedd0188ed20fb4ca04e7',
+  sha1: '054aeea4103590a3c3d0057730f6b3df6d2c039b',
   text: `-- holdfast semaphore/cancel
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
-  end
-  local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
-  return reply
-end
-
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -2611,71 +3017,159 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-insist(KEYS[2])
-local taken = once(KEYS[2], ARGV[2], function()
-  return 0
-end)
-if taken == 1 then
-  announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
-  redis.call('hset', KEYS[2], ARGV[2], 0)
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
 end
-return taken
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
+insist(KEYS[2])
+redis.call('hset', KEYS[2], ARGV[2], 0)
+redis.call('pexpire', KEYS[2], 1200000)
+if not isOwed then
+  return 0
+end
+announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+return 1
 `,
 }
 
 /**
- * semaphore/cancel: give back what an acquire took whose caller is gone; if it did not come yet, it will take nothing.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    what it asked for
- * ARGV[2] operation  the number of the acquire
- * ARGV[3] channel    where waiters listen
- * Reply   integer    1 it had taken them, 0 it had not
+ * semaphore/cancel: undo an acquire whose caller is gone: give back what it took, if that semaphore is still there. If it
+ * did not come yet, it will take nothing.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is
+ * ARGV[1] permits     what it asked for
+ * ARGV[2] operation   the number of the acquire
+ * ARGV[3] channel     where waiters listen
+ * Reply   integer     1 given back, 0 there was nothing to give back
  */
-export function semaphoreCancel(semaphore: string, receipts: string, permits: Argument, operation: Argument, channel: Argument): ScriptCall {
-  return { script: SEMAPHORE_CANCEL, keys: [semaphore, receipts], args: [permits, operation, channel] }
+export function semaphoreCancel(semaphore: string, receipts: string, generation: string, permits: Argument, operation: Argument, channel: Argument): ScriptCall {
+  return { script: SEMAPHORE_CANCEL, keys: [semaphore, receipts, generation], args: [permits, operation, channel] }
 }
 
 const SEMAPHORE_DELETE: Script = {
   name: 'semaphore/delete',
-  sha1: '5a9ff82b113e37594676d965c1254de3cc1d1c42',
+  sha1: 'd580aaf46ff7dcaa4073b899bd174bf920183e5c',
   text: `-- holdfast semaphore/delete
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+-- a key that is no number is somebody's data: an error, and it stays
+numberAt(KEYS[1])
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
+if existed == 1 then
+  beginGeneration(KEYS[3], 0)
+end
 return existed
 `,
 }
 
 /**
  * semaphore/delete: delete the semaphore.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
- * Reply   integer    1 there was one, 0 there was none
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] leases      sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
+ * KEYS[3] generation  string: which semaphore of this name it is; the semaphore itself, if permits have ids
+ * Reply   integer     1 there was one, 0 there was none
  * Source  RedissonSemaphore.deleteAsync, RedissonPermitExpirableSemaphore.deleteAsync
  */
-export function semaphoreDelete(semaphore: string, leases: string): ScriptCall {
-  return { script: SEMAPHORE_DELETE, keys: [semaphore, leases], args: [] }
+export function semaphoreDelete(semaphore: string, leases: string, generation: string): ScriptCall {
+  return { script: SEMAPHORE_DELETE, keys: [semaphore, leases, generation], args: [] }
 }
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: 'c209a8e254bb9bd58b4c6807f053e99e0fb5c59a',
+  sha1: 'dbea417fd65003570358d9f2cf74c7c2d01e8cbd',
   text: `-- holdfast semaphore/drain-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
-return once(KEYS[2], ARGV[1], function()
-  local available = tonumber(redis.call('get', KEYS[1]) or 0)
+return once(KEYS[2], ARGV[1], ARGV[2], function()
+  local available = numberAt(KEYS[1])
   if available ~= 0 then
     -- keeps the expiry of the semaphore
     redis.call('decrby', KEYS[1], available)
@@ -2686,22 +3180,34 @@ end)
 }
 
 /**
- * semaphore/drain-permits: take all permits that there are; a debt is forgiven. Once, however often it is sent.
+ * semaphore/drain-permits: take all permits that there are; a debt is forgiven. Once, however often it is sent, and not
+ * when it comes late.
  * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
+ * KEYS[2] receipts   hash: operation -> its reply
  * ARGV[1] operation  its number
+ * ARGV[2] openedAt   when it was opened, epoch ms
  * Reply   integer    how many there were
+ *         array      it came too late: the time, epoch ms
  * Source  RedissonSemaphore.drainPermitsAsync
  */
-export function semaphoreDrainPermits(semaphore: string, receipts: string, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_DRAIN_PERMITS, keys: [semaphore, receipts], args: [operation] }
+export function semaphoreDrainPermits(semaphore: string, receipts: string, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_DRAIN_PERMITS, keys: [semaphore, receipts], args: [operation, openedAt] }
 }
 
 const SEMAPHORE_INSPECT: Script = {
   name: 'semaphore/inspect',
-  sha1: 'a91a5e361a21f283d96cd8a619b742acd58c202e',
+  sha1: 'ee4a9e97aec40b529ab8b764133b1ac97b68ec6f',
   text: `-- holdfast semaphore/inspect
-return tonumber(redis.call('get', KEYS[1]) or 0)
+-- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
+local function numberAt(key)
+  local text = redis.call('get', key) or '0'
+  if #text > 16 or not string.find(text, '^%-?%d+\$') then
+    error('the value at "' .. key .. '" is not an integer or out of range', 0)
+  end
+  return tonumber(text)
+end
+
+return numberAt(KEYS[1])
 `,
 }
 
@@ -2717,25 +3223,32 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: '5e2f7fbe21c7d0e3c9725dc018d632cec778318f',
+  sha1: 'cc2904b7f842c69b2cfe6ce0e827f3ea6038261f',
   text: `-- holdfast semaphore/release
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
 -- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
 -- and is never refused: for what gives back, which must go on.
 local function insist(receipts)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('pexpire', receipts, 1200000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -2747,45 +3260,89 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-return once(KEYS[2], ARGV[4], function()
-  if ARGV[2] == '1' and redis.call('exists', KEYS[1]) == 0 then
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+return once(KEYS[2], ARGV[4], ARGV[5], function()
+  insist(KEYS[2])
+  local exists = redis.call('exists', KEYS[1]) == 1
+  local id = tonumber(ARGV[2])
+  if ARGV[2] ~= 'create' and not exists or id and not isStill(KEYS[3], id) then
     return -2
   end
-  insist(KEYS[2])
-  return announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+  local available = redis.call('incrby', KEYS[1], ARGV[1])
+  if not exists then
+    beginGeneration(KEYS[3], 0)
+  end
+  return announce(ARGV[3], available)
 end)
 `,
 }
 
 /**
- * semaphore/release: give permits back, and tell those who wait. Once, however often it is sent.
- * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> what it answered
- * ARGV[1] permits    > 0
- * ARGV[2] mustExist  1: not if there is no such semaphore
- * ARGV[3] channel    where waiters listen
- * ARGV[4] operation  its number
- * Reply   integer    how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
+ * semaphore/release: give permits back, and notify waiters. Once, however often it is sent, and not when it comes late.
+ * KEYS[1] semaphore   string: available permits
+ * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[3] generation  string: which semaphore of this name it is
+ * ARGV[1] permits     > 0
+ * ARGV[2] into        create: any semaphore, and one is created if there is none; any: any that is there; else the
+ *                     generation that they were taken from
+ * ARGV[3] channel     where waiters listen
+ * ARGV[4] operation   its number
+ * ARGV[5] openedAt    when it was opened, epoch ms
+ * Reply   integer     how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
+ *         array       it came too late: the time, epoch ms
  * Source  RedissonSemaphore.releaseAsync, releaseIfExistsAsync
  */
-export function semaphoreRelease(semaphore: string, receipts: string, permits: Argument, mustExist: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_RELEASE, keys: [semaphore, receipts], args: [permits, mustExist, channel, operation] }
+export function semaphoreRelease(semaphore: string, receipts: string, generation: string, permits: Argument, into: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_RELEASE, keys: [semaphore, receipts, generation], args: [permits, into, channel, operation, openedAt] }
 }
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: '8439945116c5a6af2df42b58ffe14b69e358608b',
+  sha1: '7d2992af30276a921416fb1cfbeb6c14d7689d4f',
   text: `-- holdfast semaphore/set-permits
--- Do something once, however often the script is sent: what it answered, a whole number, is kept under the number of the
--- operation.
-local function once(receipts, operation, action)
+-- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
+-- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
+-- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
+-- with the time.
+local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
     return tonumber(kept)
   end
+  local time = redis.call('time')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if math.abs(now - tonumber(openedAt)) > 100000 then
+    return { now }
+  end
   local reply = action()
-  redis.call('hset', receipts, operation, reply)
-  redis.call('pexpire', receipts, 120000)
+  redis.call('hset', receipts, operation, string.format('%.0f', reply))
+  redis.call('pexpire', receipts, 1200000)
   return reply
 end
 
@@ -2798,7 +3355,34 @@ local function announce(channel, available)
   return type(heard) == 'number' and heard or -1
 end
 
-return once(KEYS[2], ARGV[4], function()
+-- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
+-- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
+-- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+local function currentGeneration(generation)
+  return tonumber(redis.call('get', generation) or 1) or 1
+end
+
+-- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
+local function beginGeneration(generation, expiryMs)
+  if generation == KEYS[1] then
+    return 1 -- permits with ids cannot go to another semaphore
+  end
+  local time = redis.call('time')
+  local begun = time[1] * 1000000 + time[2]
+  if expiryMs > 0 then
+    begun = -begun
+  end
+  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return begun
+end
+
+-- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
+local function isStill(generation, id)
+  local current = currentGeneration(generation)
+  return current == id or (current == 1 and id > 1)
+end
+
+return once(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
     return 0
   end
@@ -2807,6 +3391,7 @@ return once(KEYS[2], ARGV[4], function()
   else
     redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
   end
+  beginGeneration(KEYS[3], tonumber(ARGV[2]))
   announce(ARGV[3], tonumber(ARGV[1]))
   return 1
 end)
@@ -2814,18 +3399,21 @@ end)
 }
 
 /**
- * semaphore/set-permits: create the semaphore if there is none. Once, however often it is sent.
+ * semaphore/set-permits: create the semaphore if there is none. Once, however often it is sent, and not when it comes late.
  * KEYS[1] semaphore     string: available permits
- * KEYS[2] receipts      hash: operation -> what it answered
+ * KEYS[2] receipts      hash: operation -> its reply
+ * KEYS[3] generation    string: which semaphore of this name it is; the semaphore itself, if permits have ids
  * ARGV[1] permits       >= 0
  * ARGV[2] timeToLiveMs  ms; 0: it never ends by itself
  * ARGV[3] channel       where waiters listen
  * ARGV[4] operation     its number
+ * ARGV[5] openedAt      when it was opened, epoch ms
  * Reply   integer       1 created, 0 there was one
+ *         array         it came too late: the time, epoch ms
  * Source  RedissonSemaphore.trySetPermitsAsync; permits that can expire: the same
  */
-export function semaphoreSetPermits(semaphore: string, receipts: string, permits: Argument, timeToLiveMs: Argument, channel: Argument, operation: Argument): ScriptCall {
-  return { script: SEMAPHORE_SET_PERMITS, keys: [semaphore, receipts], args: [permits, timeToLiveMs, channel, operation] }
+export function semaphoreSetPermits(semaphore: string, receipts: string, generation: string, permits: Argument, timeToLiveMs: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_SET_PERMITS, keys: [semaphore, receipts, generation], args: [permits, timeToLiveMs, channel, operation, openedAt] }
 }
 
 const STRING_LOCK_ACQUIRE: Script = {
@@ -2863,10 +3451,17 @@ export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: A
 
 const STRING_LOCK_ADOPT: Script = {
   name: 'string-lock/adopt',
-  sha1: 'e14ff6e37ce68d289feafd37dc83264176bd63bf',
+  sha1: 'cd2ef632daae03f3edc7441ee1052d192f60bf9d',
   text: `-- holdfast string-lock/adopt
 local present = redis.call('get', KEYS[1])
-if present ~= ARGV[2] and present ~= ARGV[3] then
+if present == ARGV[3] then
+  -- as lock/adopt
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+  end
+  return nil
+end
+if present ~= ARGV[2] then
   return 0
 end
 redis.call('set', KEYS[1], ARGV[3], 'px', ARGV[1])
@@ -2876,6 +3471,7 @@ return nil
 
 /**
  * string-lock/adopt: take over a possession that another client handed over, with a lease from now. Only one can.
+ * Runs twice without harm, also late.
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] from         the holder to take over from
@@ -3055,17 +3651,27 @@ export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: 'ea07204df4a6495382c4a47d9c39e63b24caedd3',
+  sha1: '23260e5262fdf55d27c143eeea768798d28a4c5a',
   text: `-- holdfast write-lock/release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. \`count\` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -3077,7 +3683,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)

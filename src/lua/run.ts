@@ -95,13 +95,18 @@ export class Scripts {
       for (let index = turn.length - 1; index >= 0; index--) {
         const batch = turn[index] as Batch
         if (batch.fits(call, timeoutMs)) {
-          if (batch.isFull) break
-          return void batch.callers.push(caller)
+          if (batch.add(caller)) return
+          break
         }
         if (batch.touches(call)) break
       }
       turn.push(new Batch(caller, timeoutMs))
     })
+  }
+
+  /** The way to the server that owns `key`: another one after a reconnect, or when another server owns it. */
+  routeTo(key: string): string {
+    return `${this.reconnects} ${this.#port.serverOf?.(key) ?? ''}`
   }
 
   /**

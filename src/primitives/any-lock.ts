@@ -1,4 +1,4 @@
-import { ConfigError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { LeaseLostError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import {
   checkFunction,
   checkLabel,
@@ -7,6 +7,7 @@ import {
   LEAST_LEASE_MS,
   ownOptions,
 } from '../validate.js'
+import { checkBody, refuseUnread, releaseFailed } from './body.js'
 import type { Context } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
 import { currentScope, runWithHold } from './ownership.js'
@@ -55,6 +56,8 @@ export interface Request {
   readonly waitTimeMs: number | undefined
   readonly signal: AbortSignal | undefined
   readonly within: Hold | undefined
+  /** Called whenever somebody else has it, or waits for it before this caller. */
+  readonly onRefused?: (() => void) | undefined
 }
 
 /** What can be done with every lock, whatever it is made of: take it, and run something with it. */
@@ -115,6 +118,8 @@ export abstract class AnyLock<H extends Hold = Hold> {
    * lock again, and a loss cannot go unnoticed.
    * @returns what `fn` returned
    * @throws what `fn` threw, whatever becomes of the release
+   * @throws {ConfigError} `fn` is a generator function; or it returned a generator or a stream, which would only be read
+   *   after the release
    * @throws {LeaseLostError} `fn` succeeded, but the lock was lost meanwhile: it may not have been alone
    * @throws as `lock`
    */
@@ -173,15 +178,19 @@ export abstract class AnyLock<H extends Hold = Hold> {
   }
 
   async #guard<T>(hold: H, options: WithLockOptions<H>, fn: Guarded<T, H>): Promise<T> {
+    const { onAcquire } = options
     let value: T
     this.#trace(hold)
     try {
-      await options.onAcquire?.(hold)
+      if (onAcquire) await runWithHold(hold, () => onAcquire(hold))
       value = await runWithHold(hold, () => fn(hold))
+      refuseUnread(value, this.name)
     } catch (error) {
-      // The body's error wins: a loss was told by the signal, and a release that failed goes on in the background.
-      await hold.unlock().catch(() => {})
-      await this.#afterFailure(hold, options)
+      // The body's error wins. A loss was reported by the signal and the client.
+      await hold.unlock().catch((cause: unknown) => {
+        if (!(cause instanceof LeaseLostError)) this.context.emit('warning', releaseFailed(this.name, cause))
+      })
+      await this.#released(hold, options)
       throw error
     }
     try {
@@ -189,17 +198,17 @@ export abstract class AnyLock<H extends Hold = Hold> {
     } catch (error) {
       // The body was alone to its end; only the release is uncertain, and goes on in the background.
       if (!(error instanceof OutcomeUnknownError)) {
-        await this.#afterFailure(hold, options)
+        await this.#released(hold, options)
         throw error
       }
       this.context.emit('warning', error)
     }
-    await options.onRelease?.(hold)
+    await this.#released(hold, options)
     return value
   }
 
-  /** The error that there is already wins. */
-  async #afterFailure(hold: H, { onRelease }: WithLockOptions<H>): Promise<void> {
+  /** What became of the body counts, not what `onRelease` throws. */
+  async #released(hold: H, { onRelease }: WithLockOptions<H>): Promise<void> {
     try {
       await onRelease?.(hold)
     } catch (failure) {
@@ -232,8 +241,8 @@ function optionsAndBody<T, H extends Hold>(
   first: WithLockOptions<H> | Guarded<T, H>,
   second: Guarded<T, H> | undefined,
 ): [WithLockOptions<H>, Guarded<T, H>] {
-  const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
-  if (typeof fn !== 'function') throw new ConfigError('fn', fn, 'a function to run with the lock', { lockName })
+  const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
+  const fn = checkBody(body, lockName)
   const own = ownOptions(options, WITH_LOCK_OPTIONS, lockName)
   checkFunction('onAcquire', own.onAcquire, lockName)
   checkFunction('onRelease', own.onRelease, lockName)

@@ -6,12 +6,13 @@ import type { Random } from '../random.js'
 import type { Receipts } from '../receipts.js'
 import type { Replication } from '../replication.js'
 import type { Settlements } from '../settlements.js'
-import type { Bag, Directory } from '../turnover.js'
+import type { Bag } from '../turnover.js'
 import type { Lines } from '../waiting/lines.js'
 import type { Watchdog } from '../watchdog.js'
+import type { Attempt } from './force.js'
 import type { Hold } from './hold.js'
 import type { NameMapper } from './names.js'
-import type { Possession } from './possession.js'
+import type { Possessions } from './possessions.js'
 
 /** What a client lends to the primitives it hands out. */
 export interface Context {
@@ -26,9 +27,9 @@ export interface Context {
   readonly receipts: Receipts
   readonly replication: Replication
   /** All that this client holds. */
-  readonly possessions: Bag<Possession>
-  /** By field: to whom of this client Redis granted it last, of what goes from one caller to the next. */
-  readonly latest: Directory<Possession>
+  readonly possessions: Possessions
+  /** What asks Redis for a lock right now. */
+  readonly attempts: Bag<Attempt>
   /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
   hasLine: boolean
   /** What runs with permits that have no holder in Redis. */
@@ -44,6 +45,8 @@ export interface Context {
   /** How often, and for how long, a lock may go from one caller of the client to the next before others get a chance. */
   readonly maxHandOffs: number
   readonly maxHandOffMs: number
+  /** Whether a call re-enters what its call chain holds. */
+  readonly implicitReentry: boolean
   /** @throws {ClientClosedError} the client takes no new work */
   assertOpen(lockName: string): void
   /** @throws {ClientClosedError} the client is closed, and has drained what it held */

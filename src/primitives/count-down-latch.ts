@@ -94,8 +94,8 @@ export class CountDownLatch {
   async trySetCount(count: number): Promise<boolean> {
     const { name } = this
     checkCount('count', count, 1, name)
-    const reply = await countOnce(this.#context, name, 'trySetCount', ({ key, operation }) =>
-      latchSetCount(name, key, count, latchChannel(name), LATCH_CLOSED_MESSAGE, operation),
+    const reply = await countOnce(this.#context, name, 'trySetCount', ({ key, number, openedAt }) =>
+      latchSetCount(name, key, count, latchChannel(name), LATCH_CLOSED_MESSAGE, number, openedAt),
     )
     return reply === 1
   }
@@ -107,8 +107,8 @@ export class CountDownLatch {
    */
   async countDown(): Promise<void> {
     const { name } = this
-    const reply = await countOnce(this.#context, name, 'countDown', ({ key, operation }) =>
-      latchCountDown(name, key, latchChannel(name), LATCH_OPEN_MESSAGE, operation),
+    const reply = await countOnce(this.#context, name, 'countDown', ({ key, number, openedAt }) =>
+      latchCountDown(name, key, latchChannel(name), LATCH_OPEN_MESSAGE, number, openedAt),
     )
     if (reply === -1) this.#context.emit('warning', publishRefused(name))
   }

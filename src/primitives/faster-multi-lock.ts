@@ -46,6 +46,10 @@ export class FasterMultiKind extends PlainKind {
     return outer.#fields.some((field) => this.#fields.includes(field)) ? 'deadlock' : 'apart'
   }
 
+  override excludes(other: LockKind): boolean {
+    return other instanceof FasterMultiKind && this.nestingIn(other) !== 'apart'
+  }
+
   override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
     return fasterMultiLockAcquire(lockName, leaseTimeMs, holder, this.#fields)
   }

@@ -202,15 +202,18 @@ export class Hold {
   /** @internal Where it was taken, if its kind keeps that. Formatted when it is read, which costs more than to keep it. */
   takenAt: { stack?: string } | undefined
 
-  /** @internal Called by the possession only. A release may still turn out to have come too late. */
-  end(how: 'released' | LossReason): LeaseLostError | undefined {
+  /**
+   * @internal Called by what stands behind it only. A release may still turn out to have come too late.
+   * @param parts  what was lost of a hold on several locks
+   */
+  end(how: 'released' | LossReason, parts?: readonly LeaseLostError[]): LeaseLostError | undefined {
     if (this.#ending instanceof LeaseLostError) return undefined
     if (how === 'released') {
       this.#ending = how
       this.onEnd?.()
       return undefined
     }
-    this.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#holding.noun)
+    this.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#holding.noun, parts)
     this.onEnd?.()
     const abort = this.#abort
     if (abort) runOutside(() => abort.abort(this.#ending))

@@ -1,6 +1,7 @@
-import { ConfigError, LeaseLostError, NotHeldError } from '../errors.js'
+import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { Context } from './context.js'
-import { Hold, type Holding } from './hold.js'
+import { Hold, type Holding, type HoldTerms } from './hold.js'
+import type { Possession } from './possession.js'
 
 /**
  * What stands behind a hold on several locks: the holds on them, of which a certain number must live. Each is renewed by
@@ -17,26 +18,46 @@ export class Joint implements Holding {
   readonly #needed: number
   /** How many of its locks may stay taken without keeping others out. */
   readonly #dispensable: number
+  /** When `maxHoldMs` ends it, on the clock. */
+  readonly #maxHoldAt: number
 
   /**
+   * @param of  the lock that it is a hold on
    * @param members  at least one
    * @param locks  how many there are in all
+   * @param terms  `maxHoldMs` and `warnAfterMs` count from now, and are not those of the members
    */
   constructor(
-    context: Context,
-    lockName: string,
+    { context, name }: { readonly context: Context; readonly name: string },
     members: readonly Hold[],
     needed: number,
     locks: number,
-    label: string | undefined,
+    terms: HoldTerms,
   ) {
     this.context = context
-    this.lockName = lockName
+    this.lockName = name
     this.members = []
     this.#needed = needed
     this.#dispensable = locks - needed
-    this.hold = new Hold(this, label)
+    this.hold = new Hold(this, terms.label)
+    this.#maxHoldAt = context.clock.now() + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
+    this.hold.onEnd = this.#startTimers(terms)
     for (const member of members) this.add(member)
+  }
+
+  /** @returns how to stop them */
+  #startTimers({ maxHoldMs, warnAfterMs }: HoldTerms): () => void {
+    const { clock } = this.context
+    const { hold } = this
+    const timers: (() => void)[] = []
+    if (maxHoldMs !== undefined) timers.push(clock.after(maxHoldMs, () => this.notice(hold), false))
+    if (warnAfterMs !== undefined) {
+      const warn = (): void => this.context.emit('longHold', { hold, heldMs: warnAfterMs })
+      timers.push(clock.after(warnAfterMs, warn, false))
+    }
+    return () => {
+      for (const cancel of timers) cancel()
+    }
   }
 
   /** One more of its locks was taken. */
@@ -60,15 +81,32 @@ export class Joint implements Holding {
 
   remainingMs(): number {
     const left = this.members.map((member) => member.remainingMs()).sort((a, b) => b - a)
-    return left[this.#needed - 1] ?? 0
+    return Math.max(0, Math.min(left[this.#needed - 1] ?? 0, Math.floor(this.#maxHoldAt - this.context.clock.now())))
   }
 
   notice(hold: Hold): void {
-    if (this.members.filter((member) => member.isLive).length >= this.#needed) return
-    const lost = this.members.find((member) => member.lostError)?.lostError
-    // Members that were released one by one end it, too.
-    const error = hold.end(lost?.reason ?? 'gone')
+    if (this.context.clock.now() >= this.#maxHoldAt) this.#outstay(hold)
+    else if (this.members.filter((member) => member.isLive).length < this.#needed) {
+      const lost = this.members.flatMap(({ lostError }) => lostError ?? [])
+      // Members that were released one by one end it, too.
+      this.#lose(hold, lost[0]?.reason ?? 'gone', lost)
+    }
+  }
+
+  /** It has lasted for too long: its members are renewed no more, and come free with their leases. */
+  #outstay(hold: Hold): void {
+    this.#lose(hold, 'maxHold')
+    for (const member of this.members) {
+      member.onEnd = undefined
+      if (member.isLive) (member.holding as Possession).end(member, 'maxHold')
+    }
+  }
+
+  /** @param lost  which of its members were */
+  #lose(hold: Hold, reason: LossReason, lost: readonly LeaseLostError[] = []): LeaseLostError | undefined {
+    const error = hold.end(reason, lost)
     if (error) this.context.emit('lost', { hold, error })
+    return error
   }
 
   async askHoldCount(): Promise<number> {
@@ -90,9 +128,7 @@ export class Joint implements Holding {
     const [lost, ...moreLost] = failures.filter((error) => error instanceof LeaseLostError)
     // One whose release was not answered was held to the end.
     if (lost && this.members.length - 1 - moreLost.length < this.#needed) {
-      const error = hold.end(lost.reason) as LeaseLostError
-      this.context.emit('lost', { hold, error })
-      throw error
+      throw this.#lose(hold, lost.reason, [lost, ...moreLost]) as LeaseLostError
     }
     const unknown = failures.filter((error) => !(error instanceof LeaseLostError))
     if (unknown.length > this.#dispensable) throw unknown[0]

@@ -70,6 +70,8 @@ export interface LockKind {
   /** Whether it is the same lock, if the names are the same. */
   is(other: LockKind): boolean
   nestingIn(outer: LockKind): Nesting
+  /** Whether a grant shows that no other owner has the other kind, on the same name, any more. */
+  excludes(other: LockKind): boolean
 
   /** How Redis knows a holder. @param owner  `<client id>:<owner id>` */
   holder(owner: string): string
@@ -108,4 +110,9 @@ export interface LockKind {
   inspect(lockName: string): ScriptCall
   /** @throws {Unanswered} it is no reply of `inspect` */
   readInspection(reply: unknown): Inspection
+}
+
+/** Where those of a client wait who want the same. */
+export function lineName(kind: LockKind, lockName: string): string {
+  return `${kind.line}/${lockName}`
 }

@@ -8,7 +8,7 @@ import {
   SelfDeadlockError,
 } from '../errors.js'
 import { checkHolder, type Owner } from '../holder.js'
-import { isWorthRetrying, type ScriptCall, toInteger, Unanswered } from '../lua/run.js'
+import { isWorthRetrying, type ScriptCall, Unanswered } from '../lua/run.js'
 import { mayBeGranted } from '../replication.js'
 import { checkName, ownOptions } from '../validate.js'
 import type { Standing } from '../waiting/lines.js'
@@ -16,6 +16,7 @@ import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './any-lock.js'
 import { lineOf, runInLine } from './client-line.js'
 import type { Context } from './context.js'
+import { type Attempt, forceUnlock } from './force.js'
 import { Hold } from './hold.js'
 import { ask, type Holder, inspect } from './inspection.js'
 import type { Answer, Asked, Grant, LockKind } from './kind.js'
@@ -76,24 +77,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
    * @see Redisson `RLock.forceUnlock`
    */
   async forceUnlock(): Promise<boolean> {
-    // Those of now: what is granted while this is on its way may have come after it.
-    const condemned = [...this.context.possessions].filter(
-      ({ lockName, kind }) => lockName === this.name && this.kind.nestingIn(kind) !== 'apart',
-    )
-    const inLine = lineOf(this.context, this.kind)?.forceRelease(this.name)
-    const force = (call: ScriptCall): Promise<number | null> =>
-      ask(this.context, this.name, 'forceUnlock', call, toInteger)
-    let wasHeld = false
-    for (const possession of condemned) possession.isCondemned = true
-    try {
-      wasHeld = (await runInLine(this.context, inLine, () => this.kind.forceRelease(this.name), force)) === 1
-    } finally {
-      for (const possession of condemned) {
-        possession.isCondemned = false
-        if (wasHeld) possession.loseAll('forced')
-      }
-    }
-    return wasHeld
+    return await forceUnlock(this.context, this.kind, this.name)
   }
 
   /**
@@ -175,9 +159,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = kind.adopt(asked, checkHolder(holder))
     try {
-      const { reconnects } = context.scripts
+      const route = context.replication.routeTo(lockName)
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
-      if ('isGranted' in answer) await context.replication.confirm(lockName, reconnects)
+      if ('isGranted' in answer) await context.replication.confirm(lockName, route)
       if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
     } catch (error) {
       possession.settle() // it may have been taken over, and nobody else knows the new holder
@@ -199,7 +183,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
   }
 
   /** @internal */
-  async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<H | undefined> {
+  async acquire({ terms, waitTimeMs, signal, within, onRefused }: Request): Promise<H | undefined> {
     const { context, kind, name: lockName } = this
     const { clock, commandTimeoutMs } = context
     const askedAt = clock.now()
@@ -237,7 +221,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
       if (known) {
         const hold = await known.reenter(terms, known === reentered ? passes : known.passes)
-        return { granted: hold as H, leaseMs: leaseTimeMs }
+        if (hold) return { granted: hold as H, leaseMs: leaseTimeMs }
+        if (known === reentered) throw known.notHeld('the hold it was to re-enter has ended')
+        // A sibling's hold, which it never asked to re-enter, was released meanwhile: take the lock itself.
       }
       isClaimed ||= owner.claim(possession.field)
       if (!isClaimed) {
@@ -267,20 +253,25 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       isInFlight = true
       mayBeQueued = waitTimeMs !== 0
       let answer: Answer
-      const { reconnects } = context.scripts
+      const { replication } = context
+      const route = replication.routeTo(lockName)
+      const current: Attempt = { possession, hasWon: false, isForced: false }
+      context.attempts.add(current)
       try {
         const inLine = standing && lineOf(context, kind)?.acquire?.(asked, standing)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
         answer = kind.read(await runInLine(context, inLine, () => kind.acquire(asked), ask), lockName)
-        const { replication } = context
-        if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, reconnects)
+        if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, route)
       } catch (error) {
         mayBeHeld ||= mayBeGranted(error)
         if (isOver) giveUp()
         throw error
       } finally {
         isInFlight = false
+        context.attempts.delete(current)
       }
+      // Granted, and taken away since: others come first.
+      if (current.isForced) answer = { heldForMs: 0 }
       if ('heldForMs' in answer) {
         if (isOver) giveUp()
         return answer
@@ -290,7 +281,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       mayBeHeld = true
       try {
         // Also for a caller who is gone: then it is given back as any other.
-        const granted = this.#begin(possession, terms, sentAt, answer)
+        const granted = this.#begin(possession, terms, sentAt, answer, !isOver)
+        current.hasWon = true
         mayBeHeld = false
         return { granted, leaseMs: leaseTimeMs }
       } catch (error) {
@@ -308,6 +300,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         attempt,
         isWorthRetrying: isPassing,
         takeOver: reentered || joined ? undefined : takeOver,
+        onRefused,
         giveBack,
         // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
         // wait for its own write.
@@ -332,10 +325,15 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     }
   }
 
-  #begin(possession: Possession, terms: Request['terms'], sentAt: number, grant: Grant): H {
+  #begin(possession: Possession, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
     if (grant.warning) this.context.emit('warning', grant.warning)
     possession.fencingToken = grant.fencingToken
-    return possession.begin(terms, sentAt) as H
+    return possession.begin(terms, sentAt, isWanted) as H
+  }
+
+  /** @internal A new possession for the owner that the caller is. It claims the owner's field. */
+  possess(): Possession {
+    return new Possession(this.context, this.kind, this.name, this.#owner())
   }
 
   #owner(): Owner {

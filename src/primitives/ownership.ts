@@ -10,13 +10,13 @@ import type { Hold } from './hold.js'
  * Frames are entered with `run`, never with `enterWith`: that would leak into siblings started by the same function.
  */
 interface Frame {
-  readonly outer: Frame | undefined
-  /** Those of a hold on several locks, or the one hold. */
-  readonly holds?: readonly Hold[]
+  /** One hold, those of a hold on several locks, or those of a scope. */
+  readonly holds: readonly Hold[]
   readonly scope?: Scope
 }
 
-const frames = new AsyncLocalStorage<Frame>()
+/** The frames that a call chain is in, the innermost first. */
+const frames = new AsyncLocalStorage<readonly Frame[]>()
 
 /** A call chain that is one owner, as a Java thread is one. */
 export class Scope {
@@ -60,19 +60,41 @@ export function runOutside<T>(fn: () => T): T {
 }
 
 export function runWithHold<T>(hold: Hold, fn: () => T): T {
-  return frames.run({ outer: frames.getStore(), holds: hold.members }, fn)
+  return runIn({ holds: hold.members }, fn)
 }
 
 export function runInNewScope<T>(context: Context, fn: () => T): T {
-  return frames.run({ outer: frames.getStore(), scope: new Scope(context) }, fn)
+  const scope = new Scope(context)
+  return runIn({ holds: scope.holds, scope }, fn)
+}
+
+function runIn<T>(frame: Frame, fn: () => T): T {
+  const outer = frames.getStore()
+  return frames.run(outer ? [frame, ...stillOfUse(outer, frame)] : [frame], fn)
+}
+
+/**
+ * Those of the frames around a new one that can still matter in it. A loop that starts its next round inside the last one
+ * would otherwise collect all of them.
+ */
+function stillOfUse(outer: readonly Frame[], { scope }: Frame): readonly Frame[] {
+  const scoped = [scope?.context]
+  return outer.filter(({ holds, scope }) => {
+    // The innermost scope of a client owns what is taken next; one around it matters only for what it holds.
+    const isInnermost = scope !== undefined && !scoped.includes(scope.context)
+    if (isInnermost) scoped.push(scope.context)
+    return isInnermost || holds.some((hold) => hold.isLive)
+  })
+}
+
+/** Nothing, if the client is to follow no call chain. */
+function framesAround({ implicitReentry }: Context): readonly Frame[] {
+  return (implicitReentry && frames.getStore()) || []
 }
 
 /** The innermost scope of this client around the caller. */
 export function currentScope(context: Context): Scope | undefined {
-  for (let frame = frames.getStore(); frame; frame = frame.outer) {
-    if (frame.scope?.context === context) return frame.scope
-  }
-  return undefined
+  return framesAround(context).find(({ scope }) => scope?.context === context)?.scope
 }
 
 /**
@@ -80,8 +102,7 @@ export function currentScope(context: Context): Scope | undefined {
  * for nothing.
  */
 export function* enclosingHolds(context: Context, lockName: string): Generator<Hold> {
-  for (let frame = frames.getStore(); frame; frame = frame.outer) {
-    const holds = frame.holds ?? frame.scope?.holds ?? []
+  for (const { holds } of framesAround(context)) {
     for (let index = holds.length - 1; index >= 0; index--) {
       const hold = holds[index] as Hold
       if (hold.holding.lockName === lockName && hold.holding.context === context && hold.isLive) yield hold
@@ -91,8 +112,7 @@ export function* enclosingHolds(context: Context, lockName: string): Generator<H
 
 /** Whether the caller is inside any hold or scope of this client, so that "the current owner" means something. */
 export function hasCurrentOwner(context: Context): boolean {
-  for (let frame = frames.getStore(); frame; frame = frame.outer) {
-    if (frame.scope?.context === context || frame.holds?.some((hold) => hold.holding.context === context)) return true
-  }
-  return false
+  return framesAround(context).some(
+    ({ holds, scope }) => scope?.context === context || holds.some(({ holding }) => holding.context === context),
+  )
 }

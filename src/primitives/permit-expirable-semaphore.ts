@@ -138,8 +138,8 @@ export class PermitExpirableSemaphore {
   async trySetPermits(permits: number): Promise<boolean> {
     const { name } = this
     checkCount('permits', permits, 0, name)
-    const reply = await countOnce(this.#context, name, 'trySetPermits', ({ key, operation }) =>
-      semaphoreSetPermits(name, key, permits, 0, semaphoreChannel(name), operation),
+    const reply = await countOnce(this.#context, name, 'trySetPermits', ({ key, number, openedAt }) =>
+      semaphoreSetPermits(name, key, name, permits, 0, semaphoreChannel(name), number, openedAt),
     )
     return reply === 1
   }
@@ -153,8 +153,8 @@ export class PermitExpirableSemaphore {
   async setPermits(permits: number): Promise<void> {
     const { name } = this
     checkCount('permits', permits, 0, name)
-    await countOnce(this.#context, name, 'setPermits', ({ key, operation }) =>
-      permitSetPermits(name, permitLeases(name), key, permits, semaphoreChannel(name), operation),
+    await countOnce(this.#context, name, 'setPermits', ({ key, number, openedAt }) =>
+      permitSetPermits(name, permitLeases(name), key, permits, semaphoreChannel(name), number, openedAt),
     )
   }
 
@@ -164,7 +164,7 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.addPermits`
    */
   async addPermits(permits: number): Promise<void> {
-    await addPermits(this.#context, this.name, 'addPermits', checkCount('permits', permits, 0, this.name))
+    await addPermits(this.#context, this.name, this.name, 'addPermits', checkCount('permits', permits, 0, this.name))
   }
 
   /**
@@ -173,7 +173,13 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
-    await addPermits(this.#context, this.name, 'reducePermits', -checkCount('permits', permits, 0, this.name))
+    await addPermits(
+      this.#context,
+      this.name,
+      this.name,
+      'reducePermits',
+      -checkCount('permits', permits, 0, this.name),
+    )
   }
 
   /**
@@ -333,7 +339,7 @@ export class PermitExpirableSemaphore {
    * @see Redisson `RPermitExpirableSemaphore.delete`
    */
   async delete(): Promise<boolean> {
-    const call = semaphoreDelete(this.name, permitLeases(this.name))
+    const call = semaphoreDelete(this.name, permitLeases(this.name), this.name)
     return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
   }
 

@@ -46,6 +46,10 @@ export class PlainKind implements LockKind {
     return this.is(outer) ? 'again' : 'deadlock'
   }
 
+  excludes(other: LockKind): boolean {
+    return this.is(other)
+  }
+
   holder(owner: string): string {
     return owner
   }

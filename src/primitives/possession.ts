@@ -14,35 +14,14 @@ import { lineOf, runInLine, settle } from './client-line.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import type { LockKind } from './kind.js'
-
-/** When things are due for one hold, on the clock. */
-interface Times {
-  readonly terms: HoldTerms
-  readonly grantedAt: number
-  /** Until when Redis surely keeps the lease. */
-  leasedUntil: number
-  /** When `maxHoldMs` ends it. */
-  readonly maxHoldAt: number
-  /** When `warnAfterMs` reports it. */
-  warnAt: number
-}
-
-/** Surely held until then. */
-function deadlineOf({ leasedUntil, maxHoldAt }: Times): number {
-  return Math.min(leasedUntil, maxHoldAt)
-}
+import { type LockKind, lineName } from './kind.js'
+import { deadlineOf, driftMs, outlastNested, reasonAt, type Times, timesFrom } from './times.js'
 
 /** By how much Redis may keep a lease for longer than it was asked to before its clock is taken to have been set back. */
 const OVERLONG_MS = 1_000
 
 /** How long to leave a lock to others who listen before this client asks for it again. */
 const OTHERS_FIRST_MS = 10
-
-/** Clocks of client and server may run at slightly different speeds: 1 % of the lease and 2 ms, as Redlock reckons. */
-function driftMs(leaseTimeMs: number): number {
-  return leaseTimeMs / 100 + 2
-}
 
 /**
  * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
@@ -94,7 +73,7 @@ export class Possession implements Watched, Holding {
 
   /** Where those of this client stand who wait for the same. */
   get line(): string {
-    return `${this.kind.line}/${this.lockName}`
+    return lineName(this.kind, this.lockName)
   }
 
   get permitIds(): readonly string[] | undefined {
@@ -130,30 +109,41 @@ export class Possession implements Watched, Holding {
 
   /**
    * Take it: the command that was sent at `sentAt` won. If this throws, the caller has to give it back.
-   * @throws {LeaseLostError} its lease was over before the answer was here
+   * @param isWanted  false: it will be released at once, so it needs no renewal
+   * @throws {LeaseLostError} its lease was over before the answer was here, or another one of this client was granted since
    * @throws {ClientClosedError} the client was closed meanwhile
    */
-  begin(terms: HoldTerms, sentAt: number): Hold {
+  begin(terms: HoldTerms, sentAt: number, isWanted = true): Hold {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.lockName)
-    const { context, lockName, holder, noun } = this
-    if (context.clock.now() >= deadlineOf(times)) throw new LeaseLostError(lockName, holder, 'expired', noun)
+    if (this.context.clock.now() >= deadlineOf(times))
+      throw new LeaseLostError(this.lockName, this.holder, 'expired', this.noun)
+    this.#displaceOthers(sentAt)
     this.leasedAt = sentAt
     this.#grantedAt = sentAt
     this.context.possessions.add(this)
-    if (this.kind.isPassedOn) this.context.latest.set(this.field, this)
     const hold = this.#add(terms, times)
-    this.context.watchdog.watch(this)
+    this.context.watchdog.watch(this, isWanted)
     return hold
   }
 
+  /** Redis grants it to one at a time: what this client was granted earlier is no longer there, and is lost at once. */
+  #displaceOthers(sentAt: number): void {
+    const { context, kind, lockName, owner } = this
+    for (const other of context.possessions.named(lockName)) {
+      if (other.owner === owner || !kind.excludes(other.kind) || !other.isLive) continue
+      if (other.#grantedAt > sentAt) throw new LeaseLostError(lockName, this.holder, 'gone', this.noun)
+      other.gone()
+    }
+  }
+
   /**
-   * One attempt to take the lock once more for the same owner.
+   * One attempt to take the lock once more for the same owner; undefined if what was to be re-entered has ended.
    * @param passes  when the caller was inside it
    */
-  async reenter(terms: HoldTerms, passes: number): Promise<Hold> {
+  async reenter(terms: HoldTerms, passes: number): Promise<Hold | undefined> {
     return await this.#inTurn(async () => {
-      if (!this.isLive || this.passes !== passes) throw this.notHeld('the hold it was to re-enter has ended')
+      if (!this.isLive || this.passes !== passes) return undefined
       const sentAt = this.context.clock.now()
       const leaseTimeMs = this.#leaseOf(terms)
       this.requesting(leaseTimeMs, sentAt)
@@ -206,7 +196,7 @@ export class Possession implements Watched, Holding {
     }
     const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
     if (this.count > 1) return this.#stepDown(hold)
-    if (line && this.#isPassable(hold) && line.offer(this)) return void this.#end(hold, 'released')
+    if (line && this.#isPassable(hold) && line.offer(this)) return void this.end(hold, 'released')
     return line && this.#isRunOver ? this.#freeForOthers(hold, line) : this.#free(hold, line)
   }
 
@@ -219,7 +209,7 @@ export class Possession implements Watched, Holding {
     const [from] = this.#holds.values()
     if (!from || terms.leaseTimeMs !== undefined) return undefined
     this.passes++
-    const hold = this.#add(terms, this.#timesFrom(this.context.clock.now(), terms, from.leasedUntil))
+    const hold = this.#add(terms, timesFrom(this.context.clock.now(), terms, from.leasedUntil))
     this.notice(hold)
     this.context.watchdog.look(this)
     return hold
@@ -231,7 +221,7 @@ export class Possession implements Watched, Holding {
       throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
     }
     this.owner.spend(this.field) // or it would take the lock beside its successor
-    for (const hold of [...this.#holds.keys()]) this.#end(hold, 'released')
+    for (const hold of [...this.#holds.keys()]) this.end(hold, 'released')
   }
 
   /** Lose all holds. */
@@ -301,10 +291,11 @@ export class Possession implements Watched, Holding {
   /** What its holds are entitled to, ms from `now`. */
   #leaseOwedMs(now: number): number {
     let owedMs = 1
-    for (const { terms, grantedAt } of this.#holds.values()) {
+    for (const { terms, grantedAt, leasedUntil } of this.#holds.values()) {
       // Not by way of an instant: a sum of fractions would be a millisecond too long when it is rounded up.
       const leftMs = terms.leaseTimeMs === undefined ? this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs - now
-      owedMs = Math.max(owedMs, leftMs)
+      // It may last as long as a nested hold did.
+      owedMs = Math.max(owedMs, leftMs, leasedUntil - now)
     }
     return Math.ceil(owedMs)
   }
@@ -347,9 +338,7 @@ export class Possession implements Watched, Holding {
 
   /** Whether the next caller may go on where this hold ends. */
   #isPassable(hold: Hold): boolean {
-    const { clock, latest, watchdogTimeoutMs } = this.context
-    // Another one was granted it since: then this one lost it, and does not know yet.
-    if (latest.get(this.field) !== this) return false
+    const { clock, watchdogTimeoutMs } = this.context
     const { terms, leasedUntil } = this.#holds.get(hold) as Times
     const now = clock.now()
     // What the watchdog could not renew in time had better be asked for anew; and a longer lease that a re-entry asked for
@@ -363,6 +352,7 @@ export class Possession implements Watched, Holding {
   #isOver(times: Times, now: number): boolean {
     if (now < deadlineOf(times)) return false
     this.context.watchdog.standIn?.catchUp(this)
+    outlastNested(times, this.#holds.values())
     return now >= deadlineOf(times)
   }
 
@@ -371,17 +361,7 @@ export class Possession implements Watched, Holding {
   }
 
   #timesOf(terms: HoldTerms, sentAt: number): Times {
-    return this.#timesFrom(sentAt, terms, this.#leasedUntil(terms, sentAt))
-  }
-
-  #timesFrom(grantedAt: number, terms: HoldTerms, leasedUntil: number): Times {
-    return {
-      terms,
-      grantedAt,
-      leasedUntil,
-      maxHoldAt: grantedAt + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY),
-      warnAt: grantedAt + (terms.warnAfterMs ?? Number.POSITIVE_INFINITY),
-    }
+    return timesFrom(sentAt, terms, this.#leasedUntil(terms, sentAt))
   }
 
   #leasedUntil(terms: HoldTerms, sentAt: number): number {
@@ -396,7 +376,7 @@ export class Possession implements Watched, Holding {
   }
 
   async #stepDown(hold: Hold): Promise<void> {
-    this.#end(hold, 'released')
+    this.end(hold, 'released')
     const { clock, scripts } = this.context
     const sentAt = clock.now()
     try {
@@ -417,7 +397,7 @@ export class Possession implements Watched, Holding {
     const { clock, scripts, settlements, commandTimeoutMs } = this.context
     const { leasedUntil } = this.#holds.get(hold) as Times
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
-    this.#end(hold, 'released')
+    this.end(hold, 'released')
     const reconnects = scripts.reconnects
     let failures = 0
     let heard: number | null
@@ -463,17 +443,17 @@ export class Possession implements Watched, Holding {
 
   #lose(hold: Hold, reason: LossReason): void {
     this.owner.spend(this.field)
-    const error = this.#end(hold, reason)
+    const error = this.end(hold, reason)
     this.context.lines.at(this.line)?.wake() // nobody will release it
     if (error) this.context.emit('lost', { hold, error })
   }
 
-  #end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
+  end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
     this.#holds.delete(hold)
     if (this.#holds.size === 0) {
-      this.context.watchdog.forget(this)
+      // A renewal that the thread sent may still be on its way, and must not find another hold of the same owner.
+      if (this.context.watchdog.forget(this)) this.owner.spend(this.field)
       this.context.possessions.delete(this)
-      if (this.context.latest.get(this.field) === this) this.context.latest.delete(this.field)
     } else {
       this.context.watchdog.standIn?.watch(this)
     }
@@ -498,10 +478,6 @@ export class Possession implements Watched, Holding {
 /** A reader and a writer of one lock have a field each. */
 export function fieldOf(kind: LockKind, lockName: string): string {
   return `${kind.holder('')}/${lockName}`
-}
-
-function reasonAt(times: Times): LossReason {
-  return times.leasedUntil >= times.maxHoldAt ? 'maxHold' : 'expired'
 }
 
 /** @param name  of what was released */

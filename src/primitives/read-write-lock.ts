@@ -29,6 +29,10 @@ class ReadKind extends PlainKind {
     return outer === WRITE ? 'join' : super.nestingIn(outer)
   }
 
+  override excludes(other: LockKind): boolean {
+    return other === WRITE
+  }
+
   override channel(lockName: string): string {
     return readWriteChannel(lockName)
   }
@@ -73,6 +77,10 @@ class WriteKind extends PlainKind {
   override readonly title = 'write lock'
   override readonly isPassedOn = true
   override readonly adopt = undefined
+
+  override excludes(other: LockKind): boolean {
+    return other === WRITE || other === READ
+  }
 
   override holder(owner: string): string {
     return owner + WRITE_SUFFIX

@@ -1,14 +1,18 @@
 import { OutcomeUnknownError, QuorumError } from '../errors.js'
+import { Unanswered } from '../lua/run.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { AnyLock, type Request, warnOfLongWait } from './any-lock.js'
 import type { Hold } from './hold.js'
 import { Joint } from './joint.js'
 import { isPassing, type Lock } from './lock.js'
-import { checkLocks, giveBack, refuseWithin } from './multi-lock.js'
+import { checkLocks, refuseWithin } from './multi-lock.js'
+import { releaseAll } from './together.js'
 
 /** How long to wait before another round, ms: at least, and at random on top, so that two do not split the votes again. */
 const PAUSE_MS = 20
 const MORE_PAUSE_MS = 100
+/** How long to wait for the other servers when most have answered and the votes are split, ms. */
+const STRAGGLER_MS = 200
 
 /**
  * Locks on independent servers as one: held as long as a majority of them is. It survives the loss of a minority of the
@@ -36,19 +40,21 @@ export class RedLock extends AnyLock {
   async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<Hold | undefined> {
     refuseWithin(within, this.name)
     const { context } = this
+    const { clock } = context
     const isNested = this.#isNested()
+    const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
     const stopWarning = warnOfLongWait(context, this.name, terms)
     try {
       const wait = {
         lockName: this.name,
-        attempt: () => this.#askAll(terms),
+        attempt: () => this.#askAll(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
         isWorthRetrying: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
-        giveBack: (late: Hold) => void giveBack([late]),
+        giveBack: (late: Hold) => void releaseAll([late]),
         // Not behind those who wait for what the caller itself holds.
         line: isNested ? Symbol(this.name) : this.name,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
-        deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+        deadlineAt,
         signal,
       }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
@@ -77,67 +83,137 @@ export class RedLock extends AnyLock {
   }
 
   /** One round: decided as soon as a majority has granted it, or cannot any more. */
-  #askAll(terms: Request['terms']): Promise<Attempted<Hold>> {
-    return new Promise((resolve, reject) => this.#askEach(terms, resolve, reject))
+  #askAll(terms: Request['terms'], leftMs: number): Promise<Attempted<Hold>> {
+    return new Promise((resolve, reject) => new Vote(this, this.#locks, this.#needed, terms, leftMs, resolve, reject))
   }
+}
 
-  #askEach(
+/** One round of a red lock: all servers are asked, and most of them decide. */
+class Vote {
+  readonly #red: RedLock
+  readonly #locks: readonly Lock[]
+  readonly #needed: number
+  readonly #terms: Request['terms']
+  readonly #leftMs: number
+  readonly #resolve: (attempted: Attempted<Hold>) => void
+  readonly #reject: (error: QuorumError) => void
+  readonly #granted: Hold[] = []
+  readonly #errors: { lockName: string; index: number; error: unknown }[] = []
+  /** Those that were asked and have not answered, by their index. */
+  readonly #silent: Set<number>
+  #joint: Joint | undefined
+  #isDecided = false
+  #cancelLimit: () => void
+
+  /** @param leftMs  of the wait time; 0: this is the only round */
+  constructor(
+    red: RedLock,
+    locks: readonly Lock[],
+    needed: number,
     terms: Request['terms'],
+    leftMs: number,
     resolve: (attempted: Attempted<Hold>) => void,
     reject: (error: QuorumError) => void,
-  ): void {
-    const granted: Hold[] = []
-    const errors: { lockName: string; index: number; error: unknown }[] = []
-    let answers = 0
-    let joint: Joint | undefined
-    let isDecided = false
+  ) {
+    this.#red = red
+    this.#locks = locks
+    this.#needed = needed
+    this.#terms = terms
+    this.#leftMs = leftMs > 0 ? leftMs : Number.POSITIVE_INFINITY
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#silent = new Set(locks.keys())
+    const { clock, commandTimeoutMs, watchdogTimeoutMs } = red.context
+    const startedAt = clock.now()
+    const leaseTimeMs = terms.leaseTimeMs ?? watchdogTimeoutMs
+    const limitMs = Math.min(commandTimeoutMs, Math.max(1, leaseTimeMs / 10))
+    this.#cancelLimit = this.#limit(limitMs, limitMs, false)
+    // What is reported of a hold, and when it has lasted too long, is up to the joint one.
+    const own = { ...terms, maxHoldMs: undefined, warnAfterMs: undefined }
+    for (const [index, lock] of locks.entries()) void this.#ask(index, lock, own, startedAt)
+  }
 
-    const decide = (): void => {
-      if (isDecided) return
-      const canStill = granted.length + this.#locks.length - answers >= this.#needed
-      if (granted.length < this.#needed && canStill) return
-      isDecided = true
-      if (granted.length >= this.#needed) {
-        joint = new Joint(this.context, this.name, granted, this.#needed, this.#locks.length, terms.label)
-        if (joint.hold.isLive) {
-          resolve({ granted: joint.hold, leaseMs: joint.hold.remainingMs() })
-          return
-        }
+  async #ask(index: number, lock: Lock, terms: Request['terms'], startedAt: number): Promise<void> {
+    try {
+      const hold = await lock.acquire({ terms, waitTimeMs: 0, signal: undefined, within: undefined })
+      if (hold) this.#add(hold)
+    } catch (error) {
+      if (this.#silent.has(index)) this.#errors.push({ lockName: lock.name, index, error })
+    }
+    this.#silent.delete(index)
+    this.#decide()
+    if (!this.#isDecided && this.#locks.length - this.#silent.size >= this.#needed) this.#hurry(startedAt)
+  }
+
+  #add(hold: Hold): void {
+    if (!this.#isDecided) this.#granted.push(hold)
+    // Late, but one more: it is released with the others.
+    else if (this.#joint?.hold.isLive) this.#joint.add(hold)
+    else void releaseAll([hold])
+  }
+
+  /** Most servers have answered, and the votes are split: the others have little more time than these took. */
+  #hurry(startedAt: number): void {
+    const { clock } = this.#red.context
+    const tookMs = clock.now() - startedAt
+    const forMs = STRAGGLER_MS + 2 * tookMs
+    const leftMs = Math.max(1, this.#leftMs - tookMs)
+    const cancelLimit = this.#cancelLimit
+    const cancel = this.#limit(Math.min(forMs, leftMs), tookMs + Math.min(forMs, leftMs), leftMs <= forMs)
+    this.#cancelLimit = () => {
+      cancelLimit()
+      cancel()
+    }
+  }
+
+  /**
+   * @param inAllMs  since the round began
+   * @param isWaitOver  whether the wait time of the caller ends then
+   */
+  #limit(ms: number, inAllMs: number, isWaitOver: boolean): () => void {
+    const { clock } = this.#red.context
+    // What was answered while the event loop was blocked may not be read yet.
+    return clock.after(ms, () => clock.afterPoll(() => this.#endVote(inAllMs, isWaitOver)))
+  }
+
+  /** Time is over: who is silent has not granted it. */
+  #endVote(limitMs: number, isWaitOver: boolean): void {
+    if (this.#isDecided) return
+    for (const index of this.#silent) {
+      const lockName = (this.#locks[index] as Lock).name
+      const error = new OutcomeUnknownError(
+        lockName,
+        'lock',
+        new Unanswered(`no reply within ${Math.ceil(limitMs)} ms`),
+      )
+      this.#errors.push({ lockName, index, error })
+    }
+    this.#silent.clear()
+    this.#decide(isWaitOver)
+  }
+
+  /** @param isWaitOver  whether more servers might have answered if the caller had waited for longer */
+  #decide(isWaitOver = false): void {
+    if (this.#isDecided) return
+    const canStill = this.#granted.length + this.#silent.size >= this.#needed
+    if (this.#granted.length < this.#needed && canStill) return
+    this.#isDecided = true
+    this.#cancelLimit()
+    if (this.#granted.length >= this.#needed) {
+      this.#joint = new Joint(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
+      const { hold } = this.#joint
+      if (hold.isLive) {
+        this.#resolve({ granted: hold, leaseMs: hold.remainingMs() })
+        return
       }
-      const isOutage = errors.length > this.#locks.length - this.#needed
-      const refusal = isOutage ? undefined : { heldForMs: -1 }
-      void giveBack(granted).then(() => {
-        if (refusal) resolve(refusal)
-        else
-          reject(
-            new QuorumError(
-              this.name,
-              this.#needed,
-              errors.toSorted((a, b) => a.index - b.index),
-            ),
-          )
-      })
     }
-
-    for (const [index, lock] of this.#locks.entries()) {
-      void lock
-        .acquire({ terms, waitTimeMs: 0, signal: undefined, within: undefined })
-        .then(
-          (hold) => {
-            answers++
-            if (!hold) return
-            if (!isDecided) granted.push(hold)
-            // Late, but one more: it is released with the others.
-            else if (joint?.hold.isLive) joint.add(hold)
-            else void giveBack([hold])
-          },
-          (error: unknown) => {
-            answers++
-            errors.push({ lockName: lock.name, index, error })
-          },
-        )
-        .then(decide)
-    }
+    const errors = this.#errors.toSorted((a, b) => a.index - b.index)
+    const isOutage = !isWaitOver && errors.length > this.#locks.length - this.#needed
+    const released = releaseAll(this.#granted)
+    void (isWaitOver ? Promise.resolve() : released).then(() => {
+      if (isOutage) this.#reject(new QuorumError(this.#red.name, this.#needed, errors))
+      else this.#resolve({ heldForMs: -1 })
+    })
   }
 }
 

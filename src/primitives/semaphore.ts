@@ -1,5 +1,5 @@
-import { ClientClosedError, ConfigError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
-import { semaphoreChannel } from '../keys.js'
+import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { generationKey, semaphoreChannel } from '../keys.js'
 import {
   semaphoreAcquire,
   semaphoreCancel,
@@ -10,10 +10,12 @@ import {
   semaphoreSetPermits,
 } from '../lua/generated.js'
 import { toInteger, Unanswered } from '../lua/run.js'
+import { type Operation, TooLate } from '../receipts.js'
 import { mayBeGranted } from '../replication.js'
-import { checkCount, checkFunction, checkName, checkOptionalDuration, ownOptions } from '../validate.js'
-import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../validate.js'
+import { type Attempted, type Refusal, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { checkWait, warnOfLongWait } from './any-lock.js'
+import { checkBody, refuseUnread } from './body.js'
 import type { Context, Section } from './context.js'
 import { addPermits, countOnce, SETTLE_MS } from './counter.js'
 import { ask } from './inspection.js'
@@ -32,6 +34,14 @@ export interface SemaphoreOptions {
   /** What it is for; shown in events. */
   label?: string | undefined
 }
+
+/** What runs with permits of one generation of the semaphore. */
+interface PermitSection extends Section {
+  generation: number
+}
+
+/** The reply of an acquire that was refused; otherwise it is the generation. */
+const REFUSED = 0
 
 const SEMAPHORE_OPTIONS = ['permits', 'waitTimeMs', 'signal', 'warnAfterMs', 'label']
 
@@ -69,8 +79,8 @@ export class Semaphore {
     const ttl = checkOptionalDuration('timeToLiveMs', timeToLiveMs, 1, this.name) ?? 0
     checkCount('permits', permits, 0, this.name)
     const { name } = this
-    const reply = await countOnce(this.#context, name, 'trySetPermits', ({ key, operation }) =>
-      semaphoreSetPermits(name, key, permits, ttl, semaphoreChannel(name), operation),
+    const reply = await countOnce(this.#context, name, 'trySetPermits', ({ key, number, openedAt }) =>
+      semaphoreSetPermits(name, key, generationKey(name), permits, ttl, semaphoreChannel(name), number, openedAt),
     )
     return reply === 1
   }
@@ -102,8 +112,8 @@ export class Semaphore {
   }
 
   /**
-   * Run `fn` with permits, and give them back when it ends. If the client is closed and drained before, they are given
-   * back then, and `signal` aborts.
+   * Run `fn` with permits, and give them back when it ends, unless the semaphore has ended or was replaced by then. If the
+   * client is closed and drained before, they are given back then, and `signal` aborts.
    * @returns what `fn` returned
    * @throws what `fn` threw
    * @throws {ClientClosedError} `fn` succeeded, but the client was closed meanwhile: there may have been too many
@@ -143,7 +153,7 @@ export class Semaphore {
    * @see Redisson `RSemaphore.release(permits)`
    */
   async release(permits = 1): Promise<void> {
-    await this.#release(permits, false)
+    await this.#release(permits, 'create')
   }
 
   /**
@@ -153,7 +163,7 @@ export class Semaphore {
    * @see Redisson `RSemaphore.releaseIfExists`
    */
   async releaseIfExists(permits = 1): Promise<boolean> {
-    return await this.#release(permits, true)
+    return await this.#release(permits, 'any')
   }
 
   /**
@@ -162,7 +172,8 @@ export class Semaphore {
    * @see Redisson `RSemaphore.addPermits`, which ends the expiry of the semaphore
    */
   async addPermits(permits: number): Promise<void> {
-    await addPermits(this.#context, this.name, 'addPermits', checkCount('permits', permits, 0, this.name))
+    const by = checkCount('permits', permits, 0, this.name)
+    await addPermits(this.#context, this.name, generationKey(this.name), 'addPermits', by)
   }
 
   /**
@@ -171,7 +182,8 @@ export class Semaphore {
    * @see Redisson `RSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
-    await addPermits(this.#context, this.name, 'reducePermits', -checkCount('permits', permits, 0, this.name))
+    const by = -checkCount('permits', permits, 0, this.name)
+    await addPermits(this.#context, this.name, generationKey(this.name), 'reducePermits', by)
   }
 
   /**
@@ -181,8 +193,8 @@ export class Semaphore {
    * @see Redisson `RSemaphore.drainPermits`
    */
   async drainPermits(): Promise<number> {
-    return await countOnce(this.#context, this.name, 'drainPermits', ({ key, operation }) =>
-      semaphoreDrainPermits(this.name, key, operation),
+    return await countOnce(this.#context, this.name, 'drainPermits', ({ key, number, openedAt }) =>
+      semaphoreDrainPermits(this.name, key, number, openedAt),
     )
   }
 
@@ -203,62 +215,76 @@ export class Semaphore {
    * @see Redisson `RSemaphore.delete`
    */
   async delete(): Promise<boolean> {
-    const call = semaphoreDelete(this.name, this.name)
+    const call = semaphoreDelete(this.name, this.name, generationKey(this.name))
     return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
   }
 
   /** @param section  what begins with the grant, in the same turn: the client may be closed in the next */
-  async #take(options: SemaphoreOptions, section?: Section): Promise<boolean> {
+  async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
     const { name } = this
-    const { clock, receipts, scripts, settlements } = context
+    const { clock, receipts, settlements } = context
     const { permits: wanted = 1 } = options
     const permits = checkCount('permits', wanted, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
     context.assertOpen(name)
     signal?.throwIfAborted()
+    const begin = (begun: PermitSection, generation: number): void => {
+      begun.generation = generation
+      context.sections.add(begun)
+    }
     if (permits === 0) {
-      if (section) context.sections.add(section)
+      if (section) begin(section, 0)
       return true
     }
 
-    const receipt = receipts.open(name)
-    const { key, operation } = receipt
-    /** Whether an attempt went without an answer: it may have taken them, or take them when it arrives. */
-    let mayBeTaken = false
+    /** Of an attempt, until Redis answers it. The next one has a number of its own: a wait may be long, an operation may not. */
+    let operation: Operation | undefined
     let isInFlight = false
     /** The caller has its outcome. */
     let isOver = false
 
-    const giveBack = (): void => {
+    const undo = (): void => {
       if (section) context.sections.delete(section)
-      const call = semaphoreCancel(name, key, permits, operation, semaphoreChannel(name))
-      void settlements.start(call, clock.now() + SETTLE_MS).then(() => {
-        if (!mayBeTaken) receipts.close(receipt)
-      })
+      if (!operation) return
+      const undone = operation
+      const { key, number } = undone
+      const call = semaphoreCancel(name, key, generationKey(name), permits, number, semaphoreChannel(name))
+      const cancel = (timeoutMs?: number): Promise<unknown> => receipts.run(call, timeoutMs)
+      void settlements.start(cancel, clock.now() + SETTLE_MS).then(() => receipts.close(undone))
+    }
+    const undoIfInDoubt = (): void => {
+      if (operation && receipts.mayHaveRun(operation)) undo()
+    }
+    /** A copy may still arrive, and take permits for nobody. */
+    const refused = (heldForMs: number): Refusal => {
+      undoIfInDoubt()
+      operation = undefined
+      return { heldForMs }
     }
     const attempt = async (): Promise<Attempted<true>> => {
       isInFlight = true
+      operation ??= receipts.open(name)
       try {
-        const { reconnects } = scripts
-        const reply = toInteger(await scripts.run(semaphoreAcquire(name, key, permits, operation)))
-        if (reply === 1) await context.replication.confirm(name, reconnects)
-        if (reply !== 1) {
-          if (isOver && mayBeTaken) giveBack()
-          return { heldForMs: -1 }
-        }
+        const route = context.replication.routeTo(name)
+        const generation = await receipts.send(operation, ({ key, number, openedAt }) =>
+          semaphoreAcquire(name, key, generationKey(name), permits, number, openedAt),
+        )
+        if (generation === REFUSED) return refused(-1)
+        await context.replication.confirm(name, route)
         try {
           context.assertOpen(name)
         } catch (error) {
           // Nobody could give it back later.
-          giveBack()
+          undo()
           throw error
         }
-        if (section) context.sections.add(section)
+        if (section) begin(section, generation)
         return { granted: true, leaseMs: 0 }
       } catch (error) {
-        mayBeTaken ||= mayBeGranted(error)
-        if (isOver && mayBeTaken) giveBack()
+        if (error instanceof TooLate) return refused(0)
+        operation.isInDoubt ||= operation.openedAt > 0 && mayBeGranted(error)
+        if (isOver) undoIfInDoubt()
         throw error
       } finally {
         isInFlight = false
@@ -272,7 +298,7 @@ export class Semaphore {
         lockName: name,
         attempt,
         isWorthRetrying: isPassing,
-        giveBack,
+        giveBack: undo,
         // Those who want the same: who wants few is not kept back by somebody who wants many. Never those who want permits
         // with leases: their attempts give back what has expired.
         line: `${permits} permits without leases/${name}`,
@@ -282,25 +308,24 @@ export class Semaphore {
         signal,
       }
       isTaken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
-      if (isTaken && !mayBeTaken) receipts.close(receipt)
+      if (isTaken && operation) receipts.close(operation)
       return isTaken === true
     } catch (error) {
       throw error instanceof Unanswered ? new OutcomeUnknownError(name, 'acquire', error) : error
     } finally {
       isOver = true
       stopWarning?.()
-      // The client may have sent a copy of an attempt on a connection that was lost; it may arrive after what was answered.
-      mayBeTaken ||= receipt.reconnects !== scripts.reconnects
-      if (!isTaken && !isInFlight && mayBeTaken) giveBack()
+      if (!isTaken && !isInFlight) undoIfInDoubt()
     }
   }
 
-  async #release(permits: number, mustExist: boolean): Promise<boolean> {
+  /** @param into  a semaphore that is created if there is none, any that is there, or that of a generation alone */
+  async #release(permits: number, into: 'create' | 'any' | number): Promise<boolean> {
     const { name } = this
     const context = this.#context
-    if (checkCount('permits', permits, 0, name) === 0) return !mustExist
-    const heard = await countOnce(context, name, 'release', ({ key, operation }) =>
-      semaphoreRelease(name, key, permits, mustExist ? 1 : 0, semaphoreChannel(name), operation),
+    if (checkCount('permits', permits, 0, name) === 0) return into === 'create'
+    const heard = await countOnce(context, name, 'release', ({ key, number, openedAt }) =>
+      semaphoreRelease(name, key, generationKey(name), permits, into, semaphoreChannel(name), number, openedAt),
     )
     if (heard === -1) context.emit('warning', publishRefused(name))
     return heard !== -2
@@ -313,9 +338,10 @@ export class Semaphore {
     const release = async (): Promise<void> => {
       sections.delete(section)
       // The body was not one too many to its end; only the release is uncertain, and goes on in the background.
-      await this.release(permits).catch((error: Error) => emit('warning', error))
+      await this.#release(permits, section.generation).catch((error: Error) => emit('warning', error))
     }
     const section = {
+      generation: 0,
       giveUp: (): void => {
         abort.abort(new ClientClosedError(this.name))
         void release()
@@ -324,6 +350,7 @@ export class Semaphore {
         abort.signal.throwIfAborted()
         try {
           const value = await fn(abort.signal)
+          refuseUnread(value, this.name)
           abort.signal.throwIfAborted()
           return value
         } finally {
@@ -338,9 +365,8 @@ export class Semaphore {
     first: SemaphoreOptions | WithPermits<T>,
     second: WithPermits<T> | undefined,
   ): [SemaphoreOptions, WithPermits<T>] {
-    const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
-    if (fn === undefined) throw new ConfigError('fn', fn, 'a function to run with permits', { lockName: this.name })
-    checkFunction('fn', fn, this.name)
+    const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
+    const fn = checkBody(body, this.name, 'permits')
     return [ownOptions(options, SEMAPHORE_OPTIONS, this.name), fn]
   }
 }

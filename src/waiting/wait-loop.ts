@@ -25,6 +25,8 @@ export interface Wait<T> extends Place {
   readonly isWorthRetrying: (error: unknown) => boolean
   /** Make of what a caller in the same line lets go what is waited for, without asking Redis; undefined: it does not fit. */
   readonly takeOver?: ((offered: unknown) => T | undefined) | undefined
+  /** Called whenever somebody else has it, or waits for it before this caller. */
+  readonly onRefused?: (() => void) | undefined
   /** Undo a grant that arrives when the caller is gone. */
   readonly giveBack: (granted: T) => void
   /** With whom of this client to stand in line: those who give the same. */
@@ -73,6 +75,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
   const line = lines.join(wait.line, wait, waiter)
   let takenUntil: number | undefined
   try {
+    if (!line.isHead(waiter) || line.takenUntil > clock.now()) wait.onRefused?.()
     while (!line.isHead(waiter)) {
       await waiter.pause(Number.POSITIVE_INFINITY)
       if (waiter.given) return waiter.given.granted
@@ -99,6 +102,7 @@ export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTo
         }
         failingSince = undefined
         failures = 0
+        wait.onRefused?.()
         if (waiter.isTimeOver) return undefined
         line.refused(attempted.place)
         await sleep(attempted.heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * LEAST_GAP_MS)

@@ -27,8 +27,8 @@ export interface Subscription {
 
 /**
  * Wake-ups by pub/sub, counted: one SUBSCRIBE for a channel however many listen, one UNSUBSCRIBE when the last leaves.
- * A listener is called for each message, once when the channel is heard, and after each re-subscription, because messages
- * may have been missed. All of them are hints to try again.
+ * A listener is called for each message, once when the channel is heard, when the subscription is lost, and after each
+ * re-subscription, because messages may have been missed. All of them are hints to try again.
  */
 export class Wakeups {
   readonly #port: RedisPort
@@ -65,14 +65,22 @@ export class Wakeups {
     }
   }
 
-  /** The channels are heard again after a reconnect, but for those that were refused. */
-  resubscribed(refused: ReadonlyMap<string, unknown>): void {
-    for (const [name, channel] of this.#channels) {
-      channel.isRefused = refused.has(name)
-      channel.isHeard = !channel.isRefused
-      if (!channel.isHeard) this.#onRefused(name, refused.get(name))
-      wakeAll(channel)
-    }
+  /** The channel is not heard any more: a message may have been missed already, so its listeners look for themselves. */
+  subscriptionLost(name: string): void {
+    const channel = this.#channels.get(name)
+    if (!channel?.isHeard) return
+    channel.isHeard = false
+    wakeAll(channel)
+  }
+
+  /** The channel is heard again after a reconnect, unless Redis refuses it now. */
+  resubscribed(name: string, refusal?: unknown): void {
+    const channel = this.#channels.get(name)
+    if (!channel) return
+    channel.isRefused = refusal !== undefined
+    channel.isHeard = !channel.isRefused
+    if (!channel.isHeard) this.#onRefused(name, refusal)
+    wakeAll(channel)
   }
 
   #open(name: string): Channel {

@@ -81,6 +81,7 @@ for (const adapter of adapters) {
     let port: RedisPort
     let end: () => void
     let resubscribed = 0
+    let lost = new Set<string>()
 
     before(async () => {
       server = await startRedis()
@@ -88,8 +89,16 @@ for (const adapter of adapters) {
     beforeEach(async () => {
       watch = watchProcess()
       resubscribed = 0
+      lost = new Set()
       ;({ port, end } = await adapter.open(server.url))
-      port.listen({ reconnected: () => {}, resubscribed: () => resubscribed++ })
+      port.listen({
+        reconnected: () => {},
+        subscriptionLost: (channel) => lost.add(channel),
+        resubscribed: (channel) => {
+          assert(lost.has(channel), 'first it is lost')
+          resubscribed++
+        },
+      })
     })
     afterEach(async () => {
       await port.close()
@@ -155,14 +164,16 @@ for (const adapter of adapters) {
       }
     })
 
-    it('hears all channels again after the connection was lost, and says so then', async () => {
+    it('reports each channel as lost, then as heard again, when the connection is killed', async () => {
       const heard = new Set<string>()
       const channels = Array.from({ length: 50 }, (_, n) => `c:${n}`)
       await Promise.all(channels.map((channel) => port.subscribe(channel, () => heard.add(channel))))
       for (let round = 1; round <= 3; round++) {
         heard.clear()
+        lost.clear()
         await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-        await waitUntil(() => resubscribed === round)
+        await waitUntil(() => lost.size === 50)
+        await waitUntil(() => resubscribed === 50 * round)
         for (const channel of channels) assert.equal(await server.admin.publish(channel, '0'), 1)
         await waitUntil(() => heard.size === 50)
       }

@@ -44,7 +44,9 @@ describe('cluster', { concurrency: 1 }, () => {
     let left: string[] = []
     await waitUntil(
       async () => {
-        left = (await cluster.keys()).filter((key) => !/^(redisson_lock_token|holdfast_receipts):/.test(key))
+        left = (await cluster.keys()).filter(
+          (key) => !/^(redisson_lock_token|holdfast_receipts|holdfast_generation):/.test(key),
+        )
         return left.length === 0
       },
       { timeoutMs: 8_000, message: () => `nothing stays taken: ${left.join()}` },

@@ -45,7 +45,9 @@ describe('sentinel', { concurrency: 1 }, () => {
     let left: string[] = []
     await waitUntil(
       async () => {
-        left = (await admin.keys('*')).filter((key) => !/^(redisson_lock_token|holdfast_receipts):|^s$/.test(key))
+        left = (await admin.keys('*')).filter(
+          (key) => !/^(redisson_lock_token|holdfast_receipts|holdfast_generation):|^s$/.test(key),
+        )
         return left.length === 0
       },
       { timeoutMs: 8_000, message: () => `nothing stays taken: ${left.join()}` },

@@ -625,7 +625,7 @@ function ending(kind: Kind, lab: AnyLab, bench: Bench): void {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const parts = bench.parts(client)
     await bench.lock(client).withLock(() => {})
-    for (const part of parts) await part.forceUnlock() // Redis knows the scripts from here on
+    await Promise.all(parts.map((part) => part.forceUnlock())) // Redis knows the scripts from here on
     for (let round = 0; round < 10; round++) {
       await bench.lock(other).lock()
       const forced = parts.map((part) => part.forceUnlock())

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Client, ClientClosedError, Semaphore } from '../../src/index.js'
+import { generationKey } from '../../src/keys.js'
 import { countCommands } from '../support/command-stats.js'
 import type { SetUp } from '../support/lab.js'
 import { listening, moment, WOKEN_MS } from '../support/synchronizers.js'
@@ -82,7 +83,7 @@ export function semaphoreContract(setUp: SetUp): void {
 
   it('may end by itself, and is not created again by releaseIfExists', async () => {
     const semaphore = (await lab.connect()).getSemaphore('a')
-    assert.equal(await semaphore.trySetPermits(1, { timeToLiveMs: 300 }), true)
+    assert.equal(await semaphore.trySetPermits(1, { timeToLiveMs: 1_000 }), true)
     await semaphore.acquire()
     assert.equal(await semaphore.releaseIfExists(), true)
     await semaphore.acquire()
@@ -233,6 +234,79 @@ export function semaphoreContract(setUp: SetUp): void {
       semaphore.withPermit({ permits: 3, waitTimeMs: 20 }, () => {}),
       { code: 'LOCK_WAIT_TIMEOUT' },
     )
+    assert.equal(await semaphore.availablePermits(), 2)
+  })
+
+  it('gets nothing back from withPermit when it has ended by itself, and the next one can be created', async () => {
+    const semaphore = (await lab.connect()).getSemaphore('a')
+    await semaphore.trySetPermits(2, { timeToLiveMs: 1_000 })
+    const areGone = () => waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    await Promise.all([semaphore.withPermit(areGone), semaphore.withPermit(areGone)])
+    assert.equal(await lab.server.admin.exists('a'), 0)
+
+    await semaphore.trySetPermits(2, { timeToLiveMs: 1_000 })
+    await semaphore.withPermit(async () => {
+      await areGone()
+      assert.equal(await semaphore.trySetPermits(2, { timeToLiveMs: 60_000 }), true)
+    })
+    assert.equal(await semaphore.availablePermits(), 2)
+    await semaphore.delete()
+  })
+
+  it('gets nothing back from withPermit that was taken from an earlier one of its name', async () => {
+    const { client, semaphore } = await semaphoreWith(2)
+    const other = (await lab.connect()).getSemaphore('a')
+    const { admin } = lab.server
+    const replacements: readonly (() => Promise<unknown>)[] = [
+      async () => [await other.delete(), await semaphore.trySetPermits(2)],
+      async () => [await other.delete(), await other.release(2)],
+      async () => [await other.delete(), await other.addPermits(2)],
+      async () => [await other.delete(), await admin.set('a', 2)], // Redisson's doing
+      async () => [await admin.del('a'), await other.trySetPermits(2)], // Redisson has deleted it
+      async () => [await admin.del('a'), await semaphore.release(2)],
+    ]
+    for (const replace of replacements) {
+      await client.getSemaphore('a').withPermit({ permits: 2 }, replace)
+      assert.equal(await semaphore.availablePermits(), 2)
+    }
+    await semaphore.withPermit(async () => {
+      await other.delete()
+    })
+    assert.equal(await semaphore.availablePermits(), 0)
+    assert.equal(await semaphore.releaseIfExists(), false, 'it was not created')
+  })
+
+  it('gets back from withPermit what was taken, whatever Redisson and others did to the number meanwhile', async () => {
+    const { semaphore } = await semaphoreWith(3)
+    const { admin } = lab.server
+    await semaphore.withPermit(async () => {
+      await semaphore.addPermits(1)
+      await semaphore.release()
+      await admin.incr('a')
+    })
+    assert.equal(await semaphore.availablePermits(), 6)
+    // What is known of the semaphore may get lost, by an eviction or after a day: then what is there is believed to be it.
+    await semaphore.withPermit(() => admin.del(generationKey('a')))
+    await semaphore.withPermit(() => admin.set('a', 7))
+    assert.equal(await semaphore.availablePermits(), 8)
+    await admin.del('a')
+    await admin.set('a', 1) // created by Redisson
+    await semaphore.withPermit(() => {})
+    assert.equal(await semaphore.availablePermits(), 1)
+  })
+
+  it('gets nothing back from withPermit that was taken from an earlier window of Redisson', async () => {
+    const { client } = await semaphoreWith(1)
+    const { admin } = lab.server
+    const semaphore = client.getSemaphore('a')
+    await semaphore.delete()
+    await admin.set('a', 2, 'PX', 1_000)
+    await semaphore.withPermit(async () => {
+      await waitUntil(async () => (await admin.exists('a')) === 0)
+      await admin.set('a', 2, 'PX', 60_000)
+    })
+    assert.equal(await semaphore.availablePermits(), 2)
+    await semaphore.withPermit(() => {})
     assert.equal(await semaphore.availablePermits(), 2)
   })
 

@@ -34,7 +34,7 @@ describe('the pages', () => {
       ...optionsOf('src/primitives/any-lock.ts', 'HoldOptions'),
       ...optionsOf('src/primitives/any-lock.ts', 'LockOptions'),
       ...optionsOf('src/primitives/any-lock.ts', 'WithLockOptions'),
-      ...optionsOf('src/client.ts', 'ClientOptions'),
+      ...optionsOf('src/client-options.ts', 'ClientOptions'),
       ...optionsOf('src/client.ts', 'CloseOptions'),
     ])
   })

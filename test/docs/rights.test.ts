@@ -164,7 +164,8 @@ for (const { user, kinds } of users) {
           await exerciseMore(client)
           await exerciseSynchronizers((kind) => nameOf({ name: kind }), client, other)
         }
-        const left = async () => (await admin.keys('*')).filter((key) => !key.startsWith('redisson_lock_token:'))
+        const left = async () =>
+          (await admin.keys('*')).filter((key) => !/^(redisson_lock_token|holdfast_generation):/.test(key))
         await waitUntil(async () => (await left()).length === 0, { message: 'all is released' })
       }
       assert.deepEqual(complaints, [])

@@ -51,10 +51,12 @@ export abstract class Place<K extends Thing = Thing> {
     return (await Promise.all(this.backends.map((backend) => countsOf(backend, name)))).flat().length
   }
 
-  /** The keys that the case left behind. The counter of fencing tokens is to stay. */
+  /** The keys that the case left behind. The counter of fencing tokens is to stay, the generation of a semaphore expires. */
   async leftKeys(): Promise<string[]> {
     const keys = await Promise.all(this.site.backends.map((backend) => backend.keys()))
-    return keys.flat().filter((key) => key.includes(this.name) && !key.startsWith('redisson_lock_token:'))
+    return keys
+      .flat()
+      .filter((key) => key.includes(this.name) && !/^(redisson_lock_token|holdfast_generation):/.test(key))
   }
 }
 

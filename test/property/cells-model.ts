@@ -1,16 +1,12 @@
 import {
   type Branch,
-  type Caller,
-  type HoldState,
   LEASES,
   Model,
   type Nesting,
   type Operation,
-  type Place,
   type Possession,
   type Spell,
   type Take,
-  type Waiter,
 } from './model.js'
 
 /** Somebody who is not one of our clients. */
@@ -44,14 +40,9 @@ interface Cell {
   readonly lease: number
 }
 
-interface Joint {
-  readonly members: readonly string[]
-  readonly needed: number
-}
-
 const EVERYTHING = 'everything'
 
-/** Locks that one owner can hold at a time, values of a group, and several locks as one. */
+/** Locks that one owner can hold at a time, and values of a group. */
 export class CellsModel extends Model {
   readonly traits: CellTraits
   cells: readonly (Cell | undefined)[]
@@ -59,10 +50,6 @@ export class CellsModel extends Model {
   queued: readonly string[] = []
   /** The possessions that got a fencing token, in that order. */
   tokens: readonly string[] = []
-  joints = new Map<string, Joint>()
-  /** What those who wait for several locks have already. */
-  taken = new Map<string, readonly string[]>()
-
   constructor(traits: CellTraits, scopes: number) {
     super(scopes)
     this.traits = traits
@@ -83,7 +70,7 @@ export class CellsModel extends Model {
   }
 
   protected acquire(possession: Possession, lease: number): boolean {
-    const { cells } = this.#target(possession.target)
+    const { cells } = this.target(possession.target)
     const [first = possession.id] = this.queued
     if (first !== possession.id || cells.some((cell) => this.cells[cell])) return false
     this.#set(cells, { holder: possession.id, count: 1, lease })
@@ -92,7 +79,7 @@ export class CellsModel extends Model {
   }
 
   protected setCount(possession: Possession, lease: number, count: number): boolean {
-    const { cells } = this.#target(possession.target)
+    const { cells } = this.target(possession.target)
     if (!this.#hasAll(possession)) return false
     for (const cell of cells) {
       this.#set([cell], { holder: possession.id, count, lease: Math.max(lease, this.cells[cell]?.lease ?? 0) })
@@ -101,7 +88,7 @@ export class CellsModel extends Model {
   }
 
   protected renew(possession: Possession, lease: number): boolean {
-    return this.setCount(possession, lease, this.cells[this.#target(possession.target).cells[0] as number]?.count ?? 0)
+    return this.setCount(possession, lease, this.cells[this.target(possession.target).cells[0] as number]?.count ?? 0)
   }
 
   protected free(possession: Possession): boolean {
@@ -111,7 +98,7 @@ export class CellsModel extends Model {
   }
 
   protected override abandon(possession: Possession): void {
-    const mine = this.#target(possession.target).cells.filter((cell) => this.cells[cell]?.holder === possession.id)
+    const mine = this.target(possession.target).cells.filter((cell) => this.cells[cell]?.holder === possession.id)
     this.#set(mine, undefined)
   }
 
@@ -120,7 +107,7 @@ export class CellsModel extends Model {
   }
 
   protected force(target: number): boolean {
-    const { cells } = this.#target(target)
+    const { cells } = this.target(target)
     const wasHeld = cells.some((cell) => this.cells[cell])
     this.#set(cells, undefined)
     return wasHeld
@@ -135,21 +122,21 @@ export class CellsModel extends Model {
   }
 
   protected override intrude(target: number): boolean {
-    const { cells } = this.#target(target)
+    const { cells } = this.target(target)
     if (this.queued.length > 0 || cells.some((cell) => this.cells[cell])) return false
     this.#set(cells, { holder: STRANGER, count: 1, lease: LEASES[1] })
     return true
   }
 
   protected override adoptAs(_from: Possession, to: Possession, lease: number): void {
-    this.#set(this.#target(to.target).cells, { holder: to.id, count: 1, lease })
+    this.#set(this.target(to.target).cells, { holder: to.id, count: 1, lease })
     if (this.traits.isFenced) this.tokens = [...this.tokens, to.id]
   }
 
   protected holdersOf(target: number): { counts: ReadonlyMap<string, number>; lease: number } {
     const counts = new Map<string, number>()
     let longest = 0
-    for (const index of this.#target(target).cells) {
+    for (const index of this.target(target).cells) {
       const cell = this.cells[index]
       if (!cell) continue
       counts.set(cell.holder, this.traits.form === 'string' ? 1 : cell.count)
@@ -180,23 +167,22 @@ export class CellsModel extends Model {
   }
 
   protected override isSame(one: number, other: number): boolean {
-    const [first, second] = [this.#target(one).cells, this.#target(other).cells]
+    const [first, second] = [this.target(one).cells, this.target(other).cells]
     return first.length === second.length && first.every((cell) => second.includes(cell))
   }
 
   protected nesting(target: number, held: number): Nesting {
-    const [asked, outer] = [this.#target(target).cells, this.#target(held).cells]
+    const [asked, outer] = [this.target(target).cells, this.target(held).cells]
     if (!asked.some((cell) => outer.includes(cell))) return 'apart'
     return this.isSame(target, held) && !this.traits.isNonReentrant ? 'inside' : 'deadlock'
   }
 
-  protected lineOf({ id, client, target, place }: Take): string {
-    const { cells, needed } = this.#target(target)
-    if (needed === undefined) return cells.toSorted().join()
-    if (this.#isRed(target)) return 'red'
-    const cell = cells.toSorted()[(this.taken.get(id) ?? []).length] as number
-    const { scope, enclosing } = place as Place & { is: 'outside' }
-    return this.placeOf({ client, scope }, cell, enclosing).is === 'outside' ? String(cell) : `${id} inside`
+  protected excludes(target: number, held: number): boolean {
+    return this.target(target).cells.some((cell) => this.target(held).cells.includes(cell))
+  }
+
+  protected lineOf({ target }: Take): string {
+    return this.target(target).cells.toSorted().join()
   }
 
   protected override queue(waiter: string): void {
@@ -208,47 +194,16 @@ export class CellsModel extends Model {
   }
 
   override condemnedBy(client: number, target: number): readonly string[] {
-    const { cells } = this.#target(target)
-    const isMeant = (held: number): boolean => this.#target(held).cells.some((cell) => cells.includes(cell))
+    const { cells } = this.target(target)
+    const isMeant = (held: number): boolean => this.target(held).cells.some((cell) => cells.includes(cell))
     return super.condemnedBy(client, target).filter((id) => isMeant((this.possessions.get(id) as Possession).target))
   }
 
-  // Holds on several locks.
-
-  override isMember(hold: string): boolean {
-    return hold.includes('/')
-  }
-
-  protected override membersOf(hold: string): readonly string[] {
-    return this.joints.get(hold)?.members ?? super.membersOf(hold)
-  }
-
-  protected override isHidden(hold: string): boolean {
-    return this.isMember(hold) && !this.joints.has(hold.split('/')[0] as string)
-  }
-
-  override isJoint(target: number): boolean {
-    return this.#target(target).needed !== undefined
-  }
-
-  override isJointHold(hold: string): boolean {
-    return this.joints.has(hold)
-  }
-
-  override isPolled(target: number): boolean {
-    return this.#isRed(target)
-  }
-
   override holderAt(target: number): string | undefined {
-    return this.cells[this.#target(target).cells[0] as number]?.holder
-  }
-
-  override sizeOf(hold: string): number {
-    return this.joints.has(hold) ? 1 : super.sizeOf(hold)
+    return this.cells[this.target(target).cells[0] as number]?.holder
   }
 
   protected override remark(hold: string, spell: Spell): string {
-    if (this.joints.has(hold)) return ''
     const { id } = this.possessionOf(hold)
     const token = this.tokens.indexOf(id) + 1
     return super.remark(hold, spell) + (token > 0 ? `, token ${token}` : '')
@@ -256,7 +211,6 @@ export class CellsModel extends Model {
 
   override apply(operation: Operation): readonly Branch[] {
     const branches = super.apply(operation) as readonly [CellsModel, string][]
-    for (const [after] of branches) after.#noticeLosses()
     if (operation.do !== 'abort' || !this.traits.isFenced) return branches
     // What an aborted wait still brings is given back, and its token is gone.
     const spent = branches.map(([after, outcome]) => [after.clone(), outcome] as const)
@@ -264,162 +218,17 @@ export class CellsModel extends Model {
     return [...branches, ...spent]
   }
 
-  #noticeLosses(): void {
-    for (const [id, { members, needed }] of this.joints) {
-      const hold = this.holds.get(id) as HoldState
-      const live = members.filter((member) => this.stateOf(member) === 'live').length
-      if (hold.state === 'live' && live < needed) this.holds.set(id, { ...hold, state: 'lost' })
-    }
-  }
-
-  override placeOf(caller: Caller, target: number, within?: string) {
-    return this.isJoint(target)
-      ? ({ is: 'outside', scope: caller.scope, enclosing: within } as const)
-      : super.placeOf(caller, target, within)
-  }
-
-  override take(take: Take): readonly Branch[] {
-    if (!this.isJoint(take.target)) return super.take(take)
-    const next = this.clone()
-    if (take.how !== 'wait') return next.#takeRounds(take)
-    next.waiters = [...next.waiters, { take, owner: take.id }]
-    next.fates.set(take.id, 'waiting')
-    return [[next, 'waiting']]
-  }
-
-  /** Where a lock turns out to be lost that was to be re-entered, there is another round if time allows. */
-  #takeRounds(take: Take): Branch[] {
-    const outcome = this.#takeAll(take)
-    if (outcome !== 'lost') return [[this, outcome]]
-    return [[this, 'refused'], ...(take.how === 'soon' ? this.clone().#takeRounds(take) : [])]
-  }
-
-  /** In one go: all that are needed, or nothing. */
-  #takeAll(take: Take): string {
-    const { cells, needed = 0 } = this.#target(take.target)
-    const taken: string[] = []
-    let outcome = 'refused'
-    for (const cell of cells.toSorted()) {
-      outcome = this.#takeOne(take, cell)
-      if (outcome === 'granted') taken.push(memberOf(take, this.traits.cells[cell]))
-      else if (!this.#isRed(take.target)) break
-    }
-    if (taken.length >= needed) return this.#join(take, taken)
-    this.#giveBack(taken)
-    return this.#isRed(take.target) ? 'refused' : outcome
-  }
-
-  #takeOne(take: Take, cell: number): string {
-    const { client, how, place } = take
-    const { scope, enclosing } = place as Place & { is: 'outside' }
-    const [[after, outcome]] = super.take({
-      ...take,
-      id: memberOf(take, this.traits.cells[cell]),
-      target: cell,
-      // A red lock asks all at once, in no line.
-      how: how === 'wait' || this.#isRed(take.target) ? 'now' : how,
-      scope: undefined,
-      place: this.placeOf({ client, scope }, cell, enclosing),
-    }) as readonly [Branch]
-    Object.assign(this, after)
-    return outcome
-  }
-
-  #join({ id, target, lease, scope }: Take, members: readonly string[]): string {
-    for (const member of members) {
-      this.holds.set(member, { ...(this.holds.get(member) as HoldState), lease })
-      this.renew(this.possessionOf(member), lease)
-    }
-    this.joints.set(id, { members, needed: this.#target(target).needed ?? 0 })
-    this.holds.set(id, { possession: this.possessionOf(members[0] as string).id, lease, state: 'live' })
-    this.scopes = this.scopes.map((holds, index) => (index === scope ? [...holds, ...members] : holds))
-    return 'granted'
-  }
-
-  #giveBack(members: readonly string[]): void {
-    for (const member of members) {
-      this.unlock(member)
-      this.forget(member)
-    }
-  }
-
-  protected override serve(waiter: Waiter): boolean {
-    const { take } = waiter
-    if (!this.isJoint(take.target)) return super.serve(waiter)
-    if (this.#isRed(take.target)) {
-      if (this.#takeAll(take) !== 'granted') return false
-      this.endWait(take.id, 'granted')
-      return true
-    }
-    const { cells } = this.#target(take.target)
-    const taken = this.taken.get(take.id) ?? []
-    const cell = cells.toSorted()[taken.length] as number
-    const outcome = this.#takeOne(take, cell)
-    if (outcome === 'refused') return false
-    // What was to be re-entered was lost: it begins again.
-    if (outcome !== 'granted') {
-      this.#giveBack(taken)
-      this.#noticeLosses()
-    }
-    const members = outcome === 'granted' ? [...taken, memberOf(take, this.traits.cells[cell])] : []
-    this.taken.set(take.id, members)
-    // It stands at the end of the next line.
-    this.waiters = [...this.waiters.filter((other) => other !== waiter), waiter]
-    if (members.length < cells.length) return true
-    this.#join(take, members)
-    this.taken.delete(take.id)
-    this.endWait(take.id, 'granted')
-    return true
-  }
-
-  protected override endWait(waiter: string, fate: string): void {
-    this.#giveBack(this.taken.get(waiter) ?? [])
-    this.taken.delete(waiter)
-    super.endWait(waiter, fate)
-  }
-
-  override unlock(id: string): string {
-    const joint = this.joints.get(id)
-    if (!joint) return super.unlock(id)
-    const hold = this.holds.get(id) as HoldState
-    if (hold.state === 'released') return 'ok'
-    const lost = joint.members.filter((member) => this.unlock(member) === 'lost').length
-    const isLost = hold.state === 'lost' || (lost > 0 && joint.members.length - lost < joint.needed)
-    this.holds.set(id, { ...hold, state: isLost ? 'lost' : 'released' })
-    return isLost ? 'lost' : 'ok'
-  }
-
-  protected override forget(hold: string): void {
-    for (const member of this.joints.get(hold)?.members ?? []) super.forget(member)
-    this.joints.delete(hold)
-    super.forget(hold)
-  }
-
-  override isHeld(id: string): boolean {
-    const joint = this.joints.get(id)
-    if (!joint || this.stateOf(id) !== 'live') return super.isHeld(id)
-    return joint.members.filter((member) => this.isHeld(member)).length >= joint.needed
-  }
-
-  #target(index: number): CellTarget {
+  /** What is asked for. */
+  protected target(index: number): CellTarget {
     return this.traits.targets[index] as CellTarget
   }
 
-  #isRed(target: number): boolean {
-    const { cells, needed } = this.#target(target)
-    return needed !== undefined && needed < cells.length
-  }
-
   #hasAll(possession: Possession): boolean {
-    return this.#target(possession.target).cells.every((cell) => this.cells[cell]?.holder === possession.id)
+    return this.target(possession.target).cells.every((cell) => this.cells[cell]?.holder === possession.id)
   }
 
   #set(indexes: readonly number[], cell: Cell | undefined): void {
     if (indexes.length === 0) return
     this.cells = this.cells.map((before, index) => (indexes.includes(index) ? cell : before))
   }
-}
-
-function memberOf({ id }: Take, cell: string | undefined): string {
-  return `${id}/${cell}`
 }

@@ -101,9 +101,6 @@ function operationOf(
     case 'abandon': {
       if (isBusy || (verb === 'wait' && model.waiters.length === MOST_WAITERS)) return undefined
       if (verb === 'abandon' && model.isJoint(target)) return undefined
-      // Which of two that wait for several locks each has them all first is up to the rounds that they make.
-      const isSecond = model.isJoint(target) && model.waiters.some(({ take }) => model.isJoint(take.target))
-      if (verb === 'wait' && isSecond) return undefined
       const how = verb === 'take now' ? 'now' : verb === 'take soon' ? 'soon' : verb
       return { do: 'take', id, how, ...caller, target, lease, isRenewed, place: model.placeOf(caller, target) }
     }

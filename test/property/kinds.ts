@@ -12,6 +12,7 @@ import {
 } from '../../src/keys.js'
 import { CellsModel, type CellTarget, type CellTraits } from './cells-model.js'
 import type { Cast } from './commands.js'
+import { JointModel } from './joint-model.js'
 import { LEASES, type Model } from './model.js'
 import { ReadWriteModel } from './read-write-model.js'
 
@@ -264,7 +265,7 @@ const multi: Kind = {
   cast: { ...CAST, isAdoptable: false },
   databases: 1,
   maxLength: 24,
-  model: () => new CellsModel({ cells: LOCKS, targets: MULTI, form: 'hash' }, CAST.scopes),
+  model: () => new JointModel({ cells: LOCKS, targets: MULTI, form: 'hash' }, CAST.scopes),
   lock([client], name, target) {
     const { cells, needed } = MULTI[target] as CellTarget
     const [first, ...rest] = cells.map((cell) => (client as Client).getLock(name + LOCKS[cell]))
@@ -297,7 +298,7 @@ const red: Kind = {
   cast: { callers: [{ client: 0 }, { client: 1 }, { client: 2 }], scopes: 0, clients: 3, isAdoptable: false },
   databases: 3,
   maxLength: 24,
-  model: () => new CellsModel({ cells: LOCKS, targets: RED, form: 'hash' }, 0),
+  model: () => new JointModel({ cells: LOCKS, targets: RED, form: 'hash' }, 0),
   lock(clients, name, target) {
     const [first, ...rest] = clients.map((client) => client.getLock(name))
     const one = clients[target]?.getLock(name)

@@ -131,6 +131,8 @@ export abstract class Model {
   }
   /** How asking for a target goes with having another. */
   protected abstract nesting(target: number, held: number): Nesting
+  /** Whether a grant of `target` shows that nobody else has `held` any more. */
+  protected abstract excludes(target: number, held: number): boolean
   /** Those in one line of one client are served in order. */
   protected abstract lineOf(take: Take): string
   protected queue(_waiter: string): void {}
@@ -275,8 +277,10 @@ export abstract class Model {
       case 'abort':
         return [[next, next.#abort(operation.waiter)]]
       case 'force': {
+        // Those that it had when it was called, and those that it was granted since: they were requested before.
+        const condemned = new Set([...operation.condemned, ...next.condemnedBy(operation.client, operation.target)])
         const wasHeld = next.force(operation.target)
-        if (wasHeld) for (const id of operation.condemned) next.lose(id)
+        if (wasHeld) for (const id of condemned) next.lose(id)
         return [[next, String(wasHeld)]]
       }
       case 'hand over':
@@ -306,18 +310,30 @@ export abstract class Model {
     }
   }
 
-  /** The states in which one more of those who wait has it. */
-  grants(): readonly Model[] {
+  /** The states in which one of those who wait has it, or is one step further. */
+  moves(): readonly Model[] {
     const lines = new Set<string>()
-    const granted: Model[] = []
+    const moved: Model[] = []
     for (const waiter of this.waiters) {
       const line = `${waiter.take.client} ${this.lineOf(waiter.take)}`
       if (lines.has(line)) continue
       lines.add(line)
-      const next = this.clone()
-      if (next.serve(waiter)) granted.push(next)
+      moved.push(...this.served(waiter))
     }
-    return granted
+    return moved
+  }
+
+  /** All that tells this state from others. In what order things came about matters only within a line. */
+  get fingerprint(): string {
+    const byLine = new Map<string, string[]>()
+    for (const { take } of this.waiters) {
+      const line = `${take.client} ${this.lineOf(take)}`
+      byLine.set(line, [...(byLine.get(line) ?? []), take.id])
+    }
+    return JSON.stringify([this, byLine], (name, value: unknown) => {
+      if (name === 'traits' || name === 'waiters') return undefined
+      return value instanceof Map ? [...value].sort(([one], [other]) => (one < other ? -1 : 1)) : value
+    })
   }
 
   /** What can be seen of this state, in Redis and in the clients. */
@@ -408,12 +424,13 @@ export abstract class Model {
     )
   }
 
-  /** Give it to somebody who waits, if it is free for them. */
-  protected serve(waiter: Waiter): boolean {
-    const outcome = this.#attempt(waiter)
-    if (outcome === undefined) return false
-    this.endWait(waiter.take.id, outcome)
-    return true
+  /** The states in which somebody who waits, and is the first in line, has it. */
+  protected served(waiter: Waiter): readonly Model[] {
+    const next = this.clone()
+    const outcome = next.#attempt(waiter)
+    if (outcome === undefined) return []
+    next.endWait(waiter.take.id, outcome)
+    return [next]
   }
 
   protected endWait(waiter: string, fate: string): void {
@@ -423,6 +440,10 @@ export abstract class Model {
   }
 
   protected begin(take: Take, possession: Possession): void {
+    for (const other of this.possessions.values()) {
+      const isOfClient = other.client === possession.client && other.owner !== possession.owner
+      if (isOfClient && other.holds.length > 0 && this.excludes(possession.target, other.target)) this.lose(other.id)
+    }
     this.possessions.set(possession.id, possession)
     this.addHold(take, possession)
   }
@@ -573,56 +594,4 @@ export abstract class Model {
 
 export function newPossession({ id, client, target }: Take, owner: string): Possession {
   return { id, client, owner, target, holds: [], isLost: false }
-}
-
-/**
- * Every state that operations started in one turn may lead to, in whatever order Redis and the clients see them, with these
- * answers. Those who wait may be served at any time; in the end nobody waits for what is free.
- */
-export function explore(
-  model: Model,
-  operations: readonly Operation[],
-  fits: (operation: Operation, outcome: string) => boolean,
-): readonly Model[] {
-  const ends: Model[] = []
-  const visit = (from: Model, rest: readonly Operation[]): void => {
-    for (const state of servedFrom(from)) {
-      if (rest.length === 0 && state.grants().length === 0) ends.push(state)
-      for (const [index, operation] of rest.entries()) {
-        if (rest.slice(0, index).some((earlier) => isBefore(earlier, operation, model))) continue
-        if (operation.do !== 'abort' && rest.some((other) => other.do === 'abort')) continue
-        for (const [after, outcome] of state.apply(operation)) {
-          if (fits(operation, outcome))
-            visit(
-              after,
-              rest.filter((other) => other !== operation),
-            )
-        }
-      }
-    }
-  }
-  visit(model, operations)
-  return ends
-}
-
-/** This state, and those in which more and more of those who wait are served. */
-function servedFrom(model: Model): readonly Model[] {
-  if (model.waiters.length === 0) return [model]
-  return [model, ...model.grants().flatMap(servedFrom)]
-}
-
-/** Whether two operations keep the order of their calls: those of one possession, and the waits of one client. */
-function isBefore(first: Operation, second: Operation, model: Model): boolean {
-  const isWait = (operation: Operation): boolean => operation.do === 'take' && operation.how === 'wait'
-  if (first.do === 'take' && second.do === 'take' && isWait(first) && isWait(second))
-    return first.client === second.client
-  // It may stand in line behind another one first.
-  if (isWait(first)) return false
-  const turn = turnOf(first, model)
-  return turn !== undefined && turn === turnOf(second, model)
-}
-
-function turnOf(operation: Operation, model: Model): string | undefined {
-  if (operation.do === 'unlock') return model.holds.get(operation.hold)?.possession
-  return operation.do === 'take' && operation.place.is === 'inside' ? operation.place.possession : undefined
 }

@@ -154,6 +154,10 @@ export class ReadWriteModel extends Model {
     return target === READ ? 'beside' : 'deadlock'
   }
 
+  protected excludes(target: number, held: number): boolean {
+    return target === WRITE || held === WRITE
+  }
+
   protected lineOf({ target, place }: Take): string {
     return place.is === 'beside' ? `${target} beside ${place.possession}` : String(target)
   }

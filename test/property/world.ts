@@ -19,15 +19,17 @@ import type { Context } from '../../src/primitives/context.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { STRANGER } from './cells-model.js'
 import { type Command, operationsOf } from './commands.js'
+import { explore } from './explore.js'
 import { type Kind, leaseOf, type Row, STRANGER_HOLDER } from './kinds.js'
-import { type Caller, explore, type Model, type Operation, type Take } from './model.js'
+import type { Caller, Model, Operation, Spell, Take } from './model.js'
+import { describe, kindOf, kindOfOutcome } from './telling.js'
 
 /** How soon somebody who waits has what is free. Whoever was not woken asks again after 4.5 s at the earliest. */
 const SERVED_WITHIN_MS = 4_000
 /** How soon anything else is answered. */
 const ANSWERED_WITHIN_MS = 10_000
-/** For how long at least a multi-lock keeps what it has while it waits for the rest. */
-const PATIENCE_MS = 1_400
+/** The same if a multi-lock waits, which keeps what it has for a while before it releases it; longer after each round. */
+const JOINT_SERVED_WITHIN_MS = 10_000
 const SOON_MS = 3
 const LONG_MS = 60_000
 
@@ -98,8 +100,11 @@ export class Tally extends Map<string, number> {
 /** Redis and the clients do not do what the model does. */
 export class Disagreement extends Error {}
 
-/** Too slow to know what should have happened. */
-class Inconclusive extends Error {}
+/** A state that looks like all that was seen, and the holders that it takes for those of its possessions. */
+interface State {
+  readonly model: Model
+  readonly names: ReadonlyMap<string, string>
+}
 
 /** One sequence of operations, done for real and by the model side by side. */
 export class World {
@@ -114,7 +119,7 @@ export class World {
   /** How often each hold was told to be lost. */
   readonly #told = new Map<Hold, number>()
   readonly #warnings: unknown[] = []
-  /** The holders of possessions. */
+  /** The holders of possessions, as far as they are known. */
   readonly #names = new Map<string, string>([[STRANGER, STRANGER_HOLDER]])
   /** Who asked: what tells the places of several in a queue apart. */
   readonly #clientOf = new Map<string, number>()
@@ -122,7 +127,8 @@ export class World {
   readonly #labels = new Map<string, string>()
   readonly #ids = new Map<string, string>()
   readonly #scopes: (<T>(fn: () => T) => T)[] = []
-  #model: Model
+  /** Not everything can be seen: of two waiters of one client, which one stands in front. So there may be several. */
+  #states: readonly State[]
   #lastId = 0
 
   constructor(kind: Kind, stage: Stage, name: string, tally: Tally) {
@@ -130,7 +136,7 @@ export class World {
     this.#stage = stage
     this.#name = name
     this.#tally = tally
-    this.#model = kind.model()
+    this.#states = [{ model: kind.model(), names: new Map() }]
     for (const [index, clients] of stage.clients.entries()) {
       for (const [database, { id }] of clients.entries()) {
         const label = `c${index + 1}${clients.length > 1 ? 'abc'[database] : ''}`
@@ -151,15 +157,14 @@ export class World {
     for (const client of clients) client.on('lost', onLost).on('warning', onWarning)
     try {
       for (const command of commands) {
-        const operations = operationsOf(command, this.#lastId + 1, this.#model, this.#kind.cast, this.#spell)
+        const operations = operationsOf(command, this.#lastId + 1, this.#model, this.#kind.cast, this.#spell())
         this.#lastId += command.length
         if (operations.length > 0) await this.#step(operations)
       }
       await this.#endAll()
     } catch (error) {
       await this.#cleanUp()
-      if (error instanceof Inconclusive) this.#tally.count('sequence too slow')
-      else throw error
+      throw error
     } finally {
       for (const client of clients) client.off('lost', onLost).off('warning', onWarning)
       await this.#stage.admin.del(`redisson_lock_token:{${this.#name}}`)
@@ -183,7 +188,7 @@ export class World {
     for (let what = this.#model.expirable[0]; what !== undefined; what = this.#model.expirable[0]) {
       await this.#step([{ do: 'expire', what }])
     }
-    const left = Object.keys(this.#model.lines(this.#spell)).filter((line) => /^key (?!token)/.test(line))
+    const left = Object.keys(this.#model.lines(this.#spell())).filter((line) => /^key (?!token)/.test(line))
     for (const { possessions, lines } of this.#stage.contexts) {
       if (possessions.size > 0) left.push(`${possessions.size} possessions of a client`)
       if (lines.size > 0) left.push(`${lines.size} waiters of a client`)
@@ -204,9 +209,9 @@ export class World {
 
   /** Operations that are started in one turn. */
   async #step(operations: readonly Operation[]): Promise<void> {
-    const before = this.#model
+    const before = this.#states
     const lines = operations.map((operation, index) => {
-      this.#history.push(`${index > 0 ? ' with ' : ''}${this.#describe(operation)}`)
+      this.#history.push(`${index > 0 ? ' with ' : ''}${describe(operation, this.#model.targets)}`)
       return this.#history.length - 1
     })
     const started = operations.map((operation) => this.#start(operation))
@@ -218,36 +223,52 @@ export class World {
       this.#history[line] += ` → ${outcomes[index]}`
       this.#tally.count(`${kindOf(operations[index] as Operation)} → ${kindOfOutcome(outcomes[index] as string)}`)
     }
-    const isSlow = before.waiters.some(
-      ({ take }) =>
-        before.isJoint(take.target) && performance.now() - (this.#waits.get(take.id)?.since ?? 0) > PATIENCE_MS,
-    )
-    if (isSlow) throw new Inconclusive()
-
-    const fits = (operation: Operation, outcome: string): boolean => {
+    const fits = (operation: Operation, outcome: string, { names }: State): boolean => {
       if (operation.do === 'take' && operation.how === 'wait') return true
       const answer = outcomes[operations.indexOf(operation)] as string
       // Who holds it is told in any order.
       const sorted = (text: string): string => (operation.do === 'ask' ? text.split(' ').sort().join(' ') : text)
-      return sorted(this.#spellAll(outcome)) === sorted(answer)
+      return sorted(this.#spellAll(outcome, names)) === sorted(answer)
     }
-    const ends = explore(before, operations, fits)
-    const isPatient =
-      before.waiters.length > 0 || operations.some((operation) => operation.do === 'take' && operation.how === 'wait')
-    const giveUpAt = performance.now() + (isPatient ? SERVED_WITHIN_MS : 0)
+    const ends = before.flatMap((state) => {
+      const models = explore(state.model, operations, (operation, outcome) => fits(operation, outcome, state))
+      return models.map((model) => ({ model, names: state.names }))
+    })
+    const takes = [
+      ...operations.filter((operation) => operation.do === 'take'),
+      ...this.#model.waiters.map((w) => w.take),
+    ]
+    const waits = takes.filter(({ how }) => how === 'wait')
+    const isJoint = waits.some(({ target }) => this.#model.isJoint(target))
+    const giveUpAt = performance.now() + (isJoint ? JOINT_SERVED_WITHIN_MS : waits.length > 0 ? SERVED_WITHIN_MS : 0)
     for (;;) {
       await this.#stage.quiet()
       const found = await this.#look()
-      for (const end of ends) {
-        const names = this.#namesIn(end, found)
-        if (!names) continue
-        for (const [id, name] of names) this.#names.set(id, name)
-        this.#model = end
-        return
-      }
+      if (this.#keep(ends, found)) return
       if (ends.length === 0 || performance.now() >= giveUpAt) this.#explain(before, operations, ends, found)
       await sleep(2)
     }
+  }
+
+  /** @returns false: none of these states looks like that */
+  #keep(ends: readonly State[], found: ReadonlyMap<string, string>): boolean {
+    const fitting = new Map<string, State>()
+    for (const { model, names } of ends) {
+      const learned = this.#namesIn(model, found, names)
+      if (!learned) continue
+      const state = { model, names: new Map([...names, ...learned]) }
+      fitting.set(`${model.fingerprint} ${JSON.stringify([...state.names].sort())}`, state)
+    }
+    if (fitting.size === 0) return false
+    this.#tally.count(`${fitting.size > 1 ? 'several states' : 'one state'} after a step`)
+    this.#states = [...fitting.values()]
+    const [first, second] = this.#states
+    if (!second) for (const [id, name] of first?.names ?? []) this.#names.set(id, name)
+    return true
+  }
+
+  get #model(): Model {
+    return (this.#states[0] as State).model
   }
 
   /** What can be seen of Redis and the clients at one moment, in the words of the model. */
@@ -304,8 +325,13 @@ export class World {
   }
 
   /** The holders that a state of the model needs to look as what was found; undefined if it never does. */
-  #namesIn(end: Model, found: ReadonlyMap<string, string>): Map<string, string> | undefined {
-    const expected = Object.entries(end.lines(this.#spell))
+  #namesIn(
+    end: Model,
+    found: ReadonlyMap<string, string>,
+    known: ReadonlyMap<string, string>,
+  ): Map<string, string> | undefined {
+    if ([...known].some(([id, name]) => (this.#names.get(id) ?? name) !== name)) return undefined
+    const expected = Object.entries(end.lines(this.#spell(known)))
     if (expected.length !== found.size) return undefined
     const names = new Map<string, string>()
     for (const [line, text] of expected) {
@@ -321,7 +347,7 @@ export class World {
     const pattern = expected.split(/(#[\w/]+)/).map((part, index) => {
       if (index % 2 === 0) return part.replace(/[\^$.*+?()[\]{}|\\]/g, '\\$&')
       const id = part.slice(1)
-      const name = this.#names.get(id) ?? names.get(id)
+      const name = names.get(id)
       if (name !== undefined) return name
       ids.push(id)
       return `(c${this.#clientOf.get(id.split('/')[0] as string)}[a-c]?:[\\w:]+)`
@@ -331,10 +357,13 @@ export class World {
     return match !== null
   }
 
-  readonly #spell = (possession: string): string => this.#names.get(possession) ?? `#${possession}`
+  /** @param names  those that are taken for granted */
+  #spell(names?: ReadonlyMap<string, string>): Spell {
+    return (possession) => this.#names.get(possession) ?? names?.get(possession) ?? `#${possession}`
+  }
 
-  #spellAll(text: string): string {
-    return text.replace(/#([\w/]+)/g, (_, id: string) => this.#spell(id))
+  #spellAll(text: string, names?: ReadonlyMap<string, string>): string {
+    return text.replace(/#([\w/]+)/g, (_, id: string) => this.#spell(names)(id))
   }
 
   #relabel(text: string): string {
@@ -496,62 +525,27 @@ export class World {
 
   // What is told when it fails.
 
-  #describe(operation: Operation): string {
-    const { targets } = this.#model
-    const on = (target: number): string => (targets.length > 1 ? ` ${targets[target]}` : '')
-    const who = ({ client, scope }: Caller): string =>
-      `c${client + 1}${scope === undefined ? '' : ` in scope ${scope + 1}`}`
-    switch (operation.do) {
-      case 'take': {
-        const { id, how, target, lease, isRenewed, within } = operation
-        const place = within === undefined ? '' : ` within ${within}`
-        return `${id}: ${who(operation)} takes${on(target)}${place}, ${how}, ${isRenewed ? 'renewed' : `${lease} s`}`
-      }
-      case 'nest': {
-        const { id, target, inner, lease } = operation
-        return `${id}: ${who(operation)} does something with${on(target)} and inside it with${on(inner)}, ${lease} s`
-      }
-      case 'unlock':
-        return `unlock ${operation.hold}`
-      case 'unlock current':
-      case 'ask count':
-        return `${who(operation)}: ${operation.do}${on(operation.target)}`
-      case 'abort':
-        return `abort ${operation.waiter}`
-      case 'force':
-      case 'ask':
-        return `c${operation.client + 1}: ${operation.do}${on(operation.target)}`
-      case 'hand over':
-      case 'ask hold':
-        return `${operation.do} ${operation.hold}`
-      case 'adopt':
-        return `${operation.id}: c${operation.client + 1} adopts from ${operation.from}, ${operation.lease} s`
-      case 'renew':
-        return `the watchdog of c${operation.client + 1} renews`
-      case 'expire':
-        return `${operation.what} expires`
-      case 'intrude':
-        return `a stranger takes${on(operation.target)}`
-    }
-  }
-
   #explain(
-    before: Model,
+    before: readonly State[],
     operations: readonly Operation[],
-    ends: readonly Model[],
+    ends: readonly State[],
     found: ReadonlyMap<string, string>,
   ): never {
     const texts = (lines: Iterable<readonly [string, string]>): string =>
       [...lines].map(([line, text]) => `\n    ${line}: ${text}`).join('')
     if (ends.length > 0) {
-      const expected = ends.slice(0, 3).map((end) => texts(Object.entries(end.lines(this.#spell))))
+      const expected = ends
+        .slice(0, 3)
+        .map(({ model, names }) => texts(Object.entries(model.lines(this.#spell(names)))))
       this.#disagree(`Then there should be${expected.join('\n  or')}\n  but there is${texts(found)}`)
     }
     const possible = new Set<string>()
-    explore(before, operations, (operation, outcome) => {
-      possible.add(`${this.#describe(operation)} → ${this.#spellAll(outcome)}`)
-      return true
-    })
+    for (const { model, names } of before) {
+      explore(model, operations, (operation, outcome) => {
+        possible.add(`${describe(operation, this.#model.targets)} → ${this.#spellAll(outcome, names)}`)
+        return true
+      })
+    }
     this.#disagree(
       `No order of these leads to such answers. What could be:\n    ${[...possible].join('\n    ')}\n  There is${texts(found)}`,
     )
@@ -569,14 +563,4 @@ function outcomeOf(error: unknown): string {
   if (error instanceof SelfDeadlockError) return 'deadlock'
   if (error instanceof WaitTimeoutError) return 'refused'
   return `failed: ${error instanceof Error ? error.stack : String(error)}`
-}
-
-function kindOf(operation: Operation): string {
-  return operation.do === 'take' ? `take ${operation.how}${operation.within ? ' within' : ''}` : operation.do
-}
-
-function kindOfOutcome(outcome: string): string {
-  return /^(granted|refused|lost|deadlock|not held|ok|true|false|aborted|started)$/.test(outcome)
-    ? outcome
-    : 'an answer'
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import { createClient, createCluster, createSentinel } from 'redis'
-import { connect } from '../../src/index.js'
+import { type Client, connect } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
 
@@ -121,6 +121,21 @@ describe('an argument that cannot work', () => {
     } finally {
       lab.server.thaw()
     }
+  })
+
+  it('is a second argument with options, which nobody would read', async () => {
+    const inJavaScript = connect as (url: string, options?: unknown) => Promise<Client>
+    await assert.rejects(inJavaScript(lab.server.url, { lockWatchdogTimeoutMs: 5_000 }), {
+      code: 'LOCK_CONFIG',
+      path: 'connect',
+      message: /connect\(\{ url, \.\.\.options \}\)/,
+    })
+    for (const client of await Promise.all([lab.server.url].map(connect))) await client.close()
+  })
+
+  it('is an implicitReentry that is neither true nor false', async () => {
+    const options = { url: lab.server.url, implicitReentry: 'no' as unknown as boolean }
+    await assert.rejects(connect(options), { code: 'LOCK_CONFIG', path: 'implicitReentry' })
   })
 
   it('is a client whose keyPrefix would rewrite keys but not channels', async () => {

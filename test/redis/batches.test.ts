@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
-import { waitUntil } from '../support/wait-until.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 
 const names = (count: number): string[] => Array.from({ length: count }, (_, n) => `order:${n}`)
 
@@ -35,6 +35,19 @@ describe('what is asked for in one turn', () => {
     })
     assert.equal(count.scripts, 4)
     await taken.unlock()
+  })
+
+  it('goes in commands of its own where names are long, and so do their renewals', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 6_000 })
+    const long = names(8).map((name) => name.padEnd(100_000, 'x'))
+    await letGo(await take(client, long)) // Redis knows the scripts from here on
+    const taking = await countCommands(lab.server, async () => {
+      const holds = await take(client, long)
+      const renewing = await countCommands(lab.server, () => sleep(2_500))
+      assert(renewing.scripts >= 8, `${renewing.scripts} commands for the renewals`)
+      await letGo(holds)
+    })
+    assert(taking.scripts >= 24, `${taking.scripts} commands in all`)
   })
 
   it('is sent anew when Redis has forgotten the script', async () => {

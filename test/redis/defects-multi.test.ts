@@ -26,13 +26,15 @@ describe('known defects of the multi-lock and the red lock', () => {
 
   it('M1: rounds that fail leave the lease what it is', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
-    const busy = await other.getLock('b').lock()
-    const waiting = getMultiLock(client.getLock('a'), client.getLock('b')).lock({ leaseTimeMs: 20_000 })
-    for (let round = 0; round < 2; round++) {
-      await waitUntil(() => exists('a'))
-      await expectLease('a', 20_000)
-      await waitUntil(async () => !(await exists('a')), { timeoutMs: 10_000, message: 'a round failed' })
+    const busy = await other.getSpinLock('b').lock()
+    // Spin locks are taken one after the other.
+    const waiting = getMultiLock(client.getSpinLock('a'), client.getSpinLock('b')).lock({ leaseTimeMs: 20_000 })
+    for (let look = 0; look < 100; look++) {
+      const left = await lab.server.admin.pttl('a')
+      assert(left <= 20_050 && (left === -2 || left > 10_000), `PTTL of a is ${left}`)
     }
+    await sleep(300)
+    assert.equal(await exists('a'), false, 'a round failed')
     await busy.unlock()
     const hold = await waiting
     await expectLease('a', 20_000)
@@ -51,12 +53,15 @@ describe('known defects of the multi-lock and the red lock', () => {
 
   it('M3: a member that was taken away meanwhile is not counted, and who has it keeps its lease', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
-    const busy = await other.getLock('b').lock()
-    const waiting = getMultiLock(client.getLock('a'), client.getLock('b')).lock({ leaseTimeMs: 60_000 })
+    const { client: slow, proxy } = await lab.connectThroughProxy()
+    await slow.getLock('b').withLock(() => {})
+    proxy.delay(1_500)
+    const waiting = getMultiLock(client.getLock('a'), slow.getLock('b')).lock({ leaseTimeMs: 60_000 })
     await waitUntil(() => exists('a'))
     await other.getLock('a').forceUnlock()
     const stranger = await other.getLock('a').lock({ leaseTimeMs: 10_000 })
-    await busy.unlock()
+    await waitUntil(() => exists('b'))
+    proxy.pass()
 
     assert.equal(await Promise.race([waiting, sleep(1_500)]), undefined, 'it waits for the stranger')
     await expectLease('a', 10_000)
@@ -78,14 +83,31 @@ describe('known defects of the multi-lock and the red lock', () => {
   })
 
   it('M5: an abort ends the wait at once with its reason, and what was taken is given back', async () => {
+    const client = await lab.connect()
+    const { client: slow, proxy } = await lab.connectThroughProxy()
+    await slow.getLock('b').withLock(() => {})
+    proxy.delay(1_500)
+    const abort = new AbortController()
+    const waiting = getMultiLock(client.getLock('a'), slow.getLock('b')).lock({ signal: abort.signal })
+    await waitUntil(() => exists('a'))
+    const startedAt = performance.now()
+    abort.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+    assert(performance.now() - startedAt < 1_000)
+    await waitUntil(async () => !(await exists('a')))
+    proxy.pass()
+    await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
+  })
+
+  it('M5: an abort ends the wait for plain locks, and none of them was taken', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getLock('b').lock()
     const abort = new AbortController()
     const waiting = getMultiLock(client.getLock('a'), client.getLock('b')).lock({ signal: abort.signal })
-    await waitUntil(() => exists('a'))
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    assert.equal(await exists('a'), false)
     abort.abort(new Error('enough'))
     await assert.rejects(waiting, /enough/)
-    await waitUntil(async () => !(await exists('a')))
     await busy.unlock()
   })
 

@@ -10,6 +10,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
+import { generationKey } from '../../src/keys.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
 import { countCommands } from '../support/command-stats.js'
 import { recordMessages } from '../support/key-contents.js'
@@ -115,21 +116,16 @@ for (const driver of drivers) {
 
     it('L6: a copy of an acquire that arrives when its caller is gone takes nothing', async () => {
       lab.onEnd(() => lab.server.admin.del('a', 'p'))
-      const client = await lab.connect()
+      const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
       const { admin } = lab.server
       const semaphore = client.getSemaphore('a')
       await receiptsForgotten(lab)
       const abort = new AbortController()
+      proxy.dropNextReply(requestOf('semaphore/acquire'))
       const waiting = settlesWithin(semaphore.acquire({ signal: abort.signal }), 10_000)
+      await proxy.dropped
       await listening(lab)
-      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
-      await waitUntil(() =>
-        semaphore.availablePermits().then(
-          () => true,
-          () => false,
-        ),
-      )
       abort.abort()
       assert.equal((await waiting).status, 'rejected')
       const receipts = `holdfast_receipts:{a}:${client.id}`
@@ -138,8 +134,8 @@ for (const driver of drivers) {
         return field
       })
       await admin.set('a', 1)
-      const { script, keys, args } = semaphoreAcquire('a', receipts, 1, operation)
-      assert.equal(await admin.eval(script.text, keys.length, ...keys, ...args), 0)
+      const copy = semaphoreAcquire('a', receipts, generationKey('a'), 1, operation, Date.now())
+      assert.equal(await admin.eval(copy.script.text, copy.keys.length, ...copy.keys, ...copy.args), 0)
       assert.equal(await admin.get('a'), '1')
     })
 

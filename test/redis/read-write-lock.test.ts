@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
-import { settlesWithin, waitUntil } from '../support/wait-until.js'
+import { startTwin } from '../support/twin.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a read-write lock', () => {
   const lab = setUpLab()
@@ -46,6 +48,65 @@ describe('a read-write lock', () => {
       await stranger.unlock()
     })
     await assert.rejects(ended, { code: 'LOCK_LEASE_LOST' })
+  })
+
+  it('a read inside a write succeeds while other reads inside it are being released', async () => {
+    const lock = (await lab.connect()).getReadWriteLock('a')
+    await lock.writeLock().withLock(async (within) => {
+      for (let round = 0; round < 20; round++) {
+        const reads = [await lock.readLock().lock({ within }), await lock.readLock().lock({ within })]
+        const released = reads.map((read) => read.unlock())
+        await lock.readLock().withLock({ within }, (read) => read.assertHeld())
+        await Promise.all(released)
+      }
+    })
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
+  })
+
+  it('a waiting writer is woken when a release leaves only the short lease of a reader that died', async () => {
+    const [living, dead, writing] = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const read = await living.getReadWriteLock('a').readLock().lock()
+    const leaseTimeMs = 2_000
+    await dead.getReadWriteLock('a').readLock().lock({ leaseTimeMs })
+    const endsAt = performance.now() + leaseTimeMs
+    const came = writing.getReadWriteLock('a').writeLock().lock()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await sleep(300) // it was told the lease of the living one, and sleeps
+    const messages = await recordMessages(lab)
+    await read.unlock()
+    const write = await came
+    const lateMs = performance.now() - endsAt
+    assert(lateMs < 2_000, `${lateMs} ms after the lease of the dead reader`)
+    assert.deepEqual(await messages(), [['redisson_rwlock:{a}', '0']])
+    await write.unlock()
+  })
+
+  it('a waiting writer of Redisson, woken for the short lease of a reader that died, is refused and waits for its end', async () => {
+    const [living, dead] = [await lab.connect(), await lab.connect()]
+    const peer = await startTwin(lab.server.url)
+    lab.onEnd(() => peer.close())
+    const read = await living.getReadWriteLock('a').readLock().lock()
+    const leaseTimeMs = 2_000
+    await dead.getReadWriteLock('a').readLock().lock({ leaseTimeMs })
+    const endsAt = performance.now() + leaseTimeMs
+    const came = peer.writeLock('a', 7, 30_000, 20_000)
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await sleep(300)
+    await read.unlock()
+    assert.equal(await came, true)
+    const lateMs = performance.now() - endsAt
+    assert(lateMs > -50 && lateMs < 2_000, `${lateMs} ms after the lease of the dead reader`)
+    assert.equal(await peer.writeRelease('a', 7), 1)
+  })
+
+  it('a reader that leaves wakes nobody while other readers have long leases left', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const stays = await client.getReadWriteLock('a').readLock().lock({ leaseTimeMs: 20_000 })
+    const leaves = await other.getReadWriteLock('a').readLock().lock()
+    const messages = await recordMessages(lab)
+    await leaves.unlock()
+    assert.deepEqual(await messages(), [])
+    await stays.unlock()
   })
 
   it('wakes writers of a client whose readers listen already', async () => {

@@ -167,6 +167,8 @@ for (const driver of drivers) {
         await semaphore.release()
         await latch.countDown()
         await latch.countDown()
+        await latch.countDown() // it is open
+        assert.equal(await client.getSemaphore('d').releaseIfExists(), false)
       } finally {
         await lab.server.admin.config('SET', 'maxmemory', '0')
       }

@@ -3,12 +3,13 @@ import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { ioredis } from '../../src/adapters/ioredis.js'
 import { connect } from '../../src/index.js'
+import { receiptsKey } from '../../src/keys.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
 import { listening, RECEIPTS } from '../support/synchronizers.js'
-import { settlesWithin, sleep } from '../support/wait-until.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const BAD_COUNTS: readonly unknown[] = [Number.NaN, 1.5, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, {}, 1n, true]
 
@@ -127,11 +128,77 @@ describe('a semaphore', () => {
       () => semaphore.addPermits(1),
       () => semaphore.drainPermits(),
       () => semaphore.availablePermits(),
+      () => semaphore.delete(),
     ]) {
       await assert.rejects(call, { message: /WRONGTYPE/ })
     }
     assert.equal(await semaphore.trySetPermits(1), false)
-    assert.equal(await semaphore.delete(), true)
+    assert.equal(await lab.server.admin.del('a'), 1)
+  })
+})
+
+const DAY_MS = 86_400_000
+
+describe('a semaphore that was replaced', () => {
+  const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
+
+  for (const [name, key] of [
+    ['order', 'holdfast_generation:{order}'],
+    ['{shop}:order', 'holdfast_generation:{shop}:order'],
+  ] as const) {
+    it(`has another number than before in a key that lasts for a day, or as long as the semaphore: ${name}`, async () => {
+      lab.onEnd(() => lab.server.admin.del(name))
+      const { admin } = lab.server
+      const semaphore = (await lab.connect()).getSemaphore(name)
+      const numbers = new Set<string | null>([null])
+      const expectAnother = async (expiryMs: number, action: () => Promise<unknown>): Promise<void> => {
+        await action()
+        const number = await admin.get(key)
+        assert(!numbers.has(number), `${number} is not new`)
+        numbers.add(number)
+        const left = await admin.pttl(key)
+        assert(left <= expiryMs && left > expiryMs - 20_000, `it expires in ${left} ms`)
+        assert.equal(Number(number) < 0, expiryMs < DAY_MS, 'a number below 0 has an expiry')
+      }
+      await expectAnother(DAY_MS, () => semaphore.trySetPermits(5))
+      const before = await admin.get(key)
+      await semaphore.acquire()
+      await semaphore.release(2)
+      await semaphore.addPermits(1)
+      await semaphore.reducePermits(1)
+      await semaphore.drainPermits()
+      assert.equal(await semaphore.trySetPermits(7), false)
+      assert.equal(await admin.get(key), before)
+      await expectAnother(DAY_MS, () => semaphore.delete())
+      await expectAnother(60_000, () => semaphore.trySetPermits(1, { timeToLiveMs: 60_000 }))
+      await expectAnother(DAY_MS, () => semaphore.delete())
+      await expectAnother(DAY_MS, () => semaphore.release())
+      await admin.set(name, 1, 'PX', 40_000) // Redisson has deleted it, and created another one
+      await expectAnother(40_000, () => semaphore.acquire())
+    })
+  }
+
+  it('gets nothing back of what an acquire took whose caller had gone', async () => {
+    const { client, proxy } = await lab.connectThroughProxy()
+    const other = (await lab.connect()).getSemaphore('a')
+    const semaphore = client.getSemaphore('a')
+    for (const replace of [() => other.trySetPermits(1), async () => {}]) {
+      await other.trySetPermits(1)
+      await semaphore.withPermit(() => {}) // Redis knows the scripts from here on
+      const abort = new AbortController()
+      proxy.holdReplies()
+      const taking = semaphore.acquire({ signal: abort.signal })
+      await waitUntil(async () => (await lab.server.admin.get('a')) === '0')
+      await other.delete()
+      await replace()
+      abort.abort(new Error('enough'))
+      await assert.rejects(taking, /enough/)
+      proxy.pass()
+      const key = receiptsKey('a', client.id)
+      await waitUntil(async () => Object.values(await lab.server.admin.hgetall(key)).every((reply) => reply === '0'))
+      await sleep(200)
+      assert.equal(await other.availablePermits(), (await other.delete()) ? 1 : 0)
+    }
   })
 })
 
@@ -161,7 +228,7 @@ describe('a semaphore whose client is closed right after a grant', () => {
     const { admin, url } = lab.server
     lab.onEnd(() => admin.del('a'))
     await admin.set('a', '1')
-    const acquire = semaphoreAcquire('', '', 1, 1).script
+    const acquire = semaphoreAcquire('', '', '', 1, 1, 0).script
     for (let turns = 0; turns < 25; turns++) {
       const redis = new Redis(url)
       const port = ioredis(redis)

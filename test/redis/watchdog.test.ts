@@ -65,6 +65,31 @@ describe('the watchdog', () => {
     await hold.unlock()
   })
 
+  it('keeps an outer hold with a lease of its own for as long as a nested hold is renewed', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 6_000 })
+    const lost: unknown[] = []
+    client.on('lost', (loss) => lost.push(loss))
+    const outer = await client.getLock('a').lock({ leaseTimeMs: 2_000 })
+    const inner = await client.getLock('a').lock({ within: outer })
+    await sleep(2_300)
+    outer.assertHeld()
+    await inner.unlock()
+    outer.assertHeld()
+    assert.equal(await outer.isHeld(), true)
+    await outer.unlock()
+    assert.deepEqual(lost, [])
+    assert.equal(await lab.server.admin.exists('a'), 0)
+  })
+
+  it('ends an outer hold with its own lease once the nested hold was released', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 30_000 })
+    const outer = await client.getLock('a').lock({ leaseTimeMs: 1_000 })
+    await (await client.getLock('a').lock({ within: outer })).unlock()
+    assert(outer.remainingMs() <= 1_000)
+    await waitUntil(() => outer.signal.aborted)
+    await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+  })
+
   it('never renews after the release was sent, whenever that is', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 60 })
     const monitor = await recordMonitor(lab.server)

@@ -353,7 +353,9 @@ describe('the wire of a fair lock', () => {
         })
         const tookMs = performance.now() - startedAt
         assert(tookMs > graceMs - 50 && tookMs < graceMs + 3_500, `it took ${tookMs} ms`)
-        assert(count.scripts <= 6, `${count.scripts} scripts`)
+        // Once a second, as the head may come, and die with the lock.
+        const most = 4 + Math.ceil(graceMs / 1_000)
+        assert(count.scripts <= most, `${count.scripts} scripts`)
         if (heard) assert(heard.messages.length > 0, 'it was called')
         await expectKeys(lab.server, { order: { hash: { [holder]: '1' }, ttl: WATCHDOG_MS } })
         await heard?.stop()

@@ -351,7 +351,7 @@ describe('the wire of a multi-lock of values', () => {
   it('of an uncontended lock and unlock is two commands, however many values', async () => {
     const client = await lab.connect()
     const values = Array.from({ length: 50 }, (_, n) => `line ${n}`)
-    const inside = ['hdel', 'hget', 'hset', 'pexpire', 'pttl', 'publish', 'time']
+    const inside = ['hdel', 'hget', 'hlen', 'hset', 'pexpire', 'pttl', 'publish', 'time']
     await expectTwoCommands(lab, client.getFasterMultiLock('order', values), inside)
   })
 

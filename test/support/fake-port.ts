@@ -351,12 +351,20 @@ export class FakePort implements RedisPort {
     this.#events?.reconnected()
   }
 
+  /** The subscriber connection was lost, and the port says so. */
+  loseSubscriber(): void {
+    this.isDeaf = true
+    for (const channel of this.#listeners.keys()) this.#events?.subscriptionLost?.(channel)
+  }
+
   /** The subscriber connection was lost and is there again; Redis may refuse some of the channels. */
   resubscribe(...refused: readonly string[]): void {
     this.isDeaf = false
     for (const channel of this.#listeners.keys()) this.#heard.add(channel)
     for (const channel of refused) this.#heard.delete(channel)
-    this.#events?.resubscribed(new Map(refused.map((channel) => [channel, new FakeReplyError('NOPERM')])))
+    for (const channel of this.#listeners.keys()) {
+      this.#events?.resubscribed(channel, refused.includes(channel) ? new FakeReplyError('NOPERM') : undefined)
+    }
   }
 
   async send(command: readonly string[], key: string): Promise<unknown> {

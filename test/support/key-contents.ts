@@ -31,12 +31,17 @@ const SLACK_MS = 4_000
 /** The clock of a virtual machine may step back a little. */
 const CLOCK_MS = 50
 
-/** Fails unless Redis has exactly these keys, of these types, with these contents and TTLs. */
-export async function expectKeys(server: RedisServer, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
+/** Fails unless Redis has exactly these keys, of these types, with these contents and TTLs, but for `others`. */
+export async function expectKeys(
+  server: RedisServer,
+  expected: Readonly<Record<string, KeyContent>>,
+  others?: RegExp,
+): Promise<void> {
   const { admin } = server
   const found: Record<string, unknown> = {}
   const ttls: Record<string, number> = {}
   for (const key of await admin.keys('*')) {
+    if (others?.test(key)) continue
     const type = await admin.type(key)
     ttls[key] = await admin.pttl(key)
     if (type === 'hash') found[key] = { hash: await admin.hgetall(key) }

@@ -58,10 +58,27 @@ function kind(name: string, lock: (client: Client, name: string) => Lock, traits
   }
 }
 
-const members = (client: Client, name: string): [Lock, Lock] => [
-  client.getLock(`${name}:1`),
-  client.getFairLock(`${name}:2`),
-]
+/** @param key  the name of a member */
+function multiLock(
+  name: string,
+  key: (name: string, member: 1 | 2) => string,
+  lock: (client: Client, name: string) => Lock,
+): Kind {
+  const members = (client: Client, name: string): [Lock, Lock] => [
+    client.getLock(key(name, 1)),
+    lock(client, key(name, 2)),
+  ]
+  return {
+    ...kind(name, (client, name) => client.getLock(name)),
+    lock: (client, name) => getMultiLock(...members(client, name)),
+    parts: members,
+    rival: (client, name) => getMultiLock(...members(client, name)),
+    keys: (name) => [key(name, 1), key(name, 2)],
+    counts: async (admin, name) => [...(await countsIn(admin, key(name, 1))), ...(await countsIn(admin, key(name, 2)))],
+    isJoint: true,
+    isAdoptable: false,
+  }
+}
 
 export const kinds: readonly Kind[] = [
   kind('lock', (client, name) => client.getLock(name), { isPassedOn: true }),
@@ -90,16 +107,17 @@ export const kinds: readonly Kind[] = [
     counts: (admin, name) => countsIn(admin, name, /:lock_count$/),
     isAdoptable: false,
   }),
-  {
-    ...kind('multi-lock', (client, name) => client.getLock(name)),
-    lock: (client, name) => getMultiLock(...members(client, name)),
-    parts: members,
-    rival: (client, name) => getMultiLock(...members(client, name)),
-    keys: (name) => [`${name}:1`, `${name}:2`],
-    counts: async (admin, name) => [...(await countsIn(admin, `${name}:1`)), ...(await countsIn(admin, `${name}:2`))],
-    isJoint: true,
-    isAdoptable: false,
-  },
+  multiLock(
+    'multi-lock',
+    (name, member) => `${name}:${member}`,
+    (client, name) => client.getFairLock(name),
+  ),
+  // In a cluster of one slot: they are taken in one command.
+  multiLock(
+    'multi-lock of plain locks',
+    (name, member) => `{${name}}:${member}`,
+    (client, name) => client.getLock(name),
+  ),
 ]
 
 /** The plain lock through every driver, each of the others through one of them. */
@@ -123,7 +141,7 @@ async function countsIn(admin: Admin, key: string, field = /^(?!mode$)/): Promis
 }
 
 const OPERATIONS = {
-  acquire: /\/acquire(-in-line)?$/,
+  acquire: /\/acquire(-in-line|-all)?$/,
   reenter: /\/(reenter|set-count|extend)$/,
   stepDown: /\/(step-down|set-count|extend)$/,
   release: /\/release(-in-line)?$/,
@@ -137,7 +155,7 @@ const OPERATIONS = {
 export function requestTo(operation: keyof typeof OPERATIONS): Match {
   return (request) => {
     const [, sha1 = '', key = ''] = /^EVALSHA (\S+) \d+ (\S+) /.exec(request) ?? []
-    return /^a(:\d)?$/.test(key) && OPERATIONS[operation].test(SCRIPT_NAMES.get(sha1) ?? '')
+    return /^(a|\{a\})(:\d)?$/.test(key) && OPERATIONS[operation].test(SCRIPT_NAMES.get(sha1) ?? '')
   }
 }
 

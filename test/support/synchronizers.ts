@@ -3,7 +3,7 @@ import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
-/** What operations with lost replies may leave, for two minutes. */
+/** What operations with lost replies may leave, for 20 minutes. */
 export const RECEIPTS = /^holdfast_receipts:/
 
 /** Less than any poll: who is served by then was woken. */

@@ -121,6 +121,14 @@ export class TcpProxy implements AsyncDisposable {
     this.#arm('request', match)
   }
 
+  /**
+   * Resets every connection for its client. What the client had sent and was held (`freeze`) reaches Redis after `ms`, when
+   * the client has long repeated it elsewhere: as TCP delivers what waited in the buffers of a network that was away.
+   */
+  orphan(ms: number): void {
+    for (const connection of this.#connections) connection.orphan(ms)
+  }
+
   /** Resets every connection, now. */
   cutAll(): void {
     for (const connection of this.#connections) connection.reset()
@@ -192,6 +200,8 @@ class Connection {
   #subscribed = false
   #lostReplies = false
   #isSilent = false
+  /** What the client sent before it was cut off is still on its way. */
+  #isLate = false
   /** A fault was decided: what the client sends behind it goes nowhere. */
   #deaf = false
 
@@ -199,7 +209,7 @@ class Connection {
     this.#proxy = proxy
     this.#client = client
     this.#server = server
-    this.#requests = new Lane(() => proxy.weather.requests === 'hold')
+    this.#requests = new Lane(() => this.#isLate || proxy.weather.requests === 'hold')
     this.#replies = new Lane(() => proxy.weather.replies === 'hold')
     this.closed = Promise.all([
       new Promise((resolve) => client.once('close', resolve)),
@@ -220,6 +230,15 @@ class Connection {
 
   silence(): void {
     this.#isSilent = true
+  }
+
+  orphan(ms: number): void {
+    this.#isLate = true
+    this.#client.resetAndDestroy()
+    setTimeout(() => {
+      this.#isLate = false
+      this.#requests.flush()
+    }, ms).unref()
   }
 
   reset(): void {

@@ -13,7 +13,7 @@ const FLOORS = [
   ['doctor'],
   ['index'],
   ['config', 'watchdog-thread'],
-  ['client'],
+  ['client', 'client-options'],
   ['primitives'],
   ['settlements', 'receipts', 'replication', 'durability', 'watchdog', 'watchdog-stand-in', 'renewer', 'waiting'],
   ['lua'],

@@ -3,8 +3,12 @@ import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { describe, it } from 'node:test'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from '../../src/adapters/node-redis-sentinel.js'
+import type { RedisPort } from '../../src/adapters/port.js'
 import { Replicas, type ReplicasOptions, type Standing } from '../../src/adapters/replicas.js'
 import { Sentinels } from '../../src/adapters/sentinels.js'
+import { SystemClock } from '../../src/clock.js'
+import { Scripts } from '../../src/lua/run.js'
+import { Replication } from '../../src/replication.js'
 
 const CURRENT: Standing = { replicas: 2, isConfirmed: true }
 
@@ -259,5 +263,23 @@ describe('NodeRedisSentinelPort', () => {
     })
     const port = new NodeRedisSentinelPort(client as unknown as NodeRedisSentinelLike, async () => {})
     assert.deepEqual(await port.acknowledge('k', 10), { replicas: 1, acknowledged: 1 })
+  })
+})
+
+describe('Replication.confirm', () => {
+  it('refuses a grant of a server whose slots another one owns by now, whatever that one says', async () => {
+    for (const answer of [
+      { replicas: 0, acknowledged: 0 },
+      { replicas: 1, acknowledged: 1 },
+    ]) {
+      let owner = 'm:1'
+      const port = { serverOf: () => owner, acknowledge: async () => answer } as unknown as RedisPort
+      const clock = new SystemClock()
+      const replication = new Replication(clock, new Scripts(port, clock, 1_000), 1_000, assert.fail)
+      const route = replication.routeTo('a')
+      await replication.confirm('a', route)
+      owner = 'm:2'
+      await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_REPLICATED', message: /another server/ })
+    }
   })
 })

@@ -38,7 +38,11 @@ beforeEach(() => {
   signals = []
   fraction = 0.5
   const wakeups = new Wakeups(port, (channel) => refused.push(channel))
-  port.listen({ reconnected: () => {}, resubscribed: (channels) => wakeups.resubscribed(channels) })
+  port.listen({
+    reconnected: () => {},
+    subscriptionLost: (name) => wakeups.subscriptionLost(name),
+    resubscribed: (name, refusal) => wakeups.resubscribed(name, refusal),
+  })
   const random: Random = { uuid: () => 'id', fraction: () => fraction }
   tools = { clock, random, lines: new Lines(clock, wakeups, 'id') }
   takenUntil = 0
@@ -209,6 +213,26 @@ describe('a wait', () => {
     port.resubscribe()
     await turn()
     assert.equal(waiting.value, 'me')
+  })
+
+  it('asks at once when the subscription is lost, then every 250 ms until it is back', async () => {
+    takenUntil = Number.POSITIVE_INFINITY
+    const waiting = start('me')
+    await clock.advance(100)
+    const before = attempts.length
+    port.loseSubscriber()
+    await turn()
+    assert.equal(attempts.length - before, 1)
+    await clock.advance(2_000)
+    const whileLost = attempts.length - before
+    assert(whileLost >= 8 && whileLost <= 10, `${whileLost} attempts in 2 s`)
+    port.loseSubscriber() // as a port may say with each failed reconnect
+    await turn()
+    assert.equal(attempts.length - before, whileLost)
+    port.resubscribe()
+    await clock.advance(2_000)
+    assert.equal(attempts.length - before, whileLost + 1)
+    await end(waiting)
   })
 
   it('polls after a re-subscription that was refused', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Client, type ClientOptions } from '../../src/client.js'
+import { Client } from '../../src/client.js'
+import type { ClientOptions } from '../../src/client-options.js'
 import type { ClientEvents, Hold, HoldOptions } from '../../src/index.js'
 import type { Random } from '../../src/random.js'
 import { FakeClock, turn } from '../support/fake-clock.js'

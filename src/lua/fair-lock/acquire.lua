@@ -1,7 +1,8 @@
 --[[ fair-lock/acquire: take the lock if it is this owner's turn, else queue it, and say when to ask again. Runs twice
      without harm. Time is the server's. A waiter is only judged when the lock is free and it is its turn: it is woken
      once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel. That it was woken is
-     kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too.
+     kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too. Meanwhile the
+     others ask every second, as the one whose turn it is may come, and die with the lock.
      KEYS[1] lock           hash: holder -> hold count
      KEYS[2] queue          list: waiting holders, the next one first
      KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
@@ -15,6 +16,7 @@
              integer        when to ask again at the latest, ms (-1: no idea)
      Source  RedissonFairLock.tryLockInnerAsync: same keys, and deadlines that it understands ]]
 -- include fair-lock/shift
+-- include fair-lock/hurry
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 
@@ -31,6 +33,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 if left == -2 then
   local first = redis.call('lindex', queue, 0)
+  local frozen
   while first and first ~= holder do
     local deadline = tonumber(redis.call('zscore', deadlines, first) or 0)
     -- its turn: it may have missed the message
@@ -50,11 +53,15 @@ if left == -2 then
           redis.call('zadd', deadlines, string.format('%d', grace), waiter)
         end
       end
-      left = math.floor(deadline) - now
+      left = math.min(math.floor(deadline) - now, 1000)
       break
     end
     redis.call('zrem', deadlines, first)
     redis.call('lpop', queue)
+    if not isSilent and clientOf(first) ~= frozen then
+      frozen = clientOf(first)
+      hurry(queue, deadlines, frozen, now + 1000, ARGV[5], ARGV[6])
+    end
     first = redis.call('lindex', queue, 0)
   end
   if not first or first == holder then

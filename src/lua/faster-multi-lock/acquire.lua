@@ -8,8 +8,14 @@
      Reply   nil          acquired
              integer      lease left to others, ms
      Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields ]]
+-- include numbers/whole
 -- include faster-multi-lock/fields
 local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local fields = redis.call('hlen', group)
+if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
+  -- a group has at least two fields, and always an expiry
+  return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
+end
 local longest = 0
 for n = 3, #ARGV do
   local owner, expiry = ownerOf(group, ARGV[n])

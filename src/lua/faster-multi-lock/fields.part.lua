@@ -4,8 +4,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
 local function ownerOf(group, field)
   local owner = redis.call('hget', group, field)
-  local expiry = owner and tonumber(redis.call('hget', group, field .. ':' .. owner .. ':expire_time') or 0)
-  if owner and expiry > now then
+  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+  if expiry and expiry > now then
     return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
   end
 end
@@ -17,7 +17,7 @@ local SLACK = 25
 -- Let a value last for at least a lease from now.
 local function extend(group, field, owner, lease)
   local key = field .. ':' .. owner .. ':expire_time'
-  if tonumber(redis.call('hget', group, key) or 0) < now + lease then
+  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
     redis.call('hset', group, key, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then

@@ -5,6 +5,7 @@
      ARGV[3…] fields      the digests of the values
      Reply   integer      1 any was held, 0 all were free
      Source  RedissonFasterMultiLock.forceUnlockAsync ]]
+-- include numbers/whole
 -- include faster-multi-lock/fields
 local held = 0
 for n = 3, #ARGV do

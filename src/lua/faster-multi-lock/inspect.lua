@@ -3,6 +3,7 @@
      ARGV[1…] fields      the digests of the values
      Reply   array        ms left of the longest lease (-2: free), then holder, hold count, how many of the values it
                           has, holder … ]]
+-- include numbers/whole
 -- include faster-multi-lock/fields
 local found, seen = { -2 }, {}
 for n = 1, #ARGV do

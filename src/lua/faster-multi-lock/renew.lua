@@ -3,17 +3,23 @@
      ARGV[n] holder       for each group "<client id>:<owner id>", leaseTimeMs (ms, > 0), the number of values, their digests
      Reply   array        for each group: 1 renewed, 0 no longer this owner's
      Source  FastMultilockTask: same effect ]]
+-- include numbers/whole
 -- include faster-multi-lock/fields
 local renewed = {}
 local last = 0
 for n, group in ipairs(KEYS) do
   local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
   last = last + 3 + tonumber(ARGV[last + 3])
-  renewed[n] = 1
-  for m = first, last do
+  -- asked first: one key that somebody overwrote with another type must not cost all the others their renewal
+  renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+  for m = first, renewed[n] == 1 and last or 0 do
     if ownerOf(group, ARGV[m]) ~= holder then
       renewed[n] = 0
     end
+  end
+  if renewed[n] == 1 then
+    -- as in read-lock/renew: first PEXPIRE
+    redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
     extend(group, ARGV[m], holder, lease)

@@ -6,6 +6,7 @@
      ARGV[3] count        the hold count this leads to, > 0
      ARGV[4…] fields      the digests of the values
      Reply   integer      1 done, 0 this owner does not hold them all ]]
+-- include numbers/whole
 -- include faster-multi-lock/fields
 for n = 4, #ARGV do
   if ownerOf(KEYS[1], ARGV[n]) ~= ARGV[2] then

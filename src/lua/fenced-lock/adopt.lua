@@ -9,10 +9,13 @@
      Reply   array        as fenced-lock/acquire; refused means that `from` does not hold the lock ]]
 -- include fenced-lock/next-token
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  redis.call('pexpire', KEYS[1], ARGV[1])
+  -- as lock/adopt
+  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('pexpire', KEYS[1], ARGV[1])
+  end
   return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
 end
-if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
   return { '0', 0 }
 end
 local drawn = nextToken(KEYS[2], ARGV[4])

@@ -1,18 +1,21 @@
---[[ latch/count-down: count one down; at zero the latch opens, and those who wait are told. Once, however often it is sent.
+--[[ latch/count-down: count one down; at zero the latch opens, and waiters are notified. Once, however often it is sent, and not when
+     it comes late.
      KEYS[1] latch      string: what is left to count
-     KEYS[2] receipts   hash: operation -> what it answered
+     KEYS[2] receipts   hash: operation -> its reply
      ARGV[1] channel    where waiters listen
      ARGV[2] message    that it is open
      ARGV[3] operation  its number
+     ARGV[4] openedAt   when it was opened, epoch ms
      Reply   integer    what is left to count now; -1 it opened, but publishing was refused
+             array      it came too late: the time, epoch ms
      Source  RedissonCountDownLatch.countDownAsync ]]
 -- include receipts/once
 -- include receipts/insist
-return once(KEYS[2], ARGV[3], function()
+return once(KEYS[2], ARGV[3], ARGV[4], function()
+  insist(KEYS[2])
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
-  insist(KEYS[2])
   local count = redis.call('decr', KEYS[1])
   if count > 0 then
     return count

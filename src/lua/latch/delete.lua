@@ -4,6 +4,9 @@
      ARGV[2] message  that it is open; Redisson says that there is a new count, and makes its waiters stay
      Reply   integer  1 it was closed, 0 it was open
      Source  RedissonCountDownLatch.deleteAsync ]]
+-- include numbers/number-at
+-- as semaphore/delete
+numberAt(KEYS[1])
 if redis.call('del', KEYS[1]) == 0 then
   return 0
 end

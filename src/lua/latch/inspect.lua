@@ -2,4 +2,5 @@
      KEYS[1] latch    string: what is left to count
      Reply   integer  0: it is open
      Source  RedissonCountDownLatch.getCountAsync ]]
-return tonumber(redis.call('get', KEYS[1]) or 0)
+-- include numbers/number-at
+return numberAt(KEYS[1])

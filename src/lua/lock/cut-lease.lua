@@ -5,21 +5,13 @@
      ARGV[3n-1] leaseTimeMs  ms, > 0
      ARGV[3n]   longestMs    the longest lease that the owner asked for, ms
      Reply   array        as lock/renew ]]
+-- include lock/renew-one
 local renewed = {}
 for n, lock in ipairs(KEYS) do
-  -- protected as in lock/renew
-  local mine = redis.pcall('hexists', lock, ARGV[3 * n - 2])
-  if mine == 1 then
-    local left, lease = redis.call('pttl', lock), tonumber(ARGV[3 * n - 1])
-    if left < lease or left > tonumber(ARGV[3 * n]) then
-      redis.call('pexpire', lock, ARGV[3 * n - 1])
-      left = lease
-    end
-    renewed[n] = left
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
-    renewed[n] = 0
-  else
-    return mine
+  local left = renew_one(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
+  if type(left) == 'table' then
+    return left
   end
+  renewed[n] = left
 end
 return renewed

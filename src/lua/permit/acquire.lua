@@ -7,6 +7,8 @@
      Reply   nil          acquired
              integer      when to ask again at the latest, ms (-1: not known)
      Source  RedissonPermitExpirableSemaphore.tryAcquireAsync: same keys ]]
+-- include numbers/whole
+-- include numbers/number-at
 -- include semaphore/announce
 -- include permit/bytes
 -- include permit/reclaim
@@ -19,13 +21,14 @@ for n = 3, #ARGV do
 end
 if not isAgain then
   local permits = #ARGV - 2
-  if tonumber(redis.call('get', KEYS[1]) or 0) < permits then
+  if numberAt(KEYS[1]) < permits then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+    local ends = whole(first[2])
     -- Redisson's "never", as a sign that there is no lease
-    if not first[2] or first[2] == '922337203685477' then
+    if not ends or first[2] == '922337203685477' then
       return -1
     end
-    return math.max(1, tonumber(first[2]) - now)
+    return math.max(1, ends - now)
   end
   redis.call('decrby', KEYS[1], permits)
 end

@@ -12,7 +12,7 @@ if redis.call('hget', KEYS[1], 'mode') ~= ARGV[1] then
 end
 local fields = redis.call('hgetall', KEYS[1])
 for n = 1, #fields, 2 do
-  for index = 1, tonumber(fields[n + 1]) or 0 do
+  for index = 1, holdCount(fields[n + 1]) do
     redis.call('del', readHold(ARGV[2], fields[n], index))
   end
 end

@@ -4,6 +4,10 @@
      Reply   array        PTTL of the lock (-2: free, -1: no expiry), then holder, hold count, holder, hold count … ]]
 -- include read-lock/reads
 local found = { redis.call('pttl', KEYS[1]) }
+if not redis.call('hget', KEYS[1], 'mode') then
+  -- free, or a lock of another kind
+  return found
+end
 local fields = redis.call('hgetall', KEYS[1])
 for n = 1, #fields, 2 do
   local holder, count = fields[n], fields[n + 1]

@@ -3,10 +3,20 @@ local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. `count` is its hold count.
+-- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
+-- (an epoch, say), would keep Redis busy for minutes.
+local MOST_HOLDS = 10000
+
+-- The hold count that a field of the lock spells; 0 if it spells none.
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. `count` is its hold count, as text.
 local function longestRead(prefix, reader, count)
   local longest = -2
-  for index = 1, tonumber(count) or 0 do
+  for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
   end
   return longest
@@ -18,7 +28,7 @@ local function longestReadOfAll(lock, prefix)
   local fields = redis.call('hgetall', lock)
   for n = 1, #fields, 2 do
     local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' then
+    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
       local left = longestRead(prefix, reader, count)
       if left < 0 then
         redis.call('hdel', lock, reader)

@@ -1,5 +1,6 @@
 --[[ read-lock/release: end the possession of a reader; the last one frees the lock and wakes the waiters. The lock lasts
-     as long as the longest read hold that is left; dead readers do not count.
+     as long as the longest read hold that is left; dead readers do not count. If it ends sooner than waiters were told, and
+     before they poll, they are woken to learn that.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] holder       "<client id>:<owner id>"
      ARGV[2] prefix       what the keys of read holds start with
@@ -15,7 +16,7 @@ if not count then
   return nil
 end
 local held = false
-for index = 1, tonumber(count) do
+for index = 1, holdCount(count) do
   held = redis.call('del', readHold(prefix, holder, index)) == 1 or held
 end
 redis.call('hdel', lock, holder)
@@ -23,7 +24,11 @@ local heard = 0
 if redis.call('hget', lock, 'mode') ~= 'write' then
   local longest = longestReadOfAll(lock, prefix)
   if longest > 0 then
+    local before = redis.call('pttl', lock)
     redis.call('pexpire', lock, longest)
+    if longest < 5000 and before - longest > 100 then
+      redis.pcall('publish', ARGV[3], ARGV[4])
+    end
   else
     redis.call('del', lock)
     heard = redis.pcall('publish', ARGV[3], ARGV[4])

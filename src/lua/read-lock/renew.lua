@@ -17,14 +17,13 @@ for n, lock in ipairs(KEYS) do
   end
   renewed[n] = 0
   if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
-    for index = 1, tonumber(count) do
+    -- first PEXPIRE: a Redis without memory refuses SET, unless the script has written before
+    redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
+    for index = 1, holdCount(count) do
       local key = readHold(prefix, holder, index)
       if redis.call('pttl', key) < lease then
         redis.call('set', key, 1, 'px', lease)
       end
-    end
-    if redis.call('pttl', lock) < lease then
-      redis.call('pexpire', lock, lease)
     end
     renewed[n] = 1
   end

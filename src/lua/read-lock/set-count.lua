@@ -13,14 +13,18 @@ local before = redis.call('hget', lock, holder)
 if not before or longestRead(ARGV[4], holder, before) < 0 then
   return 0
 end
+if count > MOST_HOLDS then
+  return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
+end
+-- first DEL, which a Redis without memory never refuses: then a count can be lowered
+for index = count + 1, holdCount(before) do
+  redis.call('del', readHold(ARGV[4], holder, index))
+end
 for index = 1, count do
   local key = readHold(ARGV[4], holder, index)
   if redis.call('pttl', key) < lease then
     redis.call('set', key, 1, 'px', lease)
   end
-end
-for index = count + 1, tonumber(before) do
-  redis.call('del', readHold(ARGV[4], holder, index))
 end
 redis.call('hset', lock, holder, count)
 if redis.call('pttl', lock) < lease then

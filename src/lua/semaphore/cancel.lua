@@ -1,19 +1,22 @@
---[[ semaphore/cancel: give back what an acquire took whose caller is gone; if it did not come yet, it will take nothing.
-     KEYS[1] semaphore  string: available permits
-     KEYS[2] receipts   hash: operation -> what it answered
-     ARGV[1] permits    what it asked for
-     ARGV[2] operation  the number of the acquire
-     ARGV[3] channel    where waiters listen
-     Reply   integer    1 it had taken them, 0 it had not ]]
--- include receipts/once
+--[[ semaphore/cancel: undo an acquire whose caller is gone: give back what it took, if that semaphore is still there. If it
+     did not come yet, it will take nothing.
+     KEYS[1] semaphore   string: available permits
+     KEYS[2] receipts    hash: operation -> its reply
+     KEYS[3] generation  string: which semaphore of this name it is
+     ARGV[1] permits     what it asked for
+     ARGV[2] operation   the number of the acquire
+     ARGV[3] channel     where waiters listen
+     Reply   integer     1 given back, 0 there was nothing to give back ]]
 -- include receipts/insist
 -- include semaphore/announce
+-- include semaphore/generation
+local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
 insist(KEYS[2])
-local taken = once(KEYS[2], ARGV[2], function()
+redis.call('hset', KEYS[2], ARGV[2], 0)
+redis.call('pexpire', KEYS[2], 1200000)
+if not isOwed then
   return 0
-end)
-if taken == 1 then
-  announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
-  redis.call('hset', KEYS[2], ARGV[2], 0)
 end
-return taken
+announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+return 1

@@ -2,4 +2,5 @@
      KEYS[1] semaphore  string: available permits
      Reply   integer    available permits, 0 if there is no such semaphore
      Source  RedissonSemaphore.availablePermitsAsync ]]
-return tonumber(redis.call('get', KEYS[1]) or 0)
+-- include numbers/number-at
+return numberAt(KEYS[1])

@@ -1,0 +1,19 @@
+--[[ lock/acquire-all: take several locks, all or none, each for an owner that does not hold it; or say which of them
+     another owner holds. Runs twice without harm, as lock/acquire.
+     KEYS[n] lock         hash: holder -> hold count
+     ARGV[1] leaseTimeMs  ms, > 0; after it for each lock its holder, "<client id>:<owner id>"
+     Reply   nil          acquired
+             integer      the index of the first lock that another owner holds, from 0 ]]
+-- include lock/take
+for n, lock in ipairs(KEYS) do
+  if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
+    return n - 1
+  end
+end
+for n, lock in ipairs(KEYS) do
+  local refused = take(lock, ARGV[1], ARGV[n + 1])
+  if refused then
+    return refused
+  end
+end
+return nil

@@ -1,0 +1,51 @@
+import type { Model, Operation } from './model.js'
+
+/**
+ * Every state that operations started in one turn may lead to, in whatever order Redis and the clients see them, with these
+ * answers. Those who wait may be served at any time; in the end nobody waits for what is free.
+ */
+export function explore(
+  model: Model,
+  operations: readonly Operation[],
+  fits: (operation: Operation, outcome: string) => boolean,
+): readonly Model[] {
+  const ends: Model[] = []
+  const seen = new Set<string>()
+  const visit = (state: Model, rest: readonly Operation[]): void => {
+    const what = `${rest.map((operation) => operations.indexOf(operation)).join()} ${state.fingerprint}`
+    if (seen.has(what)) return
+    seen.add(what)
+    const moves = state.moves()
+    if (rest.length === 0 && moves.length === 0) ends.push(state)
+    for (const moved of moves) visit(moved, rest)
+    for (const [index, operation] of rest.entries()) {
+      if (rest.slice(0, index).some((earlier) => isBefore(earlier, operation, model))) continue
+      if (operation.do !== 'abort' && rest.some((other) => other.do === 'abort')) continue
+      for (const [after, outcome] of state.apply(operation)) {
+        if (fits(operation, outcome))
+          visit(
+            after,
+            rest.filter((other) => other !== operation),
+          )
+      }
+    }
+  }
+  visit(model, operations)
+  return ends
+}
+
+/** Whether two operations keep the order of their calls: those of one possession, and the waits of one client. */
+function isBefore(first: Operation, second: Operation, model: Model): boolean {
+  const isWait = (operation: Operation): boolean => operation.do === 'take' && operation.how === 'wait'
+  if (first.do === 'take' && second.do === 'take' && isWait(first) && isWait(second))
+    return first.client === second.client
+  // It may stand in line behind another one first.
+  if (isWait(first)) return false
+  const turn = turnOf(first, model)
+  return turn !== undefined && turn === turnOf(second, model)
+}
+
+function turnOf(operation: Operation, model: Model): string | undefined {
+  if (operation.do === 'unlock') return model.holds.get(operation.hold)?.possession
+  return operation.do === 'take' && operation.place.is === 'inside' ? operation.place.possession : undefined
+}

@@ -1,0 +1,299 @@
+import { CellsModel } from './cells-model.js'
+import type { Branch, Caller, HoldState, Model, Operation, Place, Spell, Take, Waiter } from './model.js'
+
+interface Joint {
+  readonly members: readonly string[]
+  readonly needed: number
+}
+
+/** How far somebody is who waits for several locks. */
+interface Round {
+  /** By cell, the members that are taken. */
+  readonly taken: ReadonlyMap<number, string>
+  /** The cell in whose line it stands; undefined: it is about to ask for all that it still needs. */
+  readonly at?: number | undefined
+}
+
+const FIRST_ROUND: Round = { taken: new Map() }
+
+/** Locks that can be taken one by one, and several as one. */
+export class JointModel extends CellsModel {
+  joints = new Map<string, Joint>()
+  /** What those who wait for several locks have already, and in which line they stand. */
+  rounds = new Map<string, Round>()
+
+  protected override blank(): this {
+    return new JointModel(this.traits, this.scopes.length) as this
+  }
+
+  protected override lineOf({ id, client, target, place }: Take): string {
+    const { cells, needed } = this.target(target)
+    if (needed === undefined) return cells.toSorted().join()
+    if (this.#isRed(target)) return 'red'
+    const cell = this.#roundOf(id).at
+    if (cell === undefined) return `${id} in no line`
+    return this.#isInside({ client, place }, cell) ? `${id} inside` : String(cell)
+  }
+
+  #roundOf(waiter: string): Round {
+    return this.rounds.get(waiter) ?? FIRST_ROUND
+  }
+
+  /** Whether somebody who asks for several locks is inside a hold on one of them. */
+  #isInside({ client, place }: Pick<Take, 'client' | 'place'>, cell: number): boolean {
+    const { scope, enclosing } = place as Place & { is: 'outside' }
+    return this.placeOf({ client, scope }, cell, enclosing).is !== 'outside'
+  }
+
+  override isMember(hold: string): boolean {
+    return hold.includes('/')
+  }
+
+  protected override membersOf(hold: string): readonly string[] {
+    return this.joints.get(hold)?.members ?? super.membersOf(hold)
+  }
+
+  protected override isHidden(hold: string): boolean {
+    return this.isMember(hold) && !this.joints.has(hold.split('/')[0] as string)
+  }
+
+  override isJoint(target: number): boolean {
+    return this.target(target).needed !== undefined
+  }
+
+  override isJointHold(hold: string): boolean {
+    return this.joints.has(hold)
+  }
+
+  override isPolled(target: number): boolean {
+    return this.#isRed(target)
+  }
+
+  override sizeOf(hold: string): number {
+    return this.joints.has(hold) ? 1 : super.sizeOf(hold)
+  }
+
+  protected override remark(hold: string, spell: Spell): string {
+    return this.joints.has(hold) ? '' : super.remark(hold, spell)
+  }
+
+  override apply(operation: Operation): readonly Branch[] {
+    const branches = super.apply(operation) as readonly [JointModel, string][]
+    for (const [after] of branches) after.#noticeLosses()
+    return branches
+  }
+
+  #noticeLosses(): void {
+    for (const [id, { members, needed }] of this.joints) {
+      const hold = this.holds.get(id) as HoldState
+      const live = members.filter((member) => this.stateOf(member) === 'live').length
+      if (hold.state === 'live' && live < needed) this.holds.set(id, { ...hold, state: 'lost' })
+    }
+  }
+
+  override placeOf(caller: Caller, target: number, within?: string) {
+    return this.isJoint(target)
+      ? ({ is: 'outside', scope: caller.scope, enclosing: within } as const)
+      : super.placeOf(caller, target, within)
+  }
+
+  override take(take: Take): readonly Branch[] {
+    if (!this.isJoint(take.target)) return super.take(take)
+    const next = this.clone()
+    if (take.how !== 'wait') return next.#takeRounds(take)
+    next.waiters = [...next.waiters, { take, owner: take.id }]
+    next.fates.set(take.id, 'waiting')
+    return [[next, 'waiting']]
+  }
+
+  /** Where a lock turns out to be lost that was to be re-entered, there is another round if time allows. */
+  #takeRounds(take: Take): Branch[] {
+    const before = this.clone()
+    const outcome = this.#takeAll(take)
+    // The wait time may be over before a server has answered that is needed.
+    if (this.#isRed(take.target) && take.how === 'soon' && outcome === 'granted')
+      return [
+        [this, outcome],
+        [before, 'refused'],
+      ]
+    if (outcome !== 'lost') return [[this, outcome]]
+    return [[this, 'refused'], ...(take.how === 'soon' ? this.clone().#takeRounds(take) : [])]
+  }
+
+  /** In one go: all that are needed, or nothing. */
+  #takeAll(take: Take): string {
+    const { cells, needed = 0 } = this.target(take.target)
+    const taken: string[] = []
+    let outcome = 'refused'
+    for (const cell of cells.toSorted()) {
+      outcome = this.#takeOne(take, cell)
+      if (outcome === 'granted') taken.push(memberOf(take, this.traits.cells[cell]))
+      else if (!this.#isRed(take.target)) break
+    }
+    if (taken.length >= needed) return this.#join(take, taken)
+    this.#giveBack(taken)
+    return this.#isRed(take.target) ? 'refused' : outcome
+  }
+
+  #takeOne(take: Take, cell: number): string {
+    const { client, how, place } = take
+    const { scope, enclosing } = place as Place & { is: 'outside' }
+    const [[after, outcome]] = super.take({
+      ...take,
+      id: memberOf(take, this.traits.cells[cell]),
+      target: cell,
+      // A red lock asks all at once, in no line.
+      how: how === 'wait' || this.#isRed(take.target) ? 'now' : how,
+      scope: undefined,
+      place: this.placeOf({ client, scope }, cell, enclosing),
+    }) as readonly [Branch]
+    Object.assign(this, after)
+    return outcome
+  }
+
+  #join({ id, target, lease, scope }: Take, members: readonly string[]): string {
+    for (const member of members) {
+      this.holds.set(member, { ...(this.holds.get(member) as HoldState), lease })
+      this.renew(this.possessionOf(member), lease)
+    }
+    this.joints.set(id, { members, needed: this.target(target).needed ?? 0 })
+    this.holds.set(id, { possession: this.possessionOf(members[0] as string).id, lease, state: 'live' })
+    this.scopes = this.scopes.map((holds, index) => (index === scope ? [...holds, ...members] : holds))
+    return 'granted'
+  }
+
+  #giveBack(members: readonly string[]): void {
+    for (const member of members) {
+      this.unlock(member)
+      this.forget(member)
+      this.possessions.delete(member) // but not what was held before, and only held once more
+    }
+  }
+
+  /** Besides: whoever has some of several locks, and waits for another one, releases them before long. */
+  override moves(): readonly Model[] {
+    const released: Model[] = []
+    for (const { take } of this.waiters) {
+      const { taken, at } = this.#roundOf(take.id)
+      if (taken.size === 0 || at === undefined) continue
+      const next = this.clone()
+      next.#giveBack([...taken.values()])
+      next.rounds.set(take.id, { taken: new Map(), at })
+      released.push(next)
+    }
+    return [...super.moves(), ...released]
+  }
+
+  protected override served(waiter: Waiter): readonly Model[] {
+    const { take } = waiter
+    if (!this.isJoint(take.target)) return super.served(waiter)
+    const next = this.clone()
+    if (this.#isRed(take.target)) {
+      if (next.#takeAll(take) !== 'granted') return []
+      next.endWait(take.id, 'granted')
+      return [next]
+    }
+    const { taken, at } = this.#roundOf(take.id)
+    if (at === undefined) return this.#ask(waiter, taken)
+    const outcome = next.#takeOne(take, at)
+    if (outcome === 'refused') return []
+    if (outcome === 'granted') next.#goOn(take, new Map(taken).set(at, memberOf(take, this.traits.cells[at])))
+    else {
+      // It was to be re-entered, and is lost: now it is waited for.
+      next.#noticeLosses()
+      next.#stand(waiter, { taken, at })
+    }
+    return [next]
+  }
+
+  /** At the end of a line. */
+  #stand(waiter: Waiter, round: Round): void {
+    this.rounds.set(waiter.take.id, round)
+    this.waiters = [...this.waiters.filter((other) => other !== waiter), waiter]
+  }
+
+  /** Somebody asks for the locks that are missing: for all in one command, unless some of them are held already. */
+  #ask(waiter: Waiter, taken: ReadonlyMap<number, string>): readonly Model[] {
+    const { take } = waiter
+    const { cells } = this.target(take.target)
+    const rest = cells.toSorted().filter((cell) => !taken.has(cell))
+    const isWaitedFor = (cell: number): boolean =>
+      this.waiters.some((other) => other.take.client === take.client && this.lineOf(other.take) === String(cell))
+    const lines = rest.filter(isWaitedFor)
+    if (rest.length < 2 || rest.some((cell) => this.#isInside(take, cell))) {
+      if (lines.length === 0) lines.push(rest[0] as number)
+    } else {
+      const busy = rest.filter((cell) => this.cells[cell])
+      if (lines.length === 0 && busy.length === 0) return [this.#takeRest(take, taken, rest)]
+      lines.push(...busy)
+    }
+    return lines.map((at) => {
+      const next = this.clone()
+      next.#stand(waiter, { taken, at })
+      return next
+    })
+  }
+
+  #takeRest(take: Take, taken: ReadonlyMap<number, string>, rest: readonly number[]): Model {
+    const next = this.clone()
+    const members = new Map(taken)
+    for (const cell of rest) {
+      next.#takeOne(take, cell)
+      members.set(cell, memberOf(take, this.traits.cells[cell]))
+    }
+    next.#goOn(take, members)
+    return next
+  }
+
+  #goOn(take: Take, taken: ReadonlyMap<number, string>): void {
+    const { cells } = this.target(take.target)
+    if (taken.size < cells.length) {
+      this.rounds.set(take.id, { taken })
+      return
+    }
+    this.#join(
+      take,
+      cells.toSorted().map((cell) => taken.get(cell) as string),
+    )
+    this.rounds.delete(take.id)
+    this.endWait(take.id, 'granted')
+  }
+
+  protected override endWait(waiter: string, fate: string): void {
+    this.#giveBack([...this.#roundOf(waiter).taken.values()])
+    this.rounds.delete(waiter)
+    super.endWait(waiter, fate)
+  }
+
+  override unlock(id: string): string {
+    const joint = this.joints.get(id)
+    if (!joint) return super.unlock(id)
+    const hold = this.holds.get(id) as HoldState
+    if (hold.state === 'released') return 'ok'
+    const lost = joint.members.filter((member) => this.unlock(member) === 'lost').length
+    const isLost = hold.state === 'lost' || (lost > 0 && joint.members.length - lost < joint.needed)
+    this.holds.set(id, { ...hold, state: isLost ? 'lost' : 'released' })
+    return isLost ? 'lost' : 'ok'
+  }
+
+  protected override forget(hold: string): void {
+    for (const member of this.joints.get(hold)?.members ?? []) super.forget(member)
+    this.joints.delete(hold)
+    super.forget(hold)
+  }
+
+  override isHeld(id: string): boolean {
+    const joint = this.joints.get(id)
+    if (!joint || this.stateOf(id) !== 'live') return super.isHeld(id)
+    return joint.members.filter((member) => this.isHeld(member)).length >= joint.needed
+  }
+
+  #isRed(target: number): boolean {
+    const { cells, needed } = this.target(target)
+    return needed !== undefined && needed < cells.length
+  }
+}
+
+function memberOf({ id }: Take, cell: string | undefined): string {
+  return `${id}/${cell}`
+}

@@ -1,0 +1,124 @@
+/** The functions that run with something held, and those that are called before and after them. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { Readable, Writable } from 'node:stream'
+import { describe, it } from 'node:test'
+import type { Client } from '../../src/index.js'
+import { setUpLab } from '../support/lab.js'
+
+type Run = (body: () => unknown) => Promise<unknown>
+
+/** Every call that takes a function. */
+const calls: Record<string, (client: Client) => Promise<Run>> = {
+  withLock: async (client) => (body) => client.getLock('a').withLock(body),
+  tryWithLock: async (client) => (body) => client.getLock('a').tryWithLock(body),
+  'withPermit of a semaphore with leases': async (client) => {
+    const semaphore = client.getPermitExpirableSemaphore('a')
+    await semaphore.trySetPermits(1)
+    return (body) => semaphore.withPermit(body)
+  },
+  'withPermit of a semaphore': async (client) => {
+    const semaphore = client.getSemaphore('a')
+    await semaphore.trySetPermits(1)
+    return (body) => semaphore.withPermit(body)
+  },
+}
+
+describe('a body', () => {
+  const lab = setUpLab(undefined, [], { keysThatStay: /^a$/ })
+
+  for (const [call, prepare] of Object.entries(calls)) {
+    it(`that is a generator function is refused before anything is taken: ${call}`, async () => {
+      const run = await prepare(await lab.connect())
+      const before = await lab.server.admin.dump('a')
+      const refused = { code: 'LOCK_CONFIG', path: 'fn', lockName: 'a', message: /generator function/ }
+      const generators = [
+        function* () {
+          yield assert.fail('must not run')
+        },
+        async function* () {
+          yield assert.fail('must not run')
+        },
+      ]
+      for (const body of generators) await assert.rejects(run(body), refused)
+      assert.deepEqual(await lab.server.admin.dump('a'), before)
+    })
+
+    it(`that returns what is read later is refused, and what was taken is released: ${call}`, async () => {
+      const run = await prepare(await lab.connect())
+      function* numbers() {
+        yield 1
+      }
+      async function* rows() {
+        yield 1
+      }
+      const unread = [() => Readable.from(['x']), async () => rows(), () => numbers(), () => new Response('x').body]
+      for (const body of unread) {
+        await assert.rejects(run(body), {
+          code: 'LOCK_CONFIG',
+          path: 'fn',
+          lockName: 'a',
+          message: /after the release/,
+        })
+      }
+      assert(await run(() => 'taken again'))
+    })
+
+    it(`may return anything else: ${call}`, async () => {
+      const run = await prepare(await lab.connect())
+      const values = [undefined, null, 'text', ['x'], new Map(), new Map().values(), new Writable(), () => {}]
+      for (const value of values) {
+        const outcome = await run(() => value)
+        assert.equal(call === 'tryWithLock' ? (outcome as { value: unknown }).value : outcome, value)
+      }
+    })
+  }
+
+  it('that fails is reported beside a release that fails, too', async () => {
+    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300, lockWatchdogTimeoutMs: 3_000 })
+    const lost: unknown[] = []
+    client.on('lost', (loss) => lost.push(loss))
+    const warned = once(client, 'warning')
+    const running = client.getLock('a').withLock(() => {
+      proxy.freeze()
+      throw new Error('of the body')
+    })
+    await assert.rejects(running, { message: 'of the body' })
+    const [warning] = await warned
+    assert.equal(warning.code, 'RELEASE_FAILED')
+    assert.match(warning.message, /"a"/)
+    assert.equal(warning.cause.code, 'LOCK_OUTCOME_UNKNOWN')
+    assert.deepEqual(lost, [])
+    proxy.pass()
+    await (await client.getLock('a').lock({ waitTimeMs: 10_000 })).unlock()
+  })
+})
+
+describe('onAcquire', () => {
+  const lab = setUpLab()
+
+  it('is inside the hold: taking the same lock there re-enters', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('a')
+    const counts: number[] = []
+    const onAcquire = async (): Promise<void> => {
+      await lock.withLock((hold) => counts.push(hold.count))
+    }
+    assert.equal(await lock.withLock({ onAcquire }, (hold) => counts.push(hold.count)), 2)
+    assert.deepEqual(counts, [2, 1])
+  })
+})
+
+describe('onRelease', () => {
+  const lab = setUpLab()
+
+  it('that throws takes no value from the caller: what it threw is a warning', async () => {
+    const client = await lab.connect()
+    const warned = once(client, 'warning')
+    const onRelease = (): never => {
+      throw new Error('of onRelease')
+    }
+    assert.equal(await client.getLock('a').withLock({ onRelease }, () => 'value'), 'value')
+    assert.equal((await warned)[0].message, 'of onRelease')
+  })
+})

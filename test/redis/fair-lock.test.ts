@@ -1,0 +1,89 @@
+/** How a fair lock goes on when some of those in its queue do not. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { expectKeys } from '../support/key-contents.js'
+import { setUpLab } from '../support/lab.js'
+import { startTwin, type Twin } from '../support/twin.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const QUEUE = 'redisson_lock_queue:{order}'
+const DEADLINES = 'redisson_lock_timeout:{order}'
+const CHANNEL = 'redisson_lock__channel:{order}'
+/** How long one that listens may take to come when it is its turn, ms. */
+const GRACE_MS = 5_000
+
+describe('the queue of a fair lock', () => {
+  const lab = setUpLab()
+
+  async function twin(): Promise<Twin> {
+    const opened = await startTwin(lab.server.url)
+    lab.onEnd(() => opened.close())
+    return opened
+  }
+
+  async function queued(...holders: string[]): Promise<void> {
+    const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
+    await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
+  }
+
+  /** Queues a waiter that is heard, as its connection is open, and does not come: its process stands still. */
+  async function enqueueFrozen(holder: string): Promise<void> {
+    const listener = lab.server.admin.duplicate()
+    lab.onEnd(() => listener.disconnect())
+    await listener.subscribe(`${CHANNEL}:${holder}`)
+    await lab.server.admin.zadd(DEADLINES, Date.now() + 300_000, holder)
+    await lab.server.admin.rpush(QUEUE, holder)
+  }
+
+  it('a fair lock is taken within 1 s of its lease when the waiter before took it and died', async () => {
+    const [client, peer] = [await lab.connect(), await twin()]
+    await enqueueFrozen(peer.holder(7))
+    const waiting = client.getFairLock('order').lock()
+    // It has asked while it was the turn of the other one, which is woken once more.
+    await waitUntil(async () => Number(await lab.server.admin.zscore(DEADLINES, peer.holder(7))) % 1 > 0)
+    const leaseTimeMs = 1_000
+    assert.equal(await peer.fairAcquire('order', 7, leaseTimeMs), null)
+    const endsAt = performance.now() + leaseTimeMs
+    const hold = await waiting
+    const lateMs = performance.now() - endsAt
+    assert(lateMs < 2_000, `${lateMs} ms after the lease`)
+    await hold.unlock()
+    await expectKeys(lab.server, {})
+  })
+
+  it('all places of a client that stands still in a fair queue are passed over together', async () => {
+    const [client, other, peer] = [await lab.connect(), await lab.connect(), await twin()]
+    await enqueueFrozen(peer.holder(1))
+    const between = other.getFairLock('order').withLock(() => {})
+    await queued(peer.holder(1), `${other.id}:1`)
+    for (const threadId of [2, 3, 4]) await enqueueFrozen(peer.holder(threadId))
+    const startedAt = performance.now()
+    await client.getFairLock('order').withLock(() => {})
+    const tookMs = performance.now() - startedAt
+    await between
+    assert(tookMs > GRACE_MS - 500, `${tookMs} ms: the first one has its time`)
+    // The last one may not ask for up to 5 s after the section before it: a release wakes the next one alone.
+    assert(tookMs < 3 * GRACE_MS, `${tookMs} ms, and not ${GRACE_MS} ms for each of four places`)
+    await expectKeys(lab.server, {})
+  })
+
+  it('a client that is alive keeps its places in a fair queue although one of them did not come', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const frozen = `${client.id}:999`
+    await enqueueFrozen(frozen)
+    const order: string[] = []
+    const served: Promise<unknown>[] = []
+    const holders = [`${client.id}:1`, `${other.id}:1`, `${client.id}:2`]
+    for (const [index, one] of [client, other, client].entries()) {
+      const section = async ({ holder }: { holder: string }): Promise<void> => {
+        order.push(holder)
+        await sleep(1_500) // by the next turn the time that they had to show themselves is over
+      }
+      served.push(one.getFairLock('order').withLock(section))
+      await queued(frozen, ...holders.slice(0, index + 1))
+    }
+    await Promise.all(served)
+    assert.deepEqual(order, holders)
+    await expectKeys(lab.server, {})
+  })
+})

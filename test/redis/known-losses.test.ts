@@ -1,0 +1,126 @@
+/** What a client can know about its own holds without asking Redis: then it says so at once. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Client, Hold, Lock } from '../../src/index.js'
+import { setUpLab } from '../support/lab.js'
+
+/** Long enough that no renewal finds out first. */
+const LEASE_MS = 60_000
+
+function lossesOf(client: Client): string[] {
+  const losses: string[] = []
+  client.on('lost', ({ hold, error }) => losses.push(`${hold.lockName} ${error.reason}`))
+  return losses
+}
+
+function assertGone(hold: Hold, reason = 'gone'): void {
+  assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason })
+  assert(hold.signal.aborted)
+}
+
+describe('a lock that Redis grants to a second task of the client', () => {
+  const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:/ })
+
+  const exclusive: Record<string, (client: Client) => Lock> = {
+    lock: (client) => client.getLock('a'),
+    'fair lock': (client) => client.getFairLock('a'),
+    'non-reentrant lock': (client) => client.getNonReentrantLock('a'),
+    'fenced lock': (client) => client.getFencedLock('a'),
+    'spin lock': (client) => client.getSpinLock('a'),
+    'string lock': (client) => client.getStringLock('a'),
+    'write lock': (client) => client.getReadWriteLock('a').writeLock(),
+    'multi-lock of values': (client) => client.getFasterMultiLock('a', ['x', 'y']),
+  }
+  for (const [kind, lockOf] of Object.entries(exclusive)) {
+    it(`is lost to the first one at once: ${kind}`, async () => {
+      const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+      const losses = lossesOf(client)
+      const lock = lockOf(client)
+      const first = await lock.lock()
+      const again = kind === 'non-reentrant lock' ? undefined : await lock.lock({ within: first })
+      await lab.server.admin.del('a')
+      const second = await lock.lock()
+      assertGone(first)
+      if (again) assertGone(again)
+      second.assertHeld()
+      assert.equal(await second.isHeld(), true)
+      assert.deepEqual(losses, again ? ['a gone', 'a gone'] : ['a gone'])
+      await assert.rejects(first.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+      assert.equal(await second.isHeld(), true)
+      await second.unlock()
+    })
+  }
+
+  it('is lost to readers when a writer has it, and to a writer when a reader has it', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const [reads, writes] = [client.getReadWriteLock('a').readLock(), client.getReadWriteLock('a').writeLock()]
+    const readers = [await reads.lock(), await reads.lock()]
+    for (const reader of readers) reader.assertHeld()
+    await lab.server.admin.flushall()
+    const writer = await writes.lock()
+    for (const reader of readers) assertGone(reader)
+    await lab.server.admin.flushall()
+    const reader = await reads.lock()
+    assertGone(writer)
+    await reader.unlock()
+  })
+
+  it('is lost to those with a value in common, and to nobody else', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const first = await client.getFasterMultiLock('a', ['x', 'y']).lock()
+    const apart = await client.getFasterMultiLock('a', ['z']).lock()
+    await lab.server.admin.hdel('a', ...(await lab.server.admin.hkeys('a')).filter((field) => field !== ''))
+    const second = await client.getFasterMultiLock('a', ['y', 'w']).lock()
+    assertGone(first)
+    apart.assertHeld() // by what the client knows
+    await second.unlock()
+    await apart.unlock().catch(() => {})
+  })
+
+  it('stays with all who may share it: readers, a writer that reads, holders of permits', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const cells = client.getReadWriteLock('a')
+    const semaphore = client.getPermitExpirableSemaphore('permits')
+    await semaphore.trySetPermits(2)
+    const writer = await cells.writeLock().lock()
+    const reads = await cells.readLock().lock({ within: writer })
+    const permits = [await semaphore.acquire(), await semaphore.acquire()]
+    for (const hold of [writer, reads, ...permits]) hold.assertHeld()
+    await writer.unlock()
+    const readers = [reads, await cells.readLock().lock(), await cells.readLock().lock()]
+    for (const hold of readers) hold.assertHeld()
+    for (const hold of [...readers, ...permits]) await hold.unlock()
+    await semaphore.delete()
+  })
+})
+
+describe('forceUnlock', () => {
+  const lab = setUpLab()
+
+  it('ends a hold that was asked for before it, in the same turn, at once', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const losses = lossesOf(client)
+    const lock = client.getLock('a')
+    const taking = lock.tryLock()
+    const forcing = lock.forceUnlock()
+    assert.equal(await forcing, true)
+    const hold = await taking
+    assert(hold)
+    assertGone(hold, 'forced')
+    assert.deepEqual(losses, ['a forced'])
+    assert.equal(await lab.server.admin.exists('a'), 0)
+  })
+
+  it('leaves a hold alone that was asked for after it, in the same turn', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
+    const lock = client.getLock('a')
+    const first = await lock.lock()
+    const forcing = lock.forceUnlock()
+    const taking = lock.tryLock()
+    assert.equal(await forcing, true)
+    assertGone(first, 'forced')
+    const second = await taking
+    assert.equal(await second?.isHeld(), true)
+    await second?.unlock()
+  })
+})

@@ -1,0 +1,92 @@
+/** The connection of the watchdog's thread: it is cut, or slow. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect as connectSocket, createServer } from 'node:net'
+import { describe, it } from 'node:test'
+import { connect } from '../../src/index.js'
+import { setUpLab } from '../support/lab.js'
+import { startProxy } from '../support/tcp-proxy.js'
+import { sleep } from '../support/wait-until.js'
+
+const LEASE_MS = 3_000
+
+const lab = setUpLab()
+
+/** Nothing else runs in this thread meanwhile. */
+function block(ms: number): void {
+  const endsAt = performance.now() + ms
+  while (performance.now() < endsAt);
+}
+
+/** Where the first connections are cut as soon as something is said on them. */
+async function cutting(connections: number): Promise<{ url: string; count: () => number }> {
+  let count = 0
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    if (count++ < connections) return void socket.once('data', () => socket.resetAndDestroy())
+    const onward = connectSocket(lab.server.port, '127.0.0.1')
+    onward.on('error', () => {})
+    socket.pipe(onward).pipe(socket)
+    socket.on('close', () => onward.destroy())
+  }).listen(0, '127.0.0.1')
+  lab.onEnd(() => server.close())
+  await once(server, 'listening')
+  return { url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`, count: () => count }
+}
+
+describe('the first connections of the watchdog thread', () => {
+  it('may be cut: the thread opens another one, and connect() waits for it', async () => {
+    const { url, count } = await cutting(2)
+    const client = await connect({ url: lab.server.url, watchdog: { thread: true, connection: url } })
+    assert.equal(count(), 3)
+    await client.close()
+  })
+
+  it('are given up when each of them is cut, with the error of the last', async () => {
+    const { url } = await cutting(Number.POSITIVE_INFINITY)
+    const connecting = connect({ url: lab.server.url, watchdog: { thread: true, connection: url } })
+    await assert.rejects(connecting, { code: 'ECONNRESET', message: /^the thread of the watchdog: / })
+  })
+})
+
+describe('a renewal of the watchdog thread that is long on its way', () => {
+  it('does not lengthen the lease of the next hold in the same scope, which has another holder', async () => {
+    const proxy = await startProxy(lab.server.port)
+    lab.onEnd(() => proxy.stop())
+    const client = await connect({
+      url: lab.server.url,
+      lockWatchdogTimeoutMs: LEASE_MS,
+      watchdog: { thread: true, connection: proxy.url },
+    })
+    const lock = client.getLock('a')
+    await (await lock.lock()).unlock()
+    await client.runInScope(async () => {
+      const first = await lock.lock()
+      proxy.delay(2_000) // half of it on the way to Redis
+      block((LEASE_MS / 3) * 1.5) // the thread renews after 1.25 periods
+      first.assertHeld()
+      await first.unlock()
+      const second = await lock.lock({ leaseTimeMs: 1_500 })
+      await sleep(1_100)
+      const left = await lab.server.admin.pttl('a')
+      assert(left < 600, `${left} ms are left of 1 500 ms, 1 100 ms later`)
+      assert.notEqual(second.holder, first.holder)
+      await second.unlock().catch(() => {})
+    })
+    proxy.pass()
+    await client.close()
+  })
+
+  it('costs a scope no holder when the thread had nothing to do', async () => {
+    const client = await connect({ url: lab.server.url, watchdog: { thread: true } })
+    const lock = client.getLock('a')
+    await client.runInScope(async () => {
+      const first = await lock.lock()
+      await first.unlock()
+      const second = await lock.lock()
+      assert.equal(second.holder, first.holder)
+      await second.unlock()
+    })
+    await client.close()
+  })
+})

@@ -1,0 +1,187 @@
+import { type AnyLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { sleep } from '../support/wait-until.js'
+import { PERMITS, SEMAPHORE } from './messages.js'
+
+/** What sections need of the worker that runs them. */
+export interface Worker {
+  readonly client: Client
+  readonly redClients: readonly Client[]
+  /** From 0 to below `n`. */
+  random(n: number): number
+  /** Stays inside for a while, as long as the hold lasts, and records it: beside others, or inside its own section. */
+  stay(kind: string, locks: readonly string[], hold: Hold | undefined, how?: 'shared' | 'nested'): Promise<void>
+  /** A name that nobody else uses. */
+  fresh(name: string): string
+  fail(what: string): void
+  /** A latch that may have been made, or may yet be. */
+  mayStay(latch: string): void
+}
+
+type Section = (worker: Worker) => Promise<void>
+
+const pick = <T>(worker: Worker, ...choices: readonly T[]): T => choices[worker.random(choices.length)] as T
+
+/** Most wait for a while, some for as long as it takes; most are renewed, some have a lease of their own. */
+function terms(worker: Worker): { waitTimeMs?: number; leaseTimeMs?: number } {
+  return {
+    ...(worker.random(3) > 0 ? { waitTimeMs: worker.random(3_000) } : {}),
+    ...(worker.random(4) === 0 ? { leaseTimeMs: 2_000 + worker.random(2_000) } : {}),
+  }
+}
+
+/** Alone inside locks, and now and then inside them again. */
+async function alone(
+  worker: Worker,
+  kind: string,
+  lock: AnyLock,
+  locks: readonly string[],
+  again = false,
+): Promise<void> {
+  await lock.withLock(terms(worker), async (hold) => {
+    await worker.stay(kind, locks, hold)
+    if (again && worker.random(4) === 0)
+      await lock.withLock(async (inner) => await worker.stay(kind, locks, inner, 'nested'))
+  })
+}
+
+function exclusive(
+  kind: string,
+  names: readonly string[],
+  lockOf: (client: Client, name: string) => AnyLock,
+  again = true,
+): Section {
+  return async (worker) => {
+    const name = pick(worker, ...names)
+    await alone(worker, kind, lockOf(worker.client, name), [name], again)
+  }
+}
+
+const PLAIN = ['storm:plain:1', 'storm:plain:2'] as const
+const FAIR = ['storm:fair:1', 'storm:fair:2'] as const
+const SHARED = ['storm:read-write:1', 'storm:read-write:2'] as const
+
+/** One section of each kind. */
+export const SECTIONS: Readonly<Record<string, Section>> = {
+  plain: exclusive('plain', PLAIN, (client, name) => client.getLock(name)),
+  'non-reentrant': exclusive(
+    'non-reentrant',
+    ['storm:once'],
+    (client, name) => client.getNonReentrantLock(name),
+    false,
+  ),
+  fair: exclusive('fair', FAIR, (client, name) => client.getFairLock(name)),
+  fenced: exclusive('fenced', ['storm:fenced'], (client, name) => client.getFencedLock(name)),
+  spin: exclusive('spin', ['storm:spin'], (client, name) => client.getSpinLock(name)),
+  string: exclusive('string', ['storm:string'], (client, name) => client.getStringLock(name)),
+  read,
+  write,
+  values,
+  multi,
+  red,
+  permits,
+  semaphore,
+  latch,
+  aborted,
+}
+
+/** Sections that leave something behind for good if the process dies in them. */
+export const NEEDS_LIFE: ReadonlySet<string> = new Set(['semaphore', 'latch'])
+
+async function read(worker: Worker): Promise<void> {
+  const name = pick(worker, ...SHARED)
+  const lock = worker.client.getReadWriteLock(name).readLock()
+  await lock.withLock(terms(worker), async (hold) => await worker.stay('read', [name], hold, 'shared'))
+}
+
+/** Every other one goes on as a reader. */
+async function write(worker: Worker): Promise<void> {
+  const name = pick(worker, ...SHARED)
+  const { client } = worker
+  const lock = client.getReadWriteLock(name)
+  await using write = await lock.writeLock().lock(terms(worker))
+  await worker.stay('write', [name], write)
+  if (worker.random(2) === 0) return
+  await using read = await lock.readLock().lock({ within: write })
+  await write.unlock()
+  await worker.stay('downgrade', [name], read, 'shared')
+}
+
+async function values(worker: Worker): Promise<void> {
+  const wanted = ['a', 'b', 'c', 'd', 'e'].filter(() => worker.random(5) < 2)
+  if (wanted.length === 0) wanted.push('a')
+  const locks = wanted.map((value) => `storm:values ${value}`)
+  await alone(worker, 'values', worker.client.getFasterMultiLock('storm:values', wanted), locks, true)
+}
+
+/** In any order, and of locks that others take alone. */
+async function multi(worker: Worker): Promise<void> {
+  const { client } = worker
+  const members: [string, Lock][] = [
+    [PLAIN[0], client.getLock(PLAIN[0])],
+    [PLAIN[1], client.getLock(PLAIN[1])],
+    [FAIR[0], client.getFairLock(FAIR[0])],
+  ]
+  const chosen = members.toSorted(() => worker.random(3) - 1).slice(0, 2 + worker.random(2))
+  await alone(
+    worker,
+    'multi',
+    getMultiLock(...chosen.map(([, lock]) => lock)),
+    chosen.map(([name]) => name),
+  )
+}
+
+async function red(worker: Worker): Promise<void> {
+  const lock = getRedLock(...worker.redClients.map((client) => client.getLock('storm:red')))
+  await alone(worker, 'red', lock, ['storm:red'])
+}
+
+async function permits(worker: Worker): Promise<void> {
+  const semaphore = worker.client.getPermitExpirableSemaphore(PERMITS)
+  await semaphore.withPermit(terms(worker), async (permit) => await worker.stay('permits', [PERMITS], permit, 'shared'))
+}
+
+async function semaphore(worker: Worker): Promise<void> {
+  const { waitTimeMs } = terms(worker)
+  await worker.client
+    .getSemaphore(SEMAPHORE)
+    .withPermit({ waitTimeMs }, async () => await worker.stay('semaphore', [SEMAPHORE], undefined, 'shared'))
+}
+
+/** Opens when three have counted it down, and not before. */
+async function latch(worker: Worker): Promise<void> {
+  const name = worker.fresh('storm:latch')
+  const latch = worker.client.getCountDownLatch(name)
+  try {
+    if (!(await latch.trySetCount(3))) return worker.fail(`latch ${name} was there before it was made`)
+    await worker.stay('latch', [name], undefined)
+    let counted = 0
+    const opened = latch.await({ waitTimeMs: 30_000 }).then((isOpen) => {
+      if (!isOpen) worker.fail(`latch ${name} did not open`)
+      else if (counted < 3) worker.fail(`latch ${name} opened after ${counted} of 3`)
+    })
+    const counts = [1, 2, 3].map(async () => {
+      await sleep(worker.random(30))
+      counted++
+      await latch.countDown()
+    })
+    const outcomes = await Promise.allSettled([...counts, opened])
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+  } catch (error) {
+    worker.mayStay(name)
+    throw error
+  }
+}
+
+/** Calls whose callers go away while they wait. */
+async function aborted(worker: Worker): Promise<void> {
+  const { client } = worker
+  const lock = pick<AnyLock>(
+    worker,
+    client.getFairLock(FAIR[0]),
+    client.getReadWriteLock(SHARED[0]).writeLock(),
+    client.getFasterMultiLock('storm:values', ['a', 'b']),
+    getMultiLock(client.getLock(PLAIN[0]), client.getLock(PLAIN[1])),
+    client.getLock(PLAIN[0]),
+  )
+  await lock.withLock({ signal: AbortSignal.timeout(worker.random(60)) }, () => {})
+}

@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict'
+import { fieldDigest } from '../../src/highway-hash.js'
+import {
+  fairChannelPrefix,
+  fairDeadlines,
+  fairQueue,
+  fencingTokenKey,
+  generationKey,
+  lockChannel,
+  permitLeases,
+  readHoldPrefix,
+  waitersKey,
+} from '../../src/keys.js'
+import * as scripts from '../../src/lua/generated.js'
+import type { Argument, ScriptCall } from '../../src/lua/run.js'
+
+/** Every name below is a lock, a semaphore and a latch at once: the keys are those of `a`. */
+const NAME = 'a'
+/** The holder for whom the scripts are called. */
+const OURS = 'ours:1'
+const OTHER = 'other:1'
+const DIGEST = fieldDigest('one')
+const RECEIPTS = `holdfast_receipts:{${NAME}}:client`
+const PERMIT = '0f'.repeat(16)
+/** What scripts ask for is far from what there is, so that a changed expiry shows. */
+const LEASE_MS = 300_000
+const TTL_MS = 100_000
+
+/** What each parameter of a script is called with. */
+const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
+  ...{ lock: NAME, group: NAME, semaphore: NAME, latch: NAME },
+  ...{ queue: fairQueue(NAME), deadlines: fairDeadlines(NAME), waiters: waitersKey(NAME) },
+  ...{ tokens: fencingTokenKey(NAME), receipts: RECEIPTS, leases: permitLeases(NAME) },
+  ...{ prefix: readHoldPrefix(NAME), readHold: `${readHoldPrefix(NAME)}${OURS}:rwlock_timeout:1` },
+  ...{ holder: OURS, from: 'ours:2', count: 2, seen: '5', mode: 'read', fields: [DIGEST, fieldDigest('two')] },
+  ...{ leaseTimeMs: LEASE_MS, waitTimeMs: LEASE_MS, patienceMs: LEASE_MS, timeToLiveMs: LEASE_MS },
+  ...{
+    channel: lockChannel(NAME),
+    channelPrefix: fairChannelPrefix(NAME),
+    message: '0',
+    ticket: '4711',
+    isQueueing: 1,
+  },
+  ...{ generation: generationKey(NAME), into: 'create', openedAt: Date.now() },
+  ...{ permits: 1, operation: '7', operations: ['7'], id: PERMIT, ids: [PERMIT] },
+}
+
+/** Renewals take many calls: the arguments of one. */
+const RENEWALS: Readonly<Record<string, readonly Argument[]>> = {
+  'faster-multi-lock/renew': [OURS, LEASE_MS, 1, DIGEST],
+  'lock/cut-lease': [OURS, LEASE_MS, LEASE_MS],
+  'lock/renew': [OURS, LEASE_MS],
+  'permit/renew': [PERMIT, LEASE_MS],
+  'read-lock/renew': [OURS, LEASE_MS, readHoldPrefix(NAME)],
+  'string-lock/renew': [OURS, LEASE_MS],
+}
+
+/** One call of every script there is, all about `a`. */
+export const CALLS: readonly ScriptCall[] = Object.values(scripts).map((make) => {
+  const parameters = /\(([^)]*)\)/.exec(make.toString())?.[1]?.split(/, */) ?? []
+  const call = make as unknown as (...values: unknown[]) => ScriptCall
+  if (parameters[0] === 'keys') return callOfMany(call)
+  const values = parameters.map((parameter) => {
+    const value = VALUES[parameter]
+    assert(value !== undefined, `${make.name}: say in VALUES what ${parameter} is to be`)
+    return value
+  })
+  return asWriter(call(...values))
+})
+
+function callOfMany(call: (keys: readonly string[], args: readonly Argument[]) => ScriptCall): ScriptCall {
+  const { name } = call([NAME], []).script
+  const args = RENEWALS[name]
+  assert(args, `${name}: say in RENEWALS what its arguments are to be`)
+  return call([name === 'permit/renew' ? permitLeases(NAME) : NAME], args)
+}
+
+function asWriter(call: ScriptCall): ScriptCall {
+  if (!call.script.name.startsWith('write-lock/')) return call
+  return { ...call, args: call.args.map((arg) => (arg === OURS ? `${OURS}:write` : arg)) }
+}
+
+/** Commands that write keys. */
+export type Commands = readonly (readonly [string, ...(string | number | Buffer)[]])[]
+
+const expires = (key = NAME): [string, string, number] => ['pexpire', key, TTL_MS]
+const later = (): number => Date.now() + TTL_MS
+const hold = (holder: string, index: number): string => `${readHoldPrefix(NAME)}${holder}:rwlock_timeout:${index}`
+const group = (holder: string, expiry: string | number): Commands => [
+  ['hset', NAME, DIGEST, holder, `${DIGEST}:${holder}:expire_time`, expiry, `${DIGEST}:${holder}:lock_count`, 1],
+  expires(),
+]
+
+/** What others have under the name: each kind of lock and synchronizer, and data of every type. */
+export const OF_OTHERS: Readonly<Record<string, () => Commands>> = {
+  'a plain lock': () => [['hset', NAME, OTHER, 1], expires()],
+  'a fair lock with a queue': () => [
+    ['hset', NAME, OTHER, 1],
+    expires(),
+    ['rpush', fairQueue(NAME), 'other:2'],
+    ['zadd', fairDeadlines(NAME), later(), 'other:2'],
+  ],
+  'a fenced lock': () => [['hset', NAME, OTHER, 1], expires(), ['set', fencingTokenKey(NAME), 41]],
+  'a read lock': () => [
+    ['hset', NAME, 'mode', 'read', OTHER, 2],
+    expires(),
+    ['set', hold(OTHER, 1), 1, 'px', TTL_MS],
+    ['set', hold(OTHER, 2), 1, 'px', TTL_MS],
+  ],
+  'a write lock': () => [['hset', NAME, 'mode', 'write', `${OTHER}:write`, 1], expires()],
+  'a group of values': () => group(OTHER, later()),
+  'a string lock': () => [['set', NAME, OTHER, 'px', TTL_MS]],
+  'a semaphore': () => [['set', NAME, 5]],
+  'a semaphore with leases': () => [
+    ['set', NAME, 2],
+    ['zadd', permitLeases(NAME), later(), Buffer.alloc(16, 1)],
+  ],
+  'a latch': () => [['set', NAME, 2]],
+  text: () => [['set', NAME, 'some text']],
+  'a list': () => [['rpush', NAME, 'x', 'y']],
+  'a set': () => [['sadd', NAME, 'x', 'y']],
+  'a sorted set': () => [['zadd', NAME, 1, 'x', 2, 'y']],
+  'a stream': () => [['xadd', NAME, '1-1', 'x', 'y']],
+  'a hash of data': () => [['hset', NAME, 'name', 'Ada', 'since', 1_700_000_000_000, 'visits', 12]],
+  'a hash with one field of data': () => [['hset', NAME, 'name', 'Ada']],
+  'a hash of data that expires': () => [['hset', NAME, 'name', 'Ada', 'visits', 12], expires()],
+}
+
+/** Texts where scripts expect a number. */
+const ABSURD = [
+  '1e12',
+  '1700000000000',
+  '-1',
+  '0',
+  'nan',
+  'inf',
+  '-inf',
+  '0x7fffffff',
+  '',
+  'one',
+  '9'.repeat(19),
+  '9'.repeat(400),
+]
+const ABSURD_SCORES = ['1e300', '-1e300', 'inf', '-inf', '0.1', '9007199254740993']
+
+/** Numbers that make no sense, in what belongs to the holder for whom the scripts are called. */
+export const ABSURDITIES: Readonly<Record<string, () => Commands>> = Object.fromEntries([
+  ...ABSURD.flatMap((text) => entries(text)),
+  ...ABSURD_SCORES.flatMap((score) => scored(score)),
+])
+
+function entries(text: string): [string, () => Commands][] {
+  const title = text.length > 20 ? `${text.length} digits` : JSON.stringify(text)
+  return [
+    [`hold count ${title}`, () => [['hset', NAME, OURS, text], expires()]],
+    ...['read', 'write'].map((mode): [string, () => Commands] => [
+      `hold counts ${title} in mode ${mode}`,
+      () => [
+        ['hset', NAME, 'mode', mode, OURS, text, `${OURS}:write`, text, OTHER, text],
+        expires(),
+        ['set', hold(OURS, 1), text, 'px', TTL_MS],
+      ],
+    ]),
+    [`expiry ${title} of a value`, () => group(OURS, text)],
+    [`expiry ${title} of somebody else's value`, () => group(OTHER, text)],
+    [
+      `number ${title}`,
+      () => [
+        ['set', NAME, text],
+        ['set', fencingTokenKey(NAME), text],
+        ['zadd', permitLeases(NAME), 1, Buffer.alloc(16, 1), later(), Buffer.from(PERMIT, 'hex')],
+      ],
+    ],
+  ]
+}
+
+function scored(score: string): [string, () => Commands][] {
+  const leases: Commands = [
+    ['zadd', permitLeases(NAME), score, Buffer.from(PERMIT, 'hex')],
+    ['zadd', permitLeases(NAME), score, Buffer.alloc(16, 1)],
+  ]
+  return [
+    [`leases until ${score}`, () => [['set', NAME, 0], ...leases]],
+    [
+      `places until ${score}`,
+      () => [
+        ['rpush', fairQueue(NAME), 'other:2', OURS],
+        ['zadd', fairDeadlines(NAME), score, 'other:2', score, OURS],
+      ],
+    ],
+  ]
+}

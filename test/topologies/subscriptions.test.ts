@@ -1,0 +1,129 @@
+/** What a port says of its channels when the connections that listen are lost, where Redis is more than one server. */
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { Cluster, Redis } from 'ioredis'
+import { ioredis } from '../../src/adapters/ioredis.js'
+import { nodeRedis } from '../../src/adapters/node-redis.js'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { watchWholeProcess } from '../support/lab.js'
+import { startCluster } from '../support/redis-cluster.js'
+import { MASTER_NAME, startSentinels } from '../support/redis-sentinel.js'
+import type { RedisServer } from '../support/redis-server.js'
+import { waitUntil } from '../support/wait-until.js'
+
+interface Servers {
+  readonly nodes: readonly RedisServer[]
+  /** Where a client begins. */
+  readonly entry: { readonly host: string; readonly port: number }
+  /** On whose side a channel is published. */
+  nodeOf(channel: string): Promise<RedisServer>
+  stop(): Promise<void>
+}
+
+type Open = (entry: Servers['entry']) => Promise<{ port: RedisPort; end: () => unknown }>
+
+const topologies: Record<string, { start(): Promise<Servers>; ways: Record<string, Open> }> = {
+  'a cluster': {
+    async start() {
+      const cluster = await startCluster()
+      const [entry] = cluster.nodes as [RedisServer]
+      const nodeOf = (channel: string): Promise<RedisServer> => cluster.nodeOf(channel)
+      return { nodes: cluster.nodes, entry, nodeOf, stop: () => cluster.stop() }
+    },
+    ways: {
+      async ioredis(entry) {
+        const client = new Cluster([entry])
+        client.on('error', () => {})
+        return { port: ioredis(client), end: () => client.disconnect() }
+      },
+      async 'node-redis'({ host, port }) {
+        const { createCluster } = await import('redis')
+        const client = createCluster({ rootNodes: [{ url: `redis://${host}:${port}` }] })
+        client.on('error', () => {})
+        await client.connect()
+        return { port: nodeRedis(client), end: () => client.destroy() }
+      },
+    },
+  },
+  sentinels: {
+    async start() {
+      const group = await startSentinels()
+      const master = await group.master()
+      const [entry] = group.sentinels as [RedisServer]
+      return { nodes: [master], entry, nodeOf: async () => master, stop: () => group.stop() }
+    },
+    ways: {
+      async ioredis(entry) {
+        const client = new Redis({ sentinels: [entry], name: MASTER_NAME })
+        client.on('error', () => {})
+        return { port: ioredis(client), end: () => client.disconnect() }
+      },
+      async 'node-redis'({ host, port }) {
+        const { createSentinel } = await import('redis')
+        const client = createSentinel({ name: MASTER_NAME, sentinelRootNodes: [{ host, port }] })
+        client.on('error', () => {})
+        await client.connect()
+        return { port: nodeRedis(client), end: () => client.destroy() }
+      },
+    },
+  },
+}
+
+describe('the subscriber connections of a port', { concurrency: 1 }, () => {
+  watchWholeProcess()
+
+  for (const [title, { start, ways }] of Object.entries(topologies)) {
+    describe(`in ${title}`, () => {
+      let servers: Servers
+      const ends: (() => unknown)[] = []
+
+      before(async () => {
+        servers = await start()
+      })
+      after(() => servers.stop())
+      afterEach(async () => {
+        for (const end of ends.splice(0)) await end()
+      })
+
+      for (const [name, open] of Object.entries(ways)) {
+        it(`a killed connection is reported as lost for each channel, then as heard again, through ${name} in ${title}`, async () => {
+          const { port, end } = await open(servers.entry)
+          ends.push(async () => {
+            await port.close()
+            await end()
+          })
+          /** What was said last of each channel. */
+          const state = new Map<string, 'lost' | 'heard'>()
+          const lost = new Set<string>()
+          port.listen({
+            reconnected: () => {},
+            subscriptionLost: (channel) => {
+              lost.add(channel)
+              state.set(channel, 'lost')
+            },
+            resubscribed: (channel, refusal) => {
+              assert.equal(refusal, undefined)
+              state.set(channel, 'heard')
+            },
+          })
+          const channels = ['redisson_a', 'redisson_b', 'redisson_c']
+          const heard = new Set<string>()
+          await Promise.all(channels.map((channel) => port.subscribe(channel, () => heard.add(channel))))
+          for (let round = 1; round <= 2; round++) {
+            lost.clear()
+            heard.clear()
+            await Promise.all(servers.nodes.map(({ admin }) => admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')))
+            await waitUntil(() => lost.size === channels.length, { message: `all are lost in round ${round}` })
+            await waitUntil(() => channels.every((channel) => state.get(channel) === 'heard'), {
+              timeoutMs: 10_000,
+              message: `all are heard again in round ${round}`,
+            })
+            for (const channel of channels) await (await servers.nodeOf(channel)).admin.publish(channel, '0')
+            await waitUntil(() => heard.size === channels.length, { message: `all hear in round ${round}` })
+          }
+          await Promise.all(channels.map((channel) => port.unsubscribe(channel)))
+        })
+      }
+    })
+  }
+})

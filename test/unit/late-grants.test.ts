@@ -1,0 +1,70 @@
+/** What a client makes of a grant that arrives when nobody waits for it, or when it is no longer true. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { Client } from '../../src/client.js'
+import type { Random } from '../../src/random.js'
+import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakePort, FakeRedis } from '../support/fake-port.js'
+
+let ids = 0
+const random: Random = { uuid: () => `client-${++ids}`, fraction: () => 0.5 }
+
+let clock: FakeClock
+let redis: FakeRedis
+let port: FakePort
+let client: Client
+
+beforeEach(() => {
+  clock = new FakeClock()
+  redis = new FakeRedis(clock)
+  port = new FakePort(clock, redis)
+  client = new Client(port, { lockWatchdogTimeoutMs: 3_000 }, { clock, random })
+})
+
+afterEach(async () => {
+  await clock.until(client.close())
+  assert.deepEqual(redis.keys, [], 'nothing is held')
+})
+
+describe('a grant that arrives after its caller gave up', () => {
+  it('is released without a renewal before, however late it is', async () => {
+    const controller = new AbortController()
+    port.once('lock/acquire', { replyMs: 1_000 })
+    const taking = client.getLock('a').tryLock({ signal: controller.signal })
+    await turn()
+    controller.abort()
+    await assert.rejects(taking, { name: 'AbortError' })
+    assert.deepEqual(redis.keys, ['a'])
+    await clock.advance(1_100)
+    assert.deepEqual(redis.keys, [])
+    assert.equal(port.count('lock/renew'), 0)
+  })
+
+  it('is renewed if its caller still waits, for what is left may end before the next renewal', async () => {
+    port.once('lock/acquire', { replyMs: 1_000 })
+    const hold = await clock.until(client.getLock('a').lock())
+    await clock.advance(10)
+    assert.equal(port.count('lock/renew'), 1)
+    await hold.unlock()
+  })
+})
+
+describe('a grant that arrives after the reply to a forceUnlock that was sent after it', () => {
+  it('is a refusal', async () => {
+    port.once('lock/acquire', { replyMs: 500 })
+    const taking = client.getLock('a').tryLock()
+    await turn()
+    assert.equal(await clock.until(client.getLock('a').forceUnlock()), true)
+    assert.equal(await clock.until(taking), null)
+  })
+
+  it('lets a caller that waits ask again', async () => {
+    port.once('lock/acquire', { replyMs: 500 })
+    const taking = client.getLock('a').lock()
+    await turn()
+    assert.equal(await clock.until(client.getLock('a').forceUnlock()), true)
+    const hold = await clock.until(taking)
+    assert(redis.isHeldBy('a', hold.holder))
+    await hold.unlock()
+  })
+})

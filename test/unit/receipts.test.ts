@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { receiptsForget, semaphoreRelease } from '../../src/lua/generated.js'
+import { Scripts, Unanswered } from '../../src/lua/run.js'
+import { Receipts, TooLate } from '../../src/receipts.js'
+import { FakeClock } from '../support/fake-clock.js'
+
+/** What the clock of Redis says at first. */
+const EPOCH_MS = 1_800_000_000_000
+const FORGET = receiptsForget('', []).script
+const release = ({ key, number, openedAt }: { key: string; number: number; openedAt: number }) =>
+  semaphoreRelease('a', key, 'generation', 1, 'create', 'channel', number, openedAt)
+
+describe('an operation on a number', () => {
+  function setUp(reply: (command: readonly string[]) => unknown, commandTimeoutMs = 3_000) {
+    const clock = new FakeClock()
+    const sent: (readonly string[])[] = []
+    const port: RedisPort = {
+      send: async (command) => {
+        sent.push(command)
+        return await reply(command)
+      },
+      isErrorReply: () => false,
+      subscribe: async () => {},
+      unsubscribe: async () => {},
+      listen: () => {},
+      close: async () => {},
+    }
+    return {
+      clock,
+      sent,
+      receipts: new Receipts(clock, 'id', new Scripts(port, clock, commandTimeoutMs), commandTimeoutMs),
+    }
+  }
+
+  /** A Redis that knows of time, and does what is not too late. */
+  const redisAt = (clock: () => number) => (command: readonly string[]) => {
+    const now = EPOCH_MS + clock()
+    if (command[1] === FORGET.sha1) return now
+    return Math.abs(now - Number(command.at(-1))) > 100_000 ? [now] : 7
+  }
+
+  it('is sent again with the time of Redis when that was not known, under the same number', async () => {
+    const { clock, sent, receipts } = setUp((command) => redisAt(() => clock.now())(command))
+    const operation = receipts.open('a')
+    assert.equal(await receipts.send(operation, release), 7)
+    assert.deepEqual(
+      sent.map((command) => command.slice(-2)),
+      [
+        ['1', '0'],
+        ['1', String(EPOCH_MS + clock.now())],
+      ],
+    )
+    assert.equal(receipts.mayHaveRun(operation), false)
+    receipts.close(operation)
+    await receipts.flush()
+    assert.equal(clock.pending, 0)
+  })
+
+  it('waits 20 s at most for one reply, so that it can be repeated or undone in time', async () => {
+    const { clock, receipts } = setUp(() => new Promise(() => {}), 200_000)
+    const outcome = receipts.send(receipts.open('a'), release).catch((error: unknown) => error)
+    const startedAt = clock.now()
+    assert((await clock.until(outcome)) instanceof Unanswered)
+    assert.equal(clock.now() - startedAt, 20_000)
+  })
+
+  it('is given up when the clock of Redis never makes sense', async () => {
+    let jumps = 0
+    const { sent, receipts } = setUp(() => [++jumps * 1_000_000])
+    await assert.rejects(receipts.send(receipts.open('a'), release), TooLate)
+    assert(sent.length < 10, `${sent.length} times`)
+  })
+
+  it('is forgotten later if copies of it may come: when they would come too late', async () => {
+    const { clock, sent, receipts } = setUp((command) => redisAt(() => clock.now())(command))
+    const first = receipts.open('a')
+    await receipts.send(first, release)
+    first.isInDoubt = true
+    receipts.close(first)
+    const forgets = () => sent.filter(([, sha1]) => sha1 === FORGET.sha1).map((command) => command.slice(4))
+    for (const [afterMs, expected] of [
+      [60_000, [['2']]],
+      [60_000, [['2'], ['3']]],
+      [1_300_000, [['2'], ['3'], ['4', '1']]],
+    ] as const) {
+      await clock.advance(afterMs)
+      const next = receipts.open('a')
+      await receipts.send(next, release)
+      receipts.close(next)
+      await receipts.flush()
+      assert.deepEqual(forgets(), expected)
+    }
+  })
+})
