@@ -134,6 +134,8 @@ export class JointModel extends CellsModel {
   /** In one go: all that are needed, or nothing. */
   #takeAll(take: Take): string {
     const { cells, needed = 0 } = this.target(take.target)
+    const isOneCommand = !this.#isRed(take.target) && cells.length > 1 && !cells.some((at) => this.#isInside(take, at))
+    if (isOneCommand && cells.some((cell) => this.cells[cell])) return 'refused'
     const taken: string[] = []
     let outcome = 'refused'
     for (const cell of cells.toSorted()) {
