@@ -47,9 +47,15 @@ export class Replication {
     return this.#timeoutMs > 0 || this.#durability !== undefined
   }
 
-  /** The way that a command for `name` goes now, for `confirm`. */
-  routeTo(name: string): string {
+  /** The way that a command for `name` goes now, for `confirm`; undefined: `findRoute` has to find out. */
+  routeTo(name: string): string | undefined {
     return this.isWanted ? this.#scripts.routeTo(name) : ''
+  }
+
+  /** The same, when the server that owns it has replied. */
+  async findRoute(name: string): Promise<string> {
+    await this.#scripts.locate(name)
+    return this.routeTo(name) ?? ''
   }
 
   /**

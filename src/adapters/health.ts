@@ -99,8 +99,8 @@ class HealthyPort implements RedisPort {
     return this.#watch(this.#port.send(command, key), key)
   }
 
-  serverOf(key: string): string {
-    return this.#port.serverOf?.(key) ?? ''
+  serverOf(key: string): string | undefined {
+    return this.#port.serverOf ? this.#port.serverOf(key) : ''
   }
 
   isErrorReply(error: unknown): boolean {

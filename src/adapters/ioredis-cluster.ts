@@ -79,8 +79,8 @@ export class IoredisClusterPort implements RedisPort {
     return await this.#replicasOf(key).fsynced(timeoutMs)
   }
 
-  serverOf(key: string): string {
-    return String(this.#cluster.slots?.[slotOf(key)]?.[0])
+  serverOf(key: string): string | undefined {
+    return this.#cluster.slots?.[slotOf(key)]?.[0]
   }
 
   pingListener(): Promise<unknown> {
@@ -141,7 +141,7 @@ export class IoredisClusterPort implements RedisPort {
     return replicas
   }
 
-  #nodeAt(address: string): IoredisNodeLike {
+  #nodeAt(address: string | undefined): IoredisNodeLike {
     const node = this.#cluster.nodes('master').find((one) => addressOf(one) === address)
     if (!node) throw new Error(`${address} is not known as a master`)
     return node

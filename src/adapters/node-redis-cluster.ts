@@ -69,8 +69,8 @@ export class NodeRedisClusterPort implements RedisPort {
     return await (await this.#replicasOf(key)).fsynced(timeoutMs)
   }
 
-  serverOf(key: string): string {
-    return String(this.#cluster.slots[slotOf(key)]?.master.address)
+  serverOf(key: string): string | undefined {
+    return this.#cluster.slots[slotOf(key)]?.master.address
   }
 
   pingListener(): Promise<unknown> {

@@ -41,8 +41,8 @@ export interface RedisPort {
   /** PING by each connection that listens. Absent: they cannot be asked. */
   pingListener?(): Promise<unknown>
 
-  /** In a cluster the server that owns `key`, as far as is known. */
-  serverOf?(key: string): string
+  /** In a cluster the server that owns `key`; undefined if that is not known yet. */
+  serverOf?(key: string): string | undefined
 
   /** Stop listening. Never rejects for want of a connection. */
   unsubscribe(channel: string): Promise<void>

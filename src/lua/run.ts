@@ -2,6 +2,7 @@ import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { withoutSecrets } from '../secrets.js'
 import { slotOf } from '../slots.js'
+import { within } from '../within.js'
 import { Admission } from './admission.js'
 import { Batch, type Caller } from './batches.js'
 import { forCluster } from './forms.js'
@@ -104,9 +105,18 @@ export class Scripts {
     })
   }
 
-  /** The way to the server that owns `key`: another one after a reconnect, or when another server owns it. */
-  routeTo(key: string): string {
-    return `${this.reconnects} ${this.#port.serverOf?.(key) ?? ''}`
+  /**
+   * The way to the server that owns `key`: another one after a reconnect, or when another server owns it.
+   * @returns undefined if it is not known yet who does: the client has just been opened
+   */
+  routeTo(key: string): string | undefined {
+    const server = this.#port.serverOf ? this.#port.serverOf(key) : ''
+    return server === undefined ? undefined : `${this.reconnects} ${server}`
+  }
+
+  /** Resolves when the server that owns `key` has replied, so that it is known, or within the command time-out. */
+  async locate(key: string): Promise<void> {
+    await within(this.#timeoutMs, this.#port.send(['EXISTS', key], key)).catch(() => {})
   }
 
   /**

@@ -159,9 +159,10 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = kind.adopt(asked, checkHolder(holder))
     try {
-      const route = context.replication.routeTo(lockName)
+      const { replication } = context
+      const route = replication.routeTo(lockName) ?? (await replication.findRoute(lockName))
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
-      if ('isGranted' in answer) await context.replication.confirm(lockName, route)
+      if ('isGranted' in answer) await replication.confirm(lockName, route)
       if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
     } catch (error) {
       possession.settle() // it may have been taken over, and nobody else knows the new holder
@@ -254,7 +255,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       mayBeQueued = waitTimeMs !== 0
       let answer: Answer
       const { replication } = context
-      const route = replication.routeTo(lockName)
+      const route = replication.routeTo(lockName) ?? (await replication.findRoute(lockName))
       const current: Attempt = { possession, hasWon: false, isForced: false }
       context.attempts.add(current)
       try {

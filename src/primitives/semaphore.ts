@@ -266,7 +266,7 @@ export class Semaphore {
       isInFlight = true
       operation ??= receipts.open(name)
       try {
-        const route = context.replication.routeTo(name)
+        const route = context.replication.routeTo(name) ?? (await context.replication.findRoute(name))
         const generation = await receipts.send(operation, ({ key, number, openedAt }) =>
           semaphoreAcquire(name, key, generationKey(name), permits, number, openedAt),
         )

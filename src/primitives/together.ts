@@ -91,7 +91,7 @@ class Attempt {
     if (!scripts.admission.hasRoom(this.#leaseTimeMs)) await scripts.admission.room(this.#leaseTimeMs)
     if (this.#isOver) return []
     context.assertOpen(name)
-    const route = replication.routeTo(name)
+    const route = replication.routeTo(name) ?? (await replication.findRoute(name))
     const attempts = this.#possessions.map((possession) => ({ possession, hasWon: false, isForced: false }))
     for (const one of attempts) context.attempts.add(one)
     let sentAt = context.clock.now()

@@ -209,6 +209,13 @@ export class CellsModel extends Model {
     return super.remark(hold, spell) + (token > 0 ? `, token ${token}` : '')
   }
 
+  protected override take(take: Take): readonly Branch[] {
+    const branches = super.take(take)
+    if (!this.traits.isFair || take.how !== 'soon' || take.place.is !== 'outside') return branches
+    // Somebody of the same turn may have stood in the queue before it until both gave up.
+    return [...branches, [this.clone(), 'refused']]
+  }
+
   override apply(operation: Operation): readonly Branch[] {
     const branches = super.apply(operation) as readonly [CellsModel, string][]
     if (operation.do !== 'abort' || !this.traits.isFenced) return branches

@@ -83,6 +83,17 @@ export class JointModel extends CellsModel {
     return branches
   }
 
+  protected override lose(id: string): void {
+    super.lose(id)
+    this.#noticeLosses()
+  }
+
+  #lostMoreThan(before: JointModel): boolean {
+    return [...this.possessions.values()].some(
+      ({ id, isLost }) => isLost && before.possessions.get(id)?.isLost === false,
+    )
+  }
+
   #noticeLosses(): void {
     for (const [id, { members, needed }] of this.joints) {
       const hold = this.holds.get(id) as HoldState
@@ -123,6 +134,8 @@ export class JointModel extends CellsModel {
   /** In one go: all that are needed, or nothing. */
   #takeAll(take: Take): string {
     const { cells, needed = 0 } = this.target(take.target)
+    const isOneCommand = !this.#isRed(take.target) && cells.length > 1 && !cells.some((at) => this.#isInside(take, at))
+    if (isOneCommand && cells.some((cell) => this.cells[cell])) return 'refused'
     const taken: string[] = []
     let outcome = 'refused'
     for (const cell of cells.toSorted()) {
@@ -189,7 +202,8 @@ export class JointModel extends CellsModel {
     if (!this.isJoint(take.target)) return super.served(waiter)
     const next = this.clone()
     if (this.#isRed(take.target)) {
-      if (next.#takeAll(take) !== 'granted') return []
+      // A round that fails shows the client all the same what it has lost.
+      if (next.#takeAll(take) !== 'granted') return next.#lostMoreThan(this) ? [next] : []
       next.endWait(take.id, 'granted')
       return [next]
     }

@@ -277,11 +277,16 @@ export abstract class Model {
       case 'abort':
         return [[next, next.#abort(operation.waiter)]]
       case 'force': {
-        // Those that it had when it was called, and those that it was granted since: they were requested before.
-        const condemned = new Set([...operation.condemned, ...next.condemnedBy(operation.client, operation.target)])
         const wasHeld = next.force(operation.target)
-        if (wasHeld) for (const id of condemned) next.lose(id)
-        return [[next, String(wasHeld)]]
+        if (!wasHeld) return [[next, 'false']]
+        for (const id of operation.condemned) next.lose(id)
+        // What was granted since was requested before it, and is lost, or after it, and the client does not know yet.
+        const after = next.clone()
+        for (const id of after.condemnedBy(operation.client, operation.target)) after.lose(id)
+        return [
+          [next, 'true'],
+          [after, 'true'],
+        ]
       }
       case 'hand over':
         return [[next, next.#handOver(operation.hold)]]

@@ -23,7 +23,7 @@ async function cutting(connections: number): Promise<{ url: string; count: () =>
   let count = 0
   const server = createServer((socket) => {
     socket.on('error', () => {})
-    if (count++ < connections) return void socket.once('data', () => socket.resetAndDestroy())
+    if (count++ < connections) return void socket.once('data', () => setImmediate(() => socket.resetAndDestroy()))
     const onward = connectSocket(lab.server.port, '127.0.0.1')
     onward.on('error', () => {})
     socket.pipe(onward).pipe(socket)

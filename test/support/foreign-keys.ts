@@ -48,6 +48,7 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
 /** Renewals take many calls: the arguments of one. */
 const RENEWALS: Readonly<Record<string, readonly Argument[]>> = {
   'faster-multi-lock/renew': [OURS, LEASE_MS, 1, DIGEST],
+  'lock/acquire-all': [LEASE_MS, OURS],
   'lock/cut-lease': [OURS, LEASE_MS, LEASE_MS],
   'lock/renew': [OURS, LEASE_MS],
   'permit/renew': [PERMIT, LEASE_MS],
