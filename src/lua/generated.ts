@@ -1131,7 +1131,7 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: 'f938e24108ca651c97ba7312ed4545567ab67670',
+  sha1: '2f1cbd630c9d94200f3f6cc4c8287e82752ce8d6',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -1236,6 +1236,9 @@ if left == nil then
       notify(ARGV[5], ticket, 'turn')
     end
   end
+  if ARGV[7] == '1' then
+    standInLine(KEYS[2], ARGV[3], ARGV[4])
+  end
   return nil
 elseif type(left) == 'table' then
   return left
@@ -1259,12 +1262,13 @@ return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
  * ARGV[4] patienceMs   the line is forgotten when nobody has asked for so long
  * ARGV[5] inboxes      what the channels of clients begin with
  * ARGV[6] isLook       1: asked because nothing was heard for long; 0: for any other reason
+ * ARGV[7] waits        1: others of this client wait for the next turn, and stand in line; 0: nobody does
  * Reply   nil          acquired
  *         array        lease left to the present holder, ms (-1: no expiry); where this ticket stands if the release
  *                      gives the turn to the first in line: 1 first, 2 behind others; 0 if that is not known
  */
-export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, patienceMs: Argument, inboxes: Argument, isLook: Argument): ScriptCall {
-  return { script: LOCK_ACQUIRE_IN_LINE, keys: [lock, waiters], args: [leaseTimeMs, holder, ticket, patienceMs, inboxes, isLook] }
+export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, patienceMs: Argument, inboxes: Argument, isLook: Argument, waits: Argument): ScriptCall {
+  return { script: LOCK_ACQUIRE_IN_LINE, keys: [lock, waiters], args: [leaseTimeMs, holder, ticket, patienceMs, inboxes, isLook, waits] }
 }
 
 const LOCK_ACQUIRE: Script = {

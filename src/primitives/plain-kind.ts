@@ -137,7 +137,7 @@ export const RELEASES_IN_LINE: ClientLine = {
 
 const IN_LINE: ClientLine = {
   ...RELEASES_IN_LINE,
-  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isLook }) =>
+  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isLook, waits }) =>
     lockAcquireInLine(
       lockName,
       waitersKey(lockName),
@@ -147,6 +147,7 @@ const IN_LINE: ClientLine = {
       LINE_PATIENCE_MS,
       INBOX_PREFIX,
       isLook ? 1 : 0,
+      waits ? 1 : 0,
     ),
 }
 

@@ -25,6 +25,8 @@ export interface Standing {
   readonly ticket: string
   /** It asks because it heard nothing for long: if it is granted the lock, the one whose turn it was is not there. */
   readonly isLook: boolean
+  /** Others of this client wait behind it: if it is granted the lock, they stand in line. */
+  readonly waits: boolean
 }
 
 interface Pause {
@@ -63,6 +65,8 @@ export class Line {
   #listenUntil = 0
   /** Others go first; whether the line would have been woken meanwhile. */
   #standsBack: Pause | undefined
+  /** Whether Redis has the ticket also if the attempt that is under way is granted. */
+  #staysQueued = false
   /** Until when the lock is surely taken because a waiter of this line got it, by what the line heard on its channel. */
   #takenUntil = 0
   #lookAt = 0
@@ -139,10 +143,12 @@ export class Line {
     this.#isLook = false
     this.#isOurTurn = false
     this.#asked = 'plainly'
+    this.#staysQueued = false
     if (!this.#ticket || !this.#inbox.isLive) return undefined
     this.#asked = isLook ? 'to look' : 'in line'
     this.#isQueued = true // from now on: it may be our turn before the answer is here
-    return { ticket: this.#ticket.ticket, isLook }
+    this.#staysQueued = this.#waiters.size > 1
+    return { ticket: this.#ticket.ticket, isLook, waits: this.#staysQueued }
   }
 
   /** The head heard nothing for long, and is about to ask all the same. */
@@ -214,15 +220,16 @@ export class Line {
     const wasHead = this.isHead(waiter)
     // Who was given what somebody else let go has left already.
     if (!this.#waiters.delete(waiter)) return
-    if (takenUntil !== undefined) this.#isQueued = false // as its script has done
+    if (takenUntil !== undefined) this.#isQueued &&= this.#staysQueued // as its script has done
     if (this.#waiters.size === 0) {
       this.#leaveQueue()
       this.#linger()
     }
     if (this.#waiters.size === 0 || !wasHead) return
-    // Only what was heard all along counts: without a live subscription, or with a message that came during the last
-    // attempt, the lock may be free again already.
-    this.#takenUntil = this.isListening && !waiter.isWoken ? (takenUntil ?? 0) : 0
+    // Only what was heard all along counts: without a live subscription, out of line, or with a message that came during the
+    // last attempt, the lock may be free again already.
+    const isHeard = this.isListening && (this.#isQueued || !this.#canStandInLine) && !waiter.isWoken
+    this.#takenUntil = isHeard ? (takenUntil ?? 0) : 0
     this.#head()?.wake()
   }
 

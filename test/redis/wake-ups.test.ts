@@ -62,6 +62,19 @@ describe('a release of a lock', () => {
     assert.equal(await queued(), 0)
   })
 
+  it('that another client forces wakes those who wait in the client that had it', async () => {
+    const [holder, waiter, other] = [await lab.connect(), await lab.connect(), await lab.connect()]
+    const hold = await holder.getLock('a').lock()
+    const [second, third] = [waiter.getLock('a').lock(), waiter.getLock('a').lock()]
+    await standing(1)
+    await hold.unlock()
+    await second
+    assert.equal(await queued(), 1)
+    assert.equal(await other.getLock('a').forceUnlock(), true)
+    assert.equal((await settlesWithin(third, POLL_MS)).status, 'fulfilled')
+    await (await third).unlock()
+  })
+
   it('costs one poll in all when many clients in the queue are frozen', async (t) => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()

@@ -35,14 +35,15 @@ const take: Effect = (redis, [key = ''], [leaseTimeMs, holder = '']) => {
 const EFFECTS: readonly [Script, Effect][] = [
   [lockAcquire('', 0, '').script, take],
   [
-    lockAcquireInLine('', '', 0, '', '', 0, '', 0).script,
+    lockAcquireInLine('', '', 0, '', '', 0, '', 0, 0).script,
     (redis, keys, args) => {
       const [key = '', waiters = ''] = keys
-      const [, , ticket = '', , inboxes = '', isLook] = args
+      const [, , ticket = '', , inboxes = '', isLook, waits] = args
       const left = take(redis, keys, args)
       if (left === null) {
         redis.leaveLine(waiters, ticket)
         if (isLook === '1') redis.dismissLine(waiters, inboxes)
+        if (waits === '1') redis.standInLine(waiters, ticket)
         return null
       }
       redis.standInLine(waiters, ticket)

@@ -7,6 +7,7 @@
      ARGV[4] patienceMs   the line is forgotten when nobody has asked for so long
      ARGV[5] inboxes      what the channels of clients begin with
      ARGV[6] isLook       1: asked because nothing was heard for long; 0: for any other reason
+     ARGV[7] waits        1: others of this client wait for the next turn, and stand in line; 0: nobody does
      Reply   nil          acquired
              array        lease left to the present holder, ms (-1: no expiry); where this ticket stands if the release
                           gives the turn to the first in line: 1 first, 2 behind others; 0 if that is not known ]]
@@ -24,6 +25,9 @@ if left == nil then
       end
       notify(ARGV[5], ticket, 'turn')
     end
+  end
+  if ARGV[7] == '1' then
+    standInLine(KEYS[2], ARGV[3], ARGV[4])
   end
   return nil
 elseif type(left) == 'table' then
