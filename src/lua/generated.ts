@@ -1401,8 +1401,15 @@ export function lockCutLease(keys: readonly string[], args: readonly Argument[])
 
 const LOCK_FORCE_RELEASE_IN_LINE: Script = {
   name: 'lock/force-release-in-line',
-  sha1: 'df78595e728bac5f2acd6bf2f146adcd625085dd',
+  sha1: '3ac1f2d9471a39448f137296985833d4c5710eb9',
   text: `-- holdfast lock/force-release-in-line
+-- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
+local function hasOnlyHolder(lock)
+  return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
+end
+
+local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+
 -- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
@@ -1473,6 +1480,9 @@ end
 if redis.call('type', KEYS[1]).ok ~= 'hash' then
   -- as lock/force-release
   return redis.call('hlen', KEYS[1])
+end
+if not hasOnlyHolder(KEYS[1]) then
+  return redis.error_reply(NO_LOCK)
 end
 redis.call('del', KEYS[1])
 passTurn(KEYS[2], ARGV[3], '', 'turn')
