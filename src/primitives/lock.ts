@@ -270,8 +270,11 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         isInFlight = false
         context.attempts.delete(current)
       }
-      // Granted, and taken away since: others come first.
-      if (current.isForced) answer = { heldForMs: 0 }
+      // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
+      if (current.isForced) {
+        mayBeHeld ||= 'isGranted' in answer
+        answer = { heldForMs: 0 }
+      }
       if ('heldForMs' in answer) {
         if (isOver) giveUp()
         return answer
