@@ -368,11 +368,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
 
   /** What a sibling task took for the same owner: two reads inside one write share a field. */
   #siblingOf({ owner }: Possession): Possession | undefined {
-    for (const other of this.context.possessions) {
-      if (other.owner === owner && other.lockName === this.name && other.kind.is(this.kind) && other.isLive)
-        return other
-    }
-    return undefined
+    const isSibling = (other: Possession): boolean => other.owner === owner && other.kind.is(this.kind) && other.isLive
+    return this.context.possessions.named(this.name).find(isSibling)
   }
 
   /** What the caller is inside of. */
