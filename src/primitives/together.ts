@@ -38,7 +38,7 @@ export async function takeTogether(
 ): Promise<readonly Hold[] | Lock> {
   const { context, name: lockName } = locks[0] as Lock
   context.assertOpen(lockName)
-  const attempt = new Attempt(locks, terms)
+  const attempt = new JointAttempt(locks, terms)
   const wait = {
     lockName,
     attempt: async () => ({ granted: await attempt.run(), leaseMs: 0 }),
@@ -66,7 +66,8 @@ export async function releaseAll(holds: readonly Hold[]): Promise<void> {
   await Promise.all(holds.map((hold) => hold.unlock().catch(() => {})))
 }
 
-class Attempt {
+/** The attempts of one caller to take several locks in one command. */
+class JointAttempt {
   readonly #locks: readonly Lock[]
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
