@@ -21,6 +21,7 @@ import { ask, type Holder, inspect } from './inspection.js'
 import type { Answer, Asked, Grant, LockKind } from './kind.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { fieldOf, Possession } from './possession.js'
+import { isReady, untilReady } from './ready.js'
 
 /** A command may have been the last word on its owner for this long after its caller went away, ms. */
 const LEAVE_WITHIN_MS = 10_000
@@ -153,13 +154,14 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     }
     const possession = new Possession(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
+    if (!isReady(context, lockName, leaseTimeMs)) await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
     possession.requesting(leaseTimeMs, sentAt)
     const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = kind.adopt(asked, checkHolder(holder))
     try {
       const { replication } = context
-      const route = replication.routeTo(lockName) ?? (await replication.findRoute(lockName))
+      const route = replication.routeTo(lockName)
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
       if ('isGranted' in answer) await replication.confirm(lockName, route)
       if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
@@ -187,6 +189,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const { context, kind, name: lockName } = this
     const { clock, commandTimeoutMs } = context
     const askedAt = clock.now()
+    const deadlineAt = askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY)
     const { reentered, joined, passes = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
 
@@ -238,12 +241,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
         return isOver ? { heldForMs: 0 } : await attempt(ticket)
       }
-      // Before its lease begins.
-      const { admission } = context.scripts
-      if (!admission.hasRoom(leaseTimeMs)) {
-        await admission.room(leaseTimeMs)
-        if (isOver) return { heldForMs: 0 }
-        context.assertOpen(lockName)
+      if (!isReady(context, lockName, leaseTimeMs)) {
+        await untilReady(context, lockName, leaseTimeMs)
+        if (isOver || (waitTimeMs !== 0 && clock.now() >= deadlineAt)) return { heldForMs: 0 }
       }
       let sentAt = clock.now()
       const onSent = (at: number): void => {
@@ -254,7 +254,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       mayBeQueued = waitTimeMs !== 0
       let answer: Answer
       const { replication } = context
-      const route = replication.routeTo(lockName) ?? (await replication.findRoute(lockName))
+      const route = replication.routeTo(lockName)
       const current: Attempt = { possession, hasWon: false, isForced: false }
       context.attempts.add(current)
       try {
@@ -312,7 +312,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         quit: inLine && ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,
-        deadlineAt: askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+        deadlineAt,
         signal,
       }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
