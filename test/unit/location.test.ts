@@ -103,4 +103,13 @@ describe('the location of the server of a lock', () => {
     await clock.until(client.close())
     assert.equal(port.scripts[0], 'lock/acquire')
   })
+
+  it('takes no longer than the command time-out, and then a grant is not trusted', async () => {
+    port.locatedAfterMs = undefined
+    const startedAt = clock.now()
+    await assert.rejects(clock.until(client.getLock('a').tryLock()), { code: 'LOCK_NOT_REPLICATED' })
+    assert.equal(clock.now() - startedAt, COMMAND_TIMEOUT_MS)
+    await clock.until(client.close())
+    assert.deepEqual(port.redis.keys, [])
+  })
 })
