@@ -107,7 +107,7 @@ class GlidePort implements RedisPort {
   async send(command: readonly string[], key: string): Promise<unknown> {
     // What connection it goes by has to be known, for `acknowledge`.
     await this.#looked
-    if (!this.isCluster) return await ask(this.#client, command, key)
+    if (!this.isCluster || this.#events?.confirmsGrants === false) return await ask(this.#client, command, key)
     const reply = ask(this.#client, command, key)
     const noted = this.#noteWay(key).catch(() => this.#ways.note(slotOf(key), undefined))
     const value = await reply
