@@ -75,7 +75,6 @@ export class Client extends EventEmitter<ClientEvents> {
     const clock = seams?.clock ?? new SystemClock()
     const random = seams?.random ?? systemRandom
     const checked = checkClientOptions(options)
-    const isChecked = checked.checkLockSyncedSlaves ?? port.isReplicated ?? false
     const scripts = new Scripts(port, clock, checked.commandTimeoutMs, (error) => this.#crossSlotRefused(error))
     this.id = markedId(random.uuid())
     this.#fair = new FairKind(checked.fairWaitMs)
@@ -108,7 +107,7 @@ export class Client extends EventEmitter<ClientEvents> {
       replication: new Replication(
         clock,
         scripts,
-        isChecked ? checked.slavesSyncTimeoutMs : undefined,
+        (checked.checkLockSyncedSlaves ?? port.isReplicated) ? checked.slavesSyncTimeoutMs : undefined,
         (warning) => this.#tell('warning', [warning]),
         checked.checkLockFsynced ? new Durability(scripts, checked.commandTimeoutMs) : undefined,
       ),
@@ -126,6 +125,7 @@ export class Client extends EventEmitter<ClientEvents> {
       emit: (event, ...details) => this.#tell(event, details),
     }
     port.listen({
+      confirmsGrants: this.#context.replication.isWanted,
       reconnected: () => {
         scripts.reconnects++
         this.#context.watchdog.audit()

@@ -47,15 +47,14 @@ export class Replication {
     return this.#timeoutMs > 0 || this.#durability !== undefined
   }
 
-  /** The way that a command for `name` goes now, for `confirm`; undefined: `findRoute` has to find out. */
-  routeTo(name: string): string | undefined {
-    return this.isWanted ? this.#scripts.routeTo(name) : ''
+  /** Whether it is known which way a command for `name` goes, or of no importance. If not, `Scripts.locate` finds out. */
+  isLocated(name: string): boolean {
+    return !this.isWanted || this.#scripts.routeTo(name) !== undefined
   }
 
-  /** The same, when the server that owns it has replied. */
-  async findRoute(name: string): Promise<string> {
-    await this.#scripts.locate(name)
-    return this.routeTo(name) ?? ''
+  /** The way that a command for `name` goes now, for `confirm`. */
+  routeTo(name: string): string {
+    return (this.isWanted && this.#scripts.routeTo(name)) || ''
   }
 
   /**

@@ -162,6 +162,7 @@ class HealthyPort implements RedisPort {
   #attach(port: RedisPort): void {
     const isOurs = (): boolean => port === this.#port
     port.listen({
+      confirmsGrants: this.#events?.confirmsGrants,
       reconnected: () => {
         if (!isOurs()) return
         for (const talk of this.#talks.values()) talk.isFailing = false

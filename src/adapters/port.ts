@@ -70,6 +70,11 @@ export interface Acknowledgement {
 export type Fsync = 'fsynced' | 'late' | 'premature'
 
 export interface PortEvents {
+  /**
+   * Whether `acknowledge` or `fsynced` may be called, so that the port has to know what went by which connection; default
+   * true.
+   */
+  readonly confirmsGrants?: boolean | undefined
   /** The command connection was lost and is there again: what was held may be gone. */
   reconnected(): void
   /** The connection that listens on this channel was lost: nothing is heard until `resubscribed`. May come repeatedly. */

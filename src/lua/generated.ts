@@ -899,12 +899,18 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: 'd2ef4cbacb4a4561889a6cd97a2599ff043f430e',
+  sha1: '0b7cff9a872cf284939fda543b8a9c0a59a940c7',
   text: `-- holdfast latch/count-down
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -917,18 +923,12 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end
 
--- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
--- and is never refused: for what gives back, which must go on.
-local function insist(receipts)
-  redis.call('pexpire', receipts, 1200000)
-end
-
 return once(KEYS[2], ARGV[3], ARGV[4], function()
-  insist(KEYS[2])
+  keep(KEYS[2])
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
@@ -1024,12 +1024,18 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: 'a5d09a08dced73ffc91f805c5c544efb47b84c19',
+  sha1: '08e048be91504501c98c367aa8ac4c9ff3b4d387',
   text: `-- holdfast latch/set-count
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -1042,7 +1048,7 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end
 
@@ -2211,12 +2217,18 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: '4b0ff62c655e8c8f9b33b91ad639c043a160f6ec',
+  sha1: '07f7171e56b6010269df5ab31f51887f8735cae7',
   text: `-- holdfast permit/set-permits
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2229,7 +2241,7 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end
 
@@ -2828,7 +2840,7 @@ export function receiptsForget(receipts: string, operations: readonly Argument[]
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: '1d4a948f12952fcd98224e2520afc9ad06a15607',
+  sha1: '9671c17f584dd525eb71ec059710be699becebe8',
   text: `-- holdfast semaphore/acquire
 -- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
 local function numberAt(key)
@@ -2839,10 +2851,16 @@ local function numberAt(key)
   return tonumber(text)
 end
 
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2855,7 +2873,7 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end
 
@@ -2921,12 +2939,18 @@ export function semaphoreAcquire(semaphore: string, receipts: string, generation
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: 'f9b3f30ddf9f052c1ae311e771a4d71f0c081f5c',
+  sha1: '77e815d7226c556427a0906290d4d22521e7f55b',
   text: `-- holdfast semaphore/add-permits
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -2939,7 +2963,7 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end
 
@@ -3014,11 +3038,12 @@ export function semaphoreAddPermits(semaphore: string, receipts: string, generat
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: '054aeea4103590a3c3d0057730f6b3df6d2c039b',
+  sha1: '275883de3f2edc42f968ed40f567c31b237ea59c',
   text: `-- holdfast semaphore/cancel
--- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
--- and is never refused: for what gives back, which must go on.
-local function insist(receipts)
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
   redis.call('pexpire', receipts, 1200000)
 end
 
@@ -3060,9 +3085,9 @@ end
 
 local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
 local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
-insist(KEYS[2])
+keep(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
-redis.call('pexpire', KEYS[2], 1200000)
+keep(KEYS[2])
 if not isOwed then
   return 0
 end
@@ -3151,7 +3176,7 @@ export function semaphoreDelete(semaphore: string, leases: string, generation: s
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: 'dbea417fd65003570358d9f2cf74c7c2d01e8cbd',
+  sha1: 'a9a7cf943b860aaacb0a65df1907672f47e31d9f',
   text: `-- holdfast semaphore/drain-permits
 -- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
 local function numberAt(key)
@@ -3162,10 +3187,16 @@ local function numberAt(key)
   return tonumber(text)
 end
 
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -3178,7 +3209,7 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end
 
@@ -3237,12 +3268,18 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: 'cc2904b7f842c69b2cfe6ce0e827f3ea6038261f',
+  sha1: 'abb218262b51db4c9c81800e53463d6e045bc515',
   text: `-- holdfast semaphore/release
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -3255,14 +3292,8 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
-end
-
--- A Redis without memory refuses what may need some, unless the script has written before. This changes nothing that counts,
--- and is never refused: for what gives back, which must go on.
-local function insist(receipts)
-  redis.call('pexpire', receipts, 1200000)
 end
 
 -- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
@@ -3302,7 +3333,7 @@ local function isStill(generation, id)
 end
 
 return once(KEYS[2], ARGV[4], ARGV[5], function()
-  insist(KEYS[2])
+  keep(KEYS[2])
   local exists = redis.call('exists', KEYS[1]) == 1
   local id = tonumber(ARGV[2])
   if ARGV[2] ~= 'create' and not exists or id and not isStill(KEYS[3], id) then
@@ -3338,12 +3369,18 @@ export function semaphoreRelease(semaphore: string, receipts: string, generation
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: '7d2992af30276a921416fb1cfbeb6c14d7689d4f',
+  sha1: 'f542e50d832a9e0f7ef7ab5ff33dcf9ca5c747c0',
   text: `-- holdfast semaphore/set-permits
+-- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
+-- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
+-- calls it first.
+local function keep(receipts)
+  redis.call('pexpire', receipts, 1200000)
+end
+
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -3356,7 +3393,7 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end
 

@@ -2,7 +2,6 @@ import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import type { Clock } from '../clock.js'
 import { withoutSecrets } from '../secrets.js'
 import { slotOf } from '../slots.js'
-import { within } from '../within.js'
 import { Admission } from './admission.js'
 import { Batch, type Caller } from './batches.js'
 import { forCluster } from './forms.js'
@@ -116,7 +115,7 @@ export class Scripts {
 
   /** Resolves when the server that owns `key` has replied, so that it is known, or within the command time-out. */
   async locate(key: string): Promise<void> {
-    await within(this.#timeoutMs, this.#port.send(['EXISTS', key], key)).catch(() => {})
+    await this.#askPort(this.#timeoutMs, () => this.#port.send(['EXISTS', key], key)).catch(() => {})
   }
 
   /**
@@ -169,13 +168,14 @@ export class Scripts {
     }
   }
 
-  async #confirm<T>(timeoutMs: number, ask: () => Promise<T>): Promise<T> {
+  #confirm<T>(timeoutMs: number, ask: () => Promise<T>): Promise<T> {
+    return this.#askPort(2 * timeoutMs + this.#timeoutMs, ask) // another WAIT or WAITAOF may be ahead
+  }
+
+  async #askPort<T>(withinMs: number, ask: () => Promise<T>): Promise<T> {
     this.admission.sent()
     try {
-      return await new Promise((resolve, reject) => {
-        const withinMs = 2 * timeoutMs + this.#timeoutMs // another WAIT or WAITAOF may be ahead
-        this.#within(withinMs, ask, resolve, reject)
-      })
+      return await new Promise((resolve, reject) => this.#within(withinMs, ask, resolve, reject))
     } finally {
       this.#settled(1)
     }

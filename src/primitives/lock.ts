@@ -22,6 +22,7 @@ import { ask, type Holder, inspect } from './inspection.js'
 import type { Answer, Asked, Grant, LockKind } from './kind.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { fieldOf, Possession } from './possession.js'
+import { isReady, untilReady } from './ready.js'
 
 /** A command may have been the last word on its owner for this long after its caller went away, ms. */
 const LEAVE_WITHIN_MS = 10_000
@@ -154,13 +155,14 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     }
     const possession = new Possession(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
+    if (!isReady(context, lockName, leaseTimeMs)) await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
     possession.requesting(leaseTimeMs, sentAt)
     const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = kind.adopt(asked, checkHolder(holder))
     try {
       const { replication } = context
-      const route = replication.routeTo(lockName) ?? (await replication.findRoute(lockName))
+      const route = replication.routeTo(lockName)
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
       if ('isGranted' in answer) await replication.confirm(lockName, route)
       if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
@@ -188,6 +190,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     const { context, kind, name: lockName } = this
     const { clock, commandTimeoutMs } = context
     const askedAt = clock.now()
+    const deadlineAt = askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY)
     const { reentered, joined, passes = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
 
@@ -239,12 +242,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
         return isOver ? { heldForMs: 0 } : await attempt(standing)
       }
-      // Before its lease begins.
-      const { admission } = context.scripts
-      if (!admission.hasRoom(leaseTimeMs)) {
-        await admission.room(leaseTimeMs)
-        if (isOver) return { heldForMs: 0 }
-        context.assertOpen(lockName)
+      if (!isReady(context, lockName, leaseTimeMs)) {
+        await untilReady(context, lockName, leaseTimeMs)
+        if (isOver || (waitTimeMs !== 0 && clock.now() >= deadlineAt)) return { heldForMs: 0 }
       }
       let sentAt = clock.now()
       const onSent = (at: number): void => {
@@ -255,7 +255,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       mayBeQueued = waitTimeMs !== 0
       let answer: Answer
       const { replication } = context
-      const route = replication.routeTo(lockName) ?? (await replication.findRoute(lockName))
+      const route = replication.routeTo(lockName)
       const current: Attempt = { possession, hasWon: false, isForced: false }
       context.attempts.add(current)
       try {
@@ -271,8 +271,11 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         isInFlight = false
         context.attempts.delete(current)
       }
-      // Granted, and taken away since: others come first.
-      if (current.isForced) answer = { heldForMs: 0 }
+      // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
+      if (current.isForced) {
+        mayBeHeld ||= 'isGranted' in answer
+        answer = { heldForMs: 0 }
+      }
       if ('heldForMs' in answer) {
         if (isOver) giveUp()
         return answer
@@ -312,7 +315,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
           ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
         pace: kind.pace?.(context.random),
         isShared: kind.isShared,
-        deadlineAt: askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+        deadlineAt,
         signal,
       }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
@@ -368,11 +371,8 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
 
   /** What a sibling task took for the same owner: two reads inside one write share a field. */
   #siblingOf({ owner }: Possession): Possession | undefined {
-    for (const other of this.context.possessions) {
-      if (other.owner === owner && other.lockName === this.name && other.kind.is(this.kind) && other.isLive)
-        return other
-    }
-    return undefined
+    const isSibling = (other: Possession): boolean => other.owner === owner && other.kind.is(this.kind) && other.isLive
+    return this.context.possessions.named(this.name).find(isSibling)
   }
 
   /** What the caller is inside of. */

@@ -131,7 +131,7 @@ class Taking {
       if (!next && canBeTakenTogether(rest)) {
         const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
         if (Array.isArray(outcome)) return this.#add(rest, outcome)
-        if (isOnce) return false
+        if (isOnce || clock.now() >= this.#deadlineAt) return false
         next = outcome as Lock
       }
       next ??= rest[0] as Lock

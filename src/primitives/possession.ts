@@ -416,7 +416,7 @@ export class Possession implements Watched, Holding {
       throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
     }
     const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
-    // It was in time, and ran out on the way (a blocked event loop, a slow network): nobody else can have had it meanwhile.
+    // The critical section was over in time; only its release arrived after the lease, when others may hold the lock already.
     const hasRunOut = clock.now() >= leasedUntil
     if (heard === null && !mayHaveRunBefore && !hasRunOut) {
       this.#lose(hold, 'gone')

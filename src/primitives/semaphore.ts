@@ -21,6 +21,7 @@ import { addPermits, countOnce, SETTLE_MS } from './counter.js'
 import { ask } from './inspection.js'
 import { isPassing } from './lock.js'
 import { publishRefused } from './possession.js'
+import { isReady, untilReady } from './ready.js'
 
 export interface SemaphoreOptions {
   /** How many; default 1. */
@@ -238,6 +239,7 @@ export class Semaphore {
       return true
     }
 
+    const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
     /** Of an attempt, until Redis answers it. The next one has a number of its own: a wait may be long, an operation may not. */
     let operation: Operation | undefined
     let isInFlight = false
@@ -263,10 +265,14 @@ export class Semaphore {
       return { heldForMs }
     }
     const attempt = async (): Promise<Attempted<true>> => {
+      if (!isReady(context, name)) {
+        await untilReady(context, name)
+        if (isOver || (waitTimeMs !== 0 && clock.now() >= deadlineAt)) return { heldForMs: 0 }
+      }
       isInFlight = true
       operation ??= receipts.open(name)
       try {
-        const route = context.replication.routeTo(name) ?? (await context.replication.findRoute(name))
+        const route = context.replication.routeTo(name)
         const generation = await receipts.send(operation, ({ key, number, openedAt }) =>
           semaphoreAcquire(name, key, generationKey(name), permits, number, openedAt),
         )
@@ -304,7 +310,7 @@ export class Semaphore {
         line: `${permits} permits without leases/${name}`,
         channel: semaphoreChannel(name),
         isShared: true,
-        deadlineAt: clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+        deadlineAt,
         signal,
       }
       isTaken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)

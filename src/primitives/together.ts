@@ -8,6 +8,7 @@ import type { Hold } from './hold.js'
 import { isPassing, type Lock } from './lock.js'
 import { NON_REENTRANT, REENTRANT } from './plain-kind.js'
 import type { Possession } from './possession.js'
+import { isReady, untilReady } from './ready.js'
 
 /**
  * Whether one script can take these locks: plain ones, of one client, with keys in one slot.
@@ -38,7 +39,8 @@ export async function takeTogether(
 ): Promise<readonly Hold[] | Lock> {
   const { context, name: lockName } = locks[0] as Lock
   context.assertOpen(lockName)
-  const attempt = new Attempt(locks, terms)
+  // A single attempt is made however long it takes until it can be sent.
+  const attempt = new JointAttempt(locks, terms, waitTimeMs === 0 ? Number.POSITIVE_INFINITY : deadlineAt)
   const wait = {
     lockName,
     attempt: async () => ({ granted: await attempt.run(), leaseMs: 0 }),
@@ -66,10 +68,12 @@ export async function releaseAll(holds: readonly Hold[]): Promise<void> {
   await Promise.all(holds.map((hold) => hold.unlock().catch(() => {})))
 }
 
-class Attempt {
+/** The attempts of one caller to take several locks in one command. */
+class JointAttempt {
   readonly #locks: readonly Lock[]
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
+  readonly #deadlineAt: number
   readonly #possessions: readonly Possession[]
   /** Whether Redis may have granted something that no hold stands for. */
   #mayBeHeld = false
@@ -77,8 +81,10 @@ class Attempt {
   /** The caller has its outcome. */
   #isOver = false
 
-  constructor(locks: readonly Lock[], terms: Request['terms']) {
+  /** @param deadlineAt  when it is too late to send another one, on the clock */
+  constructor(locks: readonly Lock[], terms: Request['terms'], deadlineAt: number) {
     this.#locks = locks
+    this.#deadlineAt = deadlineAt
     this.#terms = terms
     this.#leaseTimeMs = terms.leaseTimeMs ?? (locks[0] as Lock).context.watchdogTimeoutMs
     this.#possessions = locks.map((lock) => lock.possess())
@@ -87,11 +93,12 @@ class Attempt {
   async run(): Promise<readonly Hold[] | Lock> {
     const { context, name } = this.#locks[0] as Lock
     const { scripts, replication } = context
-    // Before the lease begins.
-    if (!scripts.admission.hasRoom(this.#leaseTimeMs)) await scripts.admission.room(this.#leaseTimeMs)
-    if (this.#isOver) return []
-    context.assertOpen(name)
-    const route = replication.routeTo(name) ?? (await replication.findRoute(name))
+    if (!isReady(context, name, this.#leaseTimeMs)) {
+      await untilReady(context, name, this.#leaseTimeMs)
+      if (this.#isOver) return []
+      if (context.clock.now() >= this.#deadlineAt) return this.#locks[0] as Lock
+    }
+    const route = replication.routeTo(name)
     const attempts = this.#possessions.map((possession) => ({ possession, hasWon: false, isForced: false }))
     for (const one of attempts) context.attempts.add(one)
     let sentAt = context.clock.now()

@@ -4,7 +4,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { type BaseClientConfiguration, GlideClient, GlideClusterClient, Logger } from '@valkey/valkey-glide'
 import type { RedisPort } from '../../src/adapters/port.js'
-import { valkeyGlide } from '../../src/adapters/valkey-glide.js'
+import { type GlideLike, valkeyGlide } from '../../src/adapters/valkey-glide.js'
 import { type Client, type ClientOptions, ConfigError, connect } from '../../src/index.js'
 import { timersLeft, watchProcess } from '../support/leak-check.js'
 import { startCluster } from '../support/redis-cluster.js'
@@ -417,6 +417,28 @@ for (const topology of topologies) {
       it('waits until a replica has what was granted', async () => {
         const one = await client({ checkLockSyncedSlaves: true })
         for (const name of ['a', 'b', 'c', 'd']) await (await one.getLock(name).lock()).unlock()
+      })
+
+      it('sends one command to lock and one to unlock, unless replicas have to acknowledge', async () => {
+        const sentWith = async (checkLockSyncedSlaves: boolean): Promise<string[]> => {
+          const glide: GlideLike = await open()
+          const sent: string[] = []
+          const send = glide.customCommand.bind(glide)
+          glide.customCommand = (args, options) => {
+            if (typeof options?.route === 'object') sent.push(args.slice(0, args[0] === 'CLIENT' ? 2 : 1).join(' '))
+            return send(args, options)
+          }
+          const port = valkeyGlide(glide, { subscriber: open })
+          const one = await connect({ client: port, checkLockSyncedSlaves })
+          clients.push(one)
+          await (await one.getLock('a').lock()).unlock() // Redis knows the scripts from here on
+          sent.length = 0
+          await (await one.getLock('a').lock()).unlock()
+          return sent
+        }
+        assert.deepEqual(await sentWith(false), ['EVALSHA', 'EVALSHA'])
+        const acknowledged = await sentWith(true)
+        assert(acknowledged.includes('WAIT') && acknowledged.includes('CLIENT INFO'), `sent ${acknowledged}`)
       })
     }
 

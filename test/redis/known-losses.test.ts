@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold, Lock } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
+import { waitUntil } from '../support/wait-until.js'
 
 /** Long enough that no renewal finds out first. */
 const LEASE_MS = 60_000
@@ -109,6 +110,19 @@ describe('forceUnlock', () => {
     assertGone(hold, 'forced')
     assert.deepEqual(losses, ['a forced'])
     assert.equal(await lab.server.admin.exists('a'), 0)
+  })
+
+  it('leaves the lock free when an acquire that was sent before it had to be sent again and ran after it', async () => {
+    const { admin } = lab.server
+    const [holder, client] = [await lab.connect(), await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })]
+    await holder.getLock('a').lock()
+    await admin.script('FLUSH')
+    assert.equal(await holder.getLock('b').forceUnlock(), false) // Redis knows this script again, and no other
+    const lock = client.getLock('a')
+    const taking = lock.tryLock()
+    assert.equal(await lock.forceUnlock(), true)
+    assert.equal(await taking, null)
+    await waitUntil(async () => (await admin.exists('a')) === 0, { timeoutMs: 5_000, message: 'the lock is free' })
   })
 
   it('leaves a hold alone that was asked for after it, in the same turn', async () => {

@@ -276,7 +276,7 @@ describe('Replication.confirm', () => {
       const port = { serverOf: () => owner, acknowledge: async () => answer } as unknown as RedisPort
       const clock = new SystemClock()
       const replication = new Replication(clock, new Scripts(port, clock, 1_000), 1_000, assert.fail)
-      const route = replication.routeTo('a') ?? ''
+      const route = replication.routeTo('a')
       await replication.confirm('a', route)
       owner = 'm:2'
       await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_REPLICATED', message: /another server/ })

@@ -9,10 +9,10 @@
      Reply   integer    what is left to count now; -1 it opened, but publishing was refused
              array      it came too late: the time, epoch ms
      Source  RedissonCountDownLatch.countDownAsync ]]
+-- include receipts/keep
 -- include receipts/once
--- include receipts/insist
 return once(KEYS[2], ARGV[3], ARGV[4], function()
-  insist(KEYS[2])
+  keep(KEYS[2])
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end

@@ -10,6 +10,7 @@
      Reply   integer    1 done, 0 it is closed already
              array      it came too late: the time, epoch ms
      Source  RedissonCountDownLatch.trySetCountAsync ]]
+-- include receipts/keep
 -- include receipts/once
 return once(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then

@@ -10,6 +10,7 @@
      Reply   integer    the available permits now
              array      it came too late: the time, epoch ms
      Source  RedissonPermitExpirableSemaphore.setPermitsAsync ]]
+-- include receipts/keep
 -- include receipts/once
 -- include numbers/number-at
 -- include semaphore/announce

@@ -1,7 +1,6 @@
 -- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for 20 minutes, in which TCP delivers what it ever will. And not when it comes late: an operation that was opened more than
--- 100 s away from now, by the clock of Redis, is not done, so that none outlives its kept reply. Then the reply is an array
--- with the time.
+-- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
+-- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
 local function once(receipts, operation, openedAt, action)
   local kept = redis.call('hget', receipts, operation)
   if kept then
@@ -14,6 +13,6 @@ local function once(receipts, operation, openedAt, action)
   end
   local reply = action()
   redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  redis.call('pexpire', receipts, 1200000)
+  keep(receipts)
   return reply
 end

@@ -9,6 +9,7 @@
              array       it came too late: the time, epoch ms
      Source  RedissonSemaphore.tryAcquireAsync ]]
 -- include numbers/number-at
+-- include receipts/keep
 -- include receipts/once
 -- include semaphore/generation
 local available = numberAt(KEYS[1])

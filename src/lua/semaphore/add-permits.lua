@@ -10,6 +10,7 @@
      Reply   integer     the available permits now
              array       it came too late: the time, epoch ms
      Source  RedissonSemaphore.addPermitsAsync ]]
+-- include receipts/keep
 -- include receipts/once
 -- include semaphore/announce
 -- include semaphore/generation

@@ -7,14 +7,14 @@
      ARGV[2] operation   the number of the acquire
      ARGV[3] channel     where waiters listen
      Reply   integer     1 given back, 0 there was nothing to give back ]]
--- include receipts/insist
+-- include receipts/keep
 -- include semaphore/announce
 -- include semaphore/generation
 local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
 local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
-insist(KEYS[2])
+keep(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
-redis.call('pexpire', KEYS[2], 1200000)
+keep(KEYS[2])
 if not isOwed then
   return 0
 end

@@ -8,6 +8,7 @@
              array      it came too late: the time, epoch ms
      Source  RedissonSemaphore.drainPermitsAsync ]]
 -- include numbers/number-at
+-- include receipts/keep
 -- include receipts/once
 return once(KEYS[2], ARGV[1], ARGV[2], function()
   local available = numberAt(KEYS[1])

@@ -11,12 +11,12 @@
      Reply   integer     how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
              array       it came too late: the time, epoch ms
      Source  RedissonSemaphore.releaseAsync, releaseIfExistsAsync ]]
+-- include receipts/keep
 -- include receipts/once
--- include receipts/insist
 -- include semaphore/announce
 -- include semaphore/generation
 return once(KEYS[2], ARGV[4], ARGV[5], function()
-  insist(KEYS[2])
+  keep(KEYS[2])
   local exists = redis.call('exists', KEYS[1]) == 1
   local id = tonumber(ARGV[2])
   if ARGV[2] ~= 'create' and not exists or id and not isStill(KEYS[3], id) then

@@ -10,6 +10,7 @@
      Reply   integer       1 created, 0 there was one
              array         it came too late: the time, epoch ms
      Source  RedissonSemaphore.trySetPermitsAsync; permits that can expire: the same ]]
+-- include receipts/keep
 -- include receipts/once
 -- include semaphore/announce
 -- include semaphore/generation
