@@ -1,5 +1,4 @@
-import type { Context } from './primitives/context.js'
-import { checkNameMapper, type NameMapper } from './primitives/names.js'
+import type { Context } from './locks/context.js'
 import {
   checkCount,
   checkDuration,
@@ -7,7 +6,8 @@ import {
   checkOptionalDuration,
   LEAST_LEASE_MS,
   ownOptions,
-} from './validate.js'
+} from './util/validate.js'
+import { checkNameMapper, type NameMapper } from './wire/names.js'
 
 export interface ClientOptions {
   /**

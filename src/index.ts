@@ -1,10 +1,10 @@
-export type { IoredisLike } from './adapters/ioredis.js'
-export type { NodeRedisLike } from './adapters/node-redis.js'
+export type { IoredisLike } from './adapters/ioredis/port.js'
+export type { NodeRedisLike } from './adapters/node-redis/port.js'
 export type { PortEvents, RedisPort } from './adapters/port.js'
 export { Client, type CloseOptions } from './client.js'
 export type { ClientOptions } from './client-options.js'
-export { type ConnectOptions, connect, type WatchdogOptions } from './config/open.js'
 export type { Credentials, CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
+export { type ConnectOptions, connect, type WatchdogOptions } from './connect.js'
 export {
   ClientClosedError,
   ConfigError,
@@ -27,23 +27,23 @@ export {
   type FencedUpdateOptions,
   fencedSet,
   fencedUpdate,
-} from './fencing-guards.js'
-export type { AnyLock, Guarded, HoldOptions, LockOptions, WithLockOptions } from './primitives/any-lock.js'
-export type { ClientEvents } from './primitives/context.js'
-export type { AwaitOptions, CountDownLatch } from './primitives/count-down-latch.js'
-export type { FencedHold, FencedLock } from './primitives/fenced-lock.js'
-export type { Hold } from './primitives/hold.js'
-export type { Holder } from './primitives/inspection.js'
-export type { Lock } from './primitives/lock.js'
-export { getMultiLock, type MultiLock } from './primitives/multi-lock.js'
-export type { NameMapper } from './primitives/names.js'
+} from './fencing.js'
+export type { AnyLock, Guarded, HoldOptions, LockOptions, WithLockOptions } from './locks/base-lock.js'
+export type { ClientEvents } from './locks/context.js'
+export type { Hold } from './locks/hold.js'
+export type { Holder } from './locks/inspection.js'
+export type { FencedHold, FencedLock } from './locks/kinds/fenced.js'
+export type { ReadWriteLock } from './locks/kinds/read-write.js'
+export type { BackOff, SpinLockOptions } from './locks/kinds/spin.js'
+export type { Lock } from './locks/lock.js'
+export { getMultiLock, type MultiLock } from './locks/multi-lock.js'
+export { getRedLock, type RedLock } from './locks/red-lock.js'
+export type { AwaitOptions, CountDownLatch } from './synchronizers/count-down-latch.js'
 export type {
   Permit,
   PermitExpirableSemaphore,
   PermitOptions,
   WithPermitOptions,
-} from './primitives/permit-expirable-semaphore.js'
-export type { ReadWriteLock } from './primitives/read-write-lock.js'
-export { getRedLock, type RedLock } from './primitives/red-lock.js'
-export type { Semaphore, SemaphoreOptions, WithPermits } from './primitives/semaphore.js'
-export type { BackOff, SpinLockOptions } from './primitives/spin-lock.js'
+} from './synchronizers/permit-expirable-semaphore.js'
+export type { Semaphore, SemaphoreOptions, WithPermits } from './synchronizers/semaphore.js'
+export type { NameMapper } from './wire/names.js'

@@ -4,13 +4,14 @@
  */
 import { parentPort } from 'node:worker_threads'
 import type { RedisPort } from './adapters/port.js'
-import { threadClock } from './clock.js'
 import { openDeployment, openUrl } from './config/ports.js'
 import type { RedissonConfig } from './config/schema.js'
-import { type Script, type ScriptCall, Scripts } from './lua/run.js'
-import { systemRandom } from './random.js'
-import { type Renewable, Renewer } from './renewer.js'
-import { backoffMs } from './waiting/backoff.js'
+import { Scripts } from './delivery/scripts.js'
+import type { Script, ScriptCall } from './lua/script.js'
+import { backoffMs } from './util/backoff.js'
+import { threadClock } from './util/clock.js'
+import { systemRandom } from './util/random.js'
+import { type Renewable, Renewer } from './watchdog/renewer.js'
 import {
   ALIVE_AT,
   type Answer,
@@ -20,7 +21,7 @@ import {
   TAKE_OVER_AT,
   type Told,
   type Ward,
-} from './watchdog-stand-in.js'
+} from './watchdog/thread-client.js'
 
 const LONGEST_PAUSE_MS = 10_000
 /** So many connections that are cut at once, one after the other, are no accident: then the client is told. */

@@ -1,4 +1,4 @@
-import { slotOf } from '../slots.js'
+import { slotOf } from '../wire/slots.js'
 import type { PortEvents } from './port.js'
 
 /** A connection of ours to one server of a cluster, which only listens. */

@@ -1,4 +1,4 @@
-import { slotOf } from '../slots.js'
+import { slotOf } from '../wire/slots.js'
 import type { Standing } from './replicas.js'
 
 /** Sends one command to one server of a cluster. */

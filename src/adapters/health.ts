@@ -1,5 +1,5 @@
 import { impediment } from '../errors.js'
-import { within } from '../within.js'
+import { within } from '../util/timeout.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
 /** How often to check a connection that owes a reply, ms. */

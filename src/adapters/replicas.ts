@@ -1,4 +1,4 @@
-import { within } from '../within.js'
+import { within } from '../util/timeout.js'
 import { LocalFsync } from './fsync.js'
 import type { Acknowledgement, Fsync } from './port.js'
 import { SharedCall } from './shared-call.js'

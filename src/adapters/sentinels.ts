@@ -1,4 +1,4 @@
-import { within } from '../within.js'
+import { within } from '../util/timeout.js'
 import type { Standing } from './replicas.js'
 
 export interface SentinelAddress {

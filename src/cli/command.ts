@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { EXIT, exitCodeOf } from './exit-codes.js'
-import { messageOf, say } from './say.js'
+import { messageOf, say } from './stderr.js'
 
 /** The guarded command, with our own stdin, stdout and stderr. */
 export class Command {

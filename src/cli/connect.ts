@@ -1,8 +1,8 @@
 import type { Client } from '../client.js'
-import { connect } from '../config/open.js'
+import { connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
-import { reasonOf } from './say.js'
+import { reasonOf } from './stderr.js'
 import type { Target } from './target.js'
 
 /**

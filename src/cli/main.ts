@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
-import { run } from './run.js'
-import { messageOf, say, withoutUrls } from './say.js'
+import { run } from './run/run.js'
+import { messageOf, say, withoutUrls } from './stderr.js'
 import { USAGE } from './usage.js'
 
 async function main([name, ...args]: string[]): Promise<number> {
@@ -10,11 +10,11 @@ async function main([name, ...args]: string[]): Promise<number> {
     case 'run':
       return await run(args)
     case 'demo': {
-      const { demo } = await import('./demo.js')
+      const { demo } = await import('./demo/demo.js')
       return await demo(args)
     }
     case 'doctor': {
-      const { doctor } = await import('./doctor.js')
+      const { doctor } = await import('./doctor/doctor.js')
       return await doctor(args)
     }
     case 'help':

@@ -1,7 +1,7 @@
 import type { ConnectionOptions } from 'node:tls'
 import type { ClientOptions } from '../client-options.js'
 import { ConfigError } from '../errors.js'
-import type { NameMapper } from '../primitives/names.js'
+import type { NameMapper } from '../wire/names.js'
 import { type Address, parseAddress, parseHostPort } from './address.js'
 import { isJava, text } from './checks.js'
 import { constantDelay, type Delay, delayOf, equalJitter } from './delay.js'

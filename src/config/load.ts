@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'
-import { ownOptions } from '../validate.js'
+import { ownOptions } from '../util/validate.js'
 import { type ConfigOverrides, describe, overridden } from './deployment.js'
 import type { RedissonConfig } from './schema.js'
 

@@ -1,7 +1,7 @@
-import type { IoredisLike } from '../adapters/ioredis.js'
-import type { AnyNodeRedis } from '../adapters/node-redis.js'
+import type { IoredisLike } from '../adapters/ioredis/port.js'
+import type { AnyNodeRedis } from '../adapters/node-redis/port.js'
 import type { RedisPort } from '../adapters/port.js'
-import type { GlideLike } from '../adapters/valkey-glide.js'
+import type { GlideLike } from '../adapters/valkey-glide/port.js'
 import { ConfigError } from '../errors.js'
 import type { Deployment } from './deployment.js'
 
@@ -25,17 +25,17 @@ export async function openDeployment(deployment: Deployment): Promise<RedisPort>
 }
 
 async function openers() {
-  return await Promise.all([import('./servers.js'), import('../adapters/ioredis.js')])
+  return await Promise.all([import('./servers.js'), import('../adapters/ioredis/port.js')])
 }
 
 /** @throws {ConfigError} it is none, or one that cannot work */
 export async function portOf(client: AnyClient | undefined): Promise<RedisPort> {
   if (isPort(client)) return client
-  const ioredis = await import('../adapters/ioredis.js')
+  const ioredis = await import('../adapters/ioredis/port.js')
   if (ioredis.isIoredis(client)) return ioredis.ioredis(client)
-  const nodeRedis = await import('../adapters/node-redis.js')
+  const nodeRedis = await import('../adapters/node-redis/port.js')
   if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedis(client)
-  const glide = await import('../adapters/valkey-glide.js')
+  const glide = await import('../adapters/valkey-glide/port.js')
   if (glide.isValkeyGlide(client)) return glide.valkeyGlide(client)
   throw new ConfigError('client', client, 'an ioredis, node-redis or valkey-glide client')
 }

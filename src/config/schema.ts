@@ -1,6 +1,6 @@
 import { ConfigError } from '../errors.js'
-import type { NameMapper } from '../primitives/names.js'
-import { LEAST_LEASE_MS, ownOf } from '../validate.js'
+import { LEAST_LEASE_MS, ownOf } from '../util/validate.js'
+import type { NameMapper } from '../wire/names.js'
 import { parseAddress } from './address.js'
 import { anything, type Check, flag, inCode, int, isJava, listOf, object, oneOf, secret, text } from './checks.js'
 import { delayStrategy } from './delay.js'

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Redis } from 'ioredis'
-import { withoutSecrets } from '../secrets.js'
+import { withoutSecrets } from '../util/secrets.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
 import { heardOf, mostTelling } from './masters.js'

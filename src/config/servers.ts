@@ -1,6 +1,6 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
 import { ConfigError } from '../errors.js'
-import { withoutSecrets } from '../secrets.js'
+import { withoutSecrets } from '../util/secrets.js'
 import type { Address } from './address.js'
 import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'

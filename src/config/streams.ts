@@ -1,6 +1,6 @@
 import { connect as connectTcp, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
-import { withoutSecrets } from '../secrets.js'
+import { withoutSecrets } from '../util/secrets.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
 import type { Credentials } from './schema.js'

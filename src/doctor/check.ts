@@ -1,5 +1,5 @@
-import type { Patient } from './patient.js'
 import type { Server } from './server.js'
+import type { Patient } from './target.js'
 
 /** From good to bad. A note is good to know; a warning may cost locks one day; with a problem they do not work or not hold. */
 export const OUTCOMES = ['ok', 'note', 'warning', 'problem'] as const

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { withoutSecrets } from '../secrets.js'
-import { within } from '../within.js'
+import { withoutSecrets } from '../util/secrets.js'
+import { within } from '../util/timeout.js'
 import { productOf } from './products.js'
 
 /** How long a server may take to answer one question, ms. */

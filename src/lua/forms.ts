@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Script } from './run.js'
+import type { Script } from './script.js'
 
 /** Another form of scripts, each made once. */
 function formOf(write: (text: string) => string): (script: Script) => Script {

@@ -2,8 +2,8 @@ import { Inject, Injectable } from '@nestjs/common'
 import { ModuleRef } from '@nestjs/core'
 import type { Client } from '../client.js'
 import { ConfigError } from '../errors.js'
-import { checkDuration, ownOptions } from '../validate.js'
-import { within } from '../within.js'
+import { within } from '../util/timeout.js'
+import { checkDuration, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
 
 export interface HoldfastHealthOptions {

@@ -9,9 +9,9 @@ import {
   type Type,
 } from '@nestjs/common'
 import { Client } from '../client.js'
-import { type ConnectOptions, connect } from '../config/open.js'
+import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
-import { checkDuration, ownOf } from '../validate.js'
+import { checkDuration, ownOf } from '../util/validate.js'
 import { HoldfastHealth } from './health.js'
 import { getHoldfastToken } from './inject.js'
 

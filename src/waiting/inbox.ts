@@ -1,4 +1,4 @@
-import { INBOX_PREFIX } from '../keys.js'
+import { INBOX_PREFIX } from '../wire/keys.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
 /** What a release says to a client in line: it is its turn, or it is the one after. Undefined: messages may have been missed. */

@@ -1,7 +1,7 @@
-import type { Clock } from '../clock.js'
-import type { Random } from '../random.js'
-import { backoffMs } from './backoff.js'
-import type { Lines, Place, Standing } from './lines.js'
+import { backoffMs } from '../util/backoff.js'
+import type { Clock } from '../util/clock.js'
+import type { Random } from '../util/random.js'
+import type { Lines, Place, Standing } from './wait-queue.js'
 import { Waiter } from './waiter.js'
 
 /** What one attempt answered: the thing waited for, or for how long it is surely taken. */

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.js'
-import { onAbort } from './abort.js'
+import { onAbort } from '../util/abort.js'
+import type { Clock } from '../util/clock.js'
 
 /**
  * One caller's wait: a place to pause that ends with a wake-up, after a time, at the caller's deadline, by the caller's

@@ -1,5 +1,5 @@
 import type { RedisPort } from '../adapters/port.js'
-import { withoutSecrets } from '../secrets.js'
+import { withoutSecrets } from '../util/secrets.js'
 
 /** Told each message; undefined: messages may have been missed. */
 type Listener = (message?: string) => void

@@ -4,7 +4,7 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { type BaseClientConfiguration, GlideClient, GlideClusterClient, Logger } from '@valkey/valkey-glide'
 import type { RedisPort } from '../../src/adapters/port.js'
-import { type GlideLike, valkeyGlide } from '../../src/adapters/valkey-glide.js'
+import { type GlideLike, valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, type ClientOptions, ConfigError, connect } from '../../src/index.js'
 import { timersLeft, watchProcess } from '../support/leak-check.js'
 import { startCluster } from '../support/redis-cluster.js'
@@ -449,7 +449,7 @@ for (const topology of topologies) {
     })
 
     it('the process ends by itself after both are closed', async () => {
-      const [index, adapter] = ['index', 'adapters/valkey-glide'].map((name) =>
+      const [index, adapter] = ['index', 'adapters/valkey-glide/port'].map((name) =>
         JSON.stringify(new URL(`../../src/${name}.js`, import.meta.url).href),
       )
       const program = `

@@ -1,9 +1,9 @@
 /** `holdfast doctor` and its rule on whichever server the tests run on: it knows what that is, and what it understands. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { aclRule } from '../../src/doctor/rights.js'
+import { aclRule } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
-import { fencingTokenKey, lockChannel, waitersKey } from '../../src/keys.js'
+import { fencingTokenKey, lockChannel, waitersKey } from '../../src/wire/keys.js'
 import { spawnChild } from '../support/child.js'
 import { ENGINE_VERSION, IS_BEFORE_7 } from '../support/engine.js'
 import { freePort } from '../support/free-port.js'

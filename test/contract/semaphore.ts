@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { Client, ClientClosedError, Semaphore } from '../../src/index.js'
-import { generationKey } from '../../src/keys.js'
+import { generationKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
 import type { SetUp } from '../support/lab.js'
 import { listening, moment, WOKEN_MS } from '../support/synchronizers.js'

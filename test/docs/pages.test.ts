@@ -31,28 +31,28 @@ describe('the pages', () => {
 
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
-      ...optionsOf('src/primitives/any-lock.ts', 'HoldOptions'),
-      ...optionsOf('src/primitives/any-lock.ts', 'LockOptions'),
-      ...optionsOf('src/primitives/any-lock.ts', 'WithLockOptions'),
+      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
+      ...optionsOf('src/locks/base-lock.ts', 'LockOptions'),
+      ...optionsOf('src/locks/base-lock.ts', 'WithLockOptions'),
       ...optionsOf('src/client-options.ts', 'ClientOptions'),
       ...optionsOf('src/client.ts', 'CloseOptions'),
     ])
   })
 
   it('explain every option of one lock or synchronizer on its page', () => {
-    expectNamed('docs/locks/spin-lock.md', optionsOf('src/primitives/spin-lock.ts', 'SpinLockOptions'))
+    expectNamed('docs/locks/spin-lock.md', optionsOf('src/locks/kinds/spin.ts', 'SpinLockOptions'))
     expectNamed('docs/locks/fenced-lock.md', [
-      ...optionsOf('src/fencing-guards.ts', 'FencedUpdateOptions'),
-      ...optionsOf('src/fencing-guards.ts', 'FencedSetOptions'),
+      ...optionsOf('src/fencing.ts', 'FencedUpdateOptions'),
+      ...optionsOf('src/fencing.ts', 'FencedSetOptions'),
     ])
-    expectNamed('docs/synchronizers/semaphore.md', optionsOf('src/primitives/semaphore.ts', 'SemaphoreOptions'))
+    expectNamed('docs/synchronizers/semaphore.md', optionsOf('src/synchronizers/semaphore.ts', 'SemaphoreOptions'))
     expectNamed('docs/synchronizers/permit-expirable-semaphore.md', [
-      ...optionsOf('src/primitives/permit-expirable-semaphore.ts', 'PermitOptions'),
-      ...optionsOf('src/primitives/any-lock.ts', 'HoldOptions'),
+      ...optionsOf('src/synchronizers/permit-expirable-semaphore.ts', 'PermitOptions'),
+      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
     ])
     expectNamed(
       'docs/synchronizers/count-down-latch.md',
-      optionsOf('src/primitives/count-down-latch.ts', 'AwaitOptions'),
+      optionsOf('src/synchronizers/count-down-latch.ts', 'AwaitOptions'),
     )
   })
 
@@ -78,7 +78,9 @@ describe('the pages', () => {
     assert.equal(getters.size, 3)
     expectNamed('docs/synchronizers/README.md', [...getters])
     for (const name of ['semaphore', 'permit-expirable-semaphore', 'count-down-latch']) {
-      const calls = [...source(`src/primitives/${name}.ts`).matchAll(/^ {2}async (\w+)/gm)].map(([, call = '']) => call)
+      const calls = [...source(`src/synchronizers/${name}.ts`).matchAll(/^ {2}async (\w+)/gm)].map(
+        ([, call = '']) => call,
+      )
       assert.ok(calls.length >= 5)
       expectNamed(`docs/synchronizers/${name}.md`, calls)
       expectNamed('docs/coming-from-redisson.md', calls)
@@ -107,11 +109,11 @@ describe('the pages', () => {
   })
 
   it('name every event of the client in docs/getting-started.md', () => {
-    expectNamed('docs/getting-started.md', optionsOf('src/primitives/context.ts', 'ClientEvents'))
+    expectNamed('docs/getting-started.md', optionsOf('src/locks/context.ts', 'ClientEvents'))
   })
 
   it('name every option and exit code of the command line in docs/cli.md', () => {
-    const usage = source('src/cli/usage.ts') + source('src/cli/demo-options.ts')
+    const usage = source('src/cli/usage.ts') + source('src/cli/demo/options.ts')
     const options = new Set(usage.match(/--[a-z][a-z-]+/g))
     const exitCodes = new Set([...usage.matchAll(/^ +(\d{2,3}) {2}/gm)].map(([, code = '']) => code))
     assert.ok(options.size > 5 && exitCodes.size > 5)

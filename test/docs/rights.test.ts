@@ -6,16 +6,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import {
-  aclRule,
-  CLUSTER_COMMANDS,
-  EXTRA_COMMANDS,
-  namesOf,
-  rightTo,
-  SHARDED_COMMANDS,
-} from '../../src/doctor/rights.js'
+import { aclRule, CLUSTER_COMMANDS, EXTRA_COMMANDS, namesOf, rightTo, SHARDED_COMMANDS } from '../../src/doctor/acl.js'
 import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
-import { INBOX_PREFIX, waitersKey } from '../../src/keys.js'
+import { INBOX_PREFIX, waitersKey } from '../../src/wire/keys.js'
 import { ENGINE_VERSION } from '../support/engine.js'
 import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'

@@ -1,5 +1,5 @@
 import { Cluster, Redis } from 'ioredis'
-import { valkeyGlide } from '../../src/adapters/valkey-glide.js'
+import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, type ClientOptions, type ConnectOptions, connect } from '../../src/index.js'
 
 /** Where the servers are. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { receiptsKey } from '../../src/keys.js'
+import { receiptsKey } from '../../src/wire/keys.js'
 import { sleep } from '../support/wait-until.js'
 import type { Bench } from './bench.js'
 import type { Case } from './cases.js'

@@ -1,5 +1,5 @@
-import { fieldDigest } from '../../src/highway-hash.js'
 import { type AnyLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
+import { fieldDigest } from '../../src/wire/highway-hash.js'
 import type { Thing } from './place.js'
 import { type JavaLock, locks, type Redisson, text, texts } from './redisson.js'
 

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis'
-import { fieldDigest } from '../../src/highway-hash.js'
 import { type AnyLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
   fairChannelPrefix,
   fairDeadlines,
@@ -9,7 +9,7 @@ import {
   lockChannel,
   readHoldPrefix,
   readWriteChannel,
-} from '../../src/keys.js'
+} from '../../src/wire/keys.js'
 import { CellsModel, type CellTarget, type CellTraits } from './cells-model.js'
 import type { Cast } from './commands.js'
 import { JointModel } from './joint-model.js'

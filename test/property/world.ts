@@ -14,8 +14,8 @@ import {
   SelfDeadlockError,
   WaitTimeoutError,
 } from '../../src/index.js'
-import { waitersKey } from '../../src/keys.js'
-import type { Context } from '../../src/primitives/context.js'
+import type { Context } from '../../src/locks/context.js'
+import { waitersKey } from '../../src/wire/keys.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { STRANGER } from './cells-model.js'
 import { type Command, operationsOf } from './commands.js'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { createClient } from 'redis'
-import { FENCED_SET, fencedSet } from '../../src/fencing-guards.js'
+import { FENCED_SET, fencedSet } from '../../src/fencing.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 
 const BIG = 2n ** 53n

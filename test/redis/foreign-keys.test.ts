@@ -1,7 +1,7 @@
 /** Scripts on keys that hold something else: another kind of lock, user data, absurd numbers. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { ScriptCall } from '../../src/lua/run.js'
+import type { ScriptCall } from '../../src/lua/script.js'
 import { ABSURDITIES, CALLS, type Commands, OF_OTHERS } from '../support/foreign-keys.js'
 import { setUpLab } from '../support/lab.js'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
-import { lockChannel, waitersKey } from '../../src/keys.js'
+import { lockChannel, waitersKey } from '../../src/wire/keys.js'
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'

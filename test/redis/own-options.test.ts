@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, it } from 'node:test'
 import { Redis } from 'ioredis'
-import { valkeyGlide } from '../../src/adapters/valkey-glide.js'
+import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { CLIENT_OPTIONS } from '../../src/client-options.js'
 import { describe } from '../../src/config/deployment.js'
 import { loadConfig } from '../../src/config/load.js'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
-import { permitLeases } from '../../src/keys.js'
+import { permitLeases } from '../../src/wire/keys.js'
 import { recordMonitor } from '../support/command-stats.js'
 import { kinds } from '../support/kinds.js'
 import { setUpLab } from '../support/lab.js'

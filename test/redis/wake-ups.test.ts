@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
-import { INBOX_PREFIX, lockChannel, waitersKey } from '../../src/keys.js'
+import { INBOX_PREFIX, lockChannel, waitersKey } from '../../src/wire/keys.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'

@@ -16,7 +16,7 @@ import {
   lockRenew,
   lockStepDown,
 } from '../../src/lua/generated.js'
-import type { Script } from '../../src/lua/run.js'
+import type { Script } from '../../src/lua/script.js'
 import type { FakeClock } from './fake-clock.js'
 
 /** An error reply of Redis. */

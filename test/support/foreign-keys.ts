@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
-import { fieldDigest } from '../../src/highway-hash.js'
+import * as scripts from '../../src/lua/generated.js'
+import type { Argument, ScriptCall } from '../../src/lua/script.js'
+import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
   fairChannelPrefix,
   fairDeadlines,
@@ -11,9 +13,7 @@ import {
   permitLeases,
   readHoldPrefix,
   waitersKey,
-} from '../../src/keys.js'
-import * as scripts from '../../src/lua/generated.js'
-import type { Argument, ScriptCall } from '../../src/lua/run.js'
+} from '../../src/wire/keys.js'
 
 /** Every name below is a lock, a semaphore and a latch at once: the keys are those of `a`. */
 const NAME = 'a'

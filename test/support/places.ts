@@ -1,6 +1,6 @@
 import { after, before } from 'node:test'
 import type { Redis } from 'ioredis'
-import { slotOf } from '../../src/slots.js'
+import { slotOf } from '../../src/wire/slots.js'
 import { IS_BEFORE_7 } from './engine.js'
 import { type Cluster, startCluster } from './redis-cluster.js'
 import { SENTINEL_USER, type SentinelGroup, startSentinels } from './redis-sentinel.js'

@@ -1,4 +1,4 @@
-import { aclRule } from '../../src/doctor/rights.js'
+import { aclRule } from '../../src/doctor/acl.js'
 import { ENGINE_VERSION } from './engine.js'
 
 /** The user of the tests' own connections, who may do all. */

@@ -1,6 +1,6 @@
 import { forMany } from '../../src/lua/forms.js'
 import * as scripts from '../../src/lua/generated.js'
-import type { ScriptCall } from '../../src/lua/run.js'
+import type { ScriptCall } from '../../src/lua/script.js'
 
 /** What our scripts are called (`fair-lock/acquire`), alone and with others, by SHA-1. */
 export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(

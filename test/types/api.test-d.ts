@@ -2,9 +2,9 @@
 import type { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import type { Redis } from 'ioredis'
 import type { createClient } from 'redis'
-import { ioredis } from '../../src/adapters/ioredis.js'
-import { nodeRedis } from '../../src/adapters/node-redis.js'
-import { valkeyGlide } from '../../src/adapters/valkey-glide.js'
+import { ioredis } from '../../src/adapters/ioredis/port.js'
+import { nodeRedis } from '../../src/adapters/node-redis/port.js'
+import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import {
   type Client,
   type ClientEvents,

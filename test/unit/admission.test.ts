@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
-import type { Random } from '../../src/random.js'
+import type { Random } from '../../src/util/random.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort, type Sent } from '../support/fake-port.js'
 

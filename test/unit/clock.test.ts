@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
-import { SystemClock, type TimeSources } from '../../src/clock.js'
+import { SystemClock, type TimeSources } from '../../src/util/clock.js'
 import { timersLeft } from '../support/leak-check.js'
 
 const MINUTE_MS = 60_000

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { Client } from '../../src/client.js'
-import { Unanswered } from '../../src/lua/run.js'
-import { FencedKind } from '../../src/primitives/fenced-lock.js'
+import { Unanswered } from '../../src/delivery/replies.js'
+import { FencedKind } from '../../src/locks/kinds/fenced.js'
 
 it('a fenced lock is granted by a token and by nothing else', () => {
   const kind = new FencedKind()

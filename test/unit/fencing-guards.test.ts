@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { PGlite } from '@electric-sql/pglite'
 import { ConfigError } from '../../src/errors.js'
-import { FENCED_SET, type FencedUpdateOptions, fencedSet, fencedUpdate } from '../../src/fencing-guards.js'
+import { FENCED_SET, type FencedUpdateOptions, fencedSet, fencedUpdate } from '../../src/fencing.js'
 
 const MAX_TOKEN = 2n ** 63n - 1n
 /** The first integer that a JavaScript number cannot tell from the next. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { fieldDigest, highwayHash128 } from '../../src/highway-hash.js'
+import { fieldDigest, highwayHash128 } from '../../src/wire/highway-hash.js'
 
 describe('the digest of a value', () => {
   // All from Redisson 4.7.0: Hash.hash128toBase64 of the value encoded by StringCodec.

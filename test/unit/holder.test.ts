@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
 import { Client } from '../../src/client.js'
-import { checkHolder, Owners, spellHolder } from '../../src/holder.js'
-import { systemRandom } from '../../src/random.js'
+import { systemRandom } from '../../src/util/random.js'
+import { checkHolder, Owners, spellHolder } from '../../src/wire/holder.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 
@@ -81,7 +81,7 @@ describe('a client id', () => {
 function snapshotOf(t: TestContext, expression: string): () => string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-snapshot-'))
   t.after(() => rmSync(folder, { recursive: true }))
-  const random = readFileSync(new URL('../../src/random.js', import.meta.url), 'utf8')
+  const random = readFileSync(new URL('../../src/util/random.js', import.meta.url), 'utf8')
     .replace(/^import (\{[^}]+\}) from ('[^']+')/gm, 'const $1 = require($2)')
     .replace(/^export /gm, '')
   const main = `require('node:v8').startupSnapshot.setDeserializeMainFunction(() => console.log(${expression}))`

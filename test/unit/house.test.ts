@@ -11,16 +11,17 @@ import { test } from 'node:test'
 const FLOORS = [
   ['cli', 'nestjs'],
   ['doctor'],
-  ['index'],
-  ['config', 'watchdog-thread'],
-  ['client', 'client-options'],
-  ['primitives'],
-  ['settlements', 'receipts', 'replication', 'durability', 'watchdog', 'watchdog-stand-in', 'renewer', 'waiting'],
-  ['lua'],
-  ['keys', 'holder'],
+  ['index', 'connect', 'watchdog-thread'],
+  ['config'],
+  ['client'],
+  ['synchronizers', 'client-options'],
+  ['locks'],
+  ['watchdog'],
+  ['delivery', 'waiting'],
   ['adapters'],
-  ['clock', 'random', 'validate', 'highway-hash', 'slots', 'turnover', 'fencing-guards', 'secrets', 'within'],
-  ['errors'],
+  ['wire', 'fencing'],
+  ['util'],
+  ['lua', 'errors'],
 ]
 
 const CLIENT_PACKAGES = ['ioredis', 'redis', '@valkey/valkey-glide']
@@ -52,6 +53,22 @@ test('every source file has its room in the house', () => {
 
 test('imports go down or stay on their floor', () => {
   expectNone(({ from, to }) => files.includes(to) && floorOf(to) < floorOf(from))
+})
+
+test('the map in docs/architecture.md is the tree on disk', () => {
+  const [, map = ''] =
+    /```\nsrc\/\n([\s\S]*?)```/.exec(readFileSync(new URL('docs/architecture.md', ROOT), 'utf8')) ?? []
+  const folders: string[] = []
+  const drawn = map.split('\n').flatMap((line) => {
+    const [, indent = '', folder, rest = ''] = /^( *)(?:([\w-]+\/) *)?(.*)$/.exec(line) ?? []
+    const depth = Math.max(0, indent.length / 2 - 1)
+    if (folder) folders.splice(depth, folders.length, folder)
+    else if (depth < folders.length) folders.splice(depth)
+    const named =
+      folder || depth > folders.length ? [...rest.matchAll(/[\w-]+\.ts/g)] : [...rest.matchAll(/^[\w-]+\.ts/g)]
+    return named.map(([file]) => folders.join('') + file)
+  })
+  assert.deepEqual(drawn.sort(), [...files].sort())
 })
 
 // Two types may name each other (a hold and its possession); that leaves nothing in the JavaScript.

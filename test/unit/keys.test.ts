@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { lockChannel, UNLOCK_MESSAGE } from '../../src/keys.js'
+import { lockChannel, UNLOCK_MESSAGE } from '../../src/wire/keys.js'
 
 describe('the channel of a lock', () => {
   // Redisson's rule (RedissonObject.prefixName): a name with an opening brace anywhere is used as it is.

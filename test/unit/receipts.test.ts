@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
+import { Receipts, TooLate } from '../../src/delivery/idempotency.js'
+import { Unanswered } from '../../src/delivery/replies.js'
+import { Scripts } from '../../src/delivery/scripts.js'
 import { receiptsForget, semaphoreRelease } from '../../src/lua/generated.js'
-import { Scripts, Unanswered } from '../../src/lua/run.js'
-import { Receipts, TooLate } from '../../src/receipts.js'
 import { FakeClock } from '../support/fake-clock.js'
 
 /** What the clock of Redis says at first. */

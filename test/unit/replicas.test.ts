@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { describe, it } from 'node:test'
-import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from '../../src/adapters/node-redis-sentinel.js'
+import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from '../../src/adapters/node-redis/sentinel.js'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { Replicas, type ReplicasOptions, type Standing } from '../../src/adapters/replicas.js'
 import { Sentinels } from '../../src/adapters/sentinels.js'
-import { SystemClock } from '../../src/clock.js'
-import { Scripts } from '../../src/lua/run.js'
-import { Replication } from '../../src/replication.js'
+import { Replication } from '../../src/delivery/replica-acks.js'
+import { Scripts } from '../../src/delivery/scripts.js'
+import { SystemClock } from '../../src/util/clock.js'
 
 const CURRENT: Standing = { replicas: 2, isConfirmed: true }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { inspect } from 'node:util'
-import { withoutSecrets } from '../../src/secrets.js'
+import { withoutSecrets } from '../../src/util/secrets.js'
 
 const SECRET = 'hunter2'
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { Settlements } from '../../src/delivery/retries.js'
+import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRelease } from '../../src/lua/generated.js'
-import { Scripts } from '../../src/lua/run.js'
-import type { Random } from '../../src/random.js'
-import { Settlements } from '../../src/settlements.js'
+import type { Random } from '../../src/util/random.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 

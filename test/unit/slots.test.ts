@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { lockChannel } from '../../src/keys.js'
-import { checkSlots } from '../../src/primitives/names.js'
-import { slotOf } from '../../src/slots.js'
+import { lockChannel } from '../../src/wire/keys.js'
+import { checkSlots } from '../../src/wire/names.js'
+import { slotOf } from '../../src/wire/slots.js'
 
 describe('the slot of a name', () => {
   it('is what CLUSTER KEYSLOT of Redis answers', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Bag, Directory } from '../../src/turnover.js'
+import { Bag, Directory } from '../../src/util/collections.js'
 
 describe('a bag', () => {
   it('has what was put in and not taken out, whatever is done in between, as a Set has', () => {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
 import type { ClientOptions } from '../../src/client-options.js'
 import type { ClientEvents, Hold, HoldOptions } from '../../src/index.js'
-import type { Random } from '../../src/random.js'
+import type { Random } from '../../src/util/random.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, type Sent } from '../support/fake-port.js'
 

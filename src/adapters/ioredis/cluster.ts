@@ -1,0 +1,180 @@
+import { ConfigError } from '../../errors.js'
+import { slotOf } from '../../wire/slots.js'
+import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
+import { standingInCluster } from '../cluster-standing.js'
+import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
+import { Replicas } from '../replicas.js'
+import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
+
+/** What Holdfast uses of an ioredis Cluster besides. */
+export interface IoredisClusterLike extends IoredisLike {
+  /** By slot the addresses of its servers, the master first. */
+  readonly slots?: readonly (readonly string[] | undefined)[]
+  nodes(role?: 'master'): IoredisNodeLike[]
+  duplicate(nodes?: object, options?: object): IoredisLike
+  refreshSlotsCache?(): void
+}
+
+interface IoredisNodeLike extends IoredisLike {
+  readonly options: { readonly host?: string; readonly port?: number; readonly keyPrefix?: string | undefined }
+  connect(): Promise<unknown>
+  ssubscribe(...channels: string[]): Promise<unknown>
+  sunsubscribe(...channels: string[]): Promise<unknown>
+}
+
+/** An ioredis Cluster: commands go where their key is, and each channel is listened on where its slot is. */
+export class IoredisClusterPort implements RedisPort {
+  readonly isCluster = true
+  readonly isReplicated = true
+  readonly #cluster: IoredisClusterLike
+  readonly #disconnect: () => void
+  readonly #channels: ClusterChannels
+  /** Who is or was connected. The first connection to a server is opened with the first command, and is no reconnect. */
+  readonly #connected = new WeakSet<IoredisNodeLike>()
+  /** Whose connection was lost. */
+  readonly #lost = new Set<string>()
+  readonly #readiness = new Map<IoredisNodeLike, () => void>()
+  readonly #onNode = (node: IoredisNodeLike): void => {
+    if (node.status === 'ready') this.#connected.add(node)
+    const onReady = (): void => {
+      this.#connected.add(node)
+      if (this.#lost.delete(addressOf(node))) this.#events?.reconnected()
+    }
+    this.#readiness.set(node, onReady)
+    node.on('ready', onReady)
+  }
+  readonly #onNodeLost = (node: IoredisNodeLike): void => {
+    this.#readiness.delete(node)
+    if (!this.#connected.has(node)) return // nothing was sent there
+    this.#lost.add(addressOf(node))
+    this.#events?.reconnected()
+  }
+  readonly #replicas = new WeakMap<IoredisNodeLike, Replicas>()
+  #events: PortEvents | undefined
+
+  constructor(cluster: IoredisClusterLike, disconnect: () => void) {
+    if (!cluster.slots) {
+      throw new ConfigError('client', undefined, 'an ioredis Cluster of version 5.4 or later')
+    }
+    this.#cluster = cluster
+    this.#disconnect = disconnect
+    this.#channels = new ClusterChannels({
+      ownerOf: (slot) => cluster.slots?.[slot]?.[0],
+      open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
+      refresh: () => cluster.refreshSlotsCache?.(),
+      isErrorReply: isReplyError,
+    })
+  }
+
+  async send(command: readonly string[]): Promise<unknown> {
+    const [name, ...args] = command as [string, ...string[]]
+    return await this.#cluster.call(name, ...args)
+  }
+
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return await this.#replicasOf(key).acknowledge(key, timeoutMs)
+  }
+
+  async fsynced(key: string, timeoutMs: number): Promise<Fsync> {
+    return await this.#replicasOf(key).fsynced(timeoutMs)
+  }
+
+  serverOf(key: string): string | undefined {
+    return this.#cluster.slots?.[slotOf(key)]?.[0]
+  }
+
+  pingListener(): Promise<unknown> {
+    return this.#channels.ping()
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return isReplyError(error)
+  }
+
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    return this.#channels.subscribe(channel, onMessage)
+  }
+
+  unsubscribe(channel: string): Promise<void> {
+    return this.#channels.unsubscribe(channel)
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#channels.listen(events)
+    // A command in flight at a server that is gone is sent again to another one.
+    this.#cluster.on('+node', this.#onNode)
+    this.#cluster.on('-node', this.#onNodeLost)
+    for (const node of this.#cluster.nodes()) this.#onNode(node)
+  }
+
+  async close(): Promise<void> {
+    this.#cluster.off('+node', this.#onNode)
+    this.#cluster.off('-node', this.#onNodeLost)
+    for (const [node, onReady] of this.#readiness) node.off('ready', onReady)
+    this.#channels.close()
+    this.#disconnect()
+  }
+
+  #replicasOf(key: string): Replicas {
+    const node = this.#nodeAt(this.serverOf(key))
+    const present = this.#replicas.get(node)
+    if (present) return present
+    type Command = [string, ...string[]]
+    const replicas = new Replicas((...command) => node.call(...command), {
+      isReplicated: true,
+      authority: (_, owned) => {
+        const others = this.#cluster.nodes('master').filter((other) => other !== node)
+        const asks = others.map(
+          (other) =>
+            (...command: Command) =>
+              other.call(...command),
+        )
+        return standingInCluster(
+          (...command) => node.call(...command),
+          () => asks,
+          owned,
+        )
+      },
+    })
+    this.#replicas.set(node, replicas)
+    return replicas
+  }
+
+  #nodeAt(address: string | undefined): IoredisNodeLike {
+    const node = this.#cluster.nodes('master').find((one) => addressOf(one) === address)
+    if (!node) throw new Error(`${address} is not known as a master`)
+    return node
+  }
+
+  async #open(
+    address: string,
+    onMessage: (channel: string, message: string) => void,
+    onChange: () => void,
+  ): Promise<Listener> {
+    const options = { ...SUBSCRIBER_OPTIONS, lazyConnect: true, retryStrategy: null }
+    const redis = this.#nodeAt(address).duplicate(options) as IoredisNodeLike
+    redis.on('error', () => {})
+    redis.on('message', onMessage)
+    redis.on('smessage', onMessage)
+    redis.on('moved', onChange)
+    redis.on('end', onChange)
+    await redis.connect()
+    return {
+      async subscribe(channel) {
+        await redis.subscribe(channel)
+        await unlessUnknown(redis.ssubscribe(channel))
+      },
+      async unsubscribe(channel) {
+        await redis.unsubscribe(channel)
+        await unlessUnknown(redis.sunsubscribe(channel))
+      },
+      ping: () => redis.call('PING'),
+      end: () => redis.disconnect(),
+    }
+  }
+}
+
+function addressOf({ options: { host, port } }: IoredisNodeLike): string {
+  return `${host}:${port}`
+}

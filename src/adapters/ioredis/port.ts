@@ -1,0 +1,194 @@
+import { ConfigError } from '../../errors.js'
+import { healthy } from '../health.js'
+import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
+import { Replicas } from '../replicas.js'
+import type { Sentinels } from '../sentinels.js'
+import { DISCONNECT_TIMEOUT_MS, end, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
+import { type IoredisClusterLike, IoredisClusterPort } from './cluster.js'
+import { addressOf, sentinelsOf } from './sentinels.js'
+
+export { DISCONNECT_TIMEOUT_MS, type IoredisLike }
+
+export function isIoredis(client: unknown): client is IoredisLike {
+  const candidate = client as Partial<IoredisLike> | null
+  return typeof candidate?.call === 'function' && typeof candidate.duplicate === 'function' && 'status' in candidate
+}
+
+/**
+ * Use a live ioredis client that you own, of one server, of Sentinel, or a Cluster: Holdfast sends its commands on it, and
+ * never closes it. Wake-ups need a connection of their own (in a cluster one to each master that somebody waits at), a
+ * duplicate that is opened when somebody first waits.
+ *
+ * `connect({ client })` calls this by itself; it is for bundlers that cannot follow a dynamic import.
+ * @throws {ConfigError} the client has a `keyPrefix`, or was closed
+ */
+export function ioredis(client: IoredisLike): RedisPort {
+  return portOf(client)
+}
+
+/** @internal Like `ioredis`, but `close()` ends the client, too. */
+export function ownedIoredis(client: IoredisLike, options: OwnedOptions = {}): RedisPort {
+  return portOf(client, options)
+}
+
+/** What is known of a deployment whose client is ours. */
+export interface OwnedOptions {
+  /** As `pingConnectionInterval` of a configuration. */
+  readonly pingIntervalMs?: number | undefined
+  /** Whether the servers of a list are a master and its replicas. */
+  readonly isReplicated?: boolean | undefined
+}
+
+const ADVICE =
+  'give it a `socketTimeout` (ms) above the longest blocking command that you send on it, and ioredis reconnects by itself'
+
+/** @param owned  undefined: the client is the user's, and is never ended */
+function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
+  if (client.options.keyPrefix) {
+    throw new ConfigError(
+      'client',
+      undefined,
+      'an ioredis client without keyPrefix: it would prefix the keys but not the channels, so no waiter would ever be ' +
+        'woken, and Redisson would use other keys. Put the prefix into the lock names',
+    )
+  }
+  if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
+  const { isReplicated, pingIntervalMs } = owned ?? {}
+  const open = (one: IoredisLike, disconnect: () => void): RedisPort =>
+    one.isCluster
+      ? new IoredisClusterPort(one as IoredisClusterLike, disconnect)
+      : new IoredisPort(one, disconnect, isReplicated)
+  return healthy(
+    open(client, owned ? () => client.disconnect() : () => {}),
+    async (signal, server) => {
+      // What its owner closed stays closed.
+      if (client.status === 'end' && !owned) throw new Error('the client was closed')
+      const next = another(client, server)
+      const disconnect = (): void => end(next)
+      signal.addEventListener('abort', disconnect, { once: true })
+      next.on('error', () => {})
+      await next.connect()
+      return open(next, disconnect)
+    },
+    { pingIntervalMs, advice: owned ? undefined : ADVICE },
+  )
+}
+
+/**
+ * One with the same settings, to the same deployment.
+ * @param except  a server of a cluster that is silent, and must not be asked for the others
+ */
+function another(client: IoredisLike, except: string): IoredisLike & { connect(): Promise<unknown> } {
+  if (!client.isCluster) return client.duplicate({ lazyConnect: true }) as never
+  // Those that it was given at first may be gone.
+  const cluster = client as IoredisClusterLike
+  const known = cluster
+    .nodes()
+    .map(({ options: { host, port } }) => ({ host, port }))
+    .filter(({ host, port }) => `${host}:${port}` !== except)
+  return cluster.duplicate(known, { lazyConnect: true }) as never
+}
+
+class IoredisPort implements RedisPort {
+  readonly #client: IoredisLike
+  readonly #disconnect: () => void
+  readonly #channels = new Map<string, (message: string) => void>()
+  readonly #onReady = (): void => {
+    if (this.#wasReady) {
+      this.#replicas.forget()
+      this.#events?.reconnected()
+    }
+    this.#wasReady = true
+  }
+  /** The first time it is ready is no reconnect: what waited for that is sent once. */
+  #wasReady: boolean
+  #subscriber: IoredisLike | undefined
+  #events: PortEvents | undefined
+
+  readonly isReplicated: boolean
+  readonly #replicas: Replicas
+  readonly #sentinels: Sentinels | undefined
+
+  constructor(client: IoredisLike, disconnect: () => void, isReplicated = false) {
+    const sentinels = sentinelsOf(client)
+    this.#sentinels = sentinels
+    this.isReplicated = isReplicated || sentinels !== undefined
+    this.#replicas = new Replicas((name, ...args) => client.call(name, ...args), {
+      isReplicated: this.isReplicated,
+      ...(sentinels ? { authority: (runId) => sentinels.standing(runId, addressOf(client)) } : {}),
+    })
+    this.#client = client
+    this.#disconnect = disconnect
+    this.#wasReady = client.status === 'ready'
+  }
+
+  send(command: readonly string[]): Promise<unknown> {
+    const [name, ...args] = command as [string, ...string[]]
+    return this.#client.call(name, ...args)
+  }
+
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
+    return this.#replicas.fsynced(timeoutMs)
+  }
+
+  ping(): Promise<unknown> {
+    return this.#client.call('PING')
+  }
+
+  async pingListener(): Promise<unknown> {
+    return await this.#subscriber?.call('PING')
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return isReplyError(error)
+  }
+
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    this.#channels.set(channel, onMessage)
+    this.#subscriber ??= this.#openSubscriber()
+    await this.#subscriber.subscribe(channel)
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    this.#channels.delete(channel)
+    await this.#subscriber?.unsubscribe(channel).catch(() => {})
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#client.on('ready', this.#onReady)
+  }
+
+  async close(): Promise<void> {
+    this.#client.off('ready', this.#onReady)
+    this.#subscriber?.disconnect()
+    this.#sentinels?.close()
+    this.#disconnect()
+  }
+
+  #openSubscriber(): IoredisLike {
+    const subscriber = this.#client.duplicate(SUBSCRIBER_OPTIONS)
+    subscriber.on('message', (channel: string, message: string) => this.#channels.get(channel)?.(message))
+    // Without a listener ioredis prints every failed reconnect to the console.
+    subscriber.on('error', () => {})
+    let isFirst = true
+    subscriber.on('ready', () => {
+      const channels = [...this.#channels.keys()]
+      const isReconnect = !isFirst
+      isFirst = false
+      if (!isReconnect || channels.length === 0) return
+      const subscribe = (channel: string): Promise<unknown> => subscriber.subscribe(channel)
+      subscribeEach(channels, subscribe, this.isErrorReply, (channel, refusal) =>
+        this.#events?.resubscribed(channel, refusal),
+      )
+    })
+    subscriber.on('close', () => {
+      for (const channel of this.#channels.keys()) this.#events?.subscriptionLost?.(channel)
+    })
+    return subscriber
+  }
+}

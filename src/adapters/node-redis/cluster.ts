@@ -1,0 +1,171 @@
+import { slotOf } from '../../wire/slots.js'
+import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
+import { standingInCluster } from '../cluster-standing.js'
+import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
+import { Replicas } from '../replicas.js'
+import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './client.js'
+
+/** What Holdfast uses of a node-redis cluster (4.7 or later). */
+export interface NodeRedisClusterLike extends NodeRedisBase {
+  readonly slots: readonly ({ readonly master: Master } | undefined)[]
+  readonly masters: readonly Master[]
+  readonly replicas?: readonly Master[]
+  sendCommand(firstKey: string, isReadonly: boolean, args: string[]): Promise<unknown>
+  nodeClient(node: Master): NodeRedisNodeLike | Promise<NodeRedisNodeLike>
+}
+
+interface Master {
+  readonly address: string
+}
+
+interface NodeRedisNodeLike extends NodeRedisLike {
+  sSubscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  sUnsubscribe(channel: string): Promise<unknown>
+}
+
+/** What a server of the cluster did, or its connection, that may have lost what was on its way. */
+const LOSSES = ['node-reconnecting', 'node-disconnect', 'node-error']
+
+/** A node-redis cluster: commands go where their key is, and each channel is listened on where its slot is. */
+export class NodeRedisClusterPort implements RedisPort {
+  readonly isCluster = true
+  readonly isReplicated = true
+  readonly #cluster: NodeRedisClusterLike
+  readonly #channels: ClusterChannels
+  /** Whose connection was lost. The first one to a server is opened with the first command, and is no reconnect. */
+  readonly #lost = new Set<string>()
+  readonly #onLost = (...args: readonly unknown[]): void => {
+    this.#lost.add(addressOf(args))
+    this.#events?.reconnected()
+  }
+  readonly #onReady = (...args: readonly unknown[]): void => {
+    if (this.#lost.delete(addressOf(args))) this.#events?.reconnected()
+  }
+  readonly #replicas = new WeakMap<NodeRedisNodeLike, Replicas>()
+  #events: PortEvents | undefined
+
+  readonly #end: () => Promise<void>
+
+  constructor(cluster: NodeRedisClusterLike, endCluster: () => Promise<void>) {
+    this.#cluster = cluster
+    this.#end = endCluster
+    this.#channels = new ClusterChannels({
+      ownerOf: (slot) => cluster.slots[slot]?.master.address,
+      open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
+      refresh: () => {}, // it learns of a move by the next command that is redirected
+      isErrorReply,
+    })
+  }
+
+  async send(command: readonly string[], key: string): Promise<unknown> {
+    return await this.#cluster.sendCommand(key, false, command as string[])
+  }
+
+  async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return await (await this.#replicasOf(key)).acknowledge(key, timeoutMs)
+  }
+
+  async fsynced(key: string, timeoutMs: number): Promise<Fsync> {
+    return await (await this.#replicasOf(key)).fsynced(timeoutMs)
+  }
+
+  serverOf(key: string): string | undefined {
+    return this.#cluster.slots[slotOf(key)]?.master.address
+  }
+
+  pingListener(): Promise<unknown> {
+    return this.#channels.ping()
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return isErrorReply(error)
+  }
+
+  subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    return this.#channels.subscribe(channel, onMessage)
+  }
+
+  unsubscribe(channel: string): Promise<void> {
+    return this.#channels.unsubscribe(channel)
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#channels.listen(events)
+    for (const loss of LOSSES) this.#cluster.on(loss, this.#onLost)
+    this.#cluster.on('node-ready', this.#onReady)
+  }
+
+  async close(): Promise<void> {
+    for (const loss of LOSSES) this.#cluster.off(loss, this.#onLost)
+    this.#cluster.off('node-ready', this.#onReady)
+    this.#channels.close()
+    await this.#end()
+  }
+
+  async #replicasOf(key: string): Promise<Replicas> {
+    const master = this.#cluster.slots[slotOf(key)]?.master
+    if (!master) throw new Error(`no master is known for the slot of ${JSON.stringify(key)}`)
+    const node = await this.#cluster.nodeClient(master)
+    const present = this.#replicas.get(node)
+    if (present) return present
+    const replicas = new Replicas((...command) => node.sendCommand(command), {
+      isReplicated: true,
+      authority: (_, owned) => {
+        const others = this.#cluster.masters.filter((other) => other.address !== master.address)
+        const asks = others.map((other) => async (...command: string[]) => {
+          const client = await this.#cluster.nodeClient(other)
+          return await client.sendCommand(command)
+        })
+        return standingInCluster(
+          (...command) => node.sendCommand(command),
+          () => asks,
+          owned,
+        )
+      },
+    })
+    this.#replicas.set(node, replicas)
+    return replicas
+  }
+
+  async #open(
+    address: string,
+    onMessage: (channel: string, message: string) => void,
+    onChange: () => void,
+  ): Promise<Listener> {
+    const master = this.#cluster.masters.find((node) => node.address === address)
+    if (!master) throw new Error(`${address} is not known as a master`)
+    const node = await this.#cluster.nodeClient(master)
+    const { socket } = (node.options ?? {}) as { socket?: object }
+    const client = node.duplicate({
+      disableOfflineQueue: false,
+      socket: { ...socket, reconnectStrategy: false, socketTimeout: undefined },
+    }) as NodeRedisNodeLike
+    client.on('error', onChange)
+    client.on('end', onChange)
+    client.on('sharded-channel-moved', onChange)
+    await client.connect()
+    const turns = new Turns()
+    return {
+      subscribe: (channel) =>
+        turns.take(channel, async () => {
+          const listener = (message: string): void => onMessage(channel, message)
+          await client.subscribe(channel, listener)
+          await unlessUnknown(client.sSubscribe(channel, listener))
+        }),
+      unsubscribe: (channel) =>
+        turns.take(channel, async () => {
+          await client.unsubscribe(channel)
+          await unlessUnknown(client.sUnsubscribe(channel))
+        }),
+      ping: async () => await client.ping?.(),
+      end: () => end(client),
+    }
+  }
+}
+
+/** Of the server that an event is about: that comes last, after an error, if there is one. */
+function addressOf(args: readonly unknown[]): string {
+  const { host, port } = (args.at(-1) ?? {}) as { host?: string; port?: number }
+  return `${host}:${port}`
+}

@@ -1,0 +1,232 @@
+import { ConfigError } from '../../errors.js'
+import { healthy } from '../health.js'
+import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
+import { Replicas } from '../replicas.js'
+import { end, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
+import { type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
+import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './sentinel.js'
+
+export type { NodeRedisClusterLike, NodeRedisLike, NodeRedisSentinelLike }
+
+/** Anything that node-redis makes. */
+export type AnyNodeRedis = NodeRedisLike | NodeRedisClusterLike | NodeRedisSentinelLike
+
+export function isNodeRedis(client: unknown): client is AnyNodeRedis {
+  const candidate = client as Partial<NodeRedisLike> | null
+  return (
+    typeof candidate?.sendCommand === 'function' && 'isOpen' in candidate && typeof candidate.subscribe === 'function'
+  )
+}
+
+/**
+ * Use a connected node-redis client, cluster or sentinel that you own: Holdfast sends its commands on it, and never closes
+ * it. Wake-ups need a connection of their own (in a cluster one to each master that somebody waits at), a duplicate that is
+ * opened when somebody first waits.
+ *
+ * `connect({ client })` calls this by itself; it is for bundlers that cannot follow a dynamic import.
+ * @throws {ConfigError} the client is not connected, or has a `keyPrefix`
+ */
+export function nodeRedis(client: AnyNodeRedis): RedisPort {
+  const { keyPrefix, legacyMode } = ('options' in client ? (client.options ?? {}) : {}) as OptionsWeRead
+  if (legacyMode) {
+    throw new ConfigError('client', undefined, 'a node-redis client without legacyMode, which answers no promise')
+  }
+  if (keyPrefix) {
+    throw new ConfigError(
+      'client',
+      undefined,
+      'a node-redis client without keyPrefix: Redisson would use other keys. Put the prefix into the lock names',
+    )
+  }
+  if (!client.isOpen) {
+    throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
+  }
+  const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
+    // What its owner closed stays closed.
+    if (!client.isOpen) throw new Error('the client was closed')
+    const next = another(client, server, port)
+    next.on('error', () => {})
+    signal.addEventListener('abort', () => endWhenConnected(next), { once: true })
+    await next.connect()
+    return portOf(next, () => end(next))
+  }
+  return healthy(
+    portOf(client, async () => {}),
+    reopen,
+    { advice: ADVICE },
+  )
+}
+
+const ADVICE =
+  'give it a `pingInterval` and a longer `socket.socketTimeout` (ms), and node-redis notices by itself that a connection is dead'
+
+function portOf(client: AnyNodeRedis, endClient: () => Promise<void>): RedisPort {
+  if ('slots' in client) return new NodeRedisClusterPort(client, endClient)
+  if ('getSentinelNode' in client) return new NodeRedisSentinelPort(client as NodeRedisSentinelLike, endClient)
+  return new NodeRedisPort(client as NodeRedisLike, endClient)
+}
+
+/**
+ * One with the same settings, to the same deployment.
+ * @param except  a server of a cluster that is silent, and must not be asked for the others
+ */
+function another(client: AnyNodeRedis, except: string, port: RedisPort): AnyNodeRedis {
+  if (port instanceof NodeRedisSentinelPort) {
+    // It believes the first Sentinel that replies, which may not have heard of the failover.
+    const sentinelRootNodes = port.whereReplaced()
+    if (sentinelRootNodes?.length === 0) throw new Error('the failover is not over yet')
+    return client.duplicate(sentinelRootNodes ? { sentinelRootNodes } : {}) as AnyNodeRedis
+  }
+  if (!('slots' in client)) return client.duplicate() as AnyNodeRedis
+  // Those that it was given at first may be gone.
+  const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)
+  const rootNodes = known.map(({ address }) => {
+    const colon = address.lastIndexOf(':')
+    return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }
+  })
+  return client.duplicate(rootNodes.length > 0 ? { rootNodes } : {}) as AnyNodeRedis
+}
+
+interface OptionsWeRead {
+  readonly keyPrefix?: unknown
+  readonly legacyMode?: unknown
+  readonly socket?: object
+}
+
+class NodeRedisPort implements RedisPort {
+  readonly #client: NodeRedisLike
+  readonly #channels = new Map<string, (message: string) => void>()
+  readonly #onReady = (): void => {
+    this.#replicas.forget()
+    this.#events?.reconnected()
+  }
+  readonly #leaving = new Map<string, Promise<unknown>>()
+  /** Channels whose UNSUBSCRIBE failed: node-redis listens on them again after each reconnect. */
+  readonly #notLeft = new Set<string>()
+  #subscriber: Promise<NodeRedisLike> | undefined
+  #opened: NodeRedisLike | undefined
+  #hasSocket = false
+  #isClosed = false
+  #events: PortEvents | undefined
+
+  readonly #replicas: Replicas
+  readonly #end: () => Promise<void>
+
+  constructor(client: NodeRedisLike, endClient: () => Promise<void>) {
+    this.#replicas = new Replicas((...command) => client.sendCommand(command))
+    this.#client = client
+    this.#end = endClient
+  }
+
+  async send(command: readonly string[]): Promise<unknown> {
+    return await this.#client.sendCommand(command as string[])
+  }
+
+  acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
+    return this.#replicas.acknowledge(key, timeoutMs)
+  }
+
+  fsynced(_key: string, timeoutMs: number): Promise<Fsync> {
+    return this.#replicas.fsynced(timeoutMs)
+  }
+
+  async ping(): Promise<unknown> {
+    return await this.#client.sendCommand(['PING'])
+  }
+
+  async pingListener(): Promise<unknown> {
+    return await this.#opened?.ping?.()
+  }
+
+  isErrorReply(error: unknown): boolean {
+    return isErrorReply(error)
+  }
+
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    this.#channels.set(channel, onMessage)
+    this.#subscriber ??= this.#openSubscriber()
+    const subscriber = await this.#subscriber
+    // node-redis sends no SUBSCRIBE for a channel that it is just leaving, and forgets the new listener with the old ones.
+    await this.#leaving.get(channel)
+    // It may have been given up meanwhile.
+    if (this.#channels.get(channel) === onMessage) await subscriber.subscribe(channel, onMessage)
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    this.#channels.delete(channel)
+    const left = this.#opened?.unsubscribe(channel).then(
+      () => this.#notLeft.delete(channel),
+      () => this.#notLeft.add(channel),
+    )
+    if (!left) return
+    this.#leaving.set(channel, left)
+    await left
+    if (this.#leaving.get(channel) === left) this.#leaving.delete(channel)
+  }
+
+  listen(events: PortEvents): void {
+    this.#events = events
+    this.#client.on('ready', this.#onReady)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#client.off('ready', this.#onReady)
+    if (this.#opened && this.#hasSocket) await end(this.#opened)
+    await this.#end()
+  }
+
+  async #openSubscriber(): Promise<NodeRedisLike> {
+    const { socket } = (this.#client.options ?? {}) as OptionsWeRead
+    const subscriber = this.#client.duplicate({
+      disableOfflineQueue: false,
+      // It must come back by itself whatever the user's own client does, and be left alone while its channels are silent.
+      socket: {
+        ...socket,
+        reconnectStrategy: (attempt: number) => !this.#isClosed && Math.min(attempt * 50, 1_000),
+        socketTimeout: undefined,
+      },
+    })
+    this.#opened = subscriber
+    // Without a listener an error event would end the process.
+    subscriber.on('error', () => {})
+    let isFirst = true
+    subscriber.on('ready', () => {
+      const isReconnect = !isFirst
+      isFirst = false
+      if (isReconnect) this.#resubscribe(subscriber)
+    })
+    // While its socket is being made, a node-redis client that is ended connects all the same, and cannot be ended any
+    // more: so it is ended as soon as there is a socket.
+    subscriber.on('connect', () => {
+      this.#hasSocket = true
+      if (this.#isClosed) void end(subscriber)
+    })
+    subscriber.on('reconnecting', () => {
+      this.#hasSocket = false
+      for (const channel of this.#channels.keys()) this.#events?.subscriptionLost?.(channel)
+    })
+    try {
+      await subscriber.connect()
+    } catch (error) {
+      this.#subscriber = undefined // the next one to wait tries again
+      throw error
+    }
+    return subscriber
+  }
+
+  /**
+   * node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection; and also to
+   * channels whose UNSUBSCRIBE was.
+   */
+  #resubscribe(subscriber: NodeRedisLike): void {
+    for (const channel of this.#notLeft) if (!this.#channels.has(channel)) void this.unsubscribe(channel)
+    const subscribe = async (channel: string): Promise<void> => {
+      const onMessage = this.#channels.get(channel)
+      if (onMessage) await subscriber.subscribe(channel, onMessage)
+    }
+    subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply, (channel, refusal) =>
+      this.#events?.resubscribed(channel, refusal),
+    )
+  }
+}

@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto'
+import { exitCodeOf } from '../exit-codes.js'
+import { Terminal } from '../terminal.js'
+import { Crew } from './flash-sale.js'
+import { resultOf, type SaleResult } from './flash-sale-result.js'
+import { Stock } from './flash-sale-stock.js'
+import { DEMO_USAGE, type DemoOptions, readDemoOptions } from './options.js'
+import { SaleProgress } from './progress.js'
+import { openDemoRedis } from './redis.js'
+import { BUYERS, explanation, introduction, summary, table, verdict } from './report.js'
+import { timeline } from './timeline.js'
+
+/**
+ * `holdfast demo`: a flash sale on a real Redis, without a lock and with one.
+ * @param args  the command line after the word `demo`
+ * @returns the exit code
+ * @throws {UsageError} the command line cannot work
+ * @throws {Failure} there is no Redis
+ */
+export async function demo(args: string[]): Promise<number> {
+  const options = readDemoOptions(args, process.env)
+  if (options.help) {
+    console.log(DEMO_USAGE)
+    return 0
+  }
+  const interruption = new Interruption()
+  try {
+    return await show(options, interruption.signal)
+  } catch (error) {
+    if (interruption.exitCode === undefined) throw error
+    return interruption.exitCode
+  } finally {
+    interruption.stop()
+  }
+}
+
+async function show(options: DemoOptions, signal: AbortSignal): Promise<number> {
+  const terminal = new Terminal(options.json ? process.stderr : process.stdout, process.env)
+  const { unlocked, locked } = await bothSales(options, terminal, signal)
+  terminal.print('', ...table(terminal, unlocked, locked))
+  terminal.print('', ...timeline(terminal, locked), '', ...explanation(terminal), '')
+  if (options.json) process.stdout.write(`${summary(options.processes, unlocked, locked)}\n`)
+  await Promise.all([flushed(process.stdout), flushed(process.stderr)])
+  return locked.oversold === 0 ? 0 : 1
+}
+
+async function bothSales(options: DemoOptions, terminal: Terminal, signal: AbortSignal) {
+  const { processes, redisUrl } = options
+  await using shared = await openDemoRedis(redisUrl, signal, (line) => terminal.print(line))
+  terminal.print(...introduction(terminal, options, shared.description))
+
+  const keyPrefix = `holdfast:demo:${randomUUID()}`
+  const stock = new Stock(shared.redis, keyPrefix)
+  try {
+    await using crew = await Crew.open(processes, { redisUrl: shared.url, keyPrefix, buyers: BUYERS }, signal)
+
+    const sale = async (title: string, isLocked: boolean): Promise<SaleResult> => {
+      terminal.print('', `  ${terminal.paint('bold', title)}`, '')
+      await stock.fill(options.stock)
+      const progress = new SaleProgress(terminal, options.stock)
+      const visits = await crew.sell(isLocked, (processes) => progress.update(processes)).finally(() => progress.end())
+      const result = resultOf(options.stock, await stock.countOrders(), visits)
+      terminal.print(...verdict(terminal, result))
+      return result
+    }
+    const unlocked = await sale('1  Without a lock', false)
+    return { unlocked, locked: await sale('2  The same with Holdfast', true) }
+  } finally {
+    // If Redis is gone by now, the keys expire by themselves.
+    await stock.clear().catch(() => {})
+  }
+}
+
+/** Resolved when all that was written is on its way, so that the process may exit. */
+function flushed(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => stream.write('', () => resolve()))
+}
+
+/**
+ * Ctrl-C and its like, or nobody who reads what we print: they end the sale in good order. A second signal ends the
+ * process on the spot.
+ */
+class Interruption {
+  readonly #abort = new AbortController()
+  readonly #signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+  exitCode: number | undefined
+
+  constructor() {
+    for (const name of this.#signals) process.once(name, this.#interrupt)
+    // These stay: what is printed on the way out fails, too.
+    for (const stream of [process.stdout, process.stderr]) stream.on('error', () => this.#interrupt('SIGPIPE'))
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  stop(): void {
+    for (const name of this.#signals) process.off(name, this.#interrupt)
+  }
+
+  readonly #interrupt = (name: NodeJS.Signals): void => {
+    this.stop()
+    this.exitCode ??= exitCodeOf(name)
+    this.#abort.abort(new Error(`interrupted by ${name}`))
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * One shop server of the flash sale: a process of its own, forked by `flash-sale.ts`, in which several buyers buy at the
+ * same time. With the lock or without it, they run the very same code.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import type { Client } from '../../client.js'
+import { tlsOfUrl } from '../../config/tls.js'
+import { connect } from '../../connect.js'
+import { Stock } from './flash-sale-stock.js'
+
+/** What a worker has to know before the sale. It comes as a message: the URL may have a password in it. */
+export interface Shop {
+  redisUrl: string
+  keyPrefix: string
+  buyers: number
+}
+
+/** When one buyer was in the shop, ms by the machine's monotonic clock, which all processes share. */
+export interface Visit {
+  askedAt: number
+  enteredAt: number
+  leftAt: number
+}
+
+export interface Progress {
+  orders: number
+  /** How many buyers are between their look at the stock and their order. */
+  inside: number
+  waiting: number
+}
+
+export type Command = { do: 'open'; shop: Shop } | { do: 'sell'; isLocked: boolean } | { do: 'close' }
+
+export type News =
+  | { is: 'open' }
+  | { is: 'selling'; progress: Progress }
+  | { is: 'soldOut'; progress: Progress; visits: Visit[] }
+  | { is: 'failed'; message: string }
+
+/** How long it takes to charge a card. */
+const CHARGE_MS = 1
+const PROGRESS_EVERY_MS = 50
+
+class Worker {
+  readonly #buyers: number
+  readonly #redis: Redis
+  readonly #stock: Stock
+  readonly #client: Client
+
+  private constructor(shop: Shop, redis: Redis, client: Client) {
+    this.#buyers = shop.buyers
+    this.#redis = redis
+    this.#stock = new Stock(redis, shop.keyPrefix)
+    this.#client = client
+  }
+
+  static async open(shop: Shop): Promise<Worker> {
+    const redis = new Redis(shop.redisUrl, { lazyConnect: true, retryStrategy: () => null, ...tlsOfUrl(shop.redisUrl) })
+    redis.on('error', () => {}) // the command that fails tells
+    await redis.connect()
+    return new Worker(shop, redis, await connect({ client: redis }))
+  }
+
+  async sell(isLocked: boolean): Promise<void> {
+    const lock = this.#client.getLock(this.#stock.lockName)
+    // The lock is the only difference between the two sales.
+    const inTurn = isLocked
+      ? (buy: () => Promise<boolean>) => lock.withLock(buy)
+      : (buy: () => Promise<boolean>) => buy()
+
+    const visits: Visit[] = []
+    const progress: Progress = { orders: 0, inside: 0, waiting: 0 }
+    const visit = async (): Promise<boolean> => {
+      const askedAt = now()
+      progress.waiting++
+      return await inTurn(async () => {
+        const enteredAt = now()
+        progress.waiting--
+        progress.inside++
+        const hasBought = await this.#buy()
+        progress.inside--
+        if (hasBought) progress.orders++
+        visits.push({ askedAt, enteredAt, leftAt: now() })
+        return hasBought
+      })
+    }
+    const buyer = async (): Promise<void> => {
+      while (await visit()) {}
+    }
+
+    const ticker = setInterval(() => tell({ is: 'selling', progress }), PROGRESS_EVERY_MS)
+    try {
+      await Promise.all(Array.from({ length: this.#buyers }, buyer))
+    } finally {
+      clearInterval(ticker)
+    }
+    tell({ is: 'soldOut', progress, visits })
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close()
+    this.#redis.disconnect()
+  }
+
+  /** Read, think, write: right for one buyer at a time, wrong for two. Answers false when the stock is sold out. */
+  async #buy(): Promise<boolean> {
+    const left = await this.#stock.read()
+    if (left <= 0) return false
+    await sleep(CHARGE_MS)
+    await this.#stock.write(left - 1)
+    await this.#stock.recordOrder()
+    return true
+  }
+}
+
+let worker: Worker | undefined
+
+async function obey(command: Command): Promise<void> {
+  if (command.do === 'open') {
+    worker = await Worker.open(command.shop)
+    tell({ is: 'open' })
+  } else if (command.do === 'sell') {
+    await worker?.sell(command.isLocked)
+  } else {
+    await worker?.close()
+    process.disconnect()
+  }
+}
+
+function tell(news: News): void {
+  if (process.connected) process.send?.(news)
+}
+
+function now(): number {
+  return Number(process.hrtime.bigint()) / 1e6
+}
+
+process.on('message', (command: Command) => {
+  obey(command).catch((error: unknown) => tell({ is: 'failed', message: String(error) }))
+})
+// Without the parent there is no sale, and it alone decides what Ctrl-C means, which the terminal tells all of us.
+process.on('disconnect', () => process.exit())
+process.on('SIGINT', () => {})

@@ -1,0 +1,82 @@
+import type { Redis } from 'ioredis'
+import { tlsOfUrl } from '../../config/tls.js'
+import { EXIT, Failure } from '../exit-codes.js'
+import { reasonOf } from '../stderr.js'
+import { PrivateRedis } from './private-redis.js'
+
+const CONNECT_MS = 5_000
+
+/** The Redis of the demo: the one that was named, or a private one. */
+export interface DemoRedis extends AsyncDisposable {
+  readonly url: string
+  /** For people: without the password. */
+  readonly description: string
+  readonly redis: Redis
+}
+
+/**
+ * @param say  told what takes a while
+ * @throws {Failure} there is none, or no client for it
+ */
+export async function openDemoRedis(
+  url: string | undefined,
+  signal: AbortSignal,
+  say: (line: string) => void,
+): Promise<DemoRedis> {
+  const ioredis = await importIoredis()
+  const server = url === undefined ? await PrivateRedis.start(say) : undefined
+  const usedUrl = url ?? server?.url ?? ''
+  const place = new URL(usedUrl).host
+  try {
+    const redis = await connected(new ioredis.Redis(usedUrl, { ...OPTIONS, ...tlsOfUrl(usedUrl) }), place, signal)
+    return {
+      url: usedUrl,
+      description: server ? `a private redis-server on ${place}, which ends with the demo` : place,
+      redis,
+      [Symbol.asyncDispose]: async () => {
+        redis.disconnect()
+        await server?.stop()
+      },
+    }
+  } catch (error) {
+    await server?.stop()
+    throw error
+  }
+}
+
+const OPTIONS = { lazyConnect: true, connectTimeout: CONNECT_MS, retryStrategy: () => null }
+
+async function connected(redis: Redis, place: string, signal: AbortSignal): Promise<Redis> {
+  let cause: unknown
+  redis.on('error', (error) => {
+    cause ??= error
+  })
+  const stop = (): void => redis.disconnect()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    signal.throwIfAborted()
+    await redis.connect()
+    await redis.ping()
+    return redis
+  } catch (error) {
+    redis.disconnect()
+    signal.throwIfAborted()
+    // ioredis says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event.
+    throw new Failure(EXIT.unavailable, `Redis at ${place} cannot be used: ${reasonOf(cause ?? error)}`)
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+async function importIoredis() {
+  try {
+    return await import('ioredis')
+  } catch {
+    throw new Failure(
+      EXIT.unavailable,
+      'The demo talks to Redis through ioredis, which is not installed:\n' +
+        '  in a project     npm install holdfast ioredis\n' +
+        '  without one      npx -p holdfast -p ioredis holdfast demo',
+    )
+  }
+}

@@ -1,0 +1,82 @@
+import { aclRule } from '../../doctor/acl.js'
+import { problem, type Result, resultOf } from '../../doctor/check.js'
+import { REACHABLE } from '../../doctor/checks/connection.js'
+import { examine } from '../../doctor/run-checks.js'
+import { Patient, type Target } from '../../doctor/target.js'
+import { ConfigError } from '../../errors.js'
+import { EXIT, Failure, UsageError } from '../exit-codes.js'
+import { reasonOf, visible } from '../stderr.js'
+import { Terminal } from '../terminal.js'
+import { DOCTOR_USAGE, type DoctorOptions, parseDoctorOptions } from './options.js'
+import { jsonOf, reportOf, summaryOf } from './report.js'
+
+/**
+ * `holdfast doctor`: says what is wrong with a deployment, and how to mend it.
+ * @param args  the command line after the word `doctor`
+ * @returns the exit code
+ * @throws {UsageError} the command line or the configuration cannot work
+ */
+export async function doctor(args: string[]): Promise<number> {
+  const options = parseDoctorOptions(args, process.env)
+  if (!options) return await print(DOCTOR_USAGE, 0)
+  if (options.acl) return await print(visible(await ruleOf(options)), 0)
+  const results = await resultsOf(options)
+  const isUnreachable = results[0]?.id === REACHABLE.id && results[0].outcome === 'problem'
+  const exitCode = isUnreachable ? EXIT.unavailable : results.some(({ outcome }) => outcome === 'problem') ? 1 : 0
+  if (options.json) return await print(jsonOf(results), exitCode)
+  const terminal = new Terminal(process.stdout, process.env)
+  const lines = [...reportOf(results, terminal, options.isVerbose), summaryOf(results, terminal)]
+  return await print(lines.join('\n'), exitCode)
+}
+
+/** The rule that the server understands; one for newer versions if nobody said where it is. */
+async function ruleOf(options: DoctorOptions): Promise<string> {
+  const { target, isTargetGiven, user, prefix } = options
+  if (!isTargetGiven) return aclRule(user, prefix)
+  try {
+    await using patient = await open(options)
+    const { compatible } = await patient.servers[0].version()
+    return aclRule(user, prefix, compatible)
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    const { found } = unreachable(target, error)
+    throw new Failure(EXIT.unavailable, `the rule depends on the version of the server. ${found}`)
+  }
+}
+
+async function resultsOf(options: DoctorOptions): Promise<Result[]> {
+  let patient: Patient
+  try {
+    patient = await open(options)
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    return [unreachable(options.target, error)]
+  }
+  await using opened = patient
+  return await examine(opened)
+}
+
+async function open({ target, prefix }: DoctorOptions): Promise<Patient> {
+  try {
+    return await Patient.open(target, prefix.replace(/\*$/, ''))
+  } catch (error) {
+    throw error instanceof ConfigError ? new UsageError(error.message) : error
+  }
+}
+
+function unreachable(target: Target, error: unknown): Result {
+  const place =
+    'url' in target ? `${new URL(target.url).hostname}:${new URL(target.url).port || '6379'}` : target.config
+  const reason = reasonOf(error)
+  const mend = /WRONGPASS|NOAUTH|invalid (username|password)/i.test(reason)
+    ? 'the user and password of Redis: redis://user:password@host:port in REDIS_URL, or username and password in the file'
+    : 'see that Redis runs there, listens on that address (bind, protected-mode), and that no firewall is in between'
+  return resultOf(REACHABLE, problem(`${place}: ${reason}`, mend))
+}
+
+/** Resolved when it is written, so that the process may exit. */
+async function print(text: string, exitCode: number): Promise<number> {
+  process.stdout.on('error', () => {}) // nobody reads it to the end
+  await new Promise<void>((resolve) => process.stdout.write(`${text}\n`, () => resolve()))
+  return exitCode
+}

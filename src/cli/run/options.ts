@@ -1,0 +1,117 @@
+import { parseArgs } from 'node:util'
+import { ConfigError } from '../../errors.js'
+import { checkName } from '../../util/validate.js'
+import { EXIT, UsageError } from '../exit-codes.js'
+import { withoutUrls } from '../stderr.js'
+import { type Target, targetOf } from '../target.js'
+import { parseDuration } from './duration.js'
+
+const ON_LOST = ['term', 'kill', 'warn'] as const
+
+/** What becomes of the command when the lock is lost: SIGTERM and later SIGKILL, SIGKILL at once, or nothing. */
+export type OnLost = (typeof ON_LOST)[number]
+
+export interface RunOptions {
+  lockName: string
+  /** How many may run it at once; undefined: one, by a lock. */
+  permits: number | undefined
+  /** The program and its arguments. */
+  command: [string, ...string[]]
+  /** Longest wait; undefined: no limit. */
+  waitTimeMs: number | undefined
+  /** Undefined: the watchdog renews the lock. */
+  leaseTimeMs: number | undefined
+  onLost: OnLost
+  /** From SIGTERM to SIGKILL. */
+  graceMs: number
+  conflictExitCode: number
+  target: Target
+  isVerbose: boolean
+}
+
+const OPTIONS = {
+  permits: { type: 'string' },
+  wait: { type: 'string' },
+  lease: { type: 'string' },
+  'on-lost': { type: 'string', default: 'term' },
+  grace: { type: 'string', default: '10s' },
+  'conflict-exit-code': { type: 'string', default: String(EXIT.conflict) },
+  redis: { type: 'string' },
+  config: { type: 'string' },
+  verbose: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+/**
+ * @param args  the command line after the word `run`
+ * @returns undefined if help was asked for
+ * @throws {UsageError} it cannot work
+ */
+export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions | undefined {
+  const [ours, [program, ...programArgs]] = split(args)
+  const { values, positionals } = parse(ours)
+  if (values.help) return undefined
+  const [lockName] = positionals
+  if (lockName === undefined) throw new UsageError('no lock name')
+  if (program === undefined) throw new UsageError('no command to run')
+  return {
+    lockName: checkedName(lockName),
+    permits: values.permits === undefined ? undefined : parsePermits(values.permits),
+    command: [program, ...programArgs],
+    waitTimeMs: values.wait === undefined ? undefined : parseDuration('--wait', values.wait, 0),
+    leaseTimeMs: values.lease === undefined ? undefined : parseDuration('--lease', values.lease, 1),
+    onLost: parseOnLost(values['on-lost']),
+    graceMs: parseDuration('--grace', values.grace, 0),
+    conflictExitCode: parseExitCode(values['conflict-exit-code']),
+    target: targetOf(values, env),
+    isVerbose: values.verbose,
+  }
+}
+
+/** The command begins after `--`, or with the second word that is neither an option nor the value of one. */
+function split(args: string[]): [ours: string[], command: string[]] {
+  const { tokens } = parseArgs({ args, options: OPTIONS, strict: false, allowPositionals: true, tokens: true })
+  let words = 0
+  for (const { kind, index } of tokens) {
+    if (kind === 'option-terminator') return [args.slice(0, index), args.slice(index + 1)]
+    if (kind === 'positional' && ++words === 2) return [args.slice(0, index), args.slice(index)]
+  }
+  return [args, []]
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options: OPTIONS, allowPositionals: true })
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    // Its first sentence says what is wrong; the rest is advice on positional arguments that does not fit here.
+    const [problem = ''] = error.message.split(/\. |\.?\n/)
+    throw new UsageError(withoutUrls(problem.replace('argument is ambiguous', 'needs a value')))
+  }
+}
+
+function checkedName(lockName: string): string {
+  try {
+    return checkName(lockName)
+  } catch (error) {
+    throw error instanceof ConfigError ? new UsageError(error.message) : error
+  }
+}
+
+function parseOnLost(text: string): OnLost {
+  const onLost = ON_LOST.find((known) => known === text)
+  if (onLost) return onLost
+  throw new UsageError(`--on-lost: expected ${ON_LOST.join(', ')}, not ${JSON.stringify(text)}`)
+}
+
+function parsePermits(text: string): number {
+  const permits = /^\d{1,9}$/.test(text) ? Number(text) : 0
+  if (permits > 0) return permits
+  throw new UsageError(`--permits: expected a whole number of at least 1, not ${JSON.stringify(text)}`)
+}
+
+function parseExitCode(text: string): number {
+  const code = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  if (code <= 255) return code
+  throw new UsageError(`--conflict-exit-code: expected a number from 0 to 255, not ${JSON.stringify(text)}`)
+}

@@ -1,0 +1,45 @@
+import type { Fsync } from '../adapters/port.js'
+import { NotDurableError } from '../errors.js'
+import { Unanswered } from './replies.js'
+import type { Scripts } from './scripts.js'
+
+/** Error replies of a server that changes its role, or is not itself at the moment: they say nothing about the grant. */
+export const NOT_KNOWN = /\b(UNBLOCKED|LOADING|BUSY|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|TRYAGAIN)\b|replica instances/
+
+const PREMATURE = 'before Redis 8.0, and in Valkey, WAITAOF is only right with appendfsync always'
+
+/** Makes sure that a grant survives a power failure: the server has fsynced it to its AOF before the caller gets it. */
+export class Durability {
+  readonly #scripts: Scripts
+  readonly #timeoutMs: number
+
+  constructor(scripts: Scripts, commandTimeoutMs: number) {
+    this.#scripts = scripts
+    // What is sent meanwhile waits behind it on the connection, and must not time out because of it.
+    this.#timeoutMs = Math.ceil((commandTimeoutMs * 2) / 3)
+  }
+
+  /**
+   * @param route  the one that it was sent by: WAITAOF speaks of one connection only
+   * @throws {NotDurableError} it is not on disk in time, or the server cannot say whether it is
+   * @throws {Unanswered} nobody answered
+   */
+  async confirm(name: string, route: string): Promise<void> {
+    const fsync = await this.#ask(name)
+    const isSame = this.#scripts.routeTo(name) === route
+    if (fsync === 'fsynced' && isSame) return
+    if (fsync === undefined) throw new NotDurableError(name, 'refused', 'this Redis client cannot ask for it')
+    if (fsync === 'premature') throw new NotDurableError(name, 'refused', PREMATURE)
+    throw new NotDurableError(name, 'late', isSame ? `not within ${this.#timeoutMs} ms` : 'the connection was lost')
+  }
+
+  async #ask(name: string): Promise<Fsync | undefined> {
+    try {
+      return await this.#scripts.fsynced(name, this.#timeoutMs)
+    } catch (cause) {
+      if (cause instanceof Unanswered) throw cause
+      const reply = cause instanceof Error ? cause.message : String(cause)
+      throw new NotDurableError(name, NOT_KNOWN.test(reply) ? 'late' : 'refused', reply, { cause })
+    }
+  }
+}

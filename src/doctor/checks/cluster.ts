@@ -1,0 +1,114 @@
+import { serverName } from '../../config/tls.js'
+import { within } from '../../util/timeout.js'
+import { type Check, note, ok, problem, warning } from '../check.js'
+import { fieldsOf } from '../server.js'
+import type { Patient } from '../target.js'
+
+const SLOTS = '16384'
+/** A failover has to be over before an ordinary lease, ms. */
+const SLOW_FAILOVER_MS = 15_000
+const SENTINEL_MS = 3_000
+
+export const clusterChecks: readonly Check[] = [
+  {
+    id: 'cluster-state',
+    group: 'Cluster',
+    title: 'State',
+    why: 'A lock lives in one slot. If nobody serves it, the lock can neither be taken nor renewed.',
+    async look(server, { isCluster }) {
+      if (!isCluster) return undefined
+      const info = fieldsOf(await server.askText('CLUSTER', 'INFO'))
+      const told = (name: string): string => info.get(name) ?? ''
+      const served = told('cluster_slots_ok')
+      const mend = 'redis-cli --cluster check, then --cluster fix; start the nodes that are down'
+      if (told('cluster_state') !== 'ok' || served !== SLOTS) {
+        return problem(`${told('cluster_state')}, ${served} of ${SLOTS} slots are served`, mend)
+      }
+      const doubtful = Number(told('cluster_slots_pfail')) + Number(told('cluster_slots_fail'))
+      if (doubtful > 0) return warning(`ok, but ${doubtful} slots may have lost their master`, mend)
+      return ok(`ok, ${told('cluster_size')} masters`)
+    },
+  },
+  {
+    id: 'cluster-coverage',
+    group: 'Cluster',
+    title: 'Coverage',
+    why: 'With full coverage required one lost master stops all locks, not only those in its slots.',
+    async look(server, { isCluster }) {
+      if (!isCluster) return undefined
+      const required = await server.setting('cluster-require-full-coverage')
+      if (required === 'no') return ok('a lost master stops only its own slots')
+      return note(
+        'a lost master without a replica stops all',
+        'CONFIG SET cluster-require-full-coverage no, on all nodes',
+      )
+    },
+  },
+  {
+    id: 'cluster-failover',
+    group: 'Cluster',
+    title: 'Failover',
+    why: 'Until a replica has taken over, nothing in those slots is renewed: a lease that is shorter is lost.',
+    async look(server, { isCluster }) {
+      if (!isCluster) return undefined
+      const timeout = Number(await server.setting('cluster-node-timeout'))
+      const factor = await server.setting('cluster-replica-validity-factor').catch(() => undefined)
+      const found = `a dead master is noticed after ${timeout} ms, replicas may be ${factor} times as far behind`
+      if (factor === '0')
+        return note(`${found}: however old, one takes over`, 'CONFIG SET cluster-replica-validity-factor 10')
+      return timeout >= SLOW_FAILOVER_MS ? note(found, 'CONFIG SET cluster-node-timeout 5000, on all nodes') : ok(found)
+    },
+  },
+  {
+    id: 'sentinels',
+    group: 'Cluster',
+    title: 'Sentinels',
+    why: 'Sentinels vote: with fewer than three, or without a majority, nobody takes the place of a dead master.',
+    isOnce: true,
+    async look(_server, patient) {
+      if (patient.deployment?.mode !== 'sentinel') return undefined
+      const { masterName } = patient.deployment.sentinel
+      const asked = await Promise.allSettled(patient.deployment.addresses.map((_, at) => sentinel(patient, at)))
+      const heard = asked.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
+      const [first] = heard
+      const mend = `SENTINEL CKQUORUM ${masterName} and SENTINEL MASTER ${masterName} on each; start those that are down`
+      if (!first) return problem('none answers', mend)
+      const all = Number(first.get('num-other-sentinels')) + 1
+      const silent = asked.length - heard.length
+      const down = Number(first.get('down-after-milliseconds'))
+      const found = `${all} watch ${masterName}, ${first.get('quorum')} must agree that it is down, after ${down} ms`
+      if (silent > 0) return warning(`${silent} of ${asked.length} do not answer; ${found}`, mend)
+      if (all < 3) return warning(found, 'three Sentinels on three machines')
+      if (down >= SLOW_FAILOVER_MS)
+        return note(found, `SENTINEL SET ${masterName} down-after-milliseconds 5000, on each`)
+      return ok(found)
+    },
+  },
+]
+
+/** What a Sentinel says of the master. */
+async function sentinel({ deployment }: Patient, at: number): Promise<Map<string, string>> {
+  if (!deployment) throw new Error('no Sentinel')
+  const { host, port } = deployment.addresses[at] ?? {}
+  const { username, password, masterName } = deployment.sentinel
+  const { Redis } = await import('ioredis')
+  const redis = new Redis({
+    ...(host === undefined ? {} : { host }),
+    ...(port === undefined ? {} : { port }),
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(deployment.tls ? { tls: { ...serverName(host ?? ''), ...deployment.tls } } : {}),
+    lazyConnect: true,
+    retryStrategy: () => null,
+    disconnectTimeout: 100,
+  })
+  redis.on('error', () => {})
+  try {
+    await within(SENTINEL_MS, redis.connect())
+    const reply = (await within(SENTINEL_MS, redis.call('SENTINEL', 'MASTER', masterName))) as string[] | object
+    const words = Array.isArray(reply) ? reply : Object.entries(reply).flat()
+    return new Map(words.flatMap((word, index) => (index % 2 === 0 ? [[word, String(words[index + 1])] as const] : [])))
+  } finally {
+    redis.disconnect()
+  }
+}

@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto'
+import type { Cluster, Redis } from 'ioredis'
+import type { Client } from '../client.js'
+import { type Deployment, describe } from '../config/deployment.js'
+import { loadConfig } from '../config/load.js'
+import { openDeployment, openUrl } from '../config/servers.js'
+import { connect } from '../connect.js'
+import { slotOf } from '../wire/slots.js'
+import { Server } from './server.js'
+
+/** Where Redis is: a URL, or the path of a configuration of Redisson. */
+export type Target = { readonly url: string } | { readonly config: string }
+
+const DISCONNECT_MS = 500
+
+/** What is examined: a deployment of Redis, as a client of Holdfast sees it. */
+export class Patient implements AsyncDisposable {
+  /** A client of Holdfast, opened as any other. */
+  readonly client: Client
+  /** Undefined: a URL was given. */
+  readonly deployment: Deployment | undefined
+  /** All masters, or the one server that we were given. Never empty. */
+  readonly servers: readonly [Server, ...Server[]]
+  readonly isTls: boolean
+  /** Of the names of the locks that this user takes. */
+  readonly prefix: string
+  /** Of the locks that are tried: the prefix, and something random. */
+  readonly trialName: string
+  /** What the client said meanwhile. */
+  readonly warnings: string[] = []
+  readonly #redis: Redis | Cluster
+
+  private constructor(client: Client, redis: Redis | Cluster, deployment: Deployment | undefined, prefix: string) {
+    this.client = client
+    this.deployment = deployment
+    this.#redis = redis
+    const masters = redis.isCluster ? (redis as Cluster).nodes('master') : [redis as Redis]
+    const [first, ...others] = masters.map((node) => new Server(node))
+    if (!first) throw new Error('the cluster names no master')
+    this.servers = [first, ...others]
+    this.isTls = first.redis.options.tls !== undefined
+    this.prefix = prefix
+    this.trialName = `${prefix}holdfast-doctor:${randomUUID()}`
+    client.on('warning', ({ message }) => this.warnings.push(message))
+  }
+
+  /**
+   * @param prefix  of the names of the locks that are tried
+   * @throws {ConfigError} the URL or the configuration cannot work
+   * @throws what the Redis client says: it cannot be reached, refuses the password …
+   */
+  static async open(target: Target, prefix: string): Promise<Patient> {
+    const client = await connect(target)
+    try {
+      const deployment = 'config' in target ? describe(await loadConfig(target.config)) : undefined
+      const redis = await ('url' in target
+        ? openUrl(target.url.replace(/^valkey/, 'redis'), DISCONNECT_MS)
+        : openDeployment(deployment as Deployment, DISCONNECT_MS))
+      if (redis.status === 'wait') await redis.connect() // it was to connect when it is needed: that is now
+      return new Patient(client, redis, deployment, prefix)
+    } catch (error) {
+      await client.close()
+      throw error
+    }
+  }
+
+  get isCluster(): boolean {
+    return this.#redis.isCluster
+  }
+
+  /** Whether a lock counts as taken only when a replica has it. */
+  get isAcknowledged(): boolean {
+    const mode = this.deployment?.mode
+    return this.deployment?.options.checkLockSyncedSlaves ?? (mode === 'cluster' || mode === 'sentinel')
+  }
+
+  /** The server that has a key or a sharded channel. */
+  ownerOf(key: string): Server {
+    const [first] = this.servers
+    if (!this.isCluster) return first
+    const address = (this.#redis as Cluster).slots[slotOf(key)]?.[0]
+    const isIt = ({ redis: { options } }: Server): boolean => `${options.host}:${options.port}` === address
+    return this.servers.find(isIt) ?? first
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#redis.disconnect()
+    await this.client.close()
+  }
+}

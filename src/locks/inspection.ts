@@ -1,0 +1,40 @@
+import { Unanswered } from '../delivery/replies.js'
+import { OutcomeUnknownError } from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
+import type { Context } from './context.js'
+import type { LockKind } from './kinds/lock-kind.js'
+
+/** One who holds a lock, as Redis has it. */
+export interface Holder {
+  /** `<client id>:<owner id>`; of a Java holder `<uuid>:<thread id>`. A write lock's ends in `:write`. */
+  readonly holder: string
+  readonly holdCount: number
+}
+
+export interface Inspection {
+  /** What is left of the present lease, ms; 0: free; Infinity: a key without expiry. */
+  readonly remainingLeaseMs: number
+  readonly holders: readonly Holder[]
+  /** Those who hold not all of it. */
+  readonly partial?: readonly string[]
+}
+
+export async function inspect(context: Context, kind: LockKind, lockName: string): Promise<Inspection> {
+  return await ask(context, lockName, 'inspect', kind.inspect(lockName), (reply) => kind.readInspection(reply))
+}
+
+/** Run a script once for a caller; no answer becomes the error that users know. */
+export async function ask<T>(
+  context: Context,
+  lockName: string,
+  operation: string,
+  call: ScriptCall,
+  decode: (reply: unknown) => T,
+): Promise<T> {
+  context.assertUsable(lockName)
+  try {
+    return decode(await context.scripts.run(call))
+  } catch (error) {
+    throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, operation, error) : error
+  }
+}

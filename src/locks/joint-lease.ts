@@ -1,0 +1,144 @@
+import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
+import type { Context } from './context.js'
+import { Hold, type Holding, type HoldTerms } from './hold.js'
+import type { Possession } from './lease.js'
+
+/**
+ * What stands behind a hold on several locks: the holds on them, of which a certain number must live. Each is renewed by
+ * the watchdog of its own client.
+ */
+export class Joint implements Holding {
+  readonly context: Context
+  readonly lockName: string
+  readonly noun = 'Lock'
+  readonly members: Hold[]
+  readonly hold: Hold
+  readonly fencingToken = undefined
+  readonly tracesHolds = false
+  readonly #needed: number
+  /** How many of its locks may stay taken without keeping others out. */
+  readonly #dispensable: number
+  /** When `maxHoldMs` ends it, on the clock. */
+  readonly #maxHoldAt: number
+
+  /**
+   * @param of  the lock that it is a hold on
+   * @param members  at least one
+   * @param locks  how many there are in all
+   * @param terms  `maxHoldMs` and `warnAfterMs` count from now, and are not those of the members
+   */
+  constructor(
+    { context, name }: { readonly context: Context; readonly name: string },
+    members: readonly Hold[],
+    needed: number,
+    locks: number,
+    terms: HoldTerms,
+  ) {
+    this.context = context
+    this.lockName = name
+    this.members = []
+    this.#needed = needed
+    this.#dispensable = locks - needed
+    this.hold = new Hold(this, terms.label)
+    this.#maxHoldAt = context.clock.now() + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
+    this.hold.onEnd = this.#startTimers(terms)
+    for (const member of members) this.add(member)
+  }
+
+  /** @returns how to stop them */
+  #startTimers({ maxHoldMs, warnAfterMs }: HoldTerms): () => void {
+    const { clock } = this.context
+    const { hold } = this
+    const timers: (() => void)[] = []
+    if (maxHoldMs !== undefined) timers.push(clock.after(maxHoldMs, () => this.notice(hold), false))
+    if (warnAfterMs !== undefined) {
+      const warn = (): void => this.context.emit('longHold', { hold, heldMs: warnAfterMs })
+      timers.push(clock.after(warnAfterMs, warn, false))
+    }
+    return () => {
+      for (const cancel of timers) cancel()
+    }
+  }
+
+  /** One more of its locks was taken. */
+  add(member: Hold): void {
+    this.members.push(member)
+    member.onEnd = () => this.notice(this.hold)
+  }
+
+  /** Those of its members. */
+  get holder(): string {
+    return this.members.map(({ holder }) => holder).join(', ')
+  }
+
+  get ownerId(): number {
+    return (this.members[0] as Hold).ownerId
+  }
+
+  get count(): number {
+    return 1
+  }
+
+  remainingMs(): number {
+    const left = this.members.map((member) => member.remainingMs()).sort((a, b) => b - a)
+    return Math.max(0, Math.min(left[this.#needed - 1] ?? 0, Math.floor(this.#maxHoldAt - this.context.clock.now())))
+  }
+
+  notice(hold: Hold): void {
+    if (this.context.clock.now() >= this.#maxHoldAt) this.#outstay(hold)
+    else if (this.members.filter((member) => member.isLive).length < this.#needed) {
+      const lost = this.members.flatMap(({ lostError }) => lostError ?? [])
+      // Members that were released one by one end it, too.
+      this.#lose(hold, lost[0]?.reason ?? 'gone', lost)
+    }
+  }
+
+  /** It has lasted for too long: its members are renewed no more, and come free with their leases. */
+  #outstay(hold: Hold): void {
+    this.#lose(hold, 'maxHold')
+    for (const member of this.members) {
+      member.onEnd = undefined
+      if (member.isLive) (member.holding as Possession).end(member, 'maxHold')
+    }
+  }
+
+  /** @param lost  which of its members were */
+  #lose(hold: Hold, reason: LossReason, lost: readonly LeaseLostError[] = []): LeaseLostError | undefined {
+    const error = hold.end(reason, lost)
+    if (error) this.context.emit('lost', { hold, error })
+    return error
+  }
+
+  async askHoldCount(): Promise<number> {
+    const answers = await Promise.allSettled(this.members.map((member) => member.isHeld()))
+    const held = answers.filter((answer) => answer.status === 'fulfilled' && answer.value).length
+    const unknown = answers.filter((answer) => answer.status === 'rejected')
+    if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]?.reason
+    return held >= this.#needed ? 1 : 0
+  }
+
+  /** Release every member, whatever becomes of the others; then report the first that failed. */
+  async release(hold: Hold): Promise<void> {
+    for (const member of this.members) member.onEnd = undefined
+    hold.end('released')
+    const { lostError } = hold
+    const outcomes = await Promise.allSettled(this.members.map((member) => member.unlock()))
+    if (lostError) throw lostError
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+    const [lost, ...moreLost] = failures.filter((error) => error instanceof LeaseLostError)
+    // One whose release was not answered was held to the end.
+    if (lost && this.members.length - 1 - moreLost.length < this.#needed) {
+      throw this.#lose(hold, lost.reason, [lost, ...moreLost]) as LeaseLostError
+    }
+    const unknown = failures.filter((error) => !(error instanceof LeaseLostError))
+    if (unknown.length > this.#dispensable) throw unknown[0]
+  }
+
+  handOver(): void {
+    throw new ConfigError('handOver', undefined, 'a hold on one lock; hand its locks over one by one', this)
+  }
+
+  notHeld(why: string): NotHeldError {
+    return new NotHeldError(`${this.lockName} is not held: ${why}`, this.lockName)
+  }
+}

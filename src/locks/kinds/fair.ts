@@ -1,0 +1,55 @@
+import { fairLockAcquire, fairLockForceRelease, fairLockLeave, fairLockRelease } from '../../lua/generated.js'
+import type { ScriptCall } from '../../lua/script.js'
+import { fairChannelPrefix, fairDeadlines, fairQueue, UNLOCK_MESSAGE } from '../../wire/keys.js'
+import type { Asked, Nesting } from './lock-kind.js'
+import { PlainKind } from './plain.js'
+
+/**
+ * First come, first served, across clients and languages: Redisson's `RedissonFairLock`. The hash is the plain lock's;
+ * those who wait stand in a list, and each listens on a channel of its own.
+ */
+export class FairKind extends PlainKind {
+  override readonly title: string = 'fair lock'
+  override readonly isQueuedInRedis = true
+  readonly #waitMs: number
+
+  /** @param waitMs  what a waiter without a wait time adds to the deadlines of the queue. Redisson's `fairLockWaitTimeout` */
+  constructor(waitMs: number) {
+    super()
+    this.#waitMs = waitMs
+  }
+
+  override channel(lockName: string, holder: string): string {
+    return fairChannelPrefix(lockName) + holder
+  }
+
+  override acquire({ lockName, holder, leaseTimeMs, waitTimeMs }: Asked): ScriptCall {
+    const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
+    const isQueueing = waitTimeMs === 0 ? 0 : 1
+    const prefix = fairChannelPrefix(lockName)
+    return fairLockAcquire(...keys, leaseTimeMs, holder, waitTimeMs || this.#waitMs, isQueueing, prefix, UNLOCK_MESSAGE)
+  }
+
+  leave(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall {
+    const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
+    return fairLockLeave(...keys, holder, waitTimeMs || this.#waitMs, fairChannelPrefix(lockName), UNLOCK_MESSAGE)
+  }
+
+  override release(lockName: string, holder: string): ScriptCall {
+    const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
+    return fairLockRelease(...keys, holder, fairChannelPrefix(lockName), UNLOCK_MESSAGE)
+  }
+
+  override forceRelease(lockName: string): ScriptCall {
+    return fairLockForceRelease(lockName, fairQueue(lockName), fairChannelPrefix(lockName), UNLOCK_MESSAGE)
+  }
+}
+
+/** Redisson's `RedissonNonReentrantFairLock`. */
+export class NonReentrantFairKind extends FairKind {
+  override readonly title = 'non-reentrant fair lock'
+
+  override nestingIn(): Nesting {
+    return 'deadlock'
+  }
+}

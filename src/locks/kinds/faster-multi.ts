@@ -1,0 +1,105 @@
+import { toWords } from '../../delivery/replies.js'
+import { ConfigError } from '../../errors.js'
+import {
+  fasterMultiLockAcquire,
+  fasterMultiLockForceRelease,
+  fasterMultiLockInspect,
+  fasterMultiLockRelease,
+  fasterMultiLockRenew,
+  fasterMultiLockSetCount,
+} from '../../lua/generated.js'
+import type { ScriptCall } from '../../lua/script.js'
+import { fieldDigest } from '../../wire/highway-hash.js'
+import { lockChannel, UNLOCK_MESSAGE } from '../../wire/keys.js'
+import type { Inspection } from '../inspection.js'
+import type { Asked, LockKind, Nesting } from './lock-kind.js'
+import { PlainKind, remaining } from './plain.js'
+
+/**
+ * Several values of one group, all or none, in one hash and one command: Redisson's `RedissonFasterMultiLock`. Each
+ * object is a kind of its own, as it is about its own values.
+ */
+export class FasterMultiKind extends PlainKind {
+  override readonly title = 'multi-lock of values'
+  override readonly adopt = undefined
+  override readonly isDivisible = true
+  /** Sorted, and each value once. */
+  readonly #fields: readonly string[]
+
+  /** @throws {ConfigError} a value cannot work, or there is none */
+  constructor(group: string, values: readonly string[]) {
+    super()
+    this.#fields = [...new Set(digests(group, values))].sort()
+  }
+
+  /** Who wants other values must not wait behind those who want these. */
+  override get line(): string {
+    return this.#fields.join()
+  }
+
+  override is(other: LockKind): boolean {
+    return other instanceof FasterMultiKind && other.#fields.join() === this.#fields.join()
+  }
+
+  override nestingIn(outer: LockKind): Nesting {
+    if (this.is(outer)) return 'again'
+    if (!(outer instanceof FasterMultiKind)) return 'deadlock'
+    return outer.#fields.some((field) => this.#fields.includes(field)) ? 'deadlock' : 'apart'
+  }
+
+  override excludes(other: LockKind): boolean {
+    return other instanceof FasterMultiKind && this.nestingIn(other) !== 'apart'
+  }
+
+  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+    return fasterMultiLockAcquire(lockName, leaseTimeMs, holder, this.#fields)
+  }
+
+  override reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
+  }
+
+  override stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
+  }
+
+  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return fasterMultiLockRenew([lockName], [holder, leaseTimeMs, this.#fields.length, ...this.#fields])
+  }
+
+  override release(lockName: string, holder: string): ScriptCall {
+    return fasterMultiLockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE, this.#fields)
+  }
+
+  override forceRelease(lockName: string): ScriptCall {
+    return fasterMultiLockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE, this.#fields)
+  }
+
+  override inspect(lockName: string): ScriptCall {
+    return fasterMultiLockInspect(lockName, this.#fields)
+  }
+
+  override readInspection(reply: unknown): Inspection {
+    const [ttl, ...words] = toWords(reply)
+    const holders = []
+    const partial = []
+    for (let index = 0; index + 2 < words.length; index += 3) {
+      const [holder, count, values] = words.slice(index, index + 3) as [string, string, string]
+      holders.push({ holder, holdCount: Number(count) })
+      if (Number(values) < this.#fields.length) partial.push(holder)
+    }
+    return { remainingLeaseMs: remaining(Number(ttl)), holders, partial }
+  }
+}
+
+function digests(group: string, values: readonly string[]): string[] {
+  if (!Array.isArray(values) || values.length === 0) {
+    throw new ConfigError('values', values, 'an array of at least one string', { lockName: group })
+  }
+  return values.map((value, index) => {
+    if (typeof value !== 'string' || !value.isWellFormed()) {
+      throw new ConfigError(`values[${index}]`, value, 'well-formed text', { lockName: group })
+    }
+    return fieldDigest(value)
+  })
+}

@@ -1,0 +1,82 @@
+import { notOurs, toWords } from '../../delivery/replies.js'
+import { impediment } from '../../errors.js'
+import { fencedLockAcquire, fencedLockAdopt, fencedLockToken } from '../../lua/generated.js'
+import type { ScriptCall } from '../../lua/script.js'
+import { fencingTokenKey } from '../../wire/keys.js'
+import type { Hold } from '../hold.js'
+import { ask } from '../inspection.js'
+import { Lock } from '../lock.js'
+import type { Answer, Asked, LockKind } from './lock-kind.js'
+import { PlainKind, RELEASES_IN_LINE } from './plain.js'
+
+/** Of how many locks a client remembers the highest token. */
+const REMEMBERED = 10_000
+
+/**
+ * A lock whose every possession has a number higher than all before it: Redisson's `RedissonFencedLock`. One for each
+ * client, which remembers the highest token that it saw of each lock.
+ */
+export class FencedKind extends PlainKind {
+  override readonly title = 'fenced lock'
+  /** It has the hash and the channel of a plain lock of the same name. */
+  override readonly inLine = RELEASES_IN_LINE
+  readonly #seen = new Map<string, bigint>()
+  override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
+    fencedLockAdopt(lockName, fencingTokenKey(lockName), leaseTimeMs, from, holder, this.#seenOf(lockName))
+
+  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+    return fencedLockAcquire(lockName, fencingTokenKey(lockName), leaseTimeMs, holder, this.#seenOf(lockName))
+  }
+
+  override read(reply: unknown, lockName: string): Answer {
+    const [status = '', value = '', wentBackTo] = toWords(reply)
+    if (!/^[01]$/.test(status) || !/^-?\d+$/.test(value)) throw notOurs(reply)
+    if (status === '0') return { heldForMs: Number(value) }
+    const fencingToken = BigInt(value)
+    const warning = wentBackTo ? tokensWentBack(lockName, wentBackTo, this.#seenOf(lockName)) : undefined
+    this.#remember(lockName, fencingToken)
+    return warning === undefined ? { isGranted: true, fencingToken } : { isGranted: true, fencingToken, warning }
+  }
+
+  #seenOf(lockName: string): string {
+    return String(this.#seen.get(lockName) ?? 0n)
+  }
+
+  #remember(lockName: string, token: bigint): void {
+    this.#seen.delete(lockName) // to the end: the one that was seen longest ago is forgotten first
+    this.#seen.set(lockName, token)
+    if (this.#seen.size > REMEMBERED) this.#seen.delete(this.#seen.keys().next().value as string)
+  }
+}
+
+/** A hold of a fenced lock. */
+export type FencedHold = Hold & { readonly fencingToken: bigint }
+
+/**
+ * A re-entrant lock whose holds carry a fencing token: give it to the resource that the lock guards, which refuses what
+ * comes with a lower one. That is the only protection against a holder that was paused beyond its lease and does not
+ * know it yet.
+ */
+export class FencedLock extends Lock<FencedHold> {
+  /**
+   * The last token that was given out, to whomever; 0n: none yet. The token of a hold is `hold.fencingToken`.
+   * @throws {OutcomeUnknownError} Redis did not answer
+   * @see Redisson `RFencedLock.getToken`
+   */
+  async getToken(): Promise<bigint> {
+    const call = fencedLockToken(fencingTokenKey(this.name))
+    return await ask(this.context, this.name, 'getToken', call, (reply) => {
+      const [token] = toWords(reply)
+      if (token === undefined || !/^-?\d*$/.test(token)) throw notOurs(reply)
+      return BigInt(token)
+    })
+  }
+}
+
+function tokensWentBack(lockName: string, to: string, seen: string): Error {
+  return impediment(
+    'FENCING_TOKENS_WENT_BACK',
+    `The fencing tokens of lock ${JSON.stringify(lockName)} went back from ${seen} to ${to || 0}: Redis lost data, and may ` +
+      'have given a token twice. This client raised the counter again; check what was written meanwhile',
+  )
+}

@@ -1,0 +1,153 @@
+import {
+  readLockAcquire,
+  readLockForceRelease,
+  readLockInspect,
+  readLockRelease,
+  readLockRenew,
+  readLockSetCount,
+  writeLockAcquire,
+  writeLockRelease,
+} from '../../lua/generated.js'
+import type { ScriptCall } from '../../lua/script.js'
+import { checkName } from '../../util/validate.js'
+import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
+import type { Context } from '../context.js'
+import type { Inspection } from '../inspection.js'
+import { Lock } from '../lock.js'
+import type { Asked, LockKind, Nesting } from './lock-kind.js'
+import { PlainKind } from './plain.js'
+
+const WRITE_SUFFIX = ':write'
+
+/** The shared side, Redisson's `RedissonReadLock`: each hold has a key with a lease of its own beside the hash. */
+class ReadKind extends PlainKind {
+  override readonly title = 'read lock'
+  override readonly isShared = true
+  override readonly adopt = undefined
+
+  override nestingIn(outer: LockKind): Nesting {
+    return outer === WRITE ? 'join' : super.nestingIn(outer)
+  }
+
+  override excludes(other: LockKind): boolean {
+    return other === WRITE
+  }
+
+  override channel(lockName: string): string {
+    return readWriteChannel(lockName)
+  }
+
+  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+    const readHold = `${readHoldPrefix(lockName)}${holder}:rwlock_timeout:1`
+    return readLockAcquire(lockName, readHold, leaseTimeMs, holder)
+  }
+
+  override reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return readLockSetCount(lockName, leaseTimeMs, holder, count, readHoldPrefix(lockName))
+  }
+
+  override stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+    return readLockSetCount(lockName, leaseTimeMs, holder, count, readHoldPrefix(lockName))
+  }
+
+  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return readLockRenew([lockName], [holder, leaseTimeMs, readHoldPrefix(lockName)])
+  }
+
+  override release(lockName: string, holder: string): ScriptCall {
+    return readLockRelease(lockName, holder, readHoldPrefix(lockName), readWriteChannel(lockName), UNLOCK_MESSAGE)
+  }
+
+  override forceRelease(lockName: string): ScriptCall {
+    const channel = readWriteChannel(lockName)
+    return readLockForceRelease(lockName, 'read', readHoldPrefix(lockName), channel, UNLOCK_MESSAGE)
+  }
+
+  override inspect(lockName: string): ScriptCall {
+    return readLockInspect(lockName, readHoldPrefix(lockName))
+  }
+
+  override readInspection(reply: unknown): Inspection {
+    return only(super.readInspection(reply), (holder) => !holder.endsWith(WRITE_SUFFIX))
+  }
+}
+
+/** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
+class WriteKind extends PlainKind {
+  override readonly title = 'write lock'
+  override readonly isPassedOn = true
+  override readonly adopt = undefined
+
+  override excludes(other: LockKind): boolean {
+    return other === WRITE || other === READ
+  }
+
+  override holder(owner: string): string {
+    return owner + WRITE_SUFFIX
+  }
+
+  override channel(lockName: string): string {
+    return readWriteChannel(lockName)
+  }
+
+  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+    return writeLockAcquire(lockName, leaseTimeMs, holder)
+  }
+
+  override release(lockName: string, holder: string): ScriptCall {
+    const channel = readWriteChannel(lockName)
+    return writeLockRelease(lockName, holder, readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)
+  }
+
+  override cutLease(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return this.renew(lockName, holder, leaseTimeMs) // the writer's own reads may have longer leases
+  }
+
+  override forceRelease(lockName: string): ScriptCall {
+    const channel = readWriteChannel(lockName)
+    return readLockForceRelease(lockName, 'write', readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)
+  }
+
+  override inspect(lockName: string): ScriptCall {
+    return readLockInspect(lockName, readHoldPrefix(lockName))
+  }
+
+  override readInspection(reply: unknown): Inspection {
+    return only(super.readInspection(reply), (holder) => holder.endsWith(WRITE_SUFFIX))
+  }
+}
+
+function only({ remainingLeaseMs, holders }: Inspection, isOurs: (holder: string) => boolean): Inspection {
+  const ours = holders.filter(({ holder }) => isOurs(holder))
+  return { holders: ours, remainingLeaseMs: ours.length === 0 ? 0 : remainingLeaseMs }
+}
+
+const READ: LockKind = new ReadKind()
+const WRITE: LockKind = new WriteKind()
+
+/**
+ * Many may read, or one may write. Both sides are re-entrant. Who writes may read as well, and go on reading after the
+ * write (a downgrade); who reads cannot come to write: two that tried would wait for each other, so that is a
+ * `SelfDeadlockError` at once. Readers join readers: a stream of them without a gap keeps writers out.
+ * @see Redisson `RReadWriteLock`: same keys, fields and channel
+ */
+export class ReadWriteLock {
+  readonly name: string
+  readonly #context: Context
+
+  /** @internal Locks come from `client.getReadWriteLock`. */
+  constructor(context: Context, name: string) {
+    this.name = checkName(name)
+    this.#context = context
+  }
+
+  /** The shared side. @see Redisson `RReadWriteLock.readLock` */
+  readLock(): Lock {
+    return new Lock(this.#context, READ, this.name)
+  }
+
+  /** The exclusive side. @see Redisson `RReadWriteLock.writeLock` */
+  writeLock(): Lock {
+    return new Lock(this.#context, WRITE, this.name)
+  }
+}

@@ -1,0 +1,79 @@
+import { ConfigError } from '../../errors.js'
+import { lockForceRelease, lockRelease } from '../../lua/generated.js'
+import type { ScriptCall } from '../../lua/script.js'
+import type { Random } from '../../util/random.js'
+import { checkDuration, ownOptions } from '../../util/validate.js'
+import { PlainKind } from './plain.js'
+
+/**
+ * How long a spin lock sleeps between attempts, ms.
+ * - `exponential`: from `initialDelayMs` (1) times `multiplier` (2) and a little chance, up to `maxDelayMs` (128)
+ * - `constant`: `delayMs` (64)
+ * @see Redisson `LockOptions.BackOff`: same defaults
+ */
+export type BackOff =
+  | {
+      readonly type: 'exponential'
+      readonly initialDelayMs?: number
+      readonly maxDelayMs?: number
+      readonly multiplier?: number
+    }
+  | { readonly type: 'constant'; readonly delayMs?: number }
+
+export interface SpinLockOptions {
+  /** Default: exponential. */
+  readonly backOff?: BackOff | undefined
+}
+
+/** A lock that is waited for without any subscription, Redisson's `RedissonSpinLock`; its release wakes nobody. */
+export class SpinKind extends PlainKind {
+  override readonly title = 'spin lock'
+  readonly pace: (random: Random) => () => number
+
+  /** @throws {ConfigError} an option cannot work */
+  constructor(lockName: string, options: SpinLockOptions = {}) {
+    super()
+    const { backOff = { type: 'exponential' } } = ownOptions(options, ['backOff'], lockName)
+    this.pace = paceOf(backOff, lockName)
+  }
+
+  override channel(): undefined {
+    return undefined
+  }
+
+  override release(lockName: string, holder: string): ScriptCall {
+    return lockRelease(lockName, holder, '', '')
+  }
+
+  override forceRelease(lockName: string): ScriptCall {
+    return lockForceRelease(lockName, '', '')
+  }
+}
+
+function paceOf(backOff: BackOff, lockName: string): (random: Random) => () => number {
+  if (backOff?.type === 'constant') {
+    const { delayMs = 64 } = ownOptions(backOff, ['type', 'delayMs'], lockName)
+    checkDuration('backOff.delayMs', delayMs, 1, lockName)
+    return () => () => delayMs
+  }
+  if (backOff?.type !== 'exponential') {
+    throw new ConfigError('backOff.type', (backOff as BackOff)?.type, '"exponential" or "constant"', { lockName })
+  }
+  const known = ['type', 'initialDelayMs', 'maxDelayMs', 'multiplier']
+  const { initialDelayMs = 1, maxDelayMs = 128, multiplier = 2 } = ownOptions(backOff, known, lockName)
+  checkDuration('backOff.initialDelayMs', initialDelayMs, 1, lockName)
+  checkDuration('backOff.maxDelayMs', maxDelayMs, initialDelayMs, lockName)
+  if (!Number.isSafeInteger(multiplier) || multiplier < 1) {
+    throw new ConfigError('backOff.multiplier', multiplier, 'a whole number of at least 1', { lockName })
+  }
+  return (random) => {
+    let delayMs = initialDelayMs
+    let calls = 0
+    return () => {
+      const present = delayMs
+      // What chance adds grows with the attempts, as in Redisson, so that waiters drift apart.
+      delayMs = Math.min(maxDelayMs, delayMs * multiplier + Math.floor(random.fraction() * ++calls))
+      return present
+    }
+  }
+}

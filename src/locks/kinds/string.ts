@@ -1,0 +1,66 @@
+import {
+  stringLockAcquire,
+  stringLockAdopt,
+  stringLockExtend,
+  stringLockForceRelease,
+  stringLockInspect,
+  stringLockRelease,
+  stringLockRenew,
+} from '../../lua/generated.js'
+import type { ScriptCall } from '../../lua/script.js'
+import type { Random } from '../../util/random.js'
+import { lockChannel, UNLOCK_MESSAGE } from '../../wire/keys.js'
+import type { Asked, LockKind } from './lock-kind.js'
+import { PlainKind } from './plain.js'
+
+/** Those who use the convention poll and publish nothing: node-redlock asks every 200 ms, redis-py every 100 ms. */
+const POLL_MS = 100
+
+/**
+ * The lock of `SET key value NX PX` and compare-and-delete, as node-redlock, redis-py, redsync and many others have it: a
+ * string at the lock's name. There is no hold count in Redis, so re-entries are counted here.
+ */
+class StringKind extends PlainKind {
+  override readonly title = 'string lock'
+  override readonly tracesHolds = false
+  override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
+    stringLockAdopt(lockName, leaseTimeMs, from, holder)
+
+  override channel(lockName: string): string {
+    return lockChannel(lockName)
+  }
+
+  pace(random: Random): () => number {
+    return () => POLL_MS * (0.5 + random.fraction())
+  }
+
+  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+    return stringLockAcquire(lockName, leaseTimeMs, holder)
+  }
+
+  override reenter(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockExtend(lockName, leaseTimeMs, holder)
+  }
+
+  override stepDown(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockExtend(lockName, leaseTimeMs, holder)
+  }
+
+  override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockRenew([lockName], [holder, leaseTimeMs])
+  }
+
+  override release(lockName: string, holder: string): ScriptCall {
+    return stringLockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE)
+  }
+
+  override forceRelease(lockName: string): ScriptCall {
+    return stringLockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE)
+  }
+
+  override inspect(lockName: string): ScriptCall {
+    return stringLockInspect(lockName)
+  }
+}
+
+export const STRING: LockKind = new StringKind()

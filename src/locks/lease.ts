@@ -1,0 +1,491 @@
+import { toArray, toInteger, Unanswered } from '../delivery/replies.js'
+import {
+  ConfigError,
+  impediment,
+  LeaseLostError,
+  type LossReason,
+  NotHeldError,
+  OutcomeUnknownError,
+} from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
+import type { Line } from '../waiting/wait-queue.js'
+import type { Watched } from '../watchdog/watchdog.js'
+import { type Owner, spellHolder } from '../wire/holder.js'
+import type { Context } from './context.js'
+import { Hold, type Holding, type HoldTerms } from './hold.js'
+import { ask, inspect } from './inspection.js'
+import { type LockKind, lineName } from './kinds/lock-kind.js'
+import { deadlineOf, driftMs, outlastNested, reasonAt, type Times, timesFrom } from './lease-times.js'
+import { lineOf, runInLine, settle } from './turn-scripts.js'
+
+/** By how much Redis may keep a lease for longer than it was asked to before its clock is taken to have been set back. */
+const OVERLONG_MS = 1_000
+
+/** How long to leave a lock to others who listen before this client asks for it again. */
+const OTHERS_FIRST_MS = 10
+
+/**
+ * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
+ * written, never incremented, so every command may run twice; commands of one possession go one after the other.
+ */
+export class Possession implements Watched, Holding {
+  readonly lockName: string
+  readonly holder: string
+  readonly owner: Owner
+  readonly kind: LockKind
+  /** What names this owner's field of this lock, to claim it. */
+  readonly field: string
+  readonly context: Context
+  readonly #holds = new Map<Hold, Times>()
+  leasedAt = 0
+  /** What Redis gave with the grant. */
+  fencingToken: bigint | undefined
+  /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
+  mayHaveStrays = false
+  /** This client is about to force it: should the answer to something else be here first, that is why it is gone. */
+  isCondemned = false
+  /** Callers who are about to take something else as the same owner: to read inside this write. */
+  joining = 0
+  /** How often it went from one caller of this client to the next. What was inside it before is outside now. */
+  passes = 0
+  /** When Redis granted it, on the clock. */
+  #grantedAt = 0
+  /** When the last lease that was asked for ends at the latest, on the clock. */
+  #leaseEndsAt = 0
+  /** The longest lease that was asked for, ms. */
+  #longestLeaseMs = 0
+  /** Redis would keep it for longer than that: its clock was set back, and the next renewal makes good for it. */
+  #isOverlong = false
+  /** Those whose turn comes when the command on its way is answered; undefined: none is. */
+  #turns: (() => void)[] | undefined
+
+  constructor(context: Context, kind: LockKind, lockName: string, owner: Owner) {
+    this.context = context
+    this.kind = kind
+    this.lockName = lockName
+    this.owner = owner
+    this.holder = kind.holder(spellHolder(context.clientId, owner.id))
+    this.field = fieldOf(kind, lockName)
+  }
+
+  get programName(): string | undefined {
+    return this.context.nameMapper?.unmap(this.lockName)
+  }
+
+  /** Where those of this client stand who wait for the same. */
+  get line(): string {
+    return lineName(this.kind, this.lockName)
+  }
+
+  get permitIds(): readonly string[] | undefined {
+    return this.kind.permitIds
+  }
+
+  get noun(): string {
+    return this.kind.noun
+  }
+
+  get tracesHolds(): boolean {
+    return this.kind.tracesHolds
+  }
+
+  get ownerId(): number {
+    return this.owner.id
+  }
+
+  get count(): number {
+    return this.#holds.size
+  }
+
+  /** Whether any of its holds is surely valid now. */
+  get isLive(): boolean {
+    for (const hold of this.#holds.keys()) this.notice(hold)
+    return this.#holds.size > 0
+  }
+
+  /** The hold that was taken last. */
+  get latest(): Hold | undefined {
+    return this.isLive ? [...this.#holds.keys()].at(-1) : undefined
+  }
+
+  /**
+   * Take it: the command that was sent at `sentAt` won. If this throws, the caller has to give it back.
+   * @param isWanted  false: it will be released at once, so it needs no renewal
+   * @throws {LeaseLostError} its lease was over before the answer was here, or another one of this client was granted since
+   * @throws {ClientClosedError} the client was closed meanwhile
+   */
+  begin(terms: HoldTerms, sentAt: number, isWanted = true): Hold {
+    const times = this.#timesOf(terms, sentAt)
+    this.context.assertOpen(this.lockName)
+    if (this.context.clock.now() >= deadlineOf(times))
+      throw new LeaseLostError(this.lockName, this.holder, 'expired', this.noun)
+    this.#displaceOthers(sentAt)
+    this.leasedAt = sentAt
+    this.#grantedAt = sentAt
+    this.context.possessions.add(this)
+    const hold = this.#add(terms, times)
+    this.context.watchdog.watch(this, isWanted)
+    return hold
+  }
+
+  /** Redis grants it to one at a time: what this client was granted earlier is no longer there, and is lost at once. */
+  #displaceOthers(sentAt: number): void {
+    const { context, kind, lockName, owner } = this
+    for (const other of context.possessions.named(lockName)) {
+      if (other.owner === owner || !kind.excludes(other.kind) || !other.isLive) continue
+      if (other.#grantedAt > sentAt) throw new LeaseLostError(lockName, this.holder, 'gone', this.noun)
+      other.gone()
+    }
+  }
+
+  /**
+   * One attempt to take the lock once more for the same owner; undefined if what was to be re-entered has ended.
+   * @param passes  when the caller was inside it
+   */
+  async reenter(terms: HoldTerms, passes: number): Promise<Hold | undefined> {
+    return await this.#inTurn(async () => {
+      if (!this.isLive || this.passes !== passes) return undefined
+      const sentAt = this.context.clock.now()
+      const leaseTimeMs = this.#leaseOf(terms)
+      this.requesting(leaseTimeMs, sentAt)
+      const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
+      if (toInteger(await this.context.scripts.run(call)) !== 1) this.gone()
+      this.leasedAt = sentAt
+      // The hold that was re-entered may have been lost on the way.
+      if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+      const hold = this.#add(terms, this.#timesOf(terms, sentAt))
+      this.notice(hold)
+      this.context.watchdog.recheck(this)
+      if (hold.lostError) throw hold.lostError
+      return hold
+    })
+  }
+
+  /**
+   * Let a hold that is renewed last for a lease of its own from now on, and no longer be renewed for its sake.
+   * @throws {LeaseLostError} it was lost
+   */
+  async lease(hold: Hold, leaseTimeMs: number): Promise<void> {
+    await this.#inTurn(async () => {
+      const times = this.#holds.get(hold)
+      const sentAt = this.context.clock.now()
+      if (times) {
+        this.requesting(leaseTimeMs, sentAt)
+        const call = this.renewalFor(leaseTimeMs)
+        const renewed = await ask(this.context, this.lockName, 'lock', call, (reply) => toInteger(toArray(reply)[0]))
+        if (!renewed) this.gone()
+      }
+      if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
+      this.#holds.set(hold, this.#timesOf({ ...times.terms, leaseTimeMs }, sentAt))
+      this.context.watchdog.recheck(this)
+    })
+  }
+
+  /** End one hold; the last one frees the lock. */
+  release(hold: Hold): Promise<void> {
+    return this.#inTurn(() => this.#release(hold))
+  }
+
+  #release(hold: Hold): Promise<void> | void {
+    if (!hold.isLive) {
+      const { lostError } = hold
+      if (!lostError) return
+      // Redis may have the key for a while longer (a renewal whose answer never came): free it for the others.
+      const mayBeThere = lostError.reason === 'expired' || lostError.reason === 'maxHold'
+      if (mayBeThere && this.count === 0) this.settle()
+      throw lostError
+    }
+    const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
+    if (this.count > 1) return this.#stepDown(hold)
+    if (line && this.#isPassable(hold) && line.offer(this)) return void this.end(hold, 'released')
+    return line && this.#isRunOver ? this.#freeForOthers(hold, line) : this.#free(hold, line)
+  }
+
+  /**
+   * Another caller of this client goes on with it, in the place of the one who lets it go. Redis is not told: there it stays
+   * with the same holder, on the lease that it has, renewed as before.
+   * @returns undefined if that is not what the caller asked for
+   */
+  passTo(terms: HoldTerms): Hold | undefined {
+    const [from] = this.#holds.values()
+    if (!from || terms.leaseTimeMs !== undefined) return undefined
+    this.passes++
+    const hold = this.#add(terms, timesFrom(this.context.clock.now(), terms, from.leasedUntil))
+    this.notice(hold)
+    this.context.watchdog.look(this)
+    return hold
+  }
+
+  /** End all holds without telling Redis: another client goes on with them. */
+  handOver(): void {
+    if (!this.kind.adopt) {
+      throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
+    }
+    this.owner.spend(this.field) // or it would take the lock beside its successor
+    for (const hold of [...this.#holds.keys()]) this.end(hold, 'released')
+  }
+
+  /** Lose all holds. */
+  loseAll(reason: LossReason): void {
+    // What is left of it would keep others out until its lease ends.
+    if (this.kind.isDivisible && this.count > 0 && (reason === 'gone' || reason === 'forced')) this.settle()
+    for (const hold of [...this.#holds.keys()]) this.#lose(hold, reason)
+  }
+
+  /** A command is about to ask for a lease: from now on the lock may be taken until this lease ends. */
+  requesting(leaseTimeMs: number, sentAt: number): void {
+    this.#leaseEndsAt = Math.max(this.#leaseEndsAt, sentAt + leaseTimeMs)
+    this.#longestLeaseMs = Math.max(this.#longestLeaseMs, leaseTimeMs)
+  }
+
+  /** Free the lock in the background, as long as the last lease asked for may last. */
+  settle(): void {
+    this.owner.spend(this.field)
+    settle(this.context, this.kind, this.lockName, this.holder, this.#leaseEndsAt)
+  }
+
+  async askHoldCount(): Promise<number> {
+    const { holders, partial = [] } = await inspect(this.context, this.kind, this.lockName)
+    const mine = holders.find(({ holder }) => holder === this.holder)
+    if (!mine || partial.includes(mine.holder)) this.gone()
+    // Never below what Redis knows, but for a kind that keeps no count there.
+    return mine && this.count > 0 ? Math.max(mine.holdCount, this.count) : 0
+  }
+
+  notHeld(why: string): NotHeldError {
+    return new NotHeldError(
+      `${this.noun} ${JSON.stringify(this.lockName)} is not held by ${this.holder}: ${why}`,
+      this.lockName,
+    )
+  }
+
+  remainingMs(hold: Hold): number {
+    const times = this.#holds.get(hold)
+    return times ? Math.max(0, Math.floor(deadlineOf(times) - this.context.clock.now())) : 0
+  }
+
+  notice(hold: Hold): void {
+    const times = this.#holds.get(hold)
+    if (times && this.#isOver(times, this.context.clock.now())) this.#lose(hold, reasonAt(times))
+  }
+
+  // What the watchdog calls.
+
+  get renewableUntil(): number {
+    let until = 0
+    for (const { terms, maxHoldAt } of this.#holds.values()) {
+      if (terms.leaseTimeMs === undefined) until = Math.max(until, maxHoldAt)
+    }
+    return until
+  }
+
+  renewal(now: number): ScriptCall {
+    const owedMs = this.#leaseOwedMs(now)
+    if (!this.#isOverlong) return this.renewalFor(owedMs)
+    return this.kind.cutLease(this.lockName, this.holder, owedMs, Math.ceil(this.#longestLeaseMs))
+  }
+
+  renewalFor(leaseTimeMs: number): ScriptCall {
+    return this.kind.renew(this.lockName, this.holder, leaseTimeMs)
+  }
+
+  /** What its holds are entitled to, ms from `now`. */
+  #leaseOwedMs(now: number): number {
+    let owedMs = 1
+    for (const { terms, grantedAt, leasedUntil } of this.#holds.values()) {
+      // Not by way of an instant: a sum of fractions would be a millisecond too long when it is rounded up.
+      const leftMs = terms.leaseTimeMs === undefined ? this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs - now
+      // It may last as long as a nested hold did.
+      owedMs = Math.max(owedMs, leftMs, leasedUntil - now)
+    }
+    return Math.ceil(owedMs)
+  }
+
+  renewed(sentAt: number, leftMs?: number): void {
+    this.leasedAt = sentAt
+    if (this.renewableUntil > 0) this.requesting(this.context.watchdogTimeoutMs, sentAt)
+    if (leftMs !== undefined) this.#isOverlong = leftMs > this.#longestLeaseMs + OVERLONG_MS
+    for (const times of this.#holds.values()) {
+      if (times.terms.leaseTimeMs !== undefined) continue
+      times.leasedUntil = Math.max(times.leasedUntil, this.#leasedUntil(times.terms, sentAt))
+    }
+  }
+
+  gone(): void {
+    this.loseAll(this.isCondemned ? 'forced' : 'gone')
+  }
+
+  inspect(now: number): number {
+    let next = Number.POSITIVE_INFINITY
+    for (const [hold, times] of this.#holds) {
+      if (this.#isOver(times, now)) {
+        this.#lose(hold, reasonAt(times))
+        continue
+      }
+      if (now >= times.warnAt) {
+        times.warnAt = Number.POSITIVE_INFINITY
+        this.context.emit('longHold', { hold, heldMs: Math.round(now - times.grantedAt) })
+      }
+      next = Math.min(next, deadlineOf(times), times.warnAt)
+    }
+    return next
+  }
+
+  /** Others were kept waiting long enough while it went from one caller of this client to the next. */
+  get #isRunOver(): boolean {
+    const { clock, maxHandOffs, maxHandOffMs } = this.context
+    return this.passes >= maxHandOffs || clock.now() - this.#grantedAt >= maxHandOffMs
+  }
+
+  /** Whether the next caller may go on where this hold ends. */
+  #isPassable(hold: Hold): boolean {
+    const { clock, watchdogTimeoutMs } = this.context
+    const { terms, leasedUntil } = this.#holds.get(hold) as Times
+    const now = clock.now()
+    // What the watchdog could not renew in time had better be asked for anew; and a longer lease that a re-entry asked for
+    // would outlive the next one.
+    const isOurs = terms.leaseTimeMs === undefined && this.#leaseEndsAt <= now + watchdogTimeoutMs
+    const isFresh = isOurs && leasedUntil - now > watchdogTimeoutMs / 3
+    return isFresh && !this.#isRunOver && !this.isCondemned && this.joining === 0 && this.owner.hasOnly(this.field)
+  }
+
+  /** Whether its time is over, also if it was renewed while this thread was busy. */
+  #isOver(times: Times, now: number): boolean {
+    if (now < deadlineOf(times)) return false
+    this.context.watchdog.standIn?.catchUp(this)
+    outlastNested(times, this.#holds.values())
+    return now >= deadlineOf(times)
+  }
+
+  #leaseOf(terms: HoldTerms): number {
+    return terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
+  }
+
+  #timesOf(terms: HoldTerms, sentAt: number): Times {
+    return timesFrom(sentAt, terms, this.#leasedUntil(terms, sentAt))
+  }
+
+  #leasedUntil(terms: HoldTerms, sentAt: number): number {
+    const leaseTimeMs = this.#leaseOf(terms)
+    return sentAt + leaseTimeMs - driftMs(leaseTimeMs)
+  }
+
+  #add(terms: HoldTerms, times: Times): Hold {
+    const hold = new Hold(this, terms.label)
+    this.#holds.set(hold, times)
+    return hold
+  }
+
+  async #stepDown(hold: Hold): Promise<void> {
+    this.end(hold, 'released')
+    const { clock, scripts } = this.context
+    const sentAt = clock.now()
+    try {
+      const call = this.kind.stepDown(this.lockName, this.holder, this.#leaseOwedMs(sentAt), this.count)
+      if (toInteger(await scripts.run(call)) === 1) return this.renewed(sentAt)
+    } catch {
+      // The owner goes on holding, with a count in Redis that is too high until its next command writes the right one.
+      // The last release deletes the field whatever the count, so nothing depends on this command.
+      return
+    }
+    this.#lose(hold, 'gone')
+    this.gone()
+    throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+  }
+
+  /** @param line  of those in this client who wait for it */
+  async #free(hold: Hold, line?: Line): Promise<void> {
+    const { clock, scripts, settlements, commandTimeoutMs } = this.context
+    const { leasedUntil } = this.#holds.get(hold) as Times
+    // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
+    this.end(hold, 'released')
+    const reconnects = scripts.reconnects
+    let failures = 0
+    let heard: number | null
+    try {
+      const { kind, lockName, holder } = this
+      const inLine = lineOf(this.context, kind)?.release(lockName, holder, line?.onRelease(this.passes > 0))
+      const free = (call: ScriptCall): Promise<number | null> =>
+        settlements.insist(call, commandTimeoutMs, () => failures++)
+      const otherwise = (): ScriptCall => {
+        failures = 0 // what was refused did not run
+        return kind.release(lockName, holder)
+      }
+      heard = await runInLine(this.context, inLine, otherwise, free)
+    } catch (error) {
+      this.settle()
+      throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
+    }
+    const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
+    // The critical section was over in time; only its release arrived after the lease, when others may hold the lock already.
+    const hasRunOut = clock.now() >= leasedUntil
+    if (heard === null && !mayHaveRunBefore && !hasRunOut) {
+      this.#lose(hold, 'gone')
+      throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+    }
+    if (this.mayHaveStrays) this.settle()
+    else if (mayHaveRunBefore) this.owner.spend(this.field)
+    else this.owner.free(this.field)
+    if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
+    line?.released(heard ?? 0)
+  }
+
+  /** Free it, and leave it to others for a moment if they listen. */
+  async #freeForOthers(hold: Hold, line: Line): Promise<void> {
+    const goOn = line.standBack()
+    let isFree = false
+    try {
+      await this.#free(hold, line)
+      isFree = true
+    } finally {
+      goOn(isFree && line.hasRivals ? OTHERS_FIRST_MS : 0)
+    }
+  }
+
+  #lose(hold: Hold, reason: LossReason): void {
+    this.owner.spend(this.field)
+    const error = this.end(hold, reason)
+    this.context.lines.at(this.line)?.wake() // nobody will release it
+    if (error) this.context.emit('lost', { hold, error })
+  }
+
+  end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
+    this.#holds.delete(hold)
+    if (this.#holds.size === 0) {
+      // A renewal that the thread sent may still be on its way, and must not find another hold of the same owner.
+      if (this.context.watchdog.forget(this)) this.owner.spend(this.field)
+      this.context.possessions.delete(this)
+    } else {
+      this.context.watchdog.standIn?.watch(this)
+    }
+    return hold.end(how)
+  }
+
+  /** One command of this possession after the other, so that each one knows the count it starts from. */
+  async #inTurn<T>(action: () => Promise<T> | T): Promise<T> {
+    if (this.#turns) await new Promise<void>((resolve) => this.#turns?.push(resolve))
+    this.#turns ??= []
+    const turns = this.#turns
+    try {
+      return await action()
+    } finally {
+      const next = turns.shift()
+      if (next) next()
+      else this.#turns = undefined
+    }
+  }
+}
+
+/** A reader and a writer of one lock have a field each. */
+export function fieldOf(kind: LockKind, lockName: string): string {
+  return `${kind.holder('')}/${lockName}`
+}
+
+/** @param name  of what was released */
+export function publishRefused(name: string): Error {
+  return impediment(
+    'PUBLISH_REFUSED',
+    `Redis released ${JSON.stringify(name)} but refused to wake its waiters, who now wait for the lease or a poll: ` +
+      'allow PUBLISH and the channels &redisson_* and &holdfast_inbox:* in the ACL of this user',
+  )
+}

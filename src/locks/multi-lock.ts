@@ -1,0 +1,284 @@
+import { isWorthRetrying } from '../delivery/replies.js'
+import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
+import { waitFor } from '../waiting/wait-loop.js'
+import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
+import { AnyLock, type Request, warnOfLongWait } from './base-lock.js'
+import type { Hold } from './hold.js'
+import { Joint } from './joint-lease.js'
+import { lineName } from './kinds/lock-kind.js'
+import type { Possession } from './lease.js'
+import { Lock } from './lock.js'
+
+/** How long to keep some of the locks while another one is waited for, ms, at most, the first time. Then twice as long. */
+const PATIENCE_MS = 100
+/** The same at last, where locks have no order that all agree on: two who wait for each other do so for that long. */
+const MOST_PATIENCE_MS = 1_000
+/** So many leases that run out in a row while the rest is being taken are not bad luck. */
+const MOST_EXPIRIES = 3
+
+/**
+ * Several locks as one: all or none. They may be of any kind, and of different clients on different servers.
+ *
+ * Plain locks of one server, or of one slot of a cluster, are taken in one command. Where somebody else has one of them, the
+ * caller waits for that one in its line. What it has of the others by then it keeps for a moment only, and releases without
+ * leaving that line: so it neither loses its place nor keeps locks that it cannot use. When its turn comes it takes the rest,
+ * with more patience than before, so that it gets them all in the end however busy they are.
+ * @see Redisson `RedissonMultiLock`: same locks
+ */
+export class MultiLock extends AnyLock {
+  readonly #locks: readonly Lock[]
+
+  /** @internal Locks come from `getMultiLock`. */
+  constructor(locks: readonly Lock[]) {
+    const checked = checkLocks('getMultiLock', locks)
+    super(checked[0].context, `multi-lock of ${checked.map(({ name }) => JSON.stringify(name)).join(', ')}`)
+    this.#locks = checked.toSorted(byNameAndLine)
+  }
+
+  /** @internal */
+  async acquire(request: Request): Promise<Hold | undefined> {
+    refuseWithin(request.within, this.name)
+    const stopWarning = warnOfLongWait(this.context, this.name, request.terms)
+    const taking = new Taking(this, this.#locks, request)
+    try {
+      return await taking.run()
+    } finally {
+      stopWarning?.()
+    }
+  }
+}
+
+/** One call that takes a multi-lock. */
+class Taking {
+  readonly #multi: MultiLock
+  readonly #locks: readonly Lock[]
+  readonly #terms: Request['terms']
+  /** What is asked for each lock: what is reported of a hold, and when it has lasted too long, is up to the joint one. */
+  readonly #request: Request
+  readonly #deadlineAt: number
+  #taken = new Map<Lock, Hold>()
+  /** Whether the leases of what was taken began with one command. */
+  #isEven = true
+  /** The one to wait for first. */
+  #next: Lock | undefined
+  #patienceMs = PATIENCE_MS
+  readonly #mostPatienceMs: number
+  /** How many leases ran out, one after the other, while the rest was being taken. */
+  #expiries = 0
+  #stopKeeping: (() => void) | undefined
+
+  constructor(multi: MultiLock, locks: readonly Lock[], request: Request) {
+    const { terms, waitTimeMs } = request
+    this.#multi = multi
+    this.#locks = locks
+    this.#terms = terms
+    this.#request = { ...request, terms: { ...terms, maxHoldMs: undefined, warnAfterMs: undefined } }
+    const isOrdered = locks.every(
+      (lock, index) => locks[index - 1]?.name !== lock.name || locks[index - 1]?.context === lock.context,
+    )
+    this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MOST_PATIENCE_MS
+    this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
+  }
+
+  /** @returns undefined when the wait time ended first */
+  async run(): Promise<Hold | undefined> {
+    const { signal } = this.#request
+    try {
+      for (;;) {
+        signal?.throwIfAborted()
+        const rest = this.#rest()
+        if (rest.length > 0) {
+          if (await this.#takeMore(rest)) continue
+          await this.#giveBack()
+          return undefined
+        }
+        if (this.#isEven || this.#terms.leaseTimeMs === undefined) return this.#join()
+        await this.#lease(this.#terms.leaseTimeMs)
+      }
+    } catch (error) {
+      const given = this.#giveBack()
+      if (!signal?.aborted) await given
+      throw error
+    } finally {
+      this.#stopKeeping?.()
+    }
+  }
+
+  #join(): Hold {
+    const members = this.#locks.map((lock) => this.#taken.get(lock) as Hold)
+    return new Joint(this.#multi, members, members.length, members.length, this.#terms).hold
+  }
+
+  /** Those that are still to be taken, or were lost meanwhile. */
+  #rest(): readonly Lock[] {
+    for (const [lock, hold] of this.#taken) {
+      if (hold.isLive) continue
+      this.#taken.delete(lock)
+      void releaseAll([hold]) // Redis may have it for a while longer
+      if (hold.lostError) this.#bear(hold.lostError)
+    }
+    return this.#locks.filter((lock) => !this.#taken.has(lock))
+  }
+
+  /** @returns false: not in time */
+  async #takeMore(rest: readonly Lock[]): Promise<boolean> {
+    const { waitTimeMs } = this.#request
+    const isOnce = waitTimeMs === 0
+    const { clock } = this.#multi.context
+    let next = this.#next ?? (isOnce ? undefined : rest.find(isWaitedFor))
+    this.#next = undefined
+    try {
+      if (!next && canBeTakenTogether(rest)) {
+        const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
+        if (Array.isArray(outcome)) return this.#add(rest, outcome)
+        if (isOnce || clock.now() >= this.#deadlineAt) return false
+        next = outcome as Lock
+      }
+      next ??= rest[0] as Lock
+      const forMs = isOnce ? 0 : Math.max(1, Math.ceil(this.#deadlineAt - clock.now()))
+      return await this.#waitFor(next, waitTimeMs === undefined ? undefined : forMs)
+    } catch (error) {
+      this.#bear(error)
+      this.#request.signal?.throwIfAborted()
+      // It was to be taken once more, and turned out to be lost: now it stands in line, before others do.
+      this.#next = next
+      return clock.now() < this.#deadlineAt
+    }
+  }
+
+  /** Wait for one lock in its line; what the caller has of the others is released when its patience is over. */
+  async #waitFor(lock: Lock, waitTimeMs: number | undefined): Promise<boolean> {
+    const { clock, random } = this.#multi.context
+    let released: Promise<void> | undefined
+    let cancel: (() => void) | undefined
+    const onRefused = (): void => {
+      if (cancel || this.#taken.size === 0) return
+      const isInOrder = [...this.#taken.keys()].every((held) => this.#locks.indexOf(held) < this.#locks.indexOf(lock))
+      // By chance, so that two who want what the other one has do not give way in step.
+      const forMs = isInOrder ? this.#patienceMs * (0.5 + random.fraction() / 2) : 0
+      cancel = clock.after(forMs, () => {
+        if (isInOrder) this.#patienceMs = Math.min(2 * this.#patienceMs, this.#mostPatienceMs)
+        this.#expiries = 0
+        released = this.#giveBack()
+      })
+    }
+    try {
+      const hold = await lock.acquire({ ...this.#request, waitTimeMs, within: undefined, onRefused })
+      await released
+      return hold !== undefined && this.#add([lock], [hold])
+    } finally {
+      cancel?.()
+    }
+  }
+
+  #add(locks: readonly Lock[], holds: readonly Hold[]): true {
+    this.#isEven = this.#taken.size === 0
+    for (const [index, lock] of locks.entries()) this.#taken.set(lock, holds[index] as Hold)
+    if (this.#terms.leaseTimeMs !== undefined) this.#stopKeeping ??= this.#keep(this.#terms.leaseTimeMs)
+    return true
+  }
+
+  #giveBack(): Promise<void> {
+    const holds = [...this.#taken.values()]
+    this.#taken.clear()
+    return releaseAll(holds)
+  }
+
+  /**
+   * Renew what was taken until all are: then the lease of the caller begins. Not by the watchdog: no renewal shortens the
+   * lease that it gives, which may be longer than the caller's.
+   */
+  #keep(leaseTimeMs: number): () => void {
+    const { clock } = this.#multi.context
+    const renew = (): void => {
+      // One that is lost is found out when the next one was taken.
+      for (const hold of this.#taken.values())
+        void (hold.holding as Possession).lease(hold, leaseTimeMs).catch(() => {})
+      cancel = clock.after(leaseTimeMs / 3, renew)
+    }
+    let cancel = clock.after(leaseTimeMs / 3, renew)
+    return () => cancel()
+  }
+
+  /** All are taken: their leases begin now. */
+  async #lease(leaseTimeMs: number): Promise<void> {
+    const lease = (hold: Hold): Promise<unknown> => {
+      const { lockName, context } = hold.holding
+      const attempt = async () => {
+        await (hold.holding as Possession).lease(hold, leaseTimeMs)
+        return { granted: true, leaseMs: 0 }
+      }
+      const wait = {
+        lockName,
+        attempt,
+        isWorthRetrying: (error: unknown) => error instanceof OutcomeUnknownError || isWorthRetrying(error),
+        giveBack: () => {},
+        line: Symbol(lockName),
+        channel: undefined,
+        deadlineAt: this.#deadlineAt,
+        signal: this.#request.signal,
+      }
+      return waitFor(wait, context)
+    }
+    try {
+      await Promise.all([...this.#taken.values()].map(lease))
+      this.#isEven = true
+    } catch (error) {
+      this.#bear(error)
+    }
+  }
+
+  /** @throws the error, unless another round may do better */
+  #bear(error: unknown): void {
+    if (!(error instanceof LeaseLostError)) throw error
+    const { reason } = error
+    // What somebody took away may be had the next time; not so if the lease is shorter than the taking.
+    if (reason === 'gone' || reason === 'forced') return
+    if (reason !== 'expired' || this.#terms.leaseTimeMs !== undefined) throw error
+    if (++this.#expiries >= MOST_EXPIRIES) throw error
+  }
+}
+
+/** Whether somebody in this client waits for it already. */
+function isWaitedFor({ context, kind, name }: Lock): boolean {
+  for (const _ of context.lines.at(lineName(kind, name))?.waiters ?? []) return true
+  return false
+}
+
+/** @throws {ConfigError} there is none, one of them is no lock, or two would exclude each other */
+export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock, ...Lock[]] {
+  const [first, ...rest] = locks
+  if (!first) throw new ConfigError(call, undefined, 'at least one lock')
+  for (const [index, lock] of locks.entries()) {
+    if (!(lock instanceof Lock)) throw new ConfigError(`${call}: lock ${index + 1}`, lock, 'a lock of a client')
+    const twin = locks.slice(0, index).find((other) => other.name === lock.name && other.context === lock.context)
+    if (twin && lock.kind.nestingIn(twin.kind) !== 'apart') {
+      throw new ConfigError(`${call}: lock ${index + 1}`, undefined, 'a lock that is not given twice', {
+        lockName: lock.name,
+      })
+    }
+  }
+  return [first, ...rest]
+}
+
+export function refuseWithin(within: Hold | undefined, lockName: string): void {
+  if (within === undefined) return
+  throw new ConfigError('within', undefined, 'a lock of its own: a lock made of others has no hold to re-enter', {
+    lockName,
+  })
+}
+
+/** An order that all clients agree on; of several locks on values in one group, by their digests. */
+function byNameAndLine(a: Lock, b: Lock): number {
+  const [first, second] = [a, b].map(({ name, kind }) => `${name} ${kind.line}`) as [string, string]
+  return first < second ? -1 : first > second ? 1 : 0
+}
+
+/**
+ * Several locks as one: all or none, of any kind and of any clients.
+ * @throws {ConfigError} there is none, one of them is no lock, or one is given twice
+ * @see Redisson `RedissonClient.getMultiLock(locks)`
+ */
+export function getMultiLock(...locks: readonly Lock[]): MultiLock {
+  return new MultiLock(locks)
+}

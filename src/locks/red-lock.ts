@@ -1,0 +1,227 @@
+import { Unanswered } from '../delivery/replies.js'
+import { OutcomeUnknownError, QuorumError } from '../errors.js'
+import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { releaseAll } from './all-or-none.js'
+import { AnyLock, type Request, warnOfLongWait } from './base-lock.js'
+import type { Hold } from './hold.js'
+import { Joint } from './joint-lease.js'
+import { isPassing, type Lock } from './lock.js'
+import { checkLocks, refuseWithin } from './multi-lock.js'
+
+/** How long to wait before another round, ms: at least, and at random on top, so that two do not split the votes again. */
+const PAUSE_MS = 20
+const MORE_PAUSE_MS = 100
+/** How long to wait for the other servers when most have answered and the votes are split, ms. */
+const STRAGGLER_MS = 200
+
+/**
+ * Locks on independent servers as one: held as long as a majority of them is. It survives the loss of a minority of the
+ * servers with all their data, which a lock on one server and its replicas does not.
+ *
+ * All are asked at once. It is granted when a majority has granted it and that is still valid: lease − time since the
+ * first command − drift of the clocks. Otherwise what was taken is given back on all of them. It is waited for by asking
+ * again.
+ * @see Redisson `RedissonRedLock`: same locks
+ * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
+ */
+export class RedLock extends AnyLock {
+  readonly #locks: readonly Lock[]
+  readonly #needed: number
+
+  /** @internal Locks come from `getRedLock`. */
+  constructor(locks: readonly Lock[]) {
+    const checked = checkLocks('getRedLock', locks)
+    super(checked[0].context, `red lock of ${checked.map(({ name }) => JSON.stringify(name)).join(', ')}`)
+    this.#locks = checked
+    this.#needed = Math.floor(checked.length / 2) + 1
+  }
+
+  /** @internal */
+  async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<Hold | undefined> {
+    refuseWithin(within, this.name)
+    const { context } = this
+    const { clock } = context
+    const isNested = this.#isNested()
+    const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
+    const stopWarning = warnOfLongWait(context, this.name, terms)
+    try {
+      const wait = {
+        lockName: this.name,
+        attempt: () => this.#askAll(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
+        isWorthRetrying: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
+        giveBack: (late: Hold) => void releaseAll([late]),
+        // Not behind those who wait for what the caller itself holds.
+        line: isNested ? Symbol(this.name) : this.name,
+        channel: undefined,
+        pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
+        deadlineAt,
+        signal,
+      }
+      return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
+    } finally {
+      stopWarning?.()
+    }
+  }
+
+  /** @throws {SelfDeadlockError} a majority would wait for the caller */
+  #isNested(): boolean {
+    let deadlocks = 0
+    let isNested = false
+    for (const lock of this.#locks) {
+      try {
+        isNested = lock.isInside() || isNested
+      } catch (error) {
+        if (++deadlocks > this.#locks.length - this.#needed) throw error
+      }
+    }
+    return isNested || deadlocks > 0
+  }
+
+  #mayPass({ errors }: QuorumError): boolean {
+    const lasting = errors.filter(({ error }) => !isPassing(error) && !(error instanceof OutcomeUnknownError))
+    return lasting.length <= this.#locks.length - this.#needed
+  }
+
+  /** One round: decided as soon as a majority has granted it, or cannot any more. */
+  #askAll(terms: Request['terms'], leftMs: number): Promise<Attempted<Hold>> {
+    return new Promise((resolve, reject) => new Vote(this, this.#locks, this.#needed, terms, leftMs, resolve, reject))
+  }
+}
+
+/** One round of a red lock: all servers are asked, and most of them decide. */
+class Vote {
+  readonly #red: RedLock
+  readonly #locks: readonly Lock[]
+  readonly #needed: number
+  readonly #terms: Request['terms']
+  readonly #leftMs: number
+  readonly #resolve: (attempted: Attempted<Hold>) => void
+  readonly #reject: (error: QuorumError) => void
+  readonly #granted: Hold[] = []
+  readonly #errors: { lockName: string; index: number; error: unknown }[] = []
+  /** Those that were asked and have not answered, by their index. */
+  readonly #silent: Set<number>
+  #joint: Joint | undefined
+  #isDecided = false
+  #cancelLimit: () => void
+
+  /** @param leftMs  of the wait time; 0: this is the only round */
+  constructor(
+    red: RedLock,
+    locks: readonly Lock[],
+    needed: number,
+    terms: Request['terms'],
+    leftMs: number,
+    resolve: (attempted: Attempted<Hold>) => void,
+    reject: (error: QuorumError) => void,
+  ) {
+    this.#red = red
+    this.#locks = locks
+    this.#needed = needed
+    this.#terms = terms
+    this.#leftMs = leftMs > 0 ? leftMs : Number.POSITIVE_INFINITY
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#silent = new Set(locks.keys())
+    const { clock, commandTimeoutMs, watchdogTimeoutMs } = red.context
+    const startedAt = clock.now()
+    const leaseTimeMs = terms.leaseTimeMs ?? watchdogTimeoutMs
+    const limitMs = Math.min(commandTimeoutMs, Math.max(1, leaseTimeMs / 10))
+    this.#cancelLimit = this.#limit(limitMs, limitMs, false)
+    // What is reported of a hold, and when it has lasted too long, is up to the joint one.
+    const own = { ...terms, maxHoldMs: undefined, warnAfterMs: undefined }
+    for (const [index, lock] of locks.entries()) void this.#ask(index, lock, own, startedAt)
+  }
+
+  async #ask(index: number, lock: Lock, terms: Request['terms'], startedAt: number): Promise<void> {
+    try {
+      const hold = await lock.acquire({ terms, waitTimeMs: 0, signal: undefined, within: undefined })
+      if (hold) this.#add(hold)
+    } catch (error) {
+      if (this.#silent.has(index)) this.#errors.push({ lockName: lock.name, index, error })
+    }
+    this.#silent.delete(index)
+    this.#decide()
+    if (!this.#isDecided && this.#locks.length - this.#silent.size >= this.#needed) this.#hurry(startedAt)
+  }
+
+  #add(hold: Hold): void {
+    if (!this.#isDecided) this.#granted.push(hold)
+    // Late, but one more: it is released with the others.
+    else if (this.#joint?.hold.isLive) this.#joint.add(hold)
+    else void releaseAll([hold])
+  }
+
+  /** Most servers have answered, and the votes are split: the others have little more time than these took. */
+  #hurry(startedAt: number): void {
+    const { clock } = this.#red.context
+    const tookMs = clock.now() - startedAt
+    const forMs = STRAGGLER_MS + 2 * tookMs
+    const leftMs = Math.max(1, this.#leftMs - tookMs)
+    const cancelLimit = this.#cancelLimit
+    const cancel = this.#limit(Math.min(forMs, leftMs), tookMs + Math.min(forMs, leftMs), leftMs <= forMs)
+    this.#cancelLimit = () => {
+      cancelLimit()
+      cancel()
+    }
+  }
+
+  /**
+   * @param inAllMs  since the round began
+   * @param isWaitOver  whether the wait time of the caller ends then
+   */
+  #limit(ms: number, inAllMs: number, isWaitOver: boolean): () => void {
+    const { clock } = this.#red.context
+    // What was answered while the event loop was blocked may not be read yet.
+    return clock.after(ms, () => clock.afterPoll(() => this.#endVote(inAllMs, isWaitOver)))
+  }
+
+  /** Time is over: who is silent has not granted it. */
+  #endVote(limitMs: number, isWaitOver: boolean): void {
+    if (this.#isDecided) return
+    for (const index of this.#silent) {
+      const lockName = (this.#locks[index] as Lock).name
+      const error = new OutcomeUnknownError(
+        lockName,
+        'lock',
+        new Unanswered(`no reply within ${Math.ceil(limitMs)} ms`),
+      )
+      this.#errors.push({ lockName, index, error })
+    }
+    this.#silent.clear()
+    this.#decide(isWaitOver)
+  }
+
+  /** @param isWaitOver  whether more servers might have answered if the caller had waited for longer */
+  #decide(isWaitOver = false): void {
+    if (this.#isDecided) return
+    const canStill = this.#granted.length + this.#silent.size >= this.#needed
+    if (this.#granted.length < this.#needed && canStill) return
+    this.#isDecided = true
+    this.#cancelLimit()
+    if (this.#granted.length >= this.#needed) {
+      this.#joint = new Joint(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
+      const { hold } = this.#joint
+      if (hold.isLive) {
+        this.#resolve({ granted: hold, leaseMs: hold.remainingMs() })
+        return
+      }
+    }
+    const errors = this.#errors.toSorted((a, b) => a.index - b.index)
+    const isOutage = !isWaitOver && errors.length > this.#locks.length - this.#needed
+    const released = releaseAll(this.#granted)
+    void (isWaitOver ? Promise.resolve() : released).then(() => {
+      if (isOutage) this.#reject(new QuorumError(this.#red.name, this.#needed, errors))
+      else this.#resolve({ heldForMs: -1 })
+    })
+  }
+}
+
+/**
+ * Locks on independent servers as one that needs a majority of them: three or five, each from a client of its own.
+ * @throws {ConfigError} there is none, one of them is no lock, or one is given twice
+ * @see Redisson `RedissonRedLock`
+ */
+export function getRedLock(...locks: readonly Lock[]): RedLock {
+  return new RedLock(locks)
+}

@@ -1,0 +1,39 @@
+import { impediment } from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
+import type { Context } from './context.js'
+import type { ClientLine, LockKind } from './kinds/lock-kind.js'
+
+/** How clients stand in line for a lock of this kind; undefined: they do not. */
+export function lineOf(context: Context, kind: LockKind): ClientLine | undefined {
+  return context.hasLine ? kind.inLine : undefined
+}
+
+/** Frees the lock in the background, until `untilAt` on the clock at most. */
+export function settle(context: Context, kind: LockKind, lockName: string, holder: string, untilAt: number): void {
+  const otherwise = kind.release(lockName, holder)
+  const call = lineOf(context, kind)?.release(lockName, holder) ?? otherwise
+  void context.settlements.start(call, untilAt, otherwise)
+}
+
+/**
+ * Runs the call that knows of the line of clients. If this user may not touch the line, the other one does, from then on for
+ * all: a release wakes all clients.
+ */
+export function runInLine<T>(
+  context: Context,
+  inLine: ScriptCall | undefined,
+  otherwise: () => ScriptCall,
+  run: (call: ScriptCall) => Promise<T>,
+): Promise<T> {
+  if (!inLine) return run(otherwise())
+  return run(inLine).catch(async (error: unknown) => {
+    if (!(error instanceof Error) || !/\bNOPERM\b/.test(error.message)) throw error
+    const answer = await run(otherwise())
+    context.hasLine = false
+    const message =
+      `Redis refuses the line of clients to this user (${error.message}): a release wakes all that wait instead of one. ` +
+      'Allow the keys holdfast_waiters:* in its ACL'
+    context.emit('warning', impediment('LINE_REFUSED', message, { cause: error }))
+    return answer
+  })
+}

@@ -1,0 +1,215 @@
+import { isWorthRetrying, toInteger, Unanswered } from '../delivery/replies.js'
+import { OutcomeUnknownError } from '../errors.js'
+import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
+import type { Context } from '../locks/context.js'
+import { ask } from '../locks/inspection.js'
+import { publishRefused } from '../locks/lease.js'
+import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
+import { checkCount, checkName, ownOptions } from '../util/validate.js'
+import { waitFor } from '../waiting/wait-loop.js'
+import { Waiter } from '../waiting/waiter.js'
+import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../wire/keys.js'
+import { countOnce } from './count-once.js'
+
+export interface AwaitOptions {
+  /** Longest wait, ms, from this call; 0 asks once. Absent: no limit. */
+  waitTimeMs?: number | undefined
+  /** Ends the wait: the call throws the signal's reason at once. */
+  signal?: AbortSignal | undefined
+  /** Report a longer wait as `longWait`, ms. Default: the client's, which is never by default. */
+  warnAfterMs?: number | undefined
+  /** What it is for; shown in events. */
+  label?: string | undefined
+}
+
+/**
+ * All of one client who wait for one latch: one asks and listens for all, and all are told at once. An answer counts only
+ * for those who were there when it was asked for: the latch may have been closed before the others came.
+ */
+class Gate {
+  readonly #waiters = new Set<Waiter>()
+  readonly #abort = new AbortController()
+  readonly #onEmpty: () => void
+
+  constructor(onEmpty: () => void) {
+    this.#onEmpty = onEmpty
+  }
+
+  /** Aborts when all have left. */
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  get waiters(): readonly Waiter[] {
+    return [...this.#waiters]
+  }
+
+  enter(waiter: Waiter): void {
+    this.#waiters.add(waiter)
+  }
+
+  leave(waiter: Waiter): void {
+    if (this.#waiters.delete(waiter) && this.#isEmpty()) this.#abort.abort()
+  }
+
+  /** @returns whether nobody waits any more */
+  open(waiters: readonly Waiter[]): boolean {
+    for (const waiter of waiters) if (this.#waiters.delete(waiter)) waiter.wake()
+    return this.#isEmpty()
+  }
+
+  #isEmpty(): boolean {
+    if (this.#waiters.size > 0) return false
+    this.#onEmpty()
+    return true
+  }
+}
+
+const gates = new WeakMap<Context, Map<string, Gate>>()
+
+/**
+ * A latch that is closed with a count, and opens when it was counted down to zero, for everybody who waits and everybody
+ * who comes later: Node and Java processes that use Redisson. It has no lease: if one who was to count down is gone, it
+ * stays closed, so wait with a `waitTimeMs`.
+ * @see Redisson `RCountDownLatch`
+ */
+export class CountDownLatch {
+  readonly name: string
+  readonly #context: Context
+
+  /** @internal Latches come from a client. */
+  constructor(context: Context, name: string) {
+    this.name = checkName(name, 'latch name')
+    this.#context = context
+  }
+
+  /**
+   * Close the latch with a count, if it is open.
+   * @param count  at least 1
+   * @returns false if it is closed already, with whatever count
+   * @throws {OutcomeUnknownError} Redis did not answer; it goes on in the background for a minute: do not repeat it
+   * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @see Redisson `RCountDownLatch.trySetCount`
+   */
+  async trySetCount(count: number): Promise<boolean> {
+    const { name } = this
+    checkCount('count', count, 1, name)
+    const reply = await countOnce(this.#context, name, 'trySetCount', ({ key, number, openedAt }) =>
+      latchSetCount(name, key, count, latchChannel(name), LATCH_CLOSED_MESSAGE, number, openedAt),
+    )
+    return reply === 1
+  }
+
+  /**
+   * Count one down. At zero the latch opens; an open one stays open.
+   * @throws as `trySetCount`
+   * @see Redisson `RCountDownLatch.countDown`
+   */
+  async countDown(): Promise<void> {
+    const { name } = this
+    const reply = await countOnce(this.#context, name, 'countDown', ({ key, number, openedAt }) =>
+      latchCountDown(name, key, latchChannel(name), LATCH_OPEN_MESSAGE, number, openedAt),
+    )
+    if (reply === -1) this.#context.emit('warning', publishRefused(name))
+  }
+
+  /**
+   * What is left to count; 0: it is open. Old news when it arrives.
+   * @throws {OutcomeUnknownError} Redis did not answer
+   * @see Redisson `RCountDownLatch.getCount`
+   */
+  async getCount(): Promise<number> {
+    return (await ask(this.#context, this.name, 'getCount', latchInspect(this.name), toInteger)) ?? 0
+  }
+
+  /**
+   * Wait until the latch is open.
+   * @returns false if `waitTimeMs` ended first
+   * @throws {OutcomeUnknownError} Redis did not answer for 15 s
+   * @throws {ClientClosedError} the client is closed, or was closed during the wait
+   * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @throws the reason of `signal`, when it aborts during the wait
+   * @see Redisson `RCountDownLatch.await`
+   */
+  async await(options: AwaitOptions = {}): Promise<boolean> {
+    const { name } = this
+    const context = this.#context
+    const own = ownOptions(options, ['waitTimeMs', 'signal', 'warnAfterMs', 'label'], name)
+    const { waitTimeMs = Number.POSITIVE_INFINITY, warnAfterMs, signal, label } = checkWait(context, name, own)
+    context.assertOpen(name)
+    signal?.throwIfAborted()
+    if (waitTimeMs === 0) return (await this.getCount()) === 0
+
+    const gate = this.#gate()
+    const waiter = new Waiter(context.clock, name, context.clock.now() + waitTimeMs, signal)
+    const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
+    gate.enter(waiter)
+    try {
+      await waiter.pause(Number.POSITIVE_INFINITY)
+      waiter.throwIfDismissed()
+      return waiter.isWoken
+    } finally {
+      stopWarning?.()
+      waiter.end()
+      gate.leave(waiter)
+    }
+  }
+
+  /**
+   * Delete the latch, which opens it; those who wait go on.
+   * @returns whether it was closed
+   * @throws {OutcomeUnknownError} Redis did not answer
+   * @see Redisson `RCountDownLatch.delete`, which leaves those who wait waiting
+   */
+  async delete(): Promise<boolean> {
+    const call = latchDelete(this.name, latchChannel(this.name), LATCH_OPEN_MESSAGE)
+    return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
+  }
+
+  #gate(): Gate {
+    const context = this.#context
+    const { name } = this
+    const ours = gates.get(context) ?? new Map<string, Gate>()
+    gates.set(context, ours)
+    const present = ours.get(name)
+    if (present) return present
+    const gate = new Gate(() => {
+      if (ours.get(name) === gate) ours.delete(name) // who comes later asks anew
+    })
+    ours.set(name, gate)
+    void this.#watch(gate)
+    return gate
+  }
+
+  async #watch(gate: Gate): Promise<void> {
+    const context = this.#context
+    const { name } = this
+    const wait = {
+      lockName: name,
+      attempt: async () => {
+        const { waiters } = gate
+        const count = toInteger(await context.scripts.run(latchInspect(name)))
+        if (count !== 0) return { heldForMs: -1 }
+        return gate.open(waiters) ? { granted: true as const, leaseMs: 0 } : { heldForMs: 0 }
+      },
+      isWorthRetrying,
+      giveBack: () => {},
+      line: `latch/${name}`,
+      channel: latchChannel(name),
+      isShared: true,
+      deadlineAt: Number.POSITIVE_INFINITY,
+      signal: gate.signal,
+    }
+    try {
+      await null // all who come in one turn are asked for at once
+      context.assertOpen(name)
+      await waitFor(wait, context)
+    } catch (error) {
+      const reason = error instanceof Unanswered ? new OutcomeUnknownError(name, 'await', error) : error
+      for (const waiter of gate.waiters) {
+        waiter.dismiss(reason)
+        gate.leave(waiter)
+      }
+    }
+  }
+}

@@ -1,0 +1,94 @@
+import { ConfigError } from '../errors.js'
+
+/** 100 years. Beyond it Redis' expiry arithmetic and JavaScript's integers are in sight, and no lock is meant. */
+export const MAX_DURATION_MS = 100 * 365 * 24 * 60 * 60 * 1000
+
+/** Below it the margin for clocks and one round trip leave nothing to hold. */
+export const LEAST_LEASE_MS = 10
+
+/** As much as any sane name; Redis itself would take 512 MB. */
+const MAX_NAME_BYTES = 1024 * 1024
+
+/**
+ * The name of a lock or another object: any non-empty text of at most 1 MiB in UTF-8. Lone surrogates are refused, as UTF-8 would turn different
+ * names into one key.
+ */
+export function checkName(name: unknown, path = 'lock name'): string {
+  if (typeof name !== 'string') throw new ConfigError(path, name, 'a string')
+  if (name === '') throw new ConfigError(path, name, 'at least one character')
+  if (!name.isWellFormed()) throw new ConfigError(path, name, 'well-formed text, without lone surrogates')
+  if (name.length > MAX_NAME_BYTES / 3 && Buffer.byteLength(name) > MAX_NAME_BYTES) {
+    throw new ConfigError(path, name, `at most ${MAX_NAME_BYTES} bytes in UTF-8`)
+  }
+  return name
+}
+
+/** A duration in whole ms, at least `least`. */
+export function checkDuration(path: string, value: unknown, least: number, lockName?: string): number {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least || value > MAX_DURATION_MS) {
+    const about = lockName === undefined ? {} : { lockName }
+    throw new ConfigError(path, value, `a whole number of ms from ${least} to ${MAX_DURATION_MS} (100 years)`, about)
+  }
+  return value
+}
+
+/** Like `checkDuration`, but absent stays absent. */
+export function checkOptionalDuration(
+  path: string,
+  value: unknown,
+  least: number,
+  lockName?: string,
+): number | undefined {
+  return value === undefined ? undefined : checkDuration(path, value, least, lockName)
+}
+
+/**
+ * The caller's own options, and none of a prototype's. Refuses what nobody reads: a misspelt `leaseTime` must not silently
+ * become a lock that is renewed for ever.
+ */
+export function ownOptions<T extends object>(options: T, known: readonly string[], lockName?: string): T {
+  const about = lockName === undefined ? {} : { lockName }
+  if (typeof options !== 'object' || options === null) throw new ConfigError('options', options, 'an object', about)
+  for (const key of Object.keys(options)) {
+    if (!known.includes(key)) throw new ConfigError(key, undefined, `one of the options ${known.join(', ')}`, about)
+  }
+  return ownOf(options)
+}
+
+/**
+ * A copy without a prototype: whatever was put into `Object.prototype` is no option. Take single options from it by
+ * destructuring; what `...` copies of it has a prototype again.
+ */
+export function ownOf<T extends object>(options: T): T {
+  return Object.assign(Object.create(null), options)
+}
+
+export function checkOptionalBoolean(path: string, value: unknown): boolean | undefined {
+  if (value === undefined || typeof value === 'boolean') return value
+  throw new ConfigError(path, value, 'true or false')
+}
+
+export function checkSignal(signal: unknown, lockName?: string): AbortSignal | undefined {
+  if (signal === undefined || signal instanceof AbortSignal) return signal
+  const about = lockName === undefined ? {} : { lockName }
+  throw new ConfigError('signal', signal, 'an AbortSignal', about)
+}
+
+export function checkFunction(path: string, value: unknown, lockName: string): void {
+  if (value !== undefined && typeof value !== 'function') throw new ConfigError(path, value, 'a function', { lockName })
+}
+
+export function checkLabel(label: unknown, lockName: string): string | undefined {
+  if (label === undefined || typeof label === 'string') return label
+  throw new ConfigError('label', label, 'a string', { lockName })
+}
+
+/** As in Java, where permits are an int. */
+const MAX_COUNT = 2 ** 31 - 1
+
+/** How many of something: a whole number. */
+export function checkCount(path: string, value: unknown, least: number, name?: string, most = MAX_COUNT): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most) return value
+  const about = name === undefined ? {} : { lockName: name }
+  throw new ConfigError(path, value, `a whole number from ${least} to ${most}`, about)
+}

@@ -1,0 +1,151 @@
+import { inBatches } from '../delivery/batch.js'
+import { isErrorOf, isWorthRetrying, toArray, toInteger } from '../delivery/replies.js'
+import type { Scripts } from '../delivery/scripts.js'
+import type { Argument, Script, ScriptCall } from '../lua/script.js'
+import { backoffMs } from '../util/backoff.js'
+import type { Clock } from '../util/clock.js'
+import type { Random } from '../util/random.js'
+
+/** Something with a lease. */
+export interface Renewable {
+  /**
+   * The call that renews it now, of one key. A renewal script takes the keys and arguments of many such calls, one after
+   * the other, and replies for each: 0 gone, else what is left of its lease, ms, or 1 where that is not known.
+   */
+  renewal(now: number): ScriptCall
+  /**
+   * A renewal sent at `sentAt` was applied.
+   * @param leftMs  how long Redis keeps the lease, ms, if that is known: it may be longer than was asked for
+   */
+  renewed(sentAt: number, leftMs?: number): void
+  /** Redis said that the holder is gone. */
+  gone(): void
+}
+
+export interface RenewalTerms {
+  /** How long a failed renewal is tried again, ms. */
+  readonly periodMs: number
+  /** How many one script call renews. */
+  readonly batchSize: number
+}
+
+/** Something to renew, with the call that does it now. */
+interface Due<T> {
+  readonly one: T
+  readonly call: ScriptCall
+}
+
+/** After so many renewals others have a turn of the event loop. */
+const AT_ONCE = 500
+
+/** Renews with few script calls: many at once, in a cluster of one slot. */
+export class Renewer<T extends Renewable> {
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #scripts: Scripts
+  readonly #terms: RenewalTerms
+  readonly #isWanted: (one: T) => boolean
+  readonly #onRefused: (error: unknown) => void
+
+  /**
+   * @param isWanted  asked before each try, and before an answer is passed on
+   * @param onRefused  told of each renewal that Redis answers with an error that will not pass
+   */
+  constructor(
+    clock: Clock,
+    random: Random,
+    scripts: Scripts,
+    terms: RenewalTerms,
+    isWanted: (one: T) => boolean,
+    onRefused: (error: unknown) => void,
+  ) {
+    this.#clock = clock
+    this.#random = random
+    this.#scripts = scripts
+    this.#terms = terms
+    this.#isWanted = isWanted
+    this.#onRefused = onRefused
+  }
+
+  async renew(all: readonly T[]): Promise<void> {
+    const goOn = this.#scripts.admission.holdBack()
+    try {
+      for (let start = 0; start < all.length; start += AT_ONCE) {
+        if (start > 0) await this.#pause(0)
+        for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
+          for (const batch of inBatches(group, this.#terms.batchSize)) void this.#renewBatch(batch)
+        }
+      }
+    } finally {
+      goOn()
+    }
+  }
+
+  /** What one script can renew. */
+  #groups(all: readonly T[]): Iterable<readonly Due<T>[]> {
+    const now = this.#clock.now()
+    const groups = new Map<Script, Map<number, Due<T>[]>>()
+    for (const one of all) {
+      if (!this.#isWanted(one)) continue
+      const call = one.renewal(now)
+      const bySlot = groups.get(call.script) ?? new Map<number, Due<T>[]>()
+      groups.set(call.script, bySlot)
+      const slot = this.#scripts.slotOf(call.keys[0] as string)
+      const group = bySlot.get(slot)
+      if (group) group.push({ one, call })
+      else bySlot.set(slot, [{ one, call }])
+    }
+    return [...groups.values()].flatMap((bySlot) => [...bySlot.values()])
+  }
+
+  /** One batch for itself: the failure of another never stops it. Repeated until answered, or until the next tick. */
+  async #renewBatch(all: readonly Due<T>[]): Promise<void> {
+    const { periodMs } = this.#terms
+    const giveUpAt = this.#clock.now() + periodMs
+    let batch = all
+    for (let failures = 0; batch.length > 0; failures++) {
+      const sentAt = this.#clock.now()
+      try {
+        const replies = toArray(await this.#scripts.run(together(batch)))
+        batch.forEach(({ one }, index) => {
+          if (!this.#isWanted(one)) return
+          const leftMs = toInteger(replies[index]) ?? 0
+          if (leftMs > 0) one.renewed(sentAt, leftMs)
+          else one.gone()
+        })
+        return
+      } catch (error) {
+        if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch))
+          return this.renew(batch.map(({ one }) => one))
+        if (!isWorthRetrying(error)) this.#onRefused(error)
+        // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
+        const delayMs = backoffMs(failures, 50, Math.min(1_000, periodMs / 2), this.#random)
+        if (this.#clock.now() + delayMs >= giveUpAt) return
+        await this.#pause(delayMs)
+      }
+      const now = this.#clock.now()
+      batch = batch.flatMap(({ one }) => (this.#isWanted(one) ? [{ one, call: one.renewal(now) }] : []))
+    }
+  }
+
+  /** Whether, by what is known now, it was put together wrongly. */
+  #hasSeveralSlots(batch: readonly Due<T>[]): boolean {
+    return new Set(batch.map(({ call }) => this.#scripts.slotOf(call.keys[0] as string))).size > 1
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => void this.#clock.after(ms, resolve, false))
+  }
+}
+
+function together(batch: readonly Due<unknown>[]): ScriptCall {
+  const { script } = (batch[0] as Due<unknown>).call
+  const keys: string[] = []
+  const args: Argument[] = []
+  // Ten thousand of these every few seconds: flatMap would cost four times as much.
+  for (const { call } of batch) {
+    for (const key of call.keys) keys.push(key)
+    for (const arg of call.args) args.push(arg)
+  }
+  return { script, keys, args }
+}
