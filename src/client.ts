@@ -8,7 +8,8 @@ import { Settlements } from './delivery/retries.js'
 import { Scripts } from './delivery/scripts.js'
 import { ClientClosedError, ConfigError, impediment } from './errors.js'
 import type { HoldOptions } from './locks/base-lock.js'
-import type { ClientEvents, Context } from './locks/context.js'
+import { runOutside } from './locks/call-chain.js'
+import type { ClientEvents } from './locks/context.js'
 import type { Hold } from './locks/hold.js'
 import { FairKind, NonReentrantFairKind } from './locks/kinds/fair.js'
 import { FasterMultiKind } from './locks/kinds/faster-multi.js'
@@ -17,9 +18,10 @@ import { NON_REENTRANT, REENTRANT } from './locks/kinds/plain.js'
 import { ReadWriteLock } from './locks/kinds/read-write.js'
 import { SpinKind, type SpinLockOptions } from './locks/kinds/spin.js'
 import { STRING } from './locks/kinds/string.js'
-import { Possessions } from './locks/lease-registry.js'
+import type { LeaseContext, Possession } from './locks/lease.js'
+import { LeaseRegistry } from './locks/lease-registry.js'
 import { Lock } from './locks/lock.js'
-import { runInNewScope, runOutside } from './locks/ownership.js'
+import { runInNewScope } from './locks/ownership.js'
 import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
 import { Semaphore } from './synchronizers/semaphore.js'
@@ -58,7 +60,7 @@ export class Client extends EventEmitter<ClientEvents> {
   /** A random UUID, made with the client: the first half of every holder. Its last eight digits are the same for all clients. */
   readonly id: string
   readonly #port: RedisPort
-  readonly #context: Context
+  readonly #context: LeaseContext
   readonly #fenced = new FencedKind()
   readonly #fair: FairKind
   readonly #nonReentrantFair: NonReentrantFairKind
@@ -111,7 +113,7 @@ export class Client extends EventEmitter<ClientEvents> {
         (warning) => this.#tell('warning', [warning]),
         checked.checkLockFsynced ? new Durability(scripts, checked.commandTimeoutMs) : undefined,
       ),
-      possessions: new Possessions(() => this.#onReleased?.()),
+      possessions: new LeaseRegistry<Possession>(() => this.#onReleased?.()),
       attempts: new Bag(),
       hasLine: !scripts.isCluster,
       sections: new Bag(() => this.#onReleased?.()),

@@ -11,7 +11,8 @@ import type { Script, ScriptCall } from './lua/script.js'
 import { backoffMs } from './util/backoff.js'
 import { threadClock } from './util/clock.js'
 import { systemRandom } from './util/random.js'
-import { type Renewable, Renewer } from './watchdog/renewer.js'
+import type { Renewable } from './watchdog/renewable.js'
+import { Renewer } from './watchdog/renewer.js'
 import {
   ALIVE_AT,
   type Answer,

@@ -1,4 +1,4 @@
-import { type Finding, note, warning } from './check.js'
+import { type Finding, note, warning } from './finding.js'
 
 /** A server that speaks the protocol of Redis, as INFO shows it. */
 export interface Product {

@@ -1,11 +1,12 @@
 import { withoutSecrets } from '../util/secrets.js'
-import { type Check, type Finding, isWorse, note, type Result, resultOf, warning } from './check.js'
+import { type Check, type Result, resultOf } from './check.js'
 import { clusterChecks } from './checks/cluster.js'
 import { connectionChecks, REACHABLE } from './checks/connection.js'
 import { dataChecks } from './checks/data.js'
 import { lockChecks } from './checks/locks.js'
 import { replicationChecks } from './checks/replication.js'
 import { serverChecks } from './checks/server.js'
+import { type Finding, isWorse, note, warning } from './finding.js'
 import type { Server } from './server.js'
 import type { Patient } from './target.js'
 

@@ -8,16 +8,12 @@ import type { Bag } from '../util/collections.js'
 import type { Random } from '../util/random.js'
 import type { Lines } from '../waiting/wait-queue.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
-import type { Owners } from '../wire/holder.js'
 import type { NameMapper } from '../wire/names.js'
-import type { Attempt } from './force-unlock.js'
-import type { Hold } from './hold.js'
-import type { Possessions } from './lease-registry.js'
+import type { Hold, HoldingClient } from './hold.js'
 
 /** What a client lends to the primitives it hands out. */
-export interface Context {
+export interface Context extends HoldingClient {
   readonly clientId: string
-  readonly owners: Owners
   readonly clock: Clock
   readonly random: Random
   readonly scripts: Scripts
@@ -26,10 +22,6 @@ export interface Context {
   readonly settlements: Settlements
   readonly receipts: Receipts
   readonly replication: Replication
-  /** All that this client holds. */
-  readonly possessions: Possessions
-  /** What asks Redis for a lock right now. */
-  readonly attempts: Bag<Attempt>
   /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
   hasLine: boolean
   /** What runs with permits that have no holder in Redis. */
@@ -45,8 +37,6 @@ export interface Context {
   /** How often, and for how long, a lock may go from one caller of the client to the next before others get a chance. */
   readonly maxHandOffs: number
   readonly maxHandOffMs: number
-  /** Whether a call re-enters what its call chain holds. */
-  readonly implicitReentry: boolean
   /** @throws {ClientClosedError} the client takes no new work */
   assertOpen(lockName: string): void
   /** @throws {ClientClosedError} the client is closed, and has drained what it held */

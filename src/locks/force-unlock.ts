@@ -1,26 +1,16 @@
 import { toInteger } from '../delivery/replies.js'
 import type { ScriptCall } from '../lua/script.js'
-import type { Context } from './context.js'
 import { ask } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
-import type { Possession } from './lease.js'
+import type { LeaseContext, Possession } from './lease.js'
 import { lineOf, runInLine } from './turn-scripts.js'
-
-/** One attempt to take a lock: from when it is sent until its caller has the outcome. */
-export interface Attempt {
-  readonly possession: Possession
-  /** It took the lock. */
-  hasWon: boolean
-  /** What it took was force-unlocked. */
-  isForced: boolean
-}
 
 /**
  * Free a lock, whoever holds it. What this client has of it, or asked for before this call, is lost with it; what it asks for
  * later Redis grants after that.
  * @returns whether it was held
  */
-export async function forceUnlock(context: Context, kind: LockKind, lockName: string): Promise<boolean> {
+export async function forceUnlock(context: LeaseContext, kind: LockKind, lockName: string): Promise<boolean> {
   const isMeant = (possession: Possession): boolean =>
     possession.lockName === lockName && kind.nestingIn(possession.kind) !== 'apart'
   const condemned = context.possessions.named(lockName).filter(isMeant)

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { LeaseLostError, type LossReason, type NotHeldError } from '../errors.js'
-import type { Context } from './context.js'
-import { runOutside } from './ownership.js'
+import type { Owners } from '../wire/holder.js'
+import { runOutside } from './call-chain.js'
 
 /** The terms on which a hold was taken. */
 export interface HoldTerms {
@@ -12,10 +12,17 @@ export interface HoldTerms {
   readonly label: string | undefined
 }
 
+/** What a hold's client is to its call chains. */
+export interface HoldingClient {
+  readonly owners: Owners
+  /** Whether a call re-enters what its call chain holds. */
+  readonly implicitReentry: boolean
+}
+
 /** What stands behind a hold, and knows about Redis. */
 export interface Holding {
   /** The client whose it is. */
-  readonly context: Context
+  readonly context: HoldingClient
   readonly lockName: string
   /** What the program calls it, if that is another name. */
   readonly programName?: string | undefined

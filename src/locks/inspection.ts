@@ -2,22 +2,7 @@ import { Unanswered } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
-import type { LockKind } from './kinds/lock-kind.js'
-
-/** One who holds a lock, as Redis has it. */
-export interface Holder {
-  /** `<client id>:<owner id>`; of a Java holder `<uuid>:<thread id>`. A write lock's ends in `:write`. */
-  readonly holder: string
-  readonly holdCount: number
-}
-
-export interface Inspection {
-  /** What is left of the present lease, ms; 0: free; Infinity: a key without expiry. */
-  readonly remainingLeaseMs: number
-  readonly holders: readonly Holder[]
-  /** Those who hold not all of it. */
-  readonly partial?: readonly string[]
-}
+import type { Inspection, LockKind } from './kinds/lock-kind.js'
 
 export async function inspect(context: Context, kind: LockKind, lockName: string): Promise<Inspection> {
   return await ask(context, lockName, 'inspect', kind.inspect(lockName), (reply) => kind.readInspection(reply))

@@ -1,10 +1,9 @@
 import { Bag, Directory } from '../util/collections.js'
-import type { Possession } from './lease.js'
 
 /** All that a client holds. */
-export class Possessions {
-  readonly #all: Bag<Possession>
-  readonly #byName = new Directory<Possession[]>()
+export class LeaseRegistry<L extends { readonly lockName: string }> {
+  readonly #all: Bag<L>
+  readonly #byName = new Directory<L[]>()
 
   /** @param onReleased  called when one has ended */
   constructor(onReleased: () => void) {
@@ -16,29 +15,29 @@ export class Possessions {
   }
 
   /** Those of one name now, whatever is done to them meanwhile. */
-  named(lockName: string): readonly Possession[] {
+  named(lockName: string): readonly L[] {
     return this.#byName.get(lockName)?.slice() ?? []
   }
 
-  add(possession: Possession): void {
-    if (this.#all.has(possession)) return
-    this.#all.add(possession)
-    const { lockName } = possession
+  add(lease: L): void {
+    if (this.#all.has(lease)) return
+    this.#all.add(lease)
+    const { lockName } = lease
     const others = this.#byName.get(lockName)
-    if (others) others.push(possession)
-    else this.#byName.set(lockName, [possession])
+    if (others) others.push(lease)
+    else this.#byName.set(lockName, [lease])
   }
 
-  delete(possession: Possession): void {
-    const { lockName } = possession
+  delete(lease: L): void {
+    const { lockName } = lease
     const others = this.#byName.get(lockName)
-    if (!others || !this.#all.has(possession)) return
+    if (!others || !this.#all.has(lease)) return
     if (others.length === 1) this.#byName.delete(lockName)
-    else others.splice(others.indexOf(possession), 1)
-    this.#all.delete(possession)
+    else others.splice(others.indexOf(lease), 1)
+    this.#all.delete(lease)
   }
 
-  [Symbol.iterator](): Iterator<Possession> {
+  [Symbol.iterator](): Iterator<L> {
     return this.#all[Symbol.iterator]()
   }
 }

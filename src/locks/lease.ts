@@ -8,13 +8,15 @@ import {
   OutcomeUnknownError,
 } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
+import type { Bag } from '../util/collections.js'
 import type { Line } from '../waiting/wait-queue.js'
-import type { Watched } from '../watchdog/watchdog.js'
+import type { Watched } from '../watchdog/renewable.js'
 import { type Owner, spellHolder } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { Hold, type Holding, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
 import { type LockKind, lineName } from './kinds/lock-kind.js'
+import type { LeaseRegistry } from './lease-registry.js'
 import { deadlineOf, driftMs, outlastNested, reasonAt, type Times, timesFrom } from './lease-times.js'
 import { lineOf, runInLine, settle } from './turn-scripts.js'
 
@@ -23,6 +25,23 @@ const OVERLONG_MS = 1_000
 
 /** How long to leave a lock to others who listen before this client asks for it again. */
 const OTHERS_FIRST_MS = 10
+
+/** One attempt to take a lock: from when it is sent until its caller has the outcome. */
+export interface Attempt {
+  readonly possession: Possession
+  /** It took the lock. */
+  hasWon: boolean
+  /** What it took was force-unlocked. */
+  isForced: boolean
+}
+
+/** What a client lends to what takes leases. */
+export interface LeaseContext extends Context {
+  /** All that this client holds. */
+  readonly possessions: LeaseRegistry<Possession>
+  /** What asks Redis for a lock right now. */
+  readonly attempts: Bag<Attempt>
+}
 
 /**
  * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
@@ -35,7 +54,7 @@ export class Possession implements Watched, Holding {
   readonly kind: LockKind
   /** What names this owner's field of this lock, to claim it. */
   readonly field: string
-  readonly context: Context
+  readonly context: LeaseContext
   readonly #holds = new Map<Hold, Times>()
   leasedAt = 0
   /** What Redis gave with the grant. */
@@ -59,7 +78,7 @@ export class Possession implements Watched, Holding {
   /** Those whose turn comes when the command on its way is answered; undefined: none is. */
   #turns: (() => void)[] | undefined
 
-  constructor(context: Context, kind: LockKind, lockName: string, owner: Owner) {
+  constructor(context: LeaseContext, kind: LockKind, lockName: string, owner: Owner) {
     this.context = context
     this.kind = kind
     this.lockName = lockName

@@ -15,12 +15,11 @@ import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Standing } from '../waiting/wait-queue.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
 import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
-import type { Context } from './context.js'
-import { type Attempt, forceUnlock } from './force-unlock.js'
+import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
-import { ask, type Holder, inspect } from './inspection.js'
-import type { Answer, Asked, Grant, LockKind } from './kinds/lock-kind.js'
-import { fieldOf, Possession } from './lease.js'
+import { ask, inspect } from './inspection.js'
+import type { Answer, Asked, Grant, Holder, LockKind } from './kinds/lock-kind.js'
+import { type Attempt, fieldOf, type LeaseContext, Possession } from './lease.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
 import { lineOf, runInLine } from './turn-scripts.js'
@@ -65,8 +64,11 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
   /** @internal What makes it the kind of lock that it is. */
   readonly kind: LockKind
 
+  /** @internal */
+  declare readonly context: LeaseContext
+
   /** @internal Locks come from a client. */
-  constructor(context: Context, kind: LockKind, name: string) {
+  constructor(context: LeaseContext, kind: LockKind, name: string) {
     super(context, checkName(name))
     this.kind = kind
   }

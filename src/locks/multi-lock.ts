@@ -203,9 +203,10 @@ class Taking {
   /** All are taken: their leases begin now. */
   async #lease(leaseTimeMs: number): Promise<void> {
     const lease = (hold: Hold): Promise<unknown> => {
-      const { lockName, context } = hold.holding
+      const possession = hold.holding as Possession
+      const { lockName, context } = possession
       const attempt = async () => {
-        await (hold.holding as Possession).lease(hold, leaseTimeMs)
+        await possession.lease(hold, leaseTimeMs)
         return { granted: true, leaseMs: 0 }
       }
       const wait = {

@@ -1,11 +1,11 @@
 import { toArray, toInteger } from '../delivery/replies.js'
 import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
 import { type Guarded, HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/base-lock.js'
-import type { Context } from '../locks/context.js'
 import type { Hold } from '../locks/hold.js'
-import { ask, type Inspection } from '../locks/inspection.js'
-import type { Asked, Nesting } from '../locks/kinds/lock-kind.js'
+import { ask } from '../locks/inspection.js'
+import type { Asked, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
 import { PlainKind } from '../locks/kinds/plain.js'
+import type { LeaseContext } from '../locks/lease.js'
 import { publishRefused } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
 import {
@@ -121,10 +121,10 @@ class PermitTaker extends Lock<Permit> {
  */
 export class PermitExpirableSemaphore {
   readonly name: string
-  readonly #context: Context
+  readonly #context: LeaseContext
 
   /** @internal Semaphores come from a client. */
-  constructor(context: Context, name: string) {
+  constructor(context: LeaseContext, name: string) {
     this.name = checkName(name, 'semaphore name')
     this.#context = context
   }

@@ -19,7 +19,8 @@ import {
   semaphoreSetPermits,
 } from '../lua/generated.js'
 import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../util/validate.js'
-import { type Attempted, type Refusal, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import type { Refusal } from '../waiting/wait-queue.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce, SETTLE_MS } from './count-once.js'
 

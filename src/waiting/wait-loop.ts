@@ -1,18 +1,11 @@
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
-import type { Lines, Place, Standing } from './wait-queue.js'
+import type { Lines, Place, Refusal, Standing } from './wait-queue.js'
 import { Waiter } from './waiter.js'
 
 /** What one attempt answered: the thing waited for, or for how long it is surely taken. */
 export type Attempted<T> = { readonly granted: T; readonly leaseMs: number } | Refusal
-
-export interface Refusal {
-  /** What is left of the present lease, ms; below 0: it has no end. */
-  readonly heldForMs: number
-  /** Where this client stands in line, if the release is known to tell the first. */
-  readonly place?: 'first' | 'behind' | undefined
-}
 
 export interface Wait<T> extends Place {
   readonly lockName: string

@@ -1,7 +1,7 @@
 import type { Clock } from '../util/clock.js'
 import { Directory } from '../util/collections.js'
 import { Inbox, type News, type Ticket } from './inbox.js'
-import type { Refusal } from './wait-loop.js'
+
 import type { Waiter } from './waiter.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
@@ -18,6 +18,14 @@ export interface Place {
   readonly channel: string | undefined
   /** Tells Redis that nobody waits any more under a ticket. Undefined: Redis knows of no line, and wakes all clients. */
   readonly quit?: ((ticket: string) => void) | undefined
+}
+
+/** What an attempt came to that got nothing. */
+export interface Refusal {
+  /** What is left of the present lease, ms; below 0: it has no end. */
+  readonly heldForMs: number
+  /** Where this client stands in line, if the release is known to tell the first. */
+  readonly place?: 'first' | 'behind' | undefined
 }
 
 /** As what the head asks Redis, if it has a line of clients. */

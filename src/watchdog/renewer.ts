@@ -5,22 +5,7 @@ import type { Argument, Script, ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
-
-/** Something with a lease. */
-export interface Renewable {
-  /**
-   * The call that renews it now, of one key. A renewal script takes the keys and arguments of many such calls, one after
-   * the other, and replies for each: 0 gone, else what is left of its lease, ms, or 1 where that is not known.
-   */
-  renewal(now: number): ScriptCall
-  /**
-   * A renewal sent at `sentAt` was applied.
-   * @param leftMs  how long Redis keeps the lease, ms, if that is known: it may be longer than was asked for
-   */
-  renewed(sentAt: number, leftMs?: number): void
-  /** Redis said that the holder is gone. */
-  gone(): void
-}
+import type { Renewable } from './renewable.js'
 
 export interface RenewalTerms {
   /** How long a failed renewal is tried again, ms. */

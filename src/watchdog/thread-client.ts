@@ -5,8 +5,8 @@ import { backoffMs } from '../util/backoff.js'
 import { type Clock, threadClock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
 import { withoutSecrets } from '../util/secrets.js'
+import type { Watched } from './renewable.js'
 import type { RenewalTerms } from './renewer.js'
-import type { Watched } from './watchdog.js'
 
 /** What the thread is told of a client. */
 export interface Ward extends RenewalTerms {

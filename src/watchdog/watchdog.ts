@@ -1,22 +1,10 @@
 import type { Scripts } from '../delivery/scripts.js'
-import type { ScriptCall } from '../lua/script.js'
 import type { Clock } from '../util/clock.js'
 import { Bag } from '../util/collections.js'
 import type { Random } from '../util/random.js'
-import { type Renewable, Renewer } from './renewer.js'
+import type { Watched } from './renewable.js'
+import { Renewer } from './renewer.js'
 import type { StandIn } from './thread-client.js'
-
-/** What the watchdog sees of a possession. */
-export interface Watched extends Renewable {
-  /** The same as `renewal`, for this lease. */
-  renewalFor(leaseTimeMs: number): ScriptCall
-  /** When the lease that it has was asked for, on the clock. */
-  readonly leasedAt: number
-  /** Until when the watchdog may renew it, on the clock; 0: it lives by leases of its own. */
-  readonly renewableUntil: number
-  /** Ends or reports what is due now; answers when it wants to be looked at next, on the clock. */
-  inspect(now: number): number
-}
 
 /** Redisson's default of `lockWatchdogBatchSize`. */
 const BATCH_SIZE = 100

@@ -1,6 +1,7 @@
 import { aclRule } from '../../doctor/acl.js'
-import { problem, type Result, resultOf } from '../../doctor/check.js'
+import { type Result, resultOf } from '../../doctor/check.js'
 import { REACHABLE } from '../../doctor/checks/connection.js'
+import { problem } from '../../doctor/finding.js'
 import { examine } from '../../doctor/run-checks.js'
 import { Patient, type Target } from '../../doctor/target.js'
 import { ConfigError } from '../../errors.js'

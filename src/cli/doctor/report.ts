@@ -1,4 +1,5 @@
-import { GROUPS, type Outcome, type Result } from '../../doctor/check.js'
+import { GROUPS, type Result } from '../../doctor/check.js'
+import type { Outcome } from '../../doctor/finding.js'
 import { visible } from '../stderr.js'
 import { counted, type Style, type Terminal } from '../terminal.js'
 

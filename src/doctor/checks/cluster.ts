@@ -1,6 +1,7 @@
 import { serverName } from '../../config/tls.js'
 import { within } from '../../util/timeout.js'
-import { type Check, note, ok, problem, warning } from '../check.js'
+import type { Check } from '../check.js'
+import { note, ok, problem, warning } from '../finding.js'
 import { fieldsOf } from '../server.js'
 import type { Patient } from '../target.js'
 

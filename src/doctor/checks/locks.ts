@@ -10,7 +10,8 @@ import {
   SCRIPT_COMMANDS,
   SHARDED_COMMANDS,
 } from '../acl.js'
-import { type Check, note, ok, problem, warning } from '../check.js'
+import type { Check } from '../check.js'
+import { note, ok, problem, warning } from '../finding.js'
 import { isBefore, type Server } from '../server.js'
 import type { Patient } from '../target.js'
 import { ms } from './connection.js'

@@ -1,4 +1,5 @@
-import { type Check, note, ok, problem, warning } from '../check.js'
+import type { Check } from '../check.js'
+import { note, ok, problem, warning } from '../finding.js'
 import type { Server } from '../server.js'
 import { isRefused, TRIAL_TTL_MS } from './locks.js'
 

@@ -1,4 +1,5 @@
-import { type Check, type Finding, note, ok, problem, warning } from '../check.js'
+import type { Check } from '../check.js'
+import { type Finding, note, ok, problem, warning } from '../finding.js'
 import { productOf } from '../products.js'
 import { isBefore, type Server } from '../server.js'
 

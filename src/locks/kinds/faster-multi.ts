@@ -11,8 +11,7 @@ import {
 import type { ScriptCall } from '../../lua/script.js'
 import { fieldDigest } from '../../wire/highway-hash.js'
 import { lockChannel, UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { Inspection } from '../inspection.js'
-import type { Asked, LockKind, Nesting } from './lock-kind.js'
+import type { Asked, Inspection, LockKind, Nesting } from './lock-kind.js'
 import { PlainKind, remaining } from './plain.js'
 
 /**

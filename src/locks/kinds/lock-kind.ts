@@ -1,8 +1,21 @@
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
-import type { Refusal } from '../../waiting/wait-loop.js'
-import type { Standing } from '../../waiting/wait-queue.js'
-import type { Inspection } from '../inspection.js'
+import type { Refusal, Standing } from '../../waiting/wait-queue.js'
+
+/** One who holds a lock, as Redis has it. */
+export interface Holder {
+  /** `<client id>:<owner id>`; of a Java holder `<uuid>:<thread id>`. A write lock's ends in `:write`. */
+  readonly holder: string
+  readonly holdCount: number
+}
+
+export interface Inspection {
+  /** What is left of the present lease, ms; 0: free; Infinity: a key without expiry. */
+  readonly remainingLeaseMs: number
+  readonly holders: readonly Holder[]
+  /** Those who hold not all of it. */
+  readonly partial?: readonly string[]
+}
 
 /** What is asked of Redis by one attempt to take a lock. */
 export interface Asked {

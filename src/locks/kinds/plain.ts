@@ -16,8 +16,7 @@ import {
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { INBOX_PREFIX, lockChannel, UNLOCK_MESSAGE, waitersKey } from '../../wire/keys.js'
-import type { Inspection } from '../inspection.js'
-import type { Answer, Asked, ClientLine, LockKind, Nesting } from './lock-kind.js'
+import type { Answer, Asked, ClientLine, Inspection, LockKind, Nesting } from './lock-kind.js'
 
 /**
  * The re-entrant lock, Redisson's `RLock`: a hash at the lock's name with one field, holder → hold count, and a TTL. The

@@ -11,10 +11,9 @@ import {
 import type { ScriptCall } from '../../lua/script.js'
 import { checkName } from '../../util/validate.js'
 import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { Context } from '../context.js'
-import type { Inspection } from '../inspection.js'
+import type { LeaseContext } from '../lease.js'
 import { Lock } from '../lock.js'
-import type { Asked, LockKind, Nesting } from './lock-kind.js'
+import type { Asked, Inspection, LockKind, Nesting } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
 const WRITE_SUFFIX = ':write'
@@ -133,10 +132,10 @@ const WRITE: LockKind = new WriteKind()
  */
 export class ReadWriteLock {
   readonly name: string
-  readonly #context: Context
+  readonly #context: LeaseContext
 
   /** @internal Locks come from `client.getReadWriteLock`. */
-  constructor(context: Context, name: string) {
+  constructor(context: LeaseContext, name: string) {
     this.name = checkName(name)
     this.#context = context
   }
