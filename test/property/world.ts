@@ -14,7 +14,7 @@ import {
   SelfDeadlockError,
   WaitTimeoutError,
 } from '../../src/index.js'
-import type { Context } from '../../src/locks/context.js'
+import type { LeaseContext } from '../../src/locks/lease.js'
 import { waitersKey } from '../../src/wire/keys.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { STRANGER } from './cells-model.js'
@@ -74,7 +74,7 @@ export class Stage {
     await this.admin.script('LOAD', DUMP)
   }
 
-  get contexts(): readonly Context[] {
+  get contexts(): readonly LeaseContext[] {
     return this.clients.flat().map((client) => client.getLock('any').context)
   }
 
