@@ -2,11 +2,11 @@ import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
 import { type ClientOptions, checkClientOptions } from './client-options.js'
 import { Durability } from './delivery/durability.js'
-import { Receipts } from './delivery/idempotency.js'
+import { IdempotencyKeys } from './delivery/idempotency.js'
 import { Replication } from './delivery/replica-acks.js'
-import { Settlements } from './delivery/retries.js'
+import { BackgroundRetries } from './delivery/retries.js'
 import { Scripts } from './delivery/scripts.js'
-import { ClientClosedError, ConfigError, impediment } from './errors.js'
+import { ClientClosedError, ConfigError, clientWarning } from './errors.js'
 import type { HoldOptions } from './locks/base-lock.js'
 import { runOutside } from './locks/call-chain.js'
 import type { ClientEvents } from './locks/context.js'
@@ -18,7 +18,7 @@ import { NON_REENTRANT, REENTRANT } from './locks/kinds/plain.js'
 import { ReadWriteLock } from './locks/kinds/read-write.js'
 import { SpinKind, type SpinLockOptions } from './locks/kinds/spin.js'
 import { STRING } from './locks/kinds/string.js'
-import type { LeaseContext, Possession } from './locks/lease.js'
+import type { LeaseContext, Lease } from './locks/lease.js'
 import { LeaseRegistry } from './locks/lease-registry.js'
 import { Lock } from './locks/lock.js'
 import { runInNewScope } from './locks/ownership.js'
@@ -26,7 +26,7 @@ import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
 import { Semaphore } from './synchronizers/semaphore.js'
 import { type Clock, SystemClock } from './util/clock.js'
-import { Bag } from './util/collections.js'
+import { DenseSet } from './util/collections.js'
 import { type Random, systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { Lines } from './waiting/wait-queue.js'
@@ -104,8 +104,8 @@ export class Client extends EventEmitter<ClientEvents> {
         (error) => this.#renewalRefused(error),
         checked.watchdogBatchSize,
       ),
-      settlements: new Settlements(clock, random, scripts),
-      receipts: new Receipts(clock, this.id, scripts, checked.commandTimeoutMs),
+      settlements: new BackgroundRetries(clock, random, scripts),
+      receipts: new IdempotencyKeys(clock, this.id, scripts, checked.commandTimeoutMs),
       replication: new Replication(
         clock,
         scripts,
@@ -113,10 +113,10 @@ export class Client extends EventEmitter<ClientEvents> {
         (warning) => this.#tell('warning', [warning]),
         checked.checkLockFsynced ? new Durability(scripts, checked.commandTimeoutMs) : undefined,
       ),
-      possessions: new LeaseRegistry<Possession>(() => this.#onReleased?.()),
-      attempts: new Bag(),
+      possessions: new LeaseRegistry<Lease>(() => this.#onReleased?.()),
+      attempts: new DenseSet(),
       hasLine: !scripts.isCluster,
-      sections: new Bag(() => this.#onReleased?.()),
+      sections: new DenseSet(() => this.#onReleased?.()),
       ...checked,
       assertOpen: (lockName) => {
         if (this.#closing !== undefined) throw new ClientClosedError(lockName)
@@ -403,13 +403,13 @@ export class Client extends EventEmitter<ClientEvents> {
     const message =
       `Nobody can listen on ${JSON.stringify(channel)} (${why}): waiters are woken later, or poll. ` +
       'If it is Redis that refuses, allow this user SUBSCRIBE and the channels &redisson_* and &holdfast_inbox:* in its ACL'
-    this.#tell('warning', [impediment('SUBSCRIBE_REFUSED', message, { cause })])
+    this.#tell('warning', [clientWarning('SUBSCRIBE_REFUSED', message, { cause })])
   }
 
   #renewalRefused(cause: unknown): void {
     const why = cause instanceof Error ? cause.message : String(cause)
     const message = `Redis refuses to renew what this client holds (${why}): it will be lost when its lease ends`
-    this.#tell('warning', [impediment('RENEWAL_REFUSED', message, { cause })])
+    this.#tell('warning', [clientWarning('RENEWAL_REFUSED', message, { cause })])
   }
 
   #crossSlotRefused(cause: unknown): void {
@@ -417,7 +417,7 @@ export class Client extends EventEmitter<ClientEvents> {
       'Redis refuses keys of different slots in one command (CROSSSLOT): this is a node of a cluster, or a proxy before one. ' +
       'From now on each lock is sent by itself, and renewals by slot. Connect with clusterServersConfig, or a cluster client, ' +
       'unless the proxy is the only way in'
-    this.#tell('warning', [impediment('CROSSSLOT_REFUSED', message, { cause })])
+    this.#tell('warning', [clientWarning('CROSSSLOT_REFUSED', message, { cause })])
   }
 
   /** A listener that throws is the user's bug: it must not stop a renewal, so it is reported as a process warning. */

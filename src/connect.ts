@@ -4,7 +4,7 @@ import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client
 import { describe, overridden } from './config/deployment.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
-import { ConfigError, impediment } from './errors.js'
+import { ConfigError, clientWarning } from './errors.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 
 export interface ConnectOptions extends ClientOptions {
@@ -108,7 +108,7 @@ async function openConfig(
 function keysIgnored(ignored: readonly IgnoredKey[]): Error {
   const lines = ignored.map(({ path, reason }) => `  ${path}: ${reason}`)
   const message = `These keys of the configuration mean nothing here:\n${lines.join('\n')}`
-  return Object.assign(impediment('CONFIG_KEYS_IGNORED', message), { keys: ignored })
+  return Object.assign(clientWarning('CONFIG_KEYS_IGNORED', message), { keys: ignored })
 }
 
 /**

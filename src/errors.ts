@@ -244,7 +244,7 @@ export class ConfigError extends LockError {
 }
 
 /** What makes everything work worse than it should. `code` is what the client tells of it once by. */
-export function impediment(
+export function clientWarning(
   code:
     | 'PUBLISH_REFUSED'
     | 'SUBSCRIBE_REFUSED'

@@ -1,4 +1,4 @@
-import { impediment } from '../errors.js'
+import { clientWarning } from '../errors.js'
 import { within } from '../util/timeout.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
@@ -289,7 +289,7 @@ class HealthyPort implements RedisPort {
 
   #warning(why: string): Error {
     const advice = this.#advice === undefined ? '' : `. Your client was left as it is: ${this.#advice}`
-    return impediment(
+    return clientWarning(
       'CONNECTION_REPLACED',
       `${why}, so this client opened another connection and uses that one${advice}`,
     )

@@ -1,6 +1,6 @@
 import type { Fsync } from '../adapters/port.js'
 import { NotDurableError } from '../errors.js'
-import { Unanswered } from './replies.js'
+import { NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** Error replies of a server that changes its role, or is not itself at the moment: they say nothing about the grant. */
@@ -22,7 +22,7 @@ export class Durability {
   /**
    * @param route  the one that it was sent by: WAITAOF speaks of one connection only
    * @throws {NotDurableError} it is not on disk in time, or the server cannot say whether it is
-   * @throws {Unanswered} nobody answered
+   * @throws {NoReplyError} nobody answered
    */
   async confirm(name: string, route: string): Promise<void> {
     const fsync = await this.#ask(name)
@@ -37,7 +37,7 @@ export class Durability {
     try {
       return await this.#scripts.fsynced(name, this.#timeoutMs)
     } catch (cause) {
-      if (cause instanceof Unanswered) throw cause
+      if (cause instanceof NoReplyError) throw cause
       const reply = cause instanceof Error ? cause.message : String(cause)
       throw new NotDurableError(name, NOT_KNOWN.test(reply) ? 'late' : 'refused', reply, { cause })
     }

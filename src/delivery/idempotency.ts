@@ -2,7 +2,7 @@ import { receiptsForget } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Clock } from '../util/clock.js'
 import { receiptsKey } from '../wire/keys.js'
-import { toInteger, Unanswered } from './replies.js'
+import { toInteger, NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** How long to gather what Redis may forget, ms. */
@@ -17,7 +17,7 @@ const KEPT_MS = 1_300_000
 const MOST_CORRECTIONS = 3
 
 /** An operation came too late to be done now. An earlier copy of it may have been in time. */
-export class TooLate extends Unanswered {}
+export class TooLate extends NoReplyError {}
 
 /** One operation on a counter. */
 export interface Operation {
@@ -41,7 +41,7 @@ export interface Operation {
  * the clock of Redis, and is not done more than 100 s after that. We learn that clock from replies. A bad estimate costs a
  * round trip and nothing else: the script does nothing whose kept reply could expire before its copies do.
  */
-export class Receipts {
+export class IdempotencyKeys {
   readonly #clock: Clock
   readonly #clientId: string
   readonly #scripts: Scripts
@@ -70,13 +70,13 @@ export class Receipts {
   /**
    * Send it once. One that surely was not done, and comes too late for that, is opened again.
    * @returns its reply
-   * @throws {Unanswered} no reply in time, or the connection failed
+   * @throws {NoReplyError} no reply in time, or the connection failed
    * @throws {TooLate} it will not be done any more, and may have been done
    */
   async send(operation: Operation, callOf: (operation: Operation) => ScriptCall, timeoutMs?: number): Promise<number> {
     for (let corrections = 0; corrections <= MOST_CORRECTIONS; corrections++) {
       const reply = await this.run(callOf(operation), timeoutMs).catch((error: unknown) => {
-        operation.isInDoubt ||= operation.openedAt > 0 && error instanceof Unanswered
+        operation.isInDoubt ||= operation.openedAt > 0 && error instanceof NoReplyError
         throw error
       })
       if (!Array.isArray(reply)) return toInteger(reply) as number

@@ -1,12 +1,12 @@
-import { impediment, NotDurableError, NotReplicatedError } from '../errors.js'
+import { clientWarning, NotDurableError, NotReplicatedError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
 import { type Durability, NOT_KNOWN } from './durability.js'
-import { Unanswered } from './replies.js'
+import { NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** Whether an attempt that failed with this may have been granted all the same: then it has to be given back. */
 export function mayBeGranted(error: unknown): boolean {
-  return error instanceof Unanswered || error instanceof NotReplicatedError || error instanceof NotDurableError
+  return error instanceof NoReplyError || error instanceof NotReplicatedError || error instanceof NotDurableError
 }
 
 const ELSEWHERE = 'the connection was lost, or another server owns the key now'
@@ -62,7 +62,7 @@ export class Replication {
    * @param route  the one that it was sent by: it counts on one connection to one server only
    * @throws {NotReplicatedError} no replica has it, and there are some
    * @throws {NotDurableError} the server has not fsynced it
-   * @throws {Unanswered} nobody answered
+   * @throws {NoReplyError} nobody answered
    */
   async confirm(name: string, route: string): Promise<void> {
     await this.#replicated(name, route)
@@ -79,14 +79,14 @@ export class Replication {
       if (isSame && (acknowledged > 0 || replicas === 0)) return
       throw new NotReplicatedError(name, Math.max(1, replicas), this.#timeoutMs, why === undefined ? {} : { why })
     } catch (cause) {
-      if (cause instanceof Unanswered || cause instanceof NotReplicatedError) throw cause
+      if (cause instanceof NoReplyError || cause instanceof NotReplicatedError) throw cause
       const why = cause instanceof Error ? cause.message : String(cause)
       if (NOT_KNOWN.test(why)) throw new NotReplicatedError(name, 1, this.#timeoutMs, { cause })
       this.#refusedUntil = this.#clock.now() + 60_000
       const message =
         `Redis refuses to tell whether replicas have what this client holds (${why}): it goes on without, and a failover ` +
         'may let in a second holder. Allow INFO and WAIT, or set checkLockSyncedSlaves to false'
-      this.#warn(impediment('WAIT_REFUSED', message, { cause }))
+      this.#warn(clientWarning('WAIT_REFUSED', message, { cause }))
     }
   }
 }

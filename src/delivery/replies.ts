@@ -1,9 +1,9 @@
 /** A command that Redis did not answer: it may have run, may still run, or may never have been sent. */
-export class Unanswered extends Error {}
+export class NoReplyError extends Error {}
 
 /**
  * An array reply.
- * @throws {Unanswered} anything else
+ * @throws {NoReplyError} anything else
  */
 export function toArray(reply: unknown): readonly unknown[] {
   if (Array.isArray(reply)) return reply
@@ -12,7 +12,7 @@ export function toArray(reply: unknown): readonly unknown[] {
 
 /**
  * An array reply, each element as text; nil elements are empty.
- * @throws {Unanswered} anything else
+ * @throws {NoReplyError} anything else
  */
 export function toWords(reply: unknown): string[] {
   return toArray(reply).map((word) => (word === null ? '' : String(word)))
@@ -22,8 +22,8 @@ export function toWords(reply: unknown): string[] {
 const NOT_NOW = /\b(LOADING|BUSY|READONLY|NOREPLICAS|MISCONF|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
 
 /** Whether trying the same call again later may succeed. All our scripts may run twice. */
-export function isWorthRetrying(error: unknown): boolean {
-  return error instanceof Unanswered || (error instanceof Error && NOT_NOW.test(error.message))
+export function isRetryable(error: unknown): boolean {
+  return error instanceof NoReplyError || (error instanceof Error && NOT_NOW.test(error.message))
 }
 
 /** Whether it is an error reply with one of these codes. */
@@ -33,7 +33,7 @@ export function isErrorOf(error: unknown, ...codes: readonly string[]): boolean 
 
 /**
  * An integer reply, in whatever form the client library gives it; null stays null.
- * @throws {Unanswered} anything else, such as `QUEUED` in a transaction: then it is not known what became of the script
+ * @throws {NoReplyError} anything else, such as `QUEUED` in a transaction: then it is not known what became of the script
  */
 export function toInteger(reply: unknown): number | null {
   if (reply === null) return null
@@ -44,6 +44,6 @@ export function toInteger(reply: unknown): number | null {
   return integer
 }
 
-export function notOurs(reply: unknown): Unanswered {
-  return new Unanswered(`the Redis client answered ${String(reply)}, which is no reply of the script`)
+export function notOurs(reply: unknown): NoReplyError {
+  return new NoReplyError(`the Redis client answered ${String(reply)}, which is no reply of the script`)
 }

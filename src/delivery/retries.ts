@@ -2,7 +2,7 @@ import type { ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
-import { isWorthRetrying, toInteger } from './replies.js'
+import { isRetryable, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** What is repeated: a call, or something that makes a new one for each try. */
@@ -19,7 +19,7 @@ const LAST_TRY_MS = 1_000
  * would end is over anyway, for a minute at most. A release that finds nothing is repeated too: a command that timed out
  * here may still be applied later (a server that was frozen works off what its sockets hold).
  */
-export class Settlements {
+export class BackgroundRetries {
   readonly #clock: Clock
   readonly #random: Random
   readonly #scripts: Scripts
@@ -58,7 +58,7 @@ export class Settlements {
         return toInteger(await this.#run(task))
       } catch (error) {
         onFailure(error)
-        if (!isWorthRetrying(error)) throw error
+        if (!isRetryable(error)) throw error
         const delayMs = backoffMs(failures, 50, 1_000, this.#random)
         if (this.#clock.now() + delayMs >= giveUpAt || this.#isClosing) throw error
         await this.#pause(delayMs)
@@ -84,7 +84,7 @@ export class Settlements {
         if ((await this.#run(release, isLastTry ? LAST_TRY_MS : undefined)) !== null) return
       } catch (error) {
         // Anything else is Redis' word that it will not be done: the lease ends it.
-        if (!isWorthRetrying(error))
+        if (!isRetryable(error))
           return otherwise && otherwise !== release ? this.#settle(otherwise, untilAt) : undefined
       }
       const delayMs = backoffMs(tries, 100, 5_000, this.#random)

@@ -6,7 +6,7 @@ import { withoutSecrets } from '../util/secrets.js'
 import { slotOf } from '../wire/slots.js'
 import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
-import { isErrorOf, notOurs, Unanswered } from './replies.js'
+import { isErrorOf, notOurs, NoReplyError } from './replies.js'
 
 /** Runs scripts: EVALSHA, EVAL when Redis forgot the script, and an answer within the command time-out in any case. */
 export class Scripts {
@@ -38,7 +38,7 @@ export class Scripts {
    * cluster: much of what a lock costs Redis and its client is the command.
    * @param timeoutMs  how long to wait for each reply, ms, from now; default the client's `commandTimeoutMs`
    * @param onSent  called when it is about to be sent, with the time on the clock
-   * @throws {Unanswered} no reply in time, or the connection failed
+   * @throws {NoReplyError} no reply in time, or the connection failed
    * @throws Redis' own error reply as the client gave it
    */
   run(call: ScriptCall, timeoutMs = this.#timeoutMs, onSent?: (at: number) => void): Promise<unknown> {
@@ -80,7 +80,7 @@ export class Scripts {
   /**
    * Let replicas acknowledge what was written where `key` is.
    * @returns undefined if they can not be asked
-   * @throws {Unanswered} no reply in time, or the connection failed
+   * @throws {NoReplyError} no reply in time, or the connection failed
    */
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement | undefined> {
     return this.#confirm(timeoutMs, async () => await this.#port.acknowledge?.(key, timeoutMs))
@@ -89,7 +89,7 @@ export class Scripts {
   /**
    * Wait until what was written where `key` is has been fsynced there.
    * @returns undefined if the server cannot be asked
-   * @throws {Unanswered} no reply in time, or the connection failed
+   * @throws {NoReplyError} no reply in time, or the connection failed
    */
   fsynced(key: string, timeoutMs: number): Promise<Fsync | undefined> {
     return this.#confirm(timeoutMs, async () => await this.#port.fsynced?.(key, timeoutMs))
@@ -190,7 +190,7 @@ export class Scripts {
     const giveUp = (): void => {
       if (isOver) return
       isOver = true
-      reject(new Unanswered(`no reply within ${timeoutMs} ms`))
+      reject(new NoReplyError(`no reply within ${timeoutMs} ms`))
     }
     // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and only needs to be read.
     const cancel = this.#clock.after(timeoutMs, () => this.#clock.afterPoll(giveUp))
@@ -207,7 +207,7 @@ export class Scripts {
         cancel()
         const error = withoutSecrets(raw)
         if (this.#port.isErrorReply(error)) reject(error)
-        else reject(new Unanswered(error instanceof Error ? error.message : String(error), { cause: error }))
+        else reject(new NoReplyError(error instanceof Error ? error.message : String(error), { cause: error }))
       },
     )
   }

@@ -1,13 +1,13 @@
 import { mayBeGranted } from '../delivery/replica-acks.js'
-import { isErrorOf, toInteger, Unanswered } from '../delivery/replies.js'
+import { isErrorOf, toInteger, NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import { lockAcquireAll } from '../lua/generated.js'
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Request } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { NON_REENTRANT, REENTRANT } from './kinds/plain.js'
-import type { Possession } from './lease.js'
-import { isPassing, type Lock } from './lock.js'
+import type { Lease } from './lease.js'
+import { isTransient, type Lock } from './lock.js'
 import { isReady, untilReady } from './ready.js'
 
 /**
@@ -44,7 +44,7 @@ export async function takeTogether(
   const wait = {
     lockName,
     attempt: async () => ({ granted: await attempt.run(), leaseMs: 0 }),
-    isWorthRetrying: isPassing,
+    isWorthRetrying: isTransient,
     giveBack: (late: readonly Hold[] | Lock) => void (Array.isArray(late) && releaseAll(late)),
     line: Symbol(lockName),
     channel: undefined,
@@ -57,7 +57,7 @@ export async function takeTogether(
   } catch (error) {
     // Their keys cannot be in one script, now (a slot on the move) or ever (a proxy): one after the other then.
     if (isErrorOf(error, 'CROSSSLOT', 'TRYAGAIN')) return locks[0] as Lock
-    throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, 'lock', error) : error
+    throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
   } finally {
     attempt.end()
   }
@@ -74,7 +74,7 @@ class JointAttempt {
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
   readonly #deadlineAt: number
-  readonly #possessions: readonly Possession[]
+  readonly #possessions: readonly Lease[]
   /** Whether Redis may have granted something that no hold stands for. */
   #mayBeHeld = false
   #isInFlight = false

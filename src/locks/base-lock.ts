@@ -61,7 +61,7 @@ export interface Request {
 }
 
 /** What can be done with every lock, whatever it is made of: take it, and run something with it. */
-export abstract class AnyLock<H extends Hold = Hold> {
+export abstract class BaseLock<H extends Hold = Hold> {
   /** What errors and events call it. */
   readonly name: string
   /** @internal The client whose clock, defaults and events it uses. */
@@ -218,7 +218,7 @@ export abstract class AnyLock<H extends Hold = Hold> {
 
   #inScope(hold: H): H {
     for (const member of hold.members) {
-      const scope = currentScope(member.holding.context)
+      const scope = currentScope(member.lease.context)
       if (!scope) continue
       this.#trace(member)
       scope.add(member)
@@ -229,7 +229,7 @@ export abstract class AnyLock<H extends Hold = Hold> {
   /** Only a hold that what follows may run into: inside `withLock`, and in a scope. */
   #trace(hold: Hold): void {
     for (const member of hold.members) {
-      if (!member.holding.tracesHolds) continue
+      if (!member.lease.tracesHolds) continue
       member.takenAt = {}
       Error.captureStackTrace(member.takenAt, this.#trace)
     }

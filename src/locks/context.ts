@@ -1,10 +1,10 @@
-import type { Receipts } from '../delivery/idempotency.js'
+import type { IdempotencyKeys } from '../delivery/idempotency.js'
 import type { Replication } from '../delivery/replica-acks.js'
-import type { Settlements } from '../delivery/retries.js'
+import type { BackgroundRetries } from '../delivery/retries.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { LeaseLostError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
-import type { Bag } from '../util/collections.js'
+import type { DenseSet } from '../util/collections.js'
 import type { Random } from '../util/random.js'
 import type { Lines } from '../waiting/wait-queue.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
@@ -19,13 +19,13 @@ export interface Context extends HoldingClient {
   readonly scripts: Scripts
   readonly lines: Lines
   readonly watchdog: Watchdog
-  readonly settlements: Settlements
-  readonly receipts: Receipts
+  readonly settlements: BackgroundRetries
+  readonly receipts: IdempotencyKeys
   readonly replication: Replication
   /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
   hasLine: boolean
   /** What runs with permits that have no holder in Redis. */
-  readonly sections: Bag<Section>
+  readonly sections: DenseSet<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
   readonly nameMapper: NameMapper | undefined

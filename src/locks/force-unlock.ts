@@ -2,7 +2,7 @@ import { toInteger } from '../delivery/replies.js'
 import type { ScriptCall } from '../lua/script.js'
 import { ask } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
-import type { LeaseContext, Possession } from './lease.js'
+import type { LeaseContext, Lease } from './lease.js'
 import { lineOf, runInLine } from './turn-scripts.js'
 
 /**
@@ -11,7 +11,7 @@ import { lineOf, runInLine } from './turn-scripts.js'
  * @returns whether it was held
  */
 export async function forceUnlock(context: LeaseContext, kind: LockKind, lockName: string): Promise<boolean> {
-  const isMeant = (possession: Possession): boolean =>
+  const isMeant = (possession: Lease): boolean =>
     possession.lockName === lockName && kind.nestingIn(possession.kind) !== 'apart'
   const condemned = context.possessions.named(lockName).filter(isMeant)
   const attempts = [...context.attempts].filter(({ possession }) => isMeant(possession))

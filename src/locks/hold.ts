@@ -20,7 +20,7 @@ export interface HoldingClient {
 }
 
 /** What stands behind a hold, and knows about Redis. */
-export interface Holding {
+export interface HeldLease {
   /** The client whose it is. */
   readonly context: HoldingClient
   readonly lockName: string
@@ -61,13 +61,13 @@ export class Hold {
   readonly label: string | undefined
   /** When it was granted, ms since the epoch by this machine's wall clock. For people; nothing is computed from it. */
   readonly acquiredAt: number
-  readonly #holding: Holding
+  readonly #holding: HeldLease
   #ending: 'released' | LeaseLostError | undefined
   #abort: AbortController | undefined
 
   /** @internal Holds come from `lock()` and its like. */
-  constructor(holding: Holding, label: string | undefined) {
-    this.#holding = holding
+  constructor(lease: HeldLease, label: string | undefined) {
+    this.#holding = lease
     this.label = label
     this.acquiredAt = Date.now()
   }
@@ -194,7 +194,7 @@ export class Hold {
   }
 
   /** @internal */
-  get holding(): Holding {
+  get lease(): HeldLease {
     return this.#holding
   }
 

@@ -1,4 +1,4 @@
-import { Unanswered } from '../delivery/replies.js'
+import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
@@ -20,6 +20,6 @@ export async function ask<T>(
   try {
     return decode(await context.scripts.run(call))
   } catch (error) {
-    throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, operation, error) : error
+    throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, operation, error) : error
   }
 }

@@ -1,13 +1,13 @@
 import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { Context } from './context.js'
-import { Hold, type Holding, type HoldTerms } from './hold.js'
-import type { Possession } from './lease.js'
+import { Hold, type HeldLease, type HoldTerms } from './hold.js'
+import type { Lease } from './lease.js'
 
 /**
  * What stands behind a hold on several locks: the holds on them, of which a certain number must live. Each is renewed by
  * the watchdog of its own client.
  */
-export class Joint implements Holding {
+export class JointLease implements HeldLease {
   readonly context: Context
   readonly lockName: string
   readonly noun = 'Lock'
@@ -98,7 +98,7 @@ export class Joint implements Holding {
     this.#lose(hold, 'maxHold')
     for (const member of this.members) {
       member.onEnd = undefined
-      if (member.isLive) (member.holding as Possession).end(member, 'maxHold')
+      if (member.isLive) (member.lease as Lease).end(member, 'maxHold')
     }
   }
 

@@ -1,13 +1,13 @@
-import { Bag, Directory } from '../util/collections.js'
+import { DenseSet, NameMap } from '../util/collections.js'
 
 /** All that a client holds. */
 export class LeaseRegistry<L extends { readonly lockName: string }> {
-  readonly #all: Bag<L>
-  readonly #byName = new Directory<L[]>()
+  readonly #all: DenseSet<L>
+  readonly #byName = new NameMap<L[]>()
 
   /** @param onReleased  called when one has ended */
   constructor(onReleased: () => void) {
-    this.#all = new Bag(onReleased)
+    this.#all = new DenseSet(onReleased)
   }
 
   get size(): number {

@@ -1,19 +1,19 @@
-import { toArray, toInteger, Unanswered } from '../delivery/replies.js'
+import { toArray, toInteger, NoReplyError } from '../delivery/replies.js'
 import {
   ConfigError,
-  impediment,
+  clientWarning,
   LeaseLostError,
   type LossReason,
   NotHeldError,
   OutcomeUnknownError,
 } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
-import type { Bag } from '../util/collections.js'
+import type { DenseSet } from '../util/collections.js'
 import type { Line } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
 import { type Owner, spellHolder } from '../wire/holder.js'
 import type { Context } from './context.js'
-import { Hold, type Holding, type HoldTerms } from './hold.js'
+import { Hold, type HeldLease, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
 import { type LockKind, lineName } from './kinds/lock-kind.js'
 import type { LeaseRegistry } from './lease-registry.js'
@@ -28,7 +28,7 @@ const OTHERS_FIRST_MS = 10
 
 /** One attempt to take a lock: from when it is sent until its caller has the outcome. */
 export interface Attempt {
-  readonly possession: Possession
+  readonly possession: Lease
   /** It took the lock. */
   hasWon: boolean
   /** What it took was force-unlocked. */
@@ -38,16 +38,16 @@ export interface Attempt {
 /** What a client lends to what takes leases. */
 export interface LeaseContext extends Context {
   /** All that this client holds. */
-  readonly possessions: LeaseRegistry<Possession>
+  readonly possessions: LeaseRegistry<Lease>
   /** What asks Redis for a lock right now. */
-  readonly attempts: Bag<Attempt>
+  readonly attempts: DenseSet<Attempt>
 }
 
 /**
  * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
  * written, never incremented, so every command may run twice; commands of one possession go one after the other.
  */
-export class Possession implements Watched, Holding {
+export class Lease implements Watched, HeldLease {
   readonly lockName: string
   readonly holder: string
   readonly owner: Owner
@@ -433,7 +433,7 @@ export class Possession implements Watched, Holding {
       heard = await runInLine(this.context, inLine, otherwise, free)
     } catch (error) {
       this.settle()
-      throw error instanceof Unanswered ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
+      throw error instanceof NoReplyError ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
     }
     const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
     // The critical section was over in time; only its release arrived after the lease, when others may hold the lock already.
@@ -502,7 +502,7 @@ export function fieldOf(kind: LockKind, lockName: string): string {
 
 /** @param name  of what was released */
 export function publishRefused(name: string): Error {
-  return impediment(
+  return clientWarning(
     'PUBLISH_REFUSED',
     `Redis released ${JSON.stringify(name)} but refused to wake its waiters, who now wait for the lease or a poll: ` +
       'allow PUBLISH and the channels &redisson_* and &holdfast_inbox:* in the ACL of this user',

@@ -1,5 +1,5 @@
 import { mayBeGranted } from '../delivery/replica-acks.js'
-import { isWorthRetrying, Unanswered } from '../delivery/replies.js'
+import { isRetryable, NoReplyError } from '../delivery/replies.js'
 import {
   ConfigError,
   LeaseLostError,
@@ -14,12 +14,12 @@ import { checkName, ownOptions } from '../util/validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Standing } from '../waiting/wait-queue.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
-import { AnyLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import type { Answer, Asked, Grant, Holder, LockKind } from './kinds/lock-kind.js'
-import { type Attempt, fieldOf, type LeaseContext, Possession } from './lease.js'
+import type { AcquireReply, AcquireRequest, Grant, Holder, LockKind } from './kinds/lock-kind.js'
+import { type Attempt, fieldOf, type LeaseContext, Lease } from './lease.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
 import { lineOf, runInLine } from './turn-scripts.js'
@@ -31,11 +31,11 @@ const SIBLING_MS = 20
 
 /** What the caller's call chain holds of this lock: what to re-enter, or as whom to take it. */
 interface Place {
-  readonly reentered?: Possession
+  readonly reentered?: Lease
   /** How often that had gone from caller to caller. */
   readonly passes?: number
   /** The writer inside whom it is read. */
-  readonly joined?: Possession
+  readonly joined?: Lease
 }
 
 /** The lines of a stack that are the caller's. */
@@ -45,8 +45,8 @@ function framesOf({ stack = '' }: { stack?: string }): string {
 }
 
 /** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
-export function isPassing(error: unknown): boolean {
-  if (isWorthRetrying(error) || error instanceof NotReplicatedError) return true
+export function isTransient(error: unknown): boolean {
+  if (isRetryable(error) || error instanceof NotReplicatedError) return true
   if (error instanceof NotDurableError) return error.reason === 'late'
   return error instanceof LeaseLostError && error.reason === 'expired'
 }
@@ -60,7 +60,7 @@ export function isPassing(error: unknown): boolean {
  * paused beyond it is told afterwards, not stopped. A lock object is only a name: make as many as you like.
  * @see Redisson `RLock`
  */
-export class Lock<H extends Hold = Hold> extends AnyLock<H> {
+export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal What makes it the kind of lock that it is. */
   readonly kind: LockKind
 
@@ -156,7 +156,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         lockName,
       })
     }
-    const possession = new Possession(context, kind, lockName, context.owners.next())
+    const possession = new Lease(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     if (!isReady(context, lockName, leaseTimeMs)) await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
@@ -198,9 +198,9 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     if (!reentered) context.assertOpen(lockName)
 
     const owner = joined?.owner ?? (reentered ? reentered.owner : this.#owner())
-    const possession = reentered ?? new Possession(context, kind, lockName, owner)
+    const possession = reentered ?? new Lease(context, kind, lockName, owner)
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    const asked: Asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs }
+    const asked: AcquireRequest = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs }
     /** Whether the owner's field is claimed for this possession. Somebody who joins claims it when it is its turn. */
     let isClaimed = !reentered && !joined
     /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
@@ -256,7 +256,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       }
       isInFlight = true
       mayBeQueued = waitTimeMs !== 0
-      let answer: Answer
+      let answer: AcquireReply
       const { replication } = context
       const route = replication.routeTo(lockName)
       const current: Attempt = { possession, hasWon: false, isForced: false }
@@ -297,7 +297,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
         throw error
       }
     }
-    const takeOver = (offered: unknown): H | undefined => (offered as Possession).passTo(terms) as H | undefined
+    const takeOver = (offered: unknown): H | undefined => (offered as Lease).passTo(terms) as H | undefined
     const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
     const stopWarning = warnOfLongWait(context, lockName, terms)
     if (joined) joined.joining++
@@ -305,7 +305,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       const wait = {
         lockName,
         attempt,
-        isWorthRetrying: isPassing,
+        isWorthRetrying: isTransient,
         takeOver: reentered || joined ? undefined : takeOver,
         onRefused,
         giveBack,
@@ -323,7 +323,7 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
       }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     } catch (error) {
-      throw error instanceof Unanswered ? new OutcomeUnknownError(lockName, 'lock', error) : error
+      throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
     } finally {
       isOver = true
       if (joined) joined.joining--
@@ -332,15 +332,15 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     }
   }
 
-  #begin(possession: Possession, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
+  #begin(possession: Lease, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
     if (grant.warning) this.context.emit('warning', grant.warning)
     possession.fencingToken = grant.fencingToken
     return possession.begin(terms, sentAt, isWanted) as H
   }
 
   /** @internal A new possession for the owner that the caller is. It claims the owner's field. */
-  possess(): Possession {
-    return new Possession(this.context, this.kind, this.name, this.#owner())
+  possess(): Lease {
+    return new Lease(this.context, this.kind, this.name, this.#owner())
   }
 
   #owner(): Owner {
@@ -350,10 +350,10 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
   /** Where the caller stands: inside a hold to re-enter, inside its own write, or nowhere. */
   #place(within: Hold | undefined): Place {
     if (within !== undefined) this.#checkWithin(within)
-    let joined: Possession | undefined
+    let joined: Lease | undefined
     let obstacle: Hold | undefined
     for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
-      const possession = hold.holding as Possession
+      const possession = hold.lease as Lease
       const nesting = this.kind.nestingIn(possession.kind)
       if (nesting === 'again') return { reentered: possession, passes: possession.passes }
       if (nesting === 'join') joined ??= possession
@@ -361,27 +361,27 @@ export class Lock<H extends Hold = Hold> extends AnyLock<H> {
     }
     if (joined) return { joined }
     if (!obstacle) return {}
-    const held = (obstacle.holding as Possession).kind.title
+    const held = (obstacle.lease as Lease).kind.title
     throw new SelfDeadlockError(this.name, this.kind.title, held, obstacle.takenAt && framesOf(obstacle.takenAt))
   }
 
   #checkWithin(within: unknown): asserts within is Hold {
-    if (within instanceof Hold && within.holding.lockName === this.name && within.holding.context === this.context) {
+    if (within instanceof Hold && within.lease.lockName === this.name && within.lease.context === this.context) {
       return within.assertHeld()
     }
     throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })
   }
 
   /** What a sibling task took for the same owner: two reads inside one write share a field. */
-  #siblingOf({ owner }: Possession): Possession | undefined {
-    const isSibling = (other: Possession): boolean => other.owner === owner && other.kind.is(this.kind) && other.isLive
+  #siblingOf({ owner }: Lease): Lease | undefined {
+    const isSibling = (other: Lease): boolean => other.owner === owner && other.kind.is(this.kind) && other.isLive
     return this.context.possessions.named(this.name).find(isSibling)
   }
 
   /** What the caller is inside of. */
-  #enclosing(): Possession | undefined {
-    for (const { holding } of enclosingHolds(this.context, this.name)) {
-      if ((holding as Possession).kind.is(this.kind)) return holding as Possession
+  #enclosing(): Lease | undefined {
+    for (const { lease: holding } of enclosingHolds(this.context, this.name)) {
+      if ((holding as Lease).kind.is(this.kind)) return holding as Lease
     }
     return undefined
   }

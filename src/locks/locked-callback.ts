@@ -1,4 +1,4 @@
-import { ConfigError, impediment } from '../errors.js'
+import { ConfigError, clientWarning } from '../errors.js'
 
 /*
  * The functions that run with something held. What they return is awaited, and then the lock is released: what is read or
@@ -32,5 +32,5 @@ export function releaseFailed(lockName: string, cause: unknown): Error {
   const message =
     `The function that ran with ${JSON.stringify(lockName)} failed, and so did the release (${why}): it is repeated in the ` +
     'background, and the lock ends with its lease at the latest'
-  return impediment('RELEASE_FAILED', message, { cause })
+  return clientWarning('RELEASE_FAILED', message, { cause })
 }

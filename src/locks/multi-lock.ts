@@ -1,12 +1,12 @@
-import { isWorthRetrying } from '../delivery/replies.js'
+import { isRetryable } from '../delivery/replies.js'
 import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
 import { waitFor } from '../waiting/wait-loop.js'
 import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
-import { AnyLock, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock, type Request, warnOfLongWait } from './base-lock.js'
 import type { Hold } from './hold.js'
-import { Joint } from './joint-lease.js'
+import { JointLease } from './joint-lease.js'
 import { lineName } from './kinds/lock-kind.js'
-import type { Possession } from './lease.js'
+import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
 
 /** How long to keep some of the locks while another one is waited for, ms, at most, the first time. Then twice as long. */
@@ -25,7 +25,7 @@ const MOST_EXPIRIES = 3
  * with more patience than before, so that it gets them all in the end however busy they are.
  * @see Redisson `RedissonMultiLock`: same locks
  */
-export class MultiLock extends AnyLock {
+export class MultiLock extends BaseLock {
   readonly #locks: readonly Lock[]
 
   /** @internal Locks come from `getMultiLock`. */
@@ -106,7 +106,7 @@ class Taking {
 
   #join(): Hold {
     const members = this.#locks.map((lock) => this.#taken.get(lock) as Hold)
-    return new Joint(this.#multi, members, members.length, members.length, this.#terms).hold
+    return new JointLease(this.#multi, members, members.length, members.length, this.#terms).hold
   }
 
   /** Those that are still to be taken, or were lost meanwhile. */
@@ -193,7 +193,7 @@ class Taking {
     const renew = (): void => {
       // One that is lost is found out when the next one was taken.
       for (const hold of this.#taken.values())
-        void (hold.holding as Possession).lease(hold, leaseTimeMs).catch(() => {})
+        void (hold.lease as Lease).lease(hold, leaseTimeMs).catch(() => {})
       cancel = clock.after(leaseTimeMs / 3, renew)
     }
     let cancel = clock.after(leaseTimeMs / 3, renew)
@@ -203,7 +203,7 @@ class Taking {
   /** All are taken: their leases begin now. */
   async #lease(leaseTimeMs: number): Promise<void> {
     const lease = (hold: Hold): Promise<unknown> => {
-      const possession = hold.holding as Possession
+      const possession = hold.lease as Lease
       const { lockName, context } = possession
       const attempt = async () => {
         await possession.lease(hold, leaseTimeMs)
@@ -212,7 +212,7 @@ class Taking {
       const wait = {
         lockName,
         attempt,
-        isWorthRetrying: (error: unknown) => error instanceof OutcomeUnknownError || isWorthRetrying(error),
+        isWorthRetrying: (error: unknown) => error instanceof OutcomeUnknownError || isRetryable(error),
         giveBack: () => {},
         line: Symbol(lockName),
         channel: undefined,

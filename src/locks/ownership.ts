@@ -90,7 +90,7 @@ export function* enclosingHolds(client: HoldingClient, lockName: string): Genera
   for (const { holds } of framesAround(client)) {
     for (let index = holds.length - 1; index >= 0; index--) {
       const hold = holds[index] as Hold
-      if (hold.holding.lockName === lockName && hold.holding.context === client && hold.isLive) yield hold
+      if (hold.lease.lockName === lockName && hold.lease.context === client && hold.isLive) yield hold
     }
   }
 }
@@ -98,6 +98,6 @@ export function* enclosingHolds(client: HoldingClient, lockName: string): Genera
 /** Whether the caller is inside any hold or scope of this client, so that "the current owner" means something. */
 export function hasCurrentOwner(client: HoldingClient): boolean {
   return framesAround(client).some(
-    ({ holds, scope }) => scope?.client === client || holds.some(({ holding }) => holding.context === client),
+    ({ holds, scope }) => scope?.client === client || holds.some(({ lease: holding }) => holding.context === client),
   )
 }

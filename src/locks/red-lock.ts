@@ -1,11 +1,11 @@
-import { Unanswered } from '../delivery/replies.js'
+import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, QuorumError } from '../errors.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { releaseAll } from './all-or-none.js'
-import { AnyLock, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock, type Request, warnOfLongWait } from './base-lock.js'
 import type { Hold } from './hold.js'
-import { Joint } from './joint-lease.js'
-import { isPassing, type Lock } from './lock.js'
+import { JointLease } from './joint-lease.js'
+import { isTransient, type Lock } from './lock.js'
 import { checkLocks, refuseWithin } from './multi-lock.js'
 
 /** How long to wait before another round, ms: at least, and at random on top, so that two do not split the votes again. */
@@ -24,7 +24,7 @@ const STRAGGLER_MS = 200
  * @see Redisson `RedissonRedLock`: same locks
  * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
  */
-export class RedLock extends AnyLock {
+export class RedLock extends BaseLock {
   readonly #locks: readonly Lock[]
   readonly #needed: number
 
@@ -78,7 +78,7 @@ export class RedLock extends AnyLock {
   }
 
   #mayPass({ errors }: QuorumError): boolean {
-    const lasting = errors.filter(({ error }) => !isPassing(error) && !(error instanceof OutcomeUnknownError))
+    const lasting = errors.filter(({ error }) => !isTransient(error) && !(error instanceof OutcomeUnknownError))
     return lasting.length <= this.#locks.length - this.#needed
   }
 
@@ -101,7 +101,7 @@ class Vote {
   readonly #errors: { lockName: string; index: number; error: unknown }[] = []
   /** Those that were asked and have not answered, by their index. */
   readonly #silent: Set<number>
-  #joint: Joint | undefined
+  #joint: JointLease | undefined
   #isDecided = false
   #cancelLimit: () => void
 
@@ -184,7 +184,7 @@ class Vote {
       const error = new OutcomeUnknownError(
         lockName,
         'lock',
-        new Unanswered(`no reply within ${Math.ceil(limitMs)} ms`),
+        new NoReplyError(`no reply within ${Math.ceil(limitMs)} ms`),
       )
       this.#errors.push({ lockName, index, error })
     }
@@ -200,7 +200,7 @@ class Vote {
     this.#isDecided = true
     this.#cancelLimit()
     if (this.#granted.length >= this.#needed) {
-      this.#joint = new Joint(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
+      this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
       const { hold } = this.#joint
       if (hold.isLive) {
         this.#resolve({ granted: hold, leaseMs: hold.remainingMs() })

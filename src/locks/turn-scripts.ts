@@ -1,4 +1,4 @@
-import { impediment } from '../errors.js'
+import { clientWarning } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
 import type { ClientLine, LockKind } from './kinds/lock-kind.js'
@@ -33,7 +33,7 @@ export function runInLine<T>(
     const message =
       `Redis refuses the line of clients to this user (${error.message}): a release wakes all that wait instead of one. ` +
       'Allow the keys holdfast_waiters:* in its ACL'
-    context.emit('warning', impediment('LINE_REFUSED', message, { cause: error }))
+    context.emit('warning', clientWarning('LINE_REFUSED', message, { cause: error }))
     return answer
   })
 }

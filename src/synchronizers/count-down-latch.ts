@@ -1,4 +1,4 @@
-import { isWorthRetrying, toInteger, Unanswered } from '../delivery/replies.js'
+import { isRetryable, toInteger, NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
 import type { Context } from '../locks/context.js'
@@ -192,7 +192,7 @@ export class CountDownLatch {
         if (count !== 0) return { heldForMs: -1 }
         return gate.open(waiters) ? { granted: true as const, leaseMs: 0 } : { heldForMs: 0 }
       },
-      isWorthRetrying,
+      isWorthRetrying: isRetryable,
       giveBack: () => {},
       line: `latch/${name}`,
       channel: latchChannel(name),
@@ -205,7 +205,7 @@ export class CountDownLatch {
       context.assertOpen(name)
       await waitFor(wait, context)
     } catch (error) {
-      const reason = error instanceof Unanswered ? new OutcomeUnknownError(name, 'await', error) : error
+      const reason = error instanceof NoReplyError ? new OutcomeUnknownError(name, 'await', error) : error
       for (const waiter of gate.waiters) {
         waiter.dismiss(reason)
         gate.leave(waiter)

@@ -1,5 +1,5 @@
 import type { Operation } from '../delivery/idempotency.js'
-import { Unanswered } from '../delivery/replies.js'
+import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import type { Context } from '../locks/context.js'
 import { semaphoreAddPermits } from '../lua/generated.js'
@@ -26,7 +26,7 @@ export async function countOnce(
   let isUnanswered = false
   try {
     const reply = await settlements.insist(send, commandTimeoutMs, (error) => {
-      isUnanswered ||= error instanceof Unanswered
+      isUnanswered ||= error instanceof NoReplyError
     })
     receipts.close(operation)
     return reply as number

@@ -3,7 +3,7 @@ import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
 import { type Guarded, HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/base-lock.js'
 import type { Hold } from '../locks/hold.js'
 import { ask } from '../locks/inspection.js'
-import type { Asked, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
+import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
 import { PlainKind } from '../locks/kinds/plain.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { publishRefused } from '../locks/lease.js'
@@ -82,7 +82,7 @@ class PermitKind extends PlainKind {
     return semaphoreChannel(lockName)
   }
 
-  override acquire({ lockName, leaseTimeMs }: Asked): ScriptCall {
+  override acquire({ lockName, leaseTimeMs }: AcquireRequest): ScriptCall {
     return permitAcquire(lockName, permitLeases(lockName), leaseTimeMs, semaphoreChannel(lockName), this.permitIds)
   }
 

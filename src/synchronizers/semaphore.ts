@@ -1,12 +1,12 @@
 import { type Operation, TooLate } from '../delivery/idempotency.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
-import { toInteger, Unanswered } from '../delivery/replies.js'
+import { toInteger, NoReplyError } from '../delivery/replies.js'
 import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
 import type { Context, Section } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
 import { publishRefused } from '../locks/lease.js'
-import { isPassing } from '../locks/lock.js'
+import { isTransient } from '../locks/lock.js'
 import { checkBody, refuseUnread } from '../locks/locked-callback.js'
 import { isReady, untilReady } from '../locks/ready.js'
 import {
@@ -304,7 +304,7 @@ export class Semaphore {
       const wait = {
         lockName: name,
         attempt,
-        isWorthRetrying: isPassing,
+        isWorthRetrying: isTransient,
         giveBack: undo,
         // Those who want the same: who wants few is not kept back by somebody who wants many. Never those who want permits
         // with leases: their attempts give back what has expired.
@@ -318,7 +318,7 @@ export class Semaphore {
       if (isTaken && operation) receipts.close(operation)
       return isTaken === true
     } catch (error) {
-      throw error instanceof Unanswered ? new OutcomeUnknownError(name, 'acquire', error) : error
+      throw error instanceof NoReplyError ? new OutcomeUnknownError(name, 'acquire', error) : error
     } finally {
       isOver = true
       stopWarning?.()

@@ -7,7 +7,7 @@
 type Placed = Record<symbol, number>
 
 /** What a `Set` does, in no order. */
-export class Bag<T extends object> {
+export class DenseSet<T extends object> {
   readonly #items: T[] = []
   /** Under which an item keeps its place. */
   readonly #place = Symbol('place')
@@ -54,7 +54,7 @@ export class Bag<T extends object> {
 }
 
 /** What a `Map` from names does, in no order. */
-export class Directory<T> {
+export class NameMap<T> {
   readonly #entries: Record<PropertyKey, T> = Object.create(null)
 
   get(name: PropertyKey): T | undefined {

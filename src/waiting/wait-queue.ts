@@ -1,5 +1,5 @@
 import type { Clock } from '../util/clock.js'
-import { Directory } from '../util/collections.js'
+import { NameMap } from '../util/collections.js'
 import { Inbox, type News, type Ticket } from './inbox.js'
 
 import type { Waiter } from './waiter.js'
@@ -313,7 +313,7 @@ export class Lines {
   readonly #clock: Clock
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
-  readonly #lines = new Directory<Line>()
+  readonly #lines = new NameMap<Line>()
 
   constructor(clock: Clock, wakeups: Wakeups, clientId: string) {
     this.#clock = clock

@@ -1,5 +1,5 @@
 import { inBatches } from '../delivery/batch.js'
-import { isErrorOf, isWorthRetrying, toArray, toInteger } from '../delivery/replies.js'
+import { isErrorOf, isRetryable, toArray, toInteger } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { Argument, Script, ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
@@ -102,7 +102,7 @@ export class Renewer<T extends Renewable> {
       } catch (error) {
         if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch))
           return this.renew(batch.map(({ one }) => one))
-        if (!isWorthRetrying(error)) this.#onRefused(error)
+        if (!isRetryable(error)) this.#onRefused(error)
         // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
         const delayMs = backoffMs(failures, 50, Math.min(1_000, periodMs / 2), this.#random)
         if (this.#clock.now() + delayMs >= giveUpAt) return

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { ConfigError, impediment } from '../errors.js'
+import { ConfigError, clientWarning } from '../errors.js'
 import type { Script, ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import { type Clock, threadClock } from '../util/clock.js'
@@ -315,7 +315,7 @@ export class StandIn {
     const message =
       `The thread of the watchdog ended (${why}): until it is there again, an event loop that is blocked for a ` +
       'lease loses what it holds'
-    this.#onWarning(impediment('WATCHDOG_THREAD_ENDED', message, { cause }))
+    this.#onWarning(clientWarning('WATCHDOG_THREAD_ENDED', message, { cause }))
   }
 
   #takeOver(at: number): void {

@@ -1,6 +1,6 @@
 import type { Scripts } from '../delivery/scripts.js'
 import type { Clock } from '../util/clock.js'
-import { Bag } from '../util/collections.js'
+import { DenseSet } from '../util/collections.js'
 import type { Random } from '../util/random.js'
 import type { Watched } from './renewable.js'
 import { Renewer } from './renewer.js'
@@ -19,7 +19,7 @@ export class Watchdog {
   readonly #clock: Clock
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
-  readonly #watched = new Bag<Watched>()
+  readonly #watched = new DenseSet<Watched>()
   /** What was long on its way. */
   #late: Watched[] = []
   #nextRenewalAt = 0

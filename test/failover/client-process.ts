@@ -6,7 +6,7 @@
 import { subscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AnyLock, Client, Hold, LeaseLostError } from '../../src/index.js'
+import type { BaseLock, Client, Hold, LeaseLostError } from '../../src/index.js'
 import { onCommand, report } from '../support/child.js'
 import { randomFrom } from '../support/random.js'
 import { settlesWithin } from '../support/wait-until.js'
@@ -27,7 +27,7 @@ const REST_MS = 8
 const PROBE_MS = 150
 const MOST_PROBES = 40
 /** The hash tag puts them all on one master of a cluster, that is the one to fail. */
-const CONTENDED: readonly ((client: Client) => AnyLock)[] = [
+const CONTENDED: readonly ((client: Client) => BaseLock)[] = [
   (client) => client.getLock('{storm}:plain'),
   (client) => client.getFencedLock('{storm}:fenced'),
   (client) => client.getFairLock('{storm}:fair'),
@@ -116,7 +116,7 @@ async function probe(client: Client, isFresh: boolean): Promise<void> {
   await Promise.all(calls)
 }
 
-async function enter(lock: AnyLock, terms: object, holdMs: number, isFresh: boolean): Promise<void> {
+async function enter(lock: BaseLock, terms: object, holdMs: number, isFresh: boolean): Promise<void> {
   const askedAt = monotonicMs()
   try {
     await lock.withLock(terms, (hold) => believe(hold, askedAt, holdMs, isFresh))

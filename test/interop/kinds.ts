@@ -1,4 +1,4 @@
-import { type AnyLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
+import { type BaseLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import type { Thing } from './place.js'
 import { type JavaLock, locks, type Redisson, text, texts } from './redisson.js'
@@ -41,7 +41,7 @@ interface Made {
   /** How many of them make up the whole. */
   readonly needed: number
   readonly java: 'getMultiLock' | 'getRedLock'
-  readonly node: (...locks: Lock[]) => AnyLock
+  readonly node: (...locks: Lock[]) => BaseLock
 }
 
 const getter = (...getters: string[]): Kind['java'] => {

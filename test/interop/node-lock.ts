@@ -1,9 +1,9 @@
-import type { AnyLock, Client, Hold, Holder, Lock, LockOptions } from '../../src/index.js'
+import type { BaseLock, Client, Hold, Holder, Lock, LockOptions } from '../../src/index.js'
 import type { Each, Kind } from './kinds.js'
 
 /** A lock in Node. If it is made of others, those answer what it cannot be asked itself. */
 export class NodeLock {
-  readonly whole: AnyLock
+  readonly whole: BaseLock
   readonly parts: readonly Lock[]
   /** How many of them make up the whole. */
   readonly #needed: number

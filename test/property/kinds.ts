@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { type AnyLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { type BaseLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
   fairChannelPrefix,
@@ -39,7 +39,7 @@ export interface Kind {
   readonly maxLength: number
   model(): Model
   /** @param clients  one for each database */
-  lock(clients: readonly Client[], name: string, target: number): AnyLock
+  lock(clients: readonly Client[], name: string, target: number): BaseLock
   /** A member of a hold on several locks, by the name that it has in the model. */
   cellOf(member: Hold, clients: readonly Client[]): string
   /** What is there, in the words of the model. @param now  epoch ms, by Redis */
@@ -88,7 +88,7 @@ redis.call('publish', KEYS[3] .. (redis.call('lindex', KEYS[2], 0) or ''), '0')`
 
 function oneLock(
   title: string,
-  lock: (client: Client, name: string) => AnyLock,
+  lock: (client: Client, name: string) => BaseLock,
   traits: Partial<CellTraits> = {},
 ): Kind {
   return {

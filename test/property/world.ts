@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import {
-  type AnyLock,
+  type BaseLock,
   type Client,
   type FencedLock,
   type Hold,
@@ -374,7 +374,7 @@ export class World {
     return this.#stage.clients[index]?.[0] as Client
   }
 
-  #lock(client: number, target: number): AnyLock {
+  #lock(client: number, target: number): BaseLock {
     return this.#kind.lock(this.#stage.clients[client] as readonly Client[], this.#name, target)
   }
 

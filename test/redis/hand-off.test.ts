@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { describe, it } from 'node:test'
-import type { AnyLock, Client, ReadWriteLock } from '../../src/index.js'
-import type { Possession } from '../../src/locks/lease.js'
+import type { BaseLock, Client, ReadWriteLock } from '../../src/index.js'
+import type { Lease } from '../../src/locks/lease.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
 import { startTwin } from '../support/twin.js'
@@ -21,12 +21,12 @@ class Crowd {
   #isOver = false
   readonly #tasks: Promise<void>[]
 
-  constructor(lock: AnyLock, tasks: number, workMs = 0) {
+  constructor(lock: BaseLock, tasks: number, workMs = 0) {
     this.#tasks = Array.from({ length: tasks }, async () => {
       while (!this.#isOver) {
         await lock.withLock(async (hold) => {
           this.sections++
-          if ((hold.holding as Possession).passes === 0) this.grants++
+          if ((hold.lease as Lease).passes === 0) this.grants++
           if (workMs > 0) await sleep(workMs)
         })
       }

@@ -1,4 +1,4 @@
-import { type AnyLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { type BaseLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import { sleep } from '../support/wait-until.js'
 import { PERMITS, SEMAPHORE } from './messages.js'
 
@@ -33,7 +33,7 @@ function terms(worker: Worker): { waitTimeMs?: number; leaseTimeMs?: number } {
 async function alone(
   worker: Worker,
   kind: string,
-  lock: AnyLock,
+  lock: BaseLock,
   locks: readonly string[],
   again = false,
 ): Promise<void> {
@@ -47,7 +47,7 @@ async function alone(
 function exclusive(
   kind: string,
   names: readonly string[],
-  lockOf: (client: Client, name: string) => AnyLock,
+  lockOf: (client: Client, name: string) => BaseLock,
   again = true,
 ): Section {
   return async (worker) => {
@@ -175,7 +175,7 @@ async function latch(worker: Worker): Promise<void> {
 /** Calls whose callers go away while they wait. */
 async function aborted(worker: Worker): Promise<void> {
   const { client } = worker
-  const lock = pick<AnyLock>(
+  const lock = pick<BaseLock>(
     worker,
     client.getFairLock(FAIR[0]),
     client.getReadWriteLock(SHARED[0]).writeLock(),

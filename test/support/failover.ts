@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { Cluster as IoredisCluster, Redis } from 'ioredis'
 import { createCluster, createSentinel } from 'redis'
-import { type AnyLock, type Client, type ClientOptions, type ConnectOptions, connect } from '../../src/index.js'
+import { type BaseLock, type Client, type ClientOptions, type ConnectOptions, connect } from '../../src/index.js'
 import { type Child, spawnChild } from './child.js'
 import { sleep } from './wait-until.js'
 
@@ -94,7 +94,7 @@ const PATIENCE_MS = 5_000
 /** After it: more than a lease, and than a place in the queue of a fair lock whose owner could not leave it. */
 const LAST_PATIENCE_MS = 15_000
 
-const CONTENDED: readonly ((client: Client) => AnyLock)[] = [
+const CONTENDED: readonly ((client: Client) => BaseLock)[] = [
   (client) => client.getLock('storm:1'),
   (client) => client.getFencedLock('storm:fenced'),
   (client) => client.getFairLock('storm:fair'),
@@ -118,7 +118,7 @@ export async function contend(
   )
   return history
 
-  async function enter(lockOf: (client: Client) => AnyLock, round: number, mustSucceed: boolean): Promise<void> {
+  async function enter(lockOf: (client: Client) => BaseLock, round: number, mustSucceed: boolean): Promise<void> {
     const lock = lockOf(client)
     const note = (error: unknown): void => {
       const { code, message } = error as { code?: string; message: string }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type AnyLock, type Client, getMultiLock, type Lock } from '../../src/index.js'
+import { type BaseLock, type Client, getMultiLock, type Lock } from '../../src/index.js'
 import type { Driver } from './drivers.js'
 import type { AnyLab } from './lab.js'
 import type { Admin } from './places.js'
@@ -11,11 +11,11 @@ import { waitUntil } from './wait-until.js'
 export interface Kind {
   /** As people call it. */
   readonly name: string
-  lock(client: Client, name: string): AnyLock
+  lock(client: Client, name: string): BaseLock
   /** The locks that it is made of: itself, or the members of a multi-lock. */
   parts(client: Client, name: string): readonly Lock[]
   /** What keeps it out, and is kept out by it: a lock of its own kind; for a read lock the write lock. */
-  rival(client: Client, name: string): AnyLock
+  rival(client: Client, name: string): BaseLock
   /** Keys that are there as long as it is held, and no longer. */
   keys(name: string): readonly string[]
   /** The hold counts in Redis; undefined: they are kept in the process alone. */
@@ -169,11 +169,11 @@ export class Bench {
     this.#lab = lab
   }
 
-  lock(client: Client, name = 'a'): AnyLock {
+  lock(client: Client, name = 'a'): BaseLock {
     return this.#kind.lock(client, name)
   }
 
-  rival(client: Client, name = 'a'): AnyLock {
+  rival(client: Client, name = 'a'): BaseLock {
     return this.#kind.rival(client, name)
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { Client } from '../../src/client.js'
-import { Unanswered } from '../../src/delivery/replies.js'
+import { NoReplyError } from '../../src/delivery/replies.js'
 import { FencedKind } from '../../src/locks/kinds/fenced.js'
 
 it('a fenced lock is granted by a token and by nothing else', () => {
@@ -22,7 +22,7 @@ it('a fenced lock is granted by a token and by nothing else', () => {
     ['', '7'],
     ['0'],
   ]) {
-    assert.throws(() => kind.read(reply, 'a'), Unanswered, JSON.stringify(reply))
+    assert.throws(() => kind.read(reply, 'a'), NoReplyError, JSON.stringify(reply))
   }
 })
 

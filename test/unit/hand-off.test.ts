@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
 import type { ClientOptions, Hold, LeaseLostError, Lock, LockOptions } from '../../src/index.js'
-import type { Possession } from '../../src/locks/lease.js'
+import type { Lease } from '../../src/locks/lease.js'
 import type { Random } from '../../src/util/random.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
@@ -61,7 +61,7 @@ async function heldAndWaitedFor(waiters: number, options: LockOptions = {}): Pro
 }
 
 function passesOf(hold: Hold): number {
-  return (hold.holding as Possession).passes
+  return (hold.lease as Lease).passes
 }
 
 /** The commands that were sent so far, but for subscriptions; whether they name the line of clients does not matter here. */
@@ -113,7 +113,7 @@ describe('a lock that is let go', () => {
     const hold = await next
     const after = lock.lock()
     await turn()
-    await (hold.holding as Possession).lease(hold, 1_000)
+    await (hold.lease as Lease).lease(hold, 1_000)
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])
     await (await after).unlock()
   })
@@ -301,7 +301,7 @@ describe('a hold that was passed on', () => {
       assert.throws(() => stale.assertHeld(), { code: 'LOCK_NOT_HELD' })
       assert.throws(() => stale.handOver(), { code: 'LOCK_NOT_HELD' })
       await assert.rejects(lock.lock({ within: stale }), { code: 'LOCK_NOT_HELD' })
-      await assert.rejects((stale.holding as Possession).lease(stale, 60_000), { code: 'LOCK_NOT_HELD' })
+      await assert.rejects((stale.lease as Lease).lease(stale, 60_000), { code: 'LOCK_NOT_HELD' })
       assert.equal(await stale.isHeld(), false)
       assert.deepEqual([stale.count, stale.remainingMs()], [0, 0])
     })

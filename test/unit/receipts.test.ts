@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
-import { Receipts, TooLate } from '../../src/delivery/idempotency.js'
-import { Unanswered } from '../../src/delivery/replies.js'
+import { IdempotencyKeys, TooLate } from '../../src/delivery/idempotency.js'
+import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { receiptsForget, semaphoreRelease } from '../../src/lua/generated.js'
 import { FakeClock } from '../support/fake-clock.js'
@@ -31,7 +31,7 @@ describe('an operation on a number', () => {
     return {
       clock,
       sent,
-      receipts: new Receipts(clock, 'id', new Scripts(port, clock, commandTimeoutMs), commandTimeoutMs),
+      receipts: new IdempotencyKeys(clock, 'id', new Scripts(port, clock, commandTimeoutMs), commandTimeoutMs),
     }
   }
 
@@ -63,7 +63,7 @@ describe('an operation on a number', () => {
     const { clock, receipts } = setUp(() => new Promise(() => {}), 200_000)
     const outcome = receipts.send(receipts.open('a'), release).catch((error: unknown) => error)
     const startedAt = clock.now()
-    assert((await clock.until(outcome)) instanceof Unanswered)
+    assert((await clock.until(outcome)) instanceof NoReplyError)
     assert.equal(clock.now() - startedAt, 20_000)
   })
 

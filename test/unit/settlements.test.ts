@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Settlements } from '../../src/delivery/retries.js'
+import { BackgroundRetries } from '../../src/delivery/retries.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockRelease } from '../../src/lua/generated.js'
 import type { Random } from '../../src/util/random.js'
@@ -14,12 +14,12 @@ const random: Random = { uuid: () => 'id', fraction: () => 0.5 }
 describe('a release that Redis did not answer', () => {
   let clock: FakeClock
   let port: FakePort
-  let settlements: Settlements
+  let settlements: BackgroundRetries
 
   beforeEach(() => {
     clock = new FakeClock()
     port = new FakePort(clock)
-    settlements = new Settlements(clock, random, new Scripts(port, clock, COMMAND_TIMEOUT_MS))
+    settlements = new BackgroundRetries(clock, random, new Scripts(port, clock, COMMAND_TIMEOUT_MS))
   })
 
   afterEach(() => {

@@ -9,7 +9,7 @@ import { test } from 'node:test'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { Client } from '../../src/client.js'
 import { type Hold, type Lock, LockError, type LockOptions } from '../../src/index.js'
-import type { Possession } from '../../src/locks/lease.js'
+import type { Lease } from '../../src/locks/lease.js'
 import type { Random } from '../../src/util/random.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort, FakeRedis, FakeReplyError, type Fault, type Sent } from '../support/fake-port.js'
@@ -291,7 +291,7 @@ class World {
 
   async #workWith(hold: Hold): Promise<void> {
     this.grants++
-    const { passes } = hold.holding as Possession
+    const { passes } = hold.lease as Lease
     if (passes > 0 && hold.count === 1) this.handOffs++
     this.#holds.set(hold, passes)
     await this.pause(this.dice.chance(0.9) ? 400 : 2 * LEASE_MS)

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Bag, Directory } from '../../src/util/collections.js'
+import { DenseSet, NameMap } from '../../src/util/collections.js'
 
 describe('a bag', () => {
   it('has what was put in and not taken out, whatever is done in between, as a Set has', () => {
-    const bag = new Bag<{ n: number }>()
+    const bag = new DenseSet<{ n: number }>()
     const set = new Set<{ n: number }>()
     const items = Array.from({ length: 20 }, (_, n) => ({ n }))
     for (let step = 0; step < 2_000; step++) {
@@ -26,7 +26,7 @@ describe('a bag', () => {
 
   it('tells once of each that is gone, and can be changed while it is looked through', () => {
     let gone = 0
-    const bag = new Bag<object>(() => gone++)
+    const bag = new DenseSet<object>(() => gone++)
     const items = [{}, {}, {}]
     for (const item of items) bag.add(item)
     const seen: object[] = []
@@ -38,7 +38,7 @@ describe('a bag', () => {
   })
 
   it('may share what it has with another', () => {
-    const [one, other] = [new Bag<object>(), new Bag<object>()]
+    const [one, other] = [new DenseSet<object>(), new DenseSet<object>()]
     const [a, b] = [{}, {}]
     one.add(a)
     for (const item of [b, a]) other.add(item)
@@ -49,7 +49,7 @@ describe('a bag', () => {
 
 describe('a directory', () => {
   it('knows names of all kinds, and none that it was not told', () => {
-    const directory = new Directory<number>()
+    const directory = new NameMap<number>()
     const names = ['a', '7', '', '__proto__', 'constructor', Symbol('a'), Symbol('a')]
     assert(names.every((name) => directory.get(name) === undefined))
     for (const [n, name] of names.entries()) directory.set(name, n)

@@ -1,7 +1,7 @@
 import { fairLockAcquire, fairLockForceRelease, fairLockLeave, fairLockRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { fairChannelPrefix, fairDeadlines, fairQueue, UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { Asked, Nesting } from './lock-kind.js'
+import type { AcquireRequest, Nesting } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
 /**
@@ -23,7 +23,7 @@ export class FairKind extends PlainKind {
     return fairChannelPrefix(lockName) + holder
   }
 
-  override acquire({ lockName, holder, leaseTimeMs, waitTimeMs }: Asked): ScriptCall {
+  override acquire({ lockName, holder, leaseTimeMs, waitTimeMs }: AcquireRequest): ScriptCall {
     const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
     const isQueueing = waitTimeMs === 0 ? 0 : 1
     const prefix = fairChannelPrefix(lockName)

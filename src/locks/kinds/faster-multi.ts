@@ -11,7 +11,7 @@ import {
 import type { ScriptCall } from '../../lua/script.js'
 import { fieldDigest } from '../../wire/highway-hash.js'
 import { lockChannel, UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { Asked, Inspection, LockKind, Nesting } from './lock-kind.js'
+import type { AcquireRequest, Inspection, LockKind, Nesting } from './lock-kind.js'
 import { PlainKind, remaining } from './plain.js'
 
 /**
@@ -50,7 +50,7 @@ export class FasterMultiKind extends PlainKind {
     return other instanceof FasterMultiKind && this.nestingIn(other) !== 'apart'
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
     return fasterMultiLockAcquire(lockName, leaseTimeMs, holder, this.#fields)
   }
 

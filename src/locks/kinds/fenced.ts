@@ -1,12 +1,12 @@
 import { notOurs, toWords } from '../../delivery/replies.js'
-import { impediment } from '../../errors.js'
+import { clientWarning } from '../../errors.js'
 import { fencedLockAcquire, fencedLockAdopt, fencedLockToken } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { fencingTokenKey } from '../../wire/keys.js'
 import type { Hold } from '../hold.js'
 import { ask } from '../inspection.js'
 import { Lock } from '../lock.js'
-import type { Answer, Asked, LockKind } from './lock-kind.js'
+import type { AcquireReply, AcquireRequest, LockKind } from './lock-kind.js'
 import { PlainKind, RELEASES_IN_LINE } from './plain.js'
 
 /** Of how many locks a client remembers the highest token. */
@@ -24,11 +24,11 @@ export class FencedKind extends PlainKind {
   override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     fencedLockAdopt(lockName, fencingTokenKey(lockName), leaseTimeMs, from, holder, this.#seenOf(lockName))
 
-  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
     return fencedLockAcquire(lockName, fencingTokenKey(lockName), leaseTimeMs, holder, this.#seenOf(lockName))
   }
 
-  override read(reply: unknown, lockName: string): Answer {
+  override read(reply: unknown, lockName: string): AcquireReply {
     const [status = '', value = '', wentBackTo] = toWords(reply)
     if (!/^[01]$/.test(status) || !/^-?\d+$/.test(value)) throw notOurs(reply)
     if (status === '0') return { heldForMs: Number(value) }
@@ -74,7 +74,7 @@ export class FencedLock extends Lock<FencedHold> {
 }
 
 function tokensWentBack(lockName: string, to: string, seen: string): Error {
-  return impediment(
+  return clientWarning(
     'FENCING_TOKENS_WENT_BACK',
     `The fencing tokens of lock ${JSON.stringify(lockName)} went back from ${seen} to ${to || 0}: Redis lost data, and may ` +
       'have given a token twice. This client raised the counter again; check what was written meanwhile',

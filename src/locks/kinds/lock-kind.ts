@@ -18,7 +18,7 @@ export interface Inspection {
 }
 
 /** What is asked of Redis by one attempt to take a lock. */
-export interface Asked {
+export interface AcquireRequest {
   readonly lockName: string
   readonly holder: string
   readonly leaseTimeMs: number
@@ -27,7 +27,7 @@ export interface Asked {
 }
 
 /** What Redis answered: refused, or granted. */
-export type Answer = Refusal | Grant
+export type AcquireReply = Refusal | Grant
 
 export interface Grant {
   readonly isGranted: true
@@ -48,7 +48,7 @@ export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 /** The same calls for those who know of the line. A ticket is what wakes one client. */
 export interface ClientLine {
   /** Replies as `acquire`; a client that is refused stands in line. Undefined: only releases know of the line. */
-  acquire?(asked: Asked, standing: Standing): ScriptCall
+  acquire?(asked: AcquireRequest, standing: Standing): ScriptCall
   /**
    * Replies as `release`.
    * @param ticket  of others in the client: they stand in line from now on, or have left it
@@ -93,15 +93,15 @@ export interface LockKind {
   /** The pace of one wait that does not rely on messages: answers how long to sleep next, ms. */
   pace?(random: Random): () => number
 
-  acquire(asked: Asked): ScriptCall
+  acquire(asked: AcquireRequest): ScriptCall
   /** How clients that wait stand in line in Redis, so that a release wakes one of them. Undefined: it wakes all. */
   readonly inLine?: ClientLine | undefined
   /** Gives up a place in the queue. Reply: an integer. */
   leave?(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall
   /** Takes over from another holder; replies as `acquire`. Undefined: this kind cannot be handed over. */
-  readonly adopt: ((asked: Asked, from: string) => ScriptCall) | undefined
+  readonly adopt: ((asked: AcquireRequest, from: string) => ScriptCall) | undefined
   /** @throws {Unanswered} it is no reply of `acquire` */
-  read(reply: unknown, lockName: string): Answer
+  read(reply: unknown, lockName: string): AcquireReply
 
   /** Reply: 1, the hold count is now `count`; 0, not held. */
   reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall

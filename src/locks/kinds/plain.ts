@@ -16,7 +16,7 @@ import {
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { INBOX_PREFIX, lockChannel, UNLOCK_MESSAGE, waitersKey } from '../../wire/keys.js'
-import type { Answer, Asked, ClientLine, Inspection, LockKind, Nesting } from './lock-kind.js'
+import type { AcquireReply, AcquireRequest, ClientLine, Inspection, LockKind, Nesting } from './lock-kind.js'
 
 /**
  * The re-entrant lock, Redisson's `RLock`: a hash at the lock's name with one field, holder → hold count, and a TTL. The
@@ -58,11 +58,11 @@ export class PlainKind implements LockKind {
     return lockChannel(lockName)
   }
 
-  acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+  acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
     return lockAcquire(lockName, leaseTimeMs, holder)
   }
 
-  read(reply: unknown, _lockName: string): Answer {
+  read(reply: unknown, _lockName: string): AcquireReply {
     const [heldFor, place] = Array.isArray(reply) ? reply : [reply]
     const heldForMs = toInteger(heldFor)
     return heldForMs === null ? { isGranted: true } : { heldForMs, place: PLACES[toInteger(place ?? 0) ?? 0] }

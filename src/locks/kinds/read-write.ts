@@ -13,7 +13,7 @@ import { checkName } from '../../util/validate.js'
 import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { LeaseContext } from '../lease.js'
 import { Lock } from '../lock.js'
-import type { Asked, Inspection, LockKind, Nesting } from './lock-kind.js'
+import type { AcquireRequest, Inspection, LockKind, Nesting } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
 const WRITE_SUFFIX = ':write'
@@ -36,7 +36,7 @@ class ReadKind extends PlainKind {
     return readWriteChannel(lockName)
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
     const readHold = `${readHoldPrefix(lockName)}${holder}:rwlock_timeout:1`
     return readLockAcquire(lockName, readHold, leaseTimeMs, holder)
   }
@@ -89,7 +89,7 @@ class WriteKind extends PlainKind {
     return readWriteChannel(lockName)
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
     return writeLockAcquire(lockName, leaseTimeMs, holder)
   }
 

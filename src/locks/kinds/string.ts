@@ -10,7 +10,7 @@ import {
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
 import { lockChannel, UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { Asked, LockKind } from './lock-kind.js'
+import type { AcquireRequest, LockKind } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
 /** Those who use the convention poll and publish nothing: node-redlock asks every 200 ms, redis-py every 100 ms. */
@@ -34,7 +34,7 @@ class StringKind extends PlainKind {
     return () => POLL_MS * (0.5 + random.fraction())
   }
 
-  override acquire({ lockName, holder, leaseTimeMs }: Asked): ScriptCall {
+  override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
     return stringLockAcquire(lockName, leaseTimeMs, holder)
   }
 
