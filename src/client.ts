@@ -18,7 +18,7 @@ import { NON_REENTRANT, REENTRANT } from './locks/kinds/plain.js'
 import { ReadWriteLock } from './locks/kinds/read-write.js'
 import { SpinKind, type SpinLockOptions } from './locks/kinds/spin.js'
 import { STRING } from './locks/kinds/string.js'
-import type { LeaseContext, Lease } from './locks/lease.js'
+import type { Lease, LeaseContext } from './locks/lease.js'
 import { LeaseRegistry } from './locks/lease-registry.js'
 import { Lock } from './locks/lock.js'
 import { runInNewScope } from './locks/ownership.js'
@@ -31,7 +31,7 @@ import { type Random, systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { Lines } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
-import { StandIn, type StandInTerms } from './watchdog/thread-client.js'
+import { type StandInTerms, ThreadClient } from './watchdog/thread-client.js'
 import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
 import { checkSlots, mappedName } from './wire/names.js'
@@ -104,8 +104,8 @@ export class Client extends EventEmitter<ClientEvents> {
         (error) => this.#renewalRefused(error),
         checked.watchdogBatchSize,
       ),
-      settlements: new BackgroundRetries(clock, random, scripts),
-      receipts: new IdempotencyKeys(clock, this.id, scripts, checked.commandTimeoutMs),
+      backgroundRetries: new BackgroundRetries(clock, random, scripts),
+      idempotencyKeys: new IdempotencyKeys(clock, this.id, scripts, checked.commandTimeoutMs),
       replication: new Replication(
         clock,
         scripts,
@@ -113,7 +113,7 @@ export class Client extends EventEmitter<ClientEvents> {
         (warning) => this.#tell('warning', [warning]),
         checked.checkLockFsynced ? new Durability(scripts, checked.commandTimeoutMs) : undefined,
       ),
-      possessions: new LeaseRegistry<Lease>(() => this.#onReleased?.()),
+      leases: new LeaseRegistry<Lease>(() => this.#onReleased?.()),
       attempts: new DenseSet(),
       hasLine: !scripts.isCluster,
       sections: new DenseSet(() => this.#onReleased?.()),
@@ -347,9 +347,9 @@ export class Client extends EventEmitter<ClientEvents> {
     const onWarning = (warning: Error): void => this.#tell('warning', [warning])
     const onRefused = (error: unknown): void => this.#renewalRefused(error)
     try {
-      const standIn = new StandIn(clock, random, { ...this.#renewalTerms, ...terms }, onWarning, onRefused)
+      const standIn = new ThreadClient(clock, random, { ...this.#renewalTerms, ...terms }, onWarning, onRefused)
       await standIn.start()
-      watchdog.standIn = standIn
+      watchdog.threadClient = standIn
     } catch (error) {
       await this.close()
       throw error
@@ -363,7 +363,16 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   async #close(): Promise<void> {
-    const { clock, lines, possessions, receipts, scripts, sections, settlements, watchdog } = this.#context
+    const {
+      clock,
+      lines,
+      leases: possessions,
+      idempotencyKeys: receipts,
+      scripts,
+      sections,
+      backgroundRetries: settlements,
+      watchdog,
+    } = this.#context
     lines.dismissAll((lockName) => new ClientClosedError(lockName))
     await this.#drained()
     for (const section of sections) section.giveUp()
@@ -381,12 +390,12 @@ export class Client extends EventEmitter<ClientEvents> {
       await scripts.idle()
       await new Promise<void>((resolve) => void clock.after(0, resolve))
     } while (settlements.size > 0 || !receipts.isFlushed || !scripts.isIdle)
-    await watchdog.standIn?.close()
+    await watchdog.threadClient?.close()
     await this.#port.close()
   }
 
   async #drained(): Promise<void> {
-    const { possessions, sections } = this.#context
+    const { leases: possessions, sections } = this.#context
     await new Promise<void>((resolve) => {
       this.#cutDrain = resolve // `close` sets the time
       this.#onReleased = () => {

@@ -28,7 +28,7 @@ export {
   fencedSet,
   fencedUpdate,
 } from './fencing.js'
-export type { BaseLock, Guarded, HoldOptions, LockOptions, WithLockOptions } from './locks/base-lock.js'
+export type { BaseLock, HoldOptions, LockedCallback, LockOptions, WithLockOptions } from './locks/base-lock.js'
 export type { ClientEvents } from './locks/context.js'
 export type { Hold } from './locks/hold.js'
 export type { FencedHold, FencedLock } from './locks/kinds/fenced.js'

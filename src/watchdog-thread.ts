@@ -18,10 +18,10 @@ import {
   type Answer,
   type Failure,
   micros,
+  type Registration,
   type Renewal,
   TAKE_OVER_AT,
-  type Told,
-  type Ward,
+  type ToThread,
 } from './watchdog/thread-client.js'
 
 const LONGEST_PAUSE_MS = 10_000
@@ -29,7 +29,7 @@ const LONGEST_PAUSE_MS = 10_000
 const CUTS = 4
 
 /** A possession of a client. */
-class Charge implements Renewable {
+class RenewalEntry implements Renewable {
   readonly id: bigint
   readonly #words: BigInt64Array
   readonly #index: number
@@ -64,25 +64,25 @@ class Charge implements Renewable {
   }
 
   /** Its holder hears of it from its own watchdog. */
-  gone(): void {
+  markLost(): void {
     this.#word = undefined
   }
 }
 
 /** What is done for one client. */
 class Guard {
-  readonly #ward: Ward
+  readonly #ward: Registration
   readonly #words: BigInt64Array
   readonly #answer: (answer: Answer) => void
   readonly #scripts = new Map<string, Script>()
-  readonly #charges = new Map<number, Charge>()
-  #renewer: Renewer<Charge> | undefined
+  readonly #charges = new Map<number, RenewalEntry>()
+  #renewer: Renewer<RenewalEntry> | undefined
   #port: RedisPort | undefined
   #lookAt = Number.POSITIVE_INFINITY
   #cancelLook: (() => void) | undefined
   #isClosed = false
 
-  constructor(ward: Ward, answer: (answer: Answer) => void) {
+  constructor(ward: Registration, answer: (answer: Answer) => void) {
     this.#ward = ward
     this.#words = new BigInt64Array(ward.memory)
     this.#answer = answer
@@ -97,7 +97,7 @@ class Guard {
     const known = this.#charges.get(index)
     const script = this.#scripts.get(renewal.sha1) as Script
     if (known?.id === id) known.call = renewal
-    else this.#charges.set(index, new Charge(this.#words, index, id, script, renewal))
+    else this.#charges.set(index, new RenewalEntry(this.#words, index, id, script, renewal))
     // If that time has passed, what is to be done was done, and is looked at again.
     const at = this.#takeOverAt
     if (this.#lookAt === Number.POSITIVE_INFINITY || at > threadClock.now()) this.#lookBy(at)
@@ -118,7 +118,7 @@ class Guard {
         if (this.#isClosed) return await port.close()
         this.#port = port
         const scripts = new Scripts(port, threadClock, this.#ward.commandTimeoutMs)
-        const isWanted = (one: Charge): boolean => one.isHeld
+        const isWanted = (one: RenewalEntry): boolean => one.isHeld
         const onRefused = (refused: unknown): void => this.#answer({ refused: plain(refused) })
         this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#ward, isWanted, onRefused)
         return this.#answer({ isReady: true })
@@ -186,7 +186,7 @@ function plain(error: unknown): Failure {
 
 const guards = new Map<number, Guard>()
 
-parentPort?.on('message', (told: Told) => {
+parentPort?.on('message', (told: ToThread) => {
   const { client } = told
   const guard = guards.get(client)
   if ('ward' in told) {

@@ -2,7 +2,7 @@ import { receiptsForget } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Clock } from '../util/clock.js'
 import { receiptsKey } from '../wire/keys.js'
-import { toInteger, NoReplyError } from './replies.js'
+import { NoReplyError, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** How long to gather what Redis may forget, ms. */

@@ -38,7 +38,7 @@ export class BackgroundRetries {
    * @param otherwise  to be run instead if Redis refuses `release` for good
    * @returns resolves when it was answered or given up
    */
-  start(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
+  retryInBackground(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
     const giveUpAt = Math.min(untilAt, this.#clock.now() + LONGEST_MS)
     const settled = this.#settle(release, giveUpAt, otherwise).finally(() => this.#pending.delete(settled))
     this.#pending.add(settled)
@@ -51,7 +51,7 @@ export class BackgroundRetries {
    * @returns its reply, an integer or null
    * @throws what the last try failed with
    */
-  async insist(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
+  async retryUntilAnswered(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
     const giveUpAt = this.#clock.now() + forMs
     for (let failures = 0; ; failures++) {
       try {

@@ -6,7 +6,7 @@ import { withoutSecrets } from '../util/secrets.js'
 import { slotOf } from '../wire/slots.js'
 import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
-import { isErrorOf, notOurs, NoReplyError } from './replies.js'
+import { isErrorOf, NoReplyError, notOurs } from './replies.js'
 
 /** Runs scripts: EVALSHA, EVAL when Redis forgot the script, and an answer within the command time-out in any case. */
 export class Scripts {

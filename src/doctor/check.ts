@@ -1,6 +1,6 @@
 import type { Finding, Outcome } from './finding.js'
 import type { Server } from './server.js'
-import type { Patient } from './target.js'
+import type { DeploymentUnderTest } from './target.js'
 
 /** One thing to look at. */
 export interface Check {
@@ -13,7 +13,7 @@ export interface Check {
   /** Of the deployment, and not of each master. */
   readonly isOnce?: boolean
   /** @returns undefined where the question does not arise */
-  look(server: Server, patient: Patient): Promise<Finding | undefined> | Finding | undefined
+  run(server: Server, patient: DeploymentUnderTest): Promise<Finding | undefined> | Finding | undefined
 }
 
 export const GROUPS = ['Connection', 'Server', 'Data', 'Replication', 'Cluster', 'Locks'] as const
@@ -32,6 +32,6 @@ export interface Result {
 }
 
 /** A check as a result, whoever found what. */
-export function resultOf({ id, group, title, why }: Omit<Check, 'look'>, { outcome, found, mend }: Finding): Result {
+export function resultOf({ id, group, title, why }: Omit<Check, 'run'>, { outcome, found, mend }: Finding): Result {
   return { id, group, title, outcome, found, why, mend: mend ?? null }
 }

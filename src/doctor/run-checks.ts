@@ -8,7 +8,7 @@ import { replicationChecks } from './checks/replication.js'
 import { serverChecks } from './checks/server.js'
 import { type Finding, isWorse, note, warning } from './finding.js'
 import type { Server } from './server.js'
-import type { Patient } from './target.js'
+import type { DeploymentUnderTest } from './target.js'
 
 /** In the order in which they are told. */
 export const CHECKS: readonly Check[] = [
@@ -21,7 +21,7 @@ export const CHECKS: readonly Check[] = [
 ]
 
 /** All checks, one after the other; one that cannot be made says so. Without answers there is only the first. */
-export async function examine(patient: Patient): Promise<Result[]> {
+export async function examine(patient: DeploymentUnderTest): Promise<Result[]> {
   const results: Result[] = []
   for (const check of CHECKS) {
     const servers = check.isOnce ? patient.servers.slice(0, 1) : patient.servers
@@ -37,9 +37,9 @@ export async function examine(patient: Patient): Promise<Result[]> {
   return results
 }
 
-async function look(check: Check, server: Server, patient: Patient): Promise<Finding | undefined> {
+async function look(check: Check, server: Server, patient: DeploymentUnderTest): Promise<Finding | undefined> {
   try {
-    return await check.look(server, patient)
+    return await check.run(server, patient)
   } catch (raw) {
     const error = withoutSecrets(raw)
     return unseen(error instanceof Error ? error.message : String(error))

@@ -14,7 +14,7 @@ export type Target = { readonly url: string } | { readonly config: string }
 const DISCONNECT_MS = 500
 
 /** What is examined: a deployment of Redis, as a client of Holdfast sees it. */
-export class Patient implements AsyncDisposable {
+export class DeploymentUnderTest implements AsyncDisposable {
   /** A client of Holdfast, opened as any other. */
   readonly client: Client
   /** Undefined: a URL was given. */
@@ -49,7 +49,7 @@ export class Patient implements AsyncDisposable {
    * @throws {ConfigError} the URL or the configuration cannot work
    * @throws what the Redis client says: it cannot be reached, refuses the password …
    */
-  static async open(target: Target, prefix: string): Promise<Patient> {
+  static async open(target: Target, prefix: string): Promise<DeploymentUnderTest> {
     const client = await connect(target)
     try {
       const deployment = 'config' in target ? describe(await loadConfig(target.config)) : undefined
@@ -57,7 +57,7 @@ export class Patient implements AsyncDisposable {
         ? openUrl(target.url.replace(/^valkey/, 'redis'), DISCONNECT_MS)
         : openDeployment(deployment as Deployment, DISCONNECT_MS))
       if (redis.status === 'wait') await redis.connect() // it was to connect when it is needed: that is now
-      return new Patient(client, redis, deployment, prefix)
+      return new DeploymentUnderTest(client, redis, deployment, prefix)
     } catch (error) {
       await client.close()
       throw error

@@ -1,5 +1,5 @@
 import { mayBeGranted } from '../delivery/replica-acks.js'
-import { isErrorOf, toInteger, NoReplyError } from '../delivery/replies.js'
+import { isErrorOf, NoReplyError, toInteger } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import { lockAcquireAll } from '../lua/generated.js'
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
@@ -99,7 +99,7 @@ class JointAttempt {
       if (context.clock.now() >= this.#deadlineAt) return this.#locks[0] as Lock
     }
     const route = replication.routeTo(name)
-    const attempts = this.#possessions.map((possession) => ({ possession, hasWon: false, isForced: false }))
+    const attempts = this.#possessions.map((possession) => ({ lease: possession, hasWon: false, isForced: false }))
     for (const one of attempts) context.attempts.add(one)
     let sentAt = context.clock.now()
     this.#isInFlight = true

@@ -43,7 +43,7 @@ export interface WithLockOptions<H extends Hold = Hold> extends LockOptions {
   onRelease?: ((hold: H) => unknown) | undefined
 }
 
-export type Guarded<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
+export type LockedCallback<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
 
 export const HOLD_OPTIONS = ['leaseTimeMs', 'maxHoldMs', 'warnAfterMs', 'label']
 const LOCK_OPTIONS = [...HOLD_OPTIONS, 'waitTimeMs', 'signal', 'within']
@@ -123,9 +123,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * @throws {LeaseLostError} `fn` succeeded, but the lock was lost meanwhile: it may not have been alone
    * @throws as `lock`
    */
-  withLock<T>(fn: Guarded<T, H>): Promise<T>
-  withLock<T>(options: WithLockOptions<H>, fn: Guarded<T, H>): Promise<T>
-  async withLock<T>(first: WithLockOptions<H> | Guarded<T, H>, second?: Guarded<T, H>): Promise<T> {
+  withLock<T>(fn: LockedCallback<T, H>): Promise<T>
+  withLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T>
+  async withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
     const [options, fn] = optionsAndBody(this.name, first, second)
     return await this.#guard(await this.#promised(options), options, fn)
   }
@@ -134,11 +134,14 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * Like `withLock`, but answers when the lock was not to be had; without `waitTimeMs` asks once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    */
-  tryWithLock<T>(fn: Guarded<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithLock<T>(options: WithLockOptions<H>, fn: Guarded<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithLock<T>(fn: LockedCallback<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithLock<T>(
+    options: WithLockOptions<H>,
+    fn: LockedCallback<T, H>,
+  ): Promise<{ ran: true; value: T } | { ran: false }>
   async tryWithLock<T>(
-    first: WithLockOptions<H> | Guarded<T, H>,
-    second?: Guarded<T, H>,
+    first: WithLockOptions<H> | LockedCallback<T, H>,
+    second?: LockedCallback<T, H>,
   ): Promise<{ ran: true; value: T } | { ran: false }> {
     const [options, fn] = optionsAndBody(this.name, first, second)
     const { waitTimeMs = 0 } = options
@@ -177,7 +180,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return hold
   }
 
-  async #guard<T>(hold: H, options: WithLockOptions<H>, fn: Guarded<T, H>): Promise<T> {
+  async #guard<T>(hold: H, options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T> {
     const { onAcquire } = options
     let value: T
     this.#trace(hold)
@@ -238,9 +241,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
 
 function optionsAndBody<T, H extends Hold>(
   lockName: string,
-  first: WithLockOptions<H> | Guarded<T, H>,
-  second: Guarded<T, H> | undefined,
-): [WithLockOptions<H>, Guarded<T, H>] {
+  first: WithLockOptions<H> | LockedCallback<T, H>,
+  second: LockedCallback<T, H> | undefined,
+): [WithLockOptions<H>, LockedCallback<T, H>] {
   const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
   const fn = checkBody(body, lockName)
   const own = ownOptions(options, WITH_LOCK_OPTIONS, lockName)

@@ -19,8 +19,8 @@ export interface Context extends HoldingClient {
   readonly scripts: Scripts
   readonly lines: Lines
   readonly watchdog: Watchdog
-  readonly settlements: BackgroundRetries
-  readonly receipts: IdempotencyKeys
+  readonly backgroundRetries: BackgroundRetries
+  readonly idempotencyKeys: IdempotencyKeys
   readonly replication: Replication
   /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
   hasLine: boolean

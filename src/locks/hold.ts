@@ -40,7 +40,7 @@ export interface HeldLease {
   /** For how long it is surely valid unless renewed, ms. */
   remainingMs(hold: Hold): number
   /** End the hold if its time is over. */
-  notice(hold: Hold): void
+  expireIfDue(hold: Hold): void
   /** How often this owner holds the lock, by Redis. Noticing a loss is a by-product. */
   askHoldCount(): Promise<number>
   release(hold: Hold): Promise<void>
@@ -229,6 +229,6 @@ export class Hold {
 
   /** A deadline that has passed ends the hold here and now, not when a timer gets its turn. */
   #notice(): void {
-    if (!this.#ending) this.#holding.notice(this)
+    if (!this.#ending) this.#holding.expireIfDue(this)
   }
 }

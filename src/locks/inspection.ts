@@ -5,7 +5,7 @@ import type { Context } from './context.js'
 import type { Inspection, LockKind } from './kinds/lock-kind.js'
 
 export async function inspect(context: Context, kind: LockKind, lockName: string): Promise<Inspection> {
-  return await ask(context, lockName, 'inspect', kind.inspect(lockName), (reply) => kind.readInspection(reply))
+  return await ask(context, lockName, 'inspect', kind.inspect(lockName), (reply) => kind.parseInspection(reply))
 }
 
 /** Run a script once for a caller; no answer becomes the error that users know. */

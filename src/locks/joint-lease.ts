@@ -1,6 +1,6 @@
 import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { Context } from './context.js'
-import { Hold, type HeldLease, type HoldTerms } from './hold.js'
+import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import type { Lease } from './lease.js'
 
 /**
@@ -50,7 +50,7 @@ export class JointLease implements HeldLease {
     const { clock } = this.context
     const { hold } = this
     const timers: (() => void)[] = []
-    if (maxHoldMs !== undefined) timers.push(clock.after(maxHoldMs, () => this.notice(hold), false))
+    if (maxHoldMs !== undefined) timers.push(clock.after(maxHoldMs, () => this.expireIfDue(hold), false))
     if (warnAfterMs !== undefined) {
       const warn = (): void => this.context.emit('longHold', { hold, heldMs: warnAfterMs })
       timers.push(clock.after(warnAfterMs, warn, false))
@@ -63,7 +63,7 @@ export class JointLease implements HeldLease {
   /** One more of its locks was taken. */
   add(member: Hold): void {
     this.members.push(member)
-    member.onEnd = () => this.notice(this.hold)
+    member.onEnd = () => this.expireIfDue(this.hold)
   }
 
   /** Those of its members. */
@@ -84,7 +84,7 @@ export class JointLease implements HeldLease {
     return Math.max(0, Math.min(left[this.#needed - 1] ?? 0, Math.floor(this.#maxHoldAt - this.context.clock.now())))
   }
 
-  notice(hold: Hold): void {
+  expireIfDue(hold: Hold): void {
     if (this.context.clock.now() >= this.#maxHoldAt) this.#outstay(hold)
     else if (this.members.filter((member) => member.isLive).length < this.#needed) {
       const lost = this.members.flatMap(({ lostError }) => lostError ?? [])

@@ -1,4 +1,4 @@
-import { toArray, toInteger, NoReplyError } from '../delivery/replies.js'
+import { NoReplyError, toArray, toInteger } from '../delivery/replies.js'
 import {
   ConfigError,
   clientWarning,
@@ -13,7 +13,7 @@ import type { Line } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
 import { type Owner, spellHolder } from '../wire/holder.js'
 import type { Context } from './context.js'
-import { Hold, type HeldLease, type HoldTerms } from './hold.js'
+import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
 import { type LockKind, lineName } from './kinds/lock-kind.js'
 import type { LeaseRegistry } from './lease-registry.js'
@@ -27,8 +27,8 @@ const OVERLONG_MS = 1_000
 const OTHERS_FIRST_MS = 10
 
 /** One attempt to take a lock: from when it is sent until its caller has the outcome. */
-export interface Attempt {
-  readonly possession: Lease
+export interface LockAttempt {
+  readonly lease: Lease
   /** It took the lock. */
   hasWon: boolean
   /** What it took was force-unlocked. */
@@ -38,9 +38,9 @@ export interface Attempt {
 /** What a client lends to what takes leases. */
 export interface LeaseContext extends Context {
   /** All that this client holds. */
-  readonly possessions: LeaseRegistry<Lease>
+  readonly leases: LeaseRegistry<Lease>
   /** What asks Redis for a lock right now. */
-  readonly attempts: DenseSet<Attempt>
+  readonly attempts: DenseSet<LockAttempt>
 }
 
 /**
@@ -62,11 +62,11 @@ export class Lease implements Watched, HeldLease {
   /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
   mayHaveStrays = false
   /** This client is about to force it: should the answer to something else be here first, that is why it is gone. */
-  isCondemned = false
+  isBeingForced = false
   /** Callers who are about to take something else as the same owner: to read inside this write. */
   joining = 0
   /** How often it went from one caller of this client to the next. What was inside it before is outside now. */
-  passes = 0
+  handOffs = 0
   /** When Redis granted it, on the clock. */
   #grantedAt = 0
   /** When the last lease that was asked for ends at the latest, on the clock. */
@@ -118,7 +118,7 @@ export class Lease implements Watched, HeldLease {
 
   /** Whether any of its holds is surely valid now. */
   get isLive(): boolean {
-    for (const hold of this.#holds.keys()) this.notice(hold)
+    for (const hold of this.#holds.keys()) this.expireIfDue(hold)
     return this.#holds.size > 0
   }
 
@@ -141,7 +141,7 @@ export class Lease implements Watched, HeldLease {
     this.#displaceOthers(sentAt)
     this.leasedAt = sentAt
     this.#grantedAt = sentAt
-    this.context.possessions.add(this)
+    this.context.leases.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this, isWanted)
     return hold
@@ -150,31 +150,31 @@ export class Lease implements Watched, HeldLease {
   /** Redis grants it to one at a time: what this client was granted earlier is no longer there, and is lost at once. */
   #displaceOthers(sentAt: number): void {
     const { context, kind, lockName, owner } = this
-    for (const other of context.possessions.named(lockName)) {
+    for (const other of context.leases.named(lockName)) {
       if (other.owner === owner || !kind.excludes(other.kind) || !other.isLive) continue
       if (other.#grantedAt > sentAt) throw new LeaseLostError(lockName, this.holder, 'gone', this.noun)
-      other.gone()
+      other.markLost()
     }
   }
 
   /**
    * One attempt to take the lock once more for the same owner; undefined if what was to be re-entered has ended.
-   * @param passes  when the caller was inside it
+   * @param handOffs  when the caller was inside it
    */
-  async reenter(terms: HoldTerms, passes: number): Promise<Hold | undefined> {
+  async reenter(terms: HoldTerms, handOffs: number): Promise<Hold | undefined> {
     return await this.#inTurn(async () => {
-      if (!this.isLive || this.passes !== passes) return undefined
+      if (!this.isLive || this.handOffs !== handOffs) return undefined
       const sentAt = this.context.clock.now()
       const leaseTimeMs = this.#leaseOf(terms)
       this.requesting(leaseTimeMs, sentAt)
       const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
-      if (toInteger(await this.context.scripts.run(call)) !== 1) this.gone()
+      if (toInteger(await this.context.scripts.run(call)) !== 1) this.markLost()
       this.leasedAt = sentAt
       // The hold that was re-entered may have been lost on the way.
       if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
       const hold = this.#add(terms, this.#timesOf(terms, sentAt))
-      this.notice(hold)
-      this.context.watchdog.recheck(this)
+      this.expireIfDue(hold)
+      this.context.watchdog.schedule(this)
       if (hold.lostError) throw hold.lostError
       return hold
     })
@@ -192,11 +192,11 @@ export class Lease implements Watched, HeldLease {
         this.requesting(leaseTimeMs, sentAt)
         const call = this.renewalFor(leaseTimeMs)
         const renewed = await ask(this.context, this.lockName, 'lock', call, (reply) => toInteger(toArray(reply)[0]))
-        if (!renewed) this.gone()
+        if (!renewed) this.markLost()
       }
       if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
       this.#holds.set(hold, this.#timesOf({ ...times.terms, leaseTimeMs }, sentAt))
-      this.context.watchdog.recheck(this)
+      this.context.watchdog.schedule(this)
     })
   }
 
@@ -214,7 +214,7 @@ export class Lease implements Watched, HeldLease {
       if (mayBeThere && this.count === 0) this.settle()
       throw lostError
     }
-    const line = this.kind.isPassedOn ? this.context.lines.at(this.line) : undefined
+    const line = this.kind.isHandedOff ? this.context.lines.at(this.line) : undefined
     if (this.count > 1) return this.#stepDown(hold)
     if (line && this.#isPassable(hold) && line.offer(this)) return void this.end(hold, 'released')
     return line && this.#isRunOver ? this.#freeForOthers(hold, line) : this.#free(hold, line)
@@ -225,12 +225,12 @@ export class Lease implements Watched, HeldLease {
    * with the same holder, on the lease that it has, renewed as before.
    * @returns undefined if that is not what the caller asked for
    */
-  passTo(terms: HoldTerms): Hold | undefined {
+  handOffTo(terms: HoldTerms): Hold | undefined {
     const [from] = this.#holds.values()
     if (!from || terms.leaseTimeMs !== undefined) return undefined
-    this.passes++
+    this.handOffs++
     const hold = this.#add(terms, timesFrom(this.context.clock.now(), terms, from.leasedUntil))
-    this.notice(hold)
+    this.expireIfDue(hold)
     this.context.watchdog.look(this)
     return hold
   }
@@ -240,7 +240,7 @@ export class Lease implements Watched, HeldLease {
     if (!this.kind.adopt) {
       throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
     }
-    this.owner.spend(this.field) // or it would take the lock beside its successor
+    this.owner.retire(this.field) // or it would take the lock beside its successor
     for (const hold of [...this.#holds.keys()]) this.end(hold, 'released')
   }
 
@@ -259,14 +259,14 @@ export class Lease implements Watched, HeldLease {
 
   /** Free the lock in the background, as long as the last lease asked for may last. */
   settle(): void {
-    this.owner.spend(this.field)
+    this.owner.retire(this.field)
     settle(this.context, this.kind, this.lockName, this.holder, this.#leaseEndsAt)
   }
 
   async askHoldCount(): Promise<number> {
     const { holders, partial = [] } = await inspect(this.context, this.kind, this.lockName)
     const mine = holders.find(({ holder }) => holder === this.holder)
-    if (!mine || partial.includes(mine.holder)) this.gone()
+    if (!mine || partial.includes(mine.holder)) this.markLost()
     // Never below what Redis knows, but for a kind that keeps no count there.
     return mine && this.count > 0 ? Math.max(mine.holdCount, this.count) : 0
   }
@@ -283,7 +283,7 @@ export class Lease implements Watched, HeldLease {
     return times ? Math.max(0, Math.floor(deadlineOf(times) - this.context.clock.now())) : 0
   }
 
-  notice(hold: Hold): void {
+  expireIfDue(hold: Hold): void {
     const times = this.#holds.get(hold)
     if (times && this.#isOver(times, this.context.clock.now())) this.#lose(hold, reasonAt(times))
   }
@@ -330,8 +330,8 @@ export class Lease implements Watched, HeldLease {
     }
   }
 
-  gone(): void {
-    this.loseAll(this.isCondemned ? 'forced' : 'gone')
+  markLost(): void {
+    this.loseAll(this.isBeingForced ? 'forced' : 'gone')
   }
 
   inspect(now: number): number {
@@ -353,7 +353,7 @@ export class Lease implements Watched, HeldLease {
   /** Others were kept waiting long enough while it went from one caller of this client to the next. */
   get #isRunOver(): boolean {
     const { clock, maxHandOffs, maxHandOffMs } = this.context
-    return this.passes >= maxHandOffs || clock.now() - this.#grantedAt >= maxHandOffMs
+    return this.handOffs >= maxHandOffs || clock.now() - this.#grantedAt >= maxHandOffMs
   }
 
   /** Whether the next caller may go on where this hold ends. */
@@ -365,13 +365,13 @@ export class Lease implements Watched, HeldLease {
     // would outlive the next one.
     const isOurs = terms.leaseTimeMs === undefined && this.#leaseEndsAt <= now + watchdogTimeoutMs
     const isFresh = isOurs && leasedUntil - now > watchdogTimeoutMs / 3
-    return isFresh && !this.#isRunOver && !this.isCondemned && this.joining === 0 && this.owner.hasOnly(this.field)
+    return isFresh && !this.#isRunOver && !this.isBeingForced && this.joining === 0 && this.owner.hasOnly(this.field)
   }
 
   /** Whether its time is over, also if it was renewed while this thread was busy. */
   #isOver(times: Times, now: number): boolean {
     if (now < deadlineOf(times)) return false
-    this.context.watchdog.standIn?.catchUp(this)
+    this.context.watchdog.threadClient?.catchUp(this)
     outlastNested(times, this.#holds.values())
     return now >= deadlineOf(times)
   }
@@ -400,7 +400,7 @@ export class Lease implements Watched, HeldLease {
     const { clock, scripts } = this.context
     const sentAt = clock.now()
     try {
-      const call = this.kind.stepDown(this.lockName, this.holder, this.#leaseOwedMs(sentAt), this.count)
+      const call = this.kind.releaseOne(this.lockName, this.holder, this.#leaseOwedMs(sentAt), this.count)
       if (toInteger(await scripts.run(call)) === 1) return this.renewed(sentAt)
     } catch {
       // The owner goes on holding, with a count in Redis that is too high until its next command writes the right one.
@@ -408,13 +408,13 @@ export class Lease implements Watched, HeldLease {
       return
     }
     this.#lose(hold, 'gone')
-    this.gone()
+    this.markLost()
     throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
   }
 
   /** @param line  of those in this client who wait for it */
   async #free(hold: Hold, line?: Line): Promise<void> {
-    const { clock, scripts, settlements, commandTimeoutMs } = this.context
+    const { clock, scripts, backgroundRetries: settlements, commandTimeoutMs } = this.context
     const { leasedUntil } = this.#holds.get(hold) as Times
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
     this.end(hold, 'released')
@@ -423,9 +423,9 @@ export class Lease implements Watched, HeldLease {
     let heard: number | null
     try {
       const { kind, lockName, holder } = this
-      const inLine = lineOf(this.context, kind)?.release(lockName, holder, line?.onRelease(this.passes > 0))
+      const inLine = lineOf(this.context, kind)?.release(lockName, holder, line?.onRelease(this.handOffs > 0))
       const free = (call: ScriptCall): Promise<number | null> =>
-        settlements.insist(call, commandTimeoutMs, () => failures++)
+        settlements.retryUntilAnswered(call, commandTimeoutMs, () => failures++)
       const otherwise = (): ScriptCall => {
         failures = 0 // what was refused did not run
         return kind.release(lockName, holder)
@@ -443,7 +443,7 @@ export class Lease implements Watched, HeldLease {
       throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
     }
     if (this.mayHaveStrays) this.settle()
-    else if (mayHaveRunBefore) this.owner.spend(this.field)
+    else if (mayHaveRunBefore) this.owner.retire(this.field)
     else this.owner.free(this.field)
     if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
     line?.released(heard ?? 0)
@@ -462,7 +462,7 @@ export class Lease implements Watched, HeldLease {
   }
 
   #lose(hold: Hold, reason: LossReason): void {
-    this.owner.spend(this.field)
+    this.owner.retire(this.field)
     const error = this.end(hold, reason)
     this.context.lines.at(this.line)?.wake() // nobody will release it
     if (error) this.context.emit('lost', { hold, error })
@@ -472,10 +472,10 @@ export class Lease implements Watched, HeldLease {
     this.#holds.delete(hold)
     if (this.#holds.size === 0) {
       // A renewal that the thread sent may still be on its way, and must not find another hold of the same owner.
-      if (this.context.watchdog.forget(this)) this.owner.spend(this.field)
-      this.context.possessions.delete(this)
+      if (this.context.watchdog.forget(this)) this.owner.retire(this.field)
+      this.context.leases.delete(this)
     } else {
-      this.context.watchdog.standIn?.watch(this)
+      this.context.watchdog.threadClient?.watch(this)
     }
     return hold.end(how)
   }

@@ -19,7 +19,7 @@ import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
 import type { AcquireReply, AcquireRequest, Grant, Holder, LockKind } from './kinds/lock-kind.js'
-import { type Attempt, fieldOf, type LeaseContext, Lease } from './lease.js'
+import { fieldOf, Lease, type LeaseContext, type LockAttempt } from './lease.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
 import { lineOf, runInLine } from './turn-scripts.js'
@@ -166,7 +166,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     try {
       const { replication } = context
       const route = replication.routeTo(lockName)
-      const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.read(reply, lockName))
+      const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
       if ('isGranted' in answer) await replication.confirm(lockName, route)
       if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
     } catch (error) {
@@ -217,9 +217,9 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       if (isClaimed && !mayBeHeld && possession.count === 0) owner.free(possession.field)
       if (mayBeHeld) possession.settle()
       else if (mayBeQueued && kind.leave) {
-        owner.spend(possession.field)
+        owner.retire(possession.field)
         const call = kind.leave(lockName, possession.holder, waitTimeMs)
-        void context.settlements.start(call, clock.now() + LEAVE_WITHIN_MS)
+        void context.backgroundRetries.retryInBackground(call, clock.now() + LEAVE_WITHIN_MS)
       }
     }
 
@@ -227,7 +227,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const attempt = async (standing?: Standing): Promise<Attempted<H>> => {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
       if (known) {
-        const hold = await known.reenter(terms, known === reentered ? passes : known.passes)
+        const hold = await known.reenter(terms, known === reentered ? passes : known.handOffs)
         if (hold) return { granted: hold as H, leaseMs: leaseTimeMs }
         if (known === reentered) throw known.notHeld('the hold it was to re-enter has ended')
         // A sibling's hold, which it never asked to re-enter, was released meanwhile: take the lock itself.
@@ -235,7 +235,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       isClaimed ||= owner.claim(possession.field)
       if (!isClaimed) {
         // Only inside its own write: as the writer it cannot read any more, and as anybody else it must not.
-        if (owner.isSpentFor(possession.field)) {
+        if (owner.isRetiredFor(possession.field)) {
           throw possession.notHeld(
             'an earlier hold of it inside the same write was lost, or its release is not settled',
           )
@@ -259,12 +259,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       let answer: AcquireReply
       const { replication } = context
       const route = replication.routeTo(lockName)
-      const current: Attempt = { possession, hasWon: false, isForced: false }
+      const current: LockAttempt = { lease: possession, hasWon: false, isForced: false }
       context.attempts.add(current)
       try {
         const inLine = standing && lineOf(context, kind)?.acquire?.(asked, standing)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
-        answer = kind.read(await runInLine(context, inLine, () => kind.acquire(asked), ask), lockName)
+        answer = kind.parseReply(await runInLine(context, inLine, () => kind.acquire(asked), ask), lockName)
         if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, route)
       } catch (error) {
         mayBeHeld ||= mayBeGranted(error)
@@ -297,7 +297,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         throw error
       }
     }
-    const takeOver = (offered: unknown): H | undefined => (offered as Lease).passTo(terms) as H | undefined
+    const takeOver = (offered: unknown): H | undefined => (offered as Lease).handOffTo(terms) as H | undefined
     const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
     const stopWarning = warnOfLongWait(context, lockName, terms)
     if (joined) joined.joining++
@@ -355,7 +355,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
       const possession = hold.lease as Lease
       const nesting = this.kind.nestingIn(possession.kind)
-      if (nesting === 'again') return { reentered: possession, passes: possession.passes }
+      if (nesting === 'again') return { reentered: possession, passes: possession.handOffs }
       if (nesting === 'join') joined ??= possession
       if (nesting === 'deadlock') obstacle ??= hold
     }
@@ -375,7 +375,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** What a sibling task took for the same owner: two reads inside one write share a field. */
   #siblingOf({ owner }: Lease): Lease | undefined {
     const isSibling = (other: Lease): boolean => other.owner === owner && other.kind.is(this.kind) && other.isLive
-    return this.context.possessions.named(this.name).find(isSibling)
+    return this.context.leases.named(this.name).find(isSibling)
   }
 
   /** What the caller is inside of. */

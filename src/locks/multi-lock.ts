@@ -192,8 +192,7 @@ class Taking {
     const { clock } = this.#multi.context
     const renew = (): void => {
       // One that is lost is found out when the next one was taken.
-      for (const hold of this.#taken.values())
-        void (hold.lease as Lease).lease(hold, leaseTimeMs).catch(() => {})
+      for (const hold of this.#taken.values()) void (hold.lease as Lease).lease(hold, leaseTimeMs).catch(() => {})
       cancel = clock.after(leaseTimeMs / 3, renew)
     }
     let cancel = clock.after(leaseTimeMs / 3, renew)

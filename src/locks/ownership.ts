@@ -28,7 +28,7 @@ export class Scope {
    * inside that hold, is a sibling: an owner of its own.
    */
   ownerFor(field: string): Owner {
-    if (this.#owner.isSpent) this.#owner = this.client.owners.next()
+    if (this.#owner.isRetired) this.#owner = this.client.owners.next()
     if (!this.#owner.hasBeside(field) && this.#owner.claim(field)) return this.#owner
     return this.client.owners.next()
   }

@@ -12,7 +12,7 @@ export function lineOf(context: Context, kind: LockKind): ClientLine | undefined
 export function settle(context: Context, kind: LockKind, lockName: string, holder: string, untilAt: number): void {
   const otherwise = kind.release(lockName, holder)
   const call = lineOf(context, kind)?.release(lockName, holder) ?? otherwise
-  void context.settlements.start(call, untilAt, otherwise)
+  void context.backgroundRetries.retryInBackground(call, untilAt, otherwise)
 }
 
 /**

@@ -1,4 +1,4 @@
-import { isRetryable, toInteger, NoReplyError } from '../delivery/replies.js'
+import { isRetryable, NoReplyError, toInteger } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
 import type { Context } from '../locks/context.js'

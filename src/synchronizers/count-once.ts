@@ -19,20 +19,20 @@ export async function countOnce(
   title: string,
   callOf: (operation: Operation) => ScriptCall,
 ): Promise<number> {
-  const { clock, receipts, settlements, commandTimeoutMs } = context
+  const { clock, idempotencyKeys: receipts, backgroundRetries: settlements, commandTimeoutMs } = context
   context.assertUsable(name)
   const operation = receipts.open(name)
   const send = (timeoutMs?: number): Promise<number> => receipts.send(operation, callOf, timeoutMs)
   let isUnanswered = false
   try {
-    const reply = await settlements.insist(send, commandTimeoutMs, (error) => {
+    const reply = await settlements.retryUntilAnswered(send, commandTimeoutMs, (error) => {
       isUnanswered ||= error instanceof NoReplyError
     })
     receipts.close(operation)
     return reply as number
   } catch (error) {
     if (!isUnanswered) throw error
-    void settlements.start(send, clock.now() + SETTLE_MS).then(() => receipts.close(operation))
+    void settlements.retryInBackground(send, clock.now() + SETTLE_MS).then(() => receipts.close(operation))
     throw new OutcomeUnknownError(name, title, error)
   }
 }

@@ -1,6 +1,6 @@
 import { toArray, toInteger } from '../delivery/replies.js'
 import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
-import { type Guarded, HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/base-lock.js'
+import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/base-lock.js'
 import type { Hold } from '../locks/hold.js'
 import { ask } from '../locks/inspection.js'
 import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
@@ -98,7 +98,7 @@ class PermitKind extends PlainKind {
     return permitInspect(lockName, permitLeases(lockName), semaphoreChannel(lockName), this.permitIds)
   }
 
-  override readInspection(reply: unknown): Inspection {
+  override parseInspection(reply: unknown): Inspection {
     const [, , ...left] = toArray(reply).map(toInteger)
     const isHeld = left.every((ms) => ms !== null && ms !== -2)
     return { remainingLeaseMs: 0, holders: isHeld ? [{ holder: this.holder(), holdCount: 1 }] : [] }
@@ -217,9 +217,12 @@ export class PermitExpirableSemaphore {
    * @throws {LeaseLostError} `fn` succeeded, but its permits were lost meanwhile: there may have been too many
    * @throws as `acquire`
    */
-  withPermit<T>(fn: Guarded<T, Permit>): Promise<T>
-  withPermit<T>(options: WithPermitOptions, fn: Guarded<T, Permit>): Promise<T>
-  async withPermit<T>(first: WithPermitOptions | Guarded<T, Permit>, second?: Guarded<T, Permit>): Promise<T> {
+  withPermit<T>(fn: LockedCallback<T, Permit>): Promise<T>
+  withPermit<T>(options: WithPermitOptions, fn: LockedCallback<T, Permit>): Promise<T>
+  async withPermit<T>(
+    first: WithPermitOptions | LockedCallback<T, Permit>,
+    second?: LockedCallback<T, Permit>,
+  ): Promise<T> {
     const [taker, options, fn] = this.#takerAndBody(first, second)
     return await taker.withLock(options, fn)
   }
@@ -228,14 +231,14 @@ export class PermitExpirableSemaphore {
    * Like `withPermit`, but answers when there were not enough; without `waitTimeMs` asks once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    */
-  tryWithPermit<T>(fn: Guarded<T, Permit>): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<{ ran: true; value: T } | { ran: false }>
   tryWithPermit<T>(
     options: WithPermitOptions,
-    fn: Guarded<T, Permit>,
+    fn: LockedCallback<T, Permit>,
   ): Promise<{ ran: true; value: T } | { ran: false }>
   async tryWithPermit<T>(
-    first: WithPermitOptions | Guarded<T, Permit>,
-    second?: Guarded<T, Permit>,
+    first: WithPermitOptions | LockedCallback<T, Permit>,
+    second?: LockedCallback<T, Permit>,
   ): Promise<{ ran: true; value: T } | { ran: false }> {
     const [taker, options, fn] = this.#takerAndBody(first, second)
     return await taker.tryWithLock(options, fn)
@@ -350,12 +353,12 @@ export class PermitExpirableSemaphore {
   }
 
   #takerAndBody<T>(
-    first: WithPermitOptions | Guarded<T, Permit>,
-    second: Guarded<T, Permit> | undefined,
-  ): [PermitTaker, Omit<WithPermitOptions, 'permits'>, Guarded<T, Permit>] {
+    first: WithPermitOptions | LockedCallback<T, Permit>,
+    second: LockedCallback<T, Permit> | undefined,
+  ): [PermitTaker, Omit<WithPermitOptions, 'permits'>, LockedCallback<T, Permit>] {
     const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
     const { permits, ...rest } = ownOptions(options, WITH_PERMIT_OPTIONS, this.name)
-    return [this.#taker(permits), rest, fn as Guarded<T, Permit>]
+    return [this.#taker(permits), rest, fn as LockedCallback<T, Permit>]
   }
 
   async #inspect(operation: string, ids: readonly string[] = []): Promise<readonly number[]> {

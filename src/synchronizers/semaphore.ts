@@ -1,6 +1,6 @@
 import { type Operation, TooLate } from '../delivery/idempotency.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
-import { toInteger, NoReplyError } from '../delivery/replies.js'
+import { NoReplyError, toInteger } from '../delivery/replies.js'
 import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
 import type { Context, Section } from '../locks/context.js'
@@ -225,7 +225,7 @@ export class Semaphore {
   async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
     const { name } = this
-    const { clock, receipts, settlements } = context
+    const { clock, idempotencyKeys: receipts, backgroundRetries: settlements } = context
     const { permits: wanted = 1 } = options
     const permits = checkCount('permits', wanted, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
@@ -254,7 +254,7 @@ export class Semaphore {
       const { key, number } = undone
       const call = semaphoreCancel(name, key, generationKey(name), permits, number, semaphoreChannel(name))
       const cancel = (timeoutMs?: number): Promise<unknown> => receipts.run(call, timeoutMs)
-      void settlements.start(cancel, clock.now() + SETTLE_MS).then(() => receipts.close(undone))
+      void settlements.retryInBackground(cancel, clock.now() + SETTLE_MS).then(() => receipts.close(undone))
     }
     const undoIfInDoubt = (): void => {
       if (operation && receipts.mayHaveRun(operation)) undo()

@@ -13,7 +13,7 @@ export interface Renewable {
    */
   renewed(sentAt: number, leftMs?: number): void
   /** Redis said that the holder is gone. */
-  gone(): void
+  markLost(): void
 }
 
 /** What the watchdog sees of a possession. */

@@ -96,7 +96,7 @@ export class Renewer<T extends Renewable> {
           if (!this.#isWanted(one)) return
           const leftMs = toInteger(replies[index]) ?? 0
           if (leftMs > 0) one.renewed(sentAt, leftMs)
-          else one.gone()
+          else one.markLost()
         })
         return
       } catch (error) {

@@ -9,7 +9,7 @@ import type { Watched } from './renewable.js'
 import type { RenewalTerms } from './renewer.js'
 
 /** What the thread is told of a client. */
-export interface Ward extends RenewalTerms {
+export interface Registration extends RenewalTerms {
   /** The URL or configuration to connect with, checked. */
   readonly connection: string | object
   /**
@@ -23,8 +23,8 @@ export interface Ward extends RenewalTerms {
 }
 
 /** What is told to the thread. */
-export type Told = { readonly client: number } & (
-  | { readonly ward: Ward }
+export type ToThread = { readonly client: number } & (
+  | { readonly ward: Registration }
   | { readonly script: Script }
   | { readonly index: number; readonly id: bigint; readonly renewal: Renewal }
   | { readonly isClosed: true }
@@ -39,7 +39,7 @@ export interface Renewal extends Omit<ScriptCall, 'script'> {
 
 /** What the thread answers: it is connected, cannot be yet, or Redis refused a renewal. */
 export type Answer = { readonly isReady: true } | { readonly failure: Failure } | { readonly refused: Failure }
-export type Answered = Answer & { readonly client: number }
+export type FromThread = Answer & { readonly client: number }
 
 /** An error of the thread. */
 export interface Failure {
@@ -77,7 +77,7 @@ let lastClient = 0
 class Thread {
   readonly file: string
   readonly #random: Random
-  readonly #standIns = new Map<number, StandIn>()
+  readonly #standIns = new Map<number, ThreadClient>()
   #worker: Worker | undefined
   #failures = 0
   #restart: NodeJS.Timeout | undefined
@@ -87,18 +87,18 @@ class Thread {
     this.#random = random
   }
 
-  join(standIn: StandIn): void {
+  join(standIn: ThreadClient): void {
     this.#standIns.set(standIn.client, standIn)
     threads.set(this.file, this)
     if (this.#worker) {
-      standIn.introduce()
+      standIn.register()
       return
     }
     clearTimeout(this.#restart)
     this.#start()
   }
 
-  async leave(standIn: StandIn): Promise<void> {
+  async leave(standIn: ThreadClient): Promise<void> {
     this.#standIns.delete(standIn.client)
     if (this.#standIns.size > 0) return this.tell({ client: standIn.client, isClosed: true })
     threads.delete(this.file)
@@ -108,7 +108,7 @@ class Thread {
     await worker?.terminate()
   }
 
-  tell(message: Told): void {
+  tell(message: ToThread): void {
     this.#worker?.postMessage(message)
   }
 
@@ -125,7 +125,7 @@ class Thread {
     }
     this.#worker = worker
     worker.unref()
-    worker.on('message', (answer: Answered) => {
+    worker.on('message', (answer: FromThread) => {
       if ('isReady' in answer) this.#failures = 0
       this.#standIns.get(answer.client)?.hear(answer)
     })
@@ -135,7 +135,7 @@ class Thread {
     worker.on('exit', (code) => {
       if (worker === this.#worker) this.#ended(cause ?? new Error(`it exited with code ${code}`))
     })
-    for (const standIn of this.#standIns.values()) standIn.introduce()
+    for (const standIn of this.#standIns.values()) standIn.register()
   }
 
   #ended(cause: unknown): void {
@@ -146,7 +146,7 @@ class Thread {
   }
 }
 
-export interface StandInTerms extends Omit<Ward, 'memory'> {
+export interface StandInTerms extends Omit<Registration, 'memory'> {
   /** Lease of what is renewed, ms. */
   readonly leaseTimeMs: number
   /** Where `watchdog-thread` is, if not beside this file. */
@@ -160,7 +160,7 @@ export interface StandInTerms extends Omit<Ward, 'memory'> {
  * will renew next. When that time has passed, the other one renews in its place, and writes for each possession when that was
  * sent, so that the first look at a hold after the block finds its true deadline.
  */
-export class StandIn {
+export class ThreadClient {
   readonly client = ++lastClient
   readonly #clock: Clock
   readonly #terms: StandInTerms
@@ -286,7 +286,7 @@ export class StandIn {
   }
 
   /** The thread is new: tell it all. */
-  introduce(): void {
+  register(): void {
     const { leaseTimeMs, file, ...ward } = this.#terms
     this.#scripts.clear()
     this.#thread.tell({ client: this.client, ward: { ...ward, memory: this.#memory } })

@@ -4,7 +4,7 @@ import { DenseSet } from '../util/collections.js'
 import type { Random } from '../util/random.js'
 import type { Watched } from './renewable.js'
 import { Renewer } from './renewer.js'
-import type { StandIn } from './thread-client.js'
+import type { ThreadClient } from './thread-client.js'
 
 /** Redisson's default of `lockWatchdogBatchSize`. */
 const BATCH_SIZE = 100
@@ -15,7 +15,7 @@ const BATCH_SIZE = 100
  */
 export class Watchdog {
   /** Renews while this thread is too busy to, if the client asked for one. */
-  standIn: StandIn | undefined
+  threadClient: ThreadClient | undefined
   readonly #clock: Clock
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
@@ -45,12 +45,12 @@ export class Watchdog {
   watch(possession: Watched, isWanted = true): void {
     if (this.#watched.size === 0) this.#renewNextAt(this.#clock.now() + this.#periodMs)
     this.#watched.add(possession)
-    if (isWanted) this.recheck(possession)
+    if (isWanted) this.schedule(possession)
     else this.look(possession)
   }
 
   /** Look at a possession again: it gained a hold, which may be due earlier than the others. */
-  recheck(possession: Watched): void {
+  schedule(possession: Watched): void {
     this.look(possession)
     // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
     if (isRenewed(possession) && this.#clock.now() - possession.leasedAt > this.#periodMs / 2) {
@@ -70,7 +70,7 @@ export class Watchdog {
 
   /** The same for a hold that Redis was not asked for. */
   look(possession: Watched): void {
-    this.standIn?.watch(possession)
+    this.threadClient?.watch(possession)
     this.#wakeBy(Math.min(this.#nextRenewalAt, possession.inspect(this.#clock.now())))
   }
 
@@ -80,7 +80,7 @@ export class Watchdog {
    */
   forget(possession: Watched): boolean {
     this.#watched.delete(possession)
-    const mayBeRenewed = this.standIn?.forget(possession) ?? false
+    const mayBeRenewed = this.threadClient?.forget(possession) ?? false
     if (this.#watched.size === 0) this.#stopTimer()
     return mayBeRenewed
   }
@@ -119,7 +119,7 @@ export class Watchdog {
 
   #renewNextAt(at: number): void {
     this.#nextRenewalAt = at
-    this.standIn?.expect(at)
+    this.threadClient?.expect(at)
   }
 
   #wakeBy(at: number): void {

@@ -30,7 +30,7 @@ export function markedId(uuid: string): string {
 export class Owner {
   readonly id: number
   readonly #claimed = new Set<string>()
-  #spent: Set<string> | undefined
+  #retired: Set<string> | undefined
 
   constructor(id: number) {
     this.id = id
@@ -41,7 +41,7 @@ export class Owner {
    * @param field  names a field that holder has in Redis
    */
   claim(field: string): boolean {
-    if (this.#spent?.has(field) || this.#claimed.has(field)) return false
+    if (this.#retired?.has(field) || this.#claimed.has(field)) return false
     this.#claimed.add(field)
     return true
   }
@@ -62,18 +62,18 @@ export class Owner {
   }
 
   /** Never again this field. */
-  spend(field: string): void {
-    this.#spent ??= new Set()
-    this.#spent.add(field)
+  retire(field: string): void {
+    this.#retired ??= new Set()
+    this.#retired.add(field)
   }
 
-  isSpentFor(field: string): boolean {
-    return this.#spent?.has(field) ?? false
+  isRetiredFor(field: string): boolean {
+    return this.#retired?.has(field) ?? false
   }
 
   /** Whether it is of no more use for some field; then a scope goes on with a new owner. */
-  get isSpent(): boolean {
-    return this.#spent !== undefined
+  get isRetired(): boolean {
+    return this.#retired !== undefined
   }
 }
 

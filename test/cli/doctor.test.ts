@@ -9,7 +9,7 @@ import { aclRule, PLAIN_COMMANDS, SCRIPT_COMMANDS } from '../../src/doctor/acl.j
 import { refusedRights } from '../../src/doctor/checks/locks.js'
 import { CHECKS } from '../../src/doctor/run-checks.js'
 import { Server } from '../../src/doctor/server.js'
-import type { Patient } from '../../src/doctor/target.js'
+import type { DeploymentUnderTest } from '../../src/doctor/target.js'
 import { connect } from '../../src/index.js'
 import { codeBlocksOf, readPage } from '../docs/code-blocks.js'
 import { spawnChild } from '../support/child.js'
@@ -535,7 +535,7 @@ describe('holdfast doctor', () => {
   })
 
   describe('knows from what a server tells', () => {
-    const patient = { isCluster: false } as Patient
+    const patient = { isCluster: false } as DeploymentUnderTest
 
     /** A server with these fields of INFO, that answers these commands. */
     function told(info: Record<string, string>, replies: Record<string, () => unknown> = {}): Server {
@@ -551,7 +551,7 @@ describe('holdfast doctor', () => {
 
     async function finding(id: string, server: Server) {
       const check = CHECKS.find((one) => one.id === id)
-      return await check?.look(server, patient)
+      return await check?.run(server, patient)
     }
 
     it('versions that are too old', async () => {

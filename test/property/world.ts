@@ -189,7 +189,7 @@ export class World {
       await this.#step([{ do: 'expire', what }])
     }
     const left = Object.keys(this.#model.lines(this.#spell())).filter((line) => /^key (?!token)/.test(line))
-    for (const { possessions, lines } of this.#stage.contexts) {
+    for (const { leases: possessions, lines } of this.#stage.contexts) {
       if (possessions.size > 0) left.push(`${possessions.size} possessions of a client`)
       if (lines.size > 0) left.push(`${lines.size} waiters of a client`)
     }
@@ -201,7 +201,8 @@ export class World {
     for (const { controller } of this.#waits.values()) controller.abort(ABORTED)
     await Promise.all([...this.#holds.values()].map((hold) => hold.unlock().catch(() => {})))
     await settlesWithin(this.#stage.quiet(), 2_000).catch(() => {})
-    for (const { possessions } of this.#stage.contexts) for (const lost of [...possessions]) lost.loseAll('gone')
+    for (const { leases: possessions } of this.#stage.contexts)
+      for (const lost of [...possessions]) lost.loseAll('gone')
     for (const { key, database } of (await this.#dump()).rows) {
       await this.#stage.admin.eval(`redis.call('select', ARGV[1]) redis.call('del', KEYS[1])`, 1, key, database)
     }

@@ -26,7 +26,7 @@ class Crowd {
       while (!this.#isOver) {
         await lock.withLock(async (hold) => {
           this.sections++
-          if ((hold.lease as Lease).passes === 0) this.grants++
+          if ((hold.lease as Lease).handOffs === 0) this.grants++
           if (workMs > 0) await sleep(workMs)
         })
       }

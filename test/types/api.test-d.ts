@@ -9,13 +9,13 @@ import {
   type Client,
   type ClientEvents,
   connect,
-  type Guarded,
   type Hold,
   type Holder,
   LeaseLostError,
   type Lock,
   LockError,
   type LockErrorCode,
+  type LockedCallback,
   type LossReason,
   OutcomeUnknownError,
   type RedisPort,
@@ -117,7 +117,7 @@ export async function locking() {
 
 export async function guarding() {
   const body = (guard: Hold) => guard.count
-  expectSame<Guarded<number>, (hold: Hold) => number | PromiseLike<number>>(true)
+  expectSame<LockedCallback<number>, (hold: Hold) => number | PromiseLike<number>>(true)
   const number = lock.withLock(body)
   const text = lock.withLock({ waitTimeMs: 1_000 }, async () => 'done')
   const nothing = lock.withLock(() => {})

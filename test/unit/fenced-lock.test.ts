@@ -7,9 +7,9 @@ import { FencedKind } from '../../src/locks/kinds/fenced.js'
 
 it('a fenced lock is granted by a token and by nothing else', () => {
   const kind = new FencedKind()
-  assert.deepEqual(kind.read(['1', '7', ''], 'a'), { isGranted: true, fencingToken: 7n })
-  assert.deepEqual(kind.read(['0', 250], 'a'), { heldForMs: 250 })
-  assert.deepEqual(kind.read(['0', -1], 'a'), { heldForMs: -1 })
+  assert.deepEqual(kind.parseReply(['1', '7', ''], 'a'), { isGranted: true, fencingToken: 7n })
+  assert.deepEqual(kind.parseReply(['0', 250], 'a'), { heldForMs: 250 })
+  assert.deepEqual(kind.parseReply(['0', -1], 'a'), { heldForMs: -1 })
   for (const reply of [
     [],
     [null],
@@ -22,7 +22,7 @@ it('a fenced lock is granted by a token and by nothing else', () => {
     ['', '7'],
     ['0'],
   ]) {
-    assert.throws(() => kind.read(reply, 'a'), NoReplyError, JSON.stringify(reply))
+    assert.throws(() => kind.parseReply(reply, 'a'), NoReplyError, JSON.stringify(reply))
   }
 })
 

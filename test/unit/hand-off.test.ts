@@ -61,7 +61,7 @@ async function heldAndWaitedFor(waiters: number, options: LockOptions = {}): Pro
 }
 
 function passesOf(hold: Hold): number {
-  return (hold.lease as Lease).passes
+  return (hold.lease as Lease).handOffs
 }
 
 /** The commands that were sent so far, but for subscriptions; whether they name the line of clients does not matter here. */

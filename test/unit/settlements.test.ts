@@ -34,7 +34,7 @@ describe('a release that Redis did not answer', () => {
   }
 
   it('is sent once when that is answered', async () => {
-    void settlements.start(RELEASE, take(30_000))
+    void settlements.retryInBackground(RELEASE, take(30_000))
     assert.equal(settlements.size, 1)
     await clock.advance(0)
     assert.equal(settlements.size, 0)
@@ -46,7 +46,7 @@ describe('a release that Redis did not answer', () => {
     const untilAt = take(60_000)
     let outage = true
     port.fault = () => (outage ? { lost: 'request', failsWith: 'Connection is closed' } : undefined)
-    void settlements.start(RELEASE, untilAt)
+    void settlements.retryInBackground(RELEASE, untilAt)
     await clock.advance(20_000)
     const pauses = port.sent.slice(1).map(({ at }, index) => at - (port.sent[index]?.at ?? 0))
     assert(pauses.length > 5 && pauses.length < 20, `${pauses.length} times in 20 s`)
@@ -60,7 +60,7 @@ describe('a release that Redis did not answer', () => {
   })
 
   it('is repeated when it found nothing: what it is to release may still be on its way', async () => {
-    void settlements.start(RELEASE, clock.now() + 30_000)
+    void settlements.retryInBackground(RELEASE, clock.now() + 30_000)
     await clock.advance(5_000)
     take(30_000)
     await clock.advance(10_000)
@@ -72,7 +72,7 @@ describe('a release that Redis did not answer', () => {
     const untilAt = take(30_000)
     port.once('lock/release', { lost: 'request' })
     port.once('lock/release', { errorReply: 'LOADING Redis is loading the dataset in memory' })
-    void settlements.start(RELEASE, untilAt)
+    void settlements.retryInBackground(RELEASE, untilAt)
     await clock.advance(COMMAND_TIMEOUT_MS + 1_000)
     assert.equal(settlements.size, 0)
     assert.equal(port.count(), 3)
@@ -82,7 +82,7 @@ describe('a release that Redis did not answer', () => {
   it('is given up when the lease is over', async () => {
     const startedAt = clock.now()
     port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
-    void settlements.start(RELEASE, startedAt + 10_000)
+    void settlements.retryInBackground(RELEASE, startedAt + 10_000)
     await clock.advance(10_000)
     assert.equal(settlements.size, 0)
     const last = port.sent.at(-1)?.at ?? 0
@@ -92,7 +92,7 @@ describe('a release that Redis did not answer', () => {
   it('is given up when Redis says that it will not be done', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { errorReply: "NOPERM this user has no permissions to run the 'evalsha' command" })
-    void settlements.start(RELEASE, untilAt)
+    void settlements.retryInBackground(RELEASE, untilAt)
     await clock.advance(0)
     assert.equal(settlements.size, 0)
     assert.equal(port.count(), 1)
@@ -100,13 +100,13 @@ describe('a release that Redis did not answer', () => {
 
   it('leaves a lock alone that somebody else has by now', async () => {
     take(60_000, 'other:1')
-    void settlements.start(RELEASE, clock.now() + 10_000)
+    void settlements.retryInBackground(RELEASE, clock.now() + 10_000)
     await clock.advance(10_000)
     assert.deepEqual(port.redis.holders('a'), [{ holder: 'other:1', count: 1 }])
   })
 
   it('is no reason to keep the process alive between two tries', async () => {
-    void settlements.start(RELEASE, clock.now() + 10_000)
+    void settlements.retryInBackground(RELEASE, clock.now() + 10_000)
     await clock.advance(0)
     assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
     await clock.advance(10_000)
@@ -117,7 +117,7 @@ describe('a release that Redis did not answer', () => {
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
-    void settlements.start(RELEASE, untilAt)
+    void settlements.retryInBackground(RELEASE, untilAt)
     await clock.advance(500)
     const before = port.count()
     const closedAt = clock.now()
@@ -129,7 +129,7 @@ describe('a release that Redis did not answer', () => {
 
   it('does not hold up close() longer than its last try, even if Redis is silent', async () => {
     port.fault = () => ({ lost: 'request' })
-    void settlements.start(RELEASE, clock.now() + 30_000)
+    void settlements.retryInBackground(RELEASE, clock.now() + 30_000)
     await clock.advance(1_000)
     const closedAt = clock.now()
     await clock.until(settlements.close())
@@ -142,7 +142,7 @@ describe('a release that Redis did not answer', () => {
   it('settles beside any number of others', async () => {
     for (let n = 0; n < 1_000; n++) {
       port.redis.set(`lock:${n}`, 'me:1', 1, 30_000)
-      void settlements.start(lockRelease(`lock:${n}`, 'me:1', 'channel', '0'), clock.now() + 30_000)
+      void settlements.retryInBackground(lockRelease(`lock:${n}`, 'me:1', 'channel', '0'), clock.now() + 30_000)
     }
     assert.equal(settlements.size, 1_000)
     await clock.advance(0)

@@ -291,7 +291,7 @@ class World {
 
   async #workWith(hold: Hold): Promise<void> {
     this.grants++
-    const { passes } = hold.lease as Lease
+    const { handOffs: passes } = hold.lease as Lease
     if (passes > 0 && hold.count === 1) this.handOffs++
     this.#holds.set(hold, passes)
     await this.pause(this.dice.chance(0.9) ? 400 : 2 * LEASE_MS)

@@ -3,7 +3,7 @@ import { type Result, resultOf } from '../../doctor/check.js'
 import { REACHABLE } from '../../doctor/checks/connection.js'
 import { problem } from '../../doctor/finding.js'
 import { examine } from '../../doctor/run-checks.js'
-import { Patient, type Target } from '../../doctor/target.js'
+import { DeploymentUnderTest, type Target } from '../../doctor/target.js'
 import { ConfigError } from '../../errors.js'
 import { EXIT, Failure, UsageError } from '../exit-codes.js'
 import { reasonOf, visible } from '../stderr.js'
@@ -46,7 +46,7 @@ async function ruleOf(options: DoctorOptions): Promise<string> {
 }
 
 async function resultsOf(options: DoctorOptions): Promise<Result[]> {
-  let patient: Patient
+  let patient: DeploymentUnderTest
   try {
     patient = await open(options)
   } catch (error) {
@@ -57,9 +57,9 @@ async function resultsOf(options: DoctorOptions): Promise<Result[]> {
   return await examine(opened)
 }
 
-async function open({ target, prefix }: DoctorOptions): Promise<Patient> {
+async function open({ target, prefix }: DoctorOptions): Promise<DeploymentUnderTest> {
   try {
-    return await Patient.open(target, prefix.replace(/\*$/, ''))
+    return await DeploymentUnderTest.open(target, prefix.replace(/\*$/, ''))
   } catch (error) {
     throw error instanceof ConfigError ? new UsageError(error.message) : error
   }

@@ -3,7 +3,7 @@ import { within } from '../../util/timeout.js'
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
 import { fieldsOf } from '../server.js'
-import type { Patient } from '../target.js'
+import type { DeploymentUnderTest } from '../target.js'
 
 const SLOTS = '16384'
 /** A failover has to be over before an ordinary lease, ms. */
@@ -16,7 +16,7 @@ export const clusterChecks: readonly Check[] = [
     group: 'Cluster',
     title: 'State',
     why: 'A lock lives in one slot. If nobody serves it, the lock can neither be taken nor renewed.',
-    async look(server, { isCluster }) {
+    async run(server, { isCluster }) {
       if (!isCluster) return undefined
       const info = fieldsOf(await server.askText('CLUSTER', 'INFO'))
       const told = (name: string): string => info.get(name) ?? ''
@@ -35,7 +35,7 @@ export const clusterChecks: readonly Check[] = [
     group: 'Cluster',
     title: 'Coverage',
     why: 'With full coverage required one lost master stops all locks, not only those in its slots.',
-    async look(server, { isCluster }) {
+    async run(server, { isCluster }) {
       if (!isCluster) return undefined
       const required = await server.setting('cluster-require-full-coverage')
       if (required === 'no') return ok('a lost master stops only its own slots')
@@ -50,7 +50,7 @@ export const clusterChecks: readonly Check[] = [
     group: 'Cluster',
     title: 'Failover',
     why: 'Until a replica has taken over, nothing in those slots is renewed: a lease that is shorter is lost.',
-    async look(server, { isCluster }) {
+    async run(server, { isCluster }) {
       if (!isCluster) return undefined
       const timeout = Number(await server.setting('cluster-node-timeout'))
       const factor = await server.setting('cluster-replica-validity-factor').catch(() => undefined)
@@ -66,7 +66,7 @@ export const clusterChecks: readonly Check[] = [
     title: 'Sentinels',
     why: 'Sentinels vote: with fewer than three, or without a majority, nobody takes the place of a dead master.',
     isOnce: true,
-    async look(_server, patient) {
+    async run(_server, patient) {
       if (patient.deployment?.mode !== 'sentinel') return undefined
       const { masterName } = patient.deployment.sentinel
       const asked = await Promise.allSettled(patient.deployment.addresses.map((_, at) => sentinel(patient, at)))
@@ -88,7 +88,7 @@ export const clusterChecks: readonly Check[] = [
 ]
 
 /** What a Sentinel says of the master. */
-async function sentinel({ deployment }: Patient, at: number): Promise<Map<string, string>> {
+async function sentinel({ deployment }: DeploymentUnderTest, at: number): Promise<Map<string, string>> {
   if (!deployment) throw new Error('no Sentinel')
   const { host, port } = deployment.addresses[at] ?? {}
   const { username, password, masterName } = deployment.sentinel

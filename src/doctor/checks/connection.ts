@@ -20,7 +20,7 @@ export const REACHABLE = {
 export const connectionChecks: readonly Check[] = [
   {
     ...REACHABLE,
-    async look(server) {
+    async run(server) {
       const times: number[] = []
       for (let ping = 0; ping < PINGS; ping++) {
         const startedAt = performance.now()
@@ -46,7 +46,7 @@ export const connectionChecks: readonly Check[] = [
     group: 'Connection',
     title: 'TLS',
     why: 'Without TLS the password and all that is sent can be read on the way.',
-    look(server, { isTls }) {
+    run(server, { isTls }) {
       if (isTls) return ok('encrypted')
       if (server.isLoopback) return ok('plain, on this machine')
       return note('plain, over the network', 'rediss:// in the URL or the addresses, if that network is not your own')
@@ -58,7 +58,7 @@ export const connectionChecks: readonly Check[] = [
     title: 'Configuration',
     why: 'A file of Redisson has settings that mean nothing here, and some that decide what a lock promises.',
     isOnce: true,
-    look(_server, { deployment, isAcknowledged }) {
+    run(_server, { deployment, isAcknowledged }) {
       if (!deployment) return undefined
       const { lockWatchdogTimeoutMs = LEASE_MS, commandTimeoutMs = COMMAND_TIMEOUT_MS } = deployment.options
       if (commandTimeoutMs > lockWatchdogTimeoutMs / 3) {
@@ -87,7 +87,7 @@ export const connectionChecks: readonly Check[] = [
       'Holdfast measures leases by the clock of Redis and its own monotonic clock, so a difference does no harm. ' +
       'Redisson, in Java, writes the clock of its machine into fair locks, permits and values of a group. ' +
       'A step of the clock of Redis ends leases early or late.',
-    async look(server) {
+    async run(server) {
       const { skewMs, stepMs } = await clockOf(server)
       if (Math.abs(stepMs) > STEP_MS) {
         return warning(
@@ -104,7 +104,7 @@ export const connectionChecks: readonly Check[] = [
     group: 'Connection',
     title: 'Idle connections',
     why: 'Each connection that is closed costs a reconnect, and all that is held is asked about again.',
-    async look(server) {
+    async run(server) {
       const seconds = Number(await server.setting('timeout'))
       if (!(seconds > 0)) return ok('never closed')
       const found = `closed after ${seconds} s without a command`
@@ -116,7 +116,7 @@ export const connectionChecks: readonly Check[] = [
     group: 'Connection',
     title: 'TCP keep-alive',
     why: 'Firewalls and load balancers forget connections that are silent, such as those that wait for messages.',
-    async look(server) {
+    async run(server) {
       const seconds = Number(await server.setting('tcp-keepalive'))
       if (seconds > 0 && seconds <= 300) return ok(`every ${seconds} s`)
       return warning(seconds > 0 ? `only every ${seconds} s` : 'off', 'CONFIG SET tcp-keepalive 60')
@@ -127,7 +127,7 @@ export const connectionChecks: readonly Check[] = [
     group: 'Connection',
     title: 'Connections',
     why: 'Beyond maxclients nobody can connect: not who takes locks, and not who reconnects to renew them.',
-    async look(server) {
+    async run(server) {
       const connected = await server.counted('connected_clients')
       const told = await server.counted('maxclients')
       const most = Number.isNaN(told) ? Number(await server.setting('maxclients')) : told

@@ -11,7 +11,7 @@ export const dataChecks: readonly Check[] = [
     group: 'Data',
     title: 'Eviction',
     why: 'A lock is a key with a TTL. If Redis is short of memory it may delete it, and the next one who asks gets in.',
-    async look(server) {
+    async run(server) {
       const policy = (await server.told('maxmemory_policy')) || (await server.setting('maxmemory-policy'))
       if (policy === undefined) return note('the server does not tell')
       if (policy === 'noeviction') return ok('noeviction')
@@ -28,7 +28,7 @@ export const dataChecks: readonly Check[] = [
     group: 'Data',
     title: 'Memory',
     why: 'Without free memory Redis refuses what writes (OOM): no lock can be taken.',
-    async look(server) {
+    async run(server) {
       const [used, most, total] = await Promise.all(
         ['used_memory', 'maxmemory', 'total_system_memory'].map((name) => server.counted(name)),
       )
@@ -48,7 +48,7 @@ export const dataChecks: readonly Check[] = [
       'After a restart without its data Redis grants again what is still held. Holders are told when they reconnect, but ' +
       'until then there are two; only a restart that takes longer than the longest lease is harmless. Fencing tokens begin ' +
       'again, and no longer protect.',
-    async look(server) {
+    async run(server) {
       const failed = await failedWrites(server)
       if (failed) return failed
       const mend = `CONFIG SET appendonly yes, ${CONF}`

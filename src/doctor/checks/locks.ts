@@ -13,7 +13,7 @@ import {
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
 import { isBefore, type Server } from '../server.js'
-import type { Patient } from '../target.js'
+import type { DeploymentUnderTest } from '../target.js'
 import { ms } from './connection.js'
 
 /** Of whatever the doctor writes: it is gone even if the doctor is killed. */
@@ -31,7 +31,7 @@ export const lockChecks: readonly Check[] = [
     title: 'A trial lock',
     why: 'It is what all of this is for: a lock of a random name is taken, looked at, and released.',
     isOnce: true,
-    async look(server, patient) {
+    async run(server, patient) {
       if (await isReplica(server)) return undefined
       const lock = patient.client.getLock(patient.trialName)
       const startedAt = performance.now()
@@ -55,7 +55,7 @@ export const lockChecks: readonly Check[] = [
     title: 'Messages',
     why: 'Who waits for a lock is woken by a message. Without it a waiter asks again every now and then, and gets it later.',
     isOnce: true,
-    async look(_server, patient) {
+    async run(_server, patient) {
       const server = patient.ownerOf(patient.trialName)
       if (await isReplica(server)) return undefined
       const channel = lockChannel(patient.trialName)
@@ -75,7 +75,7 @@ export const lockChecks: readonly Check[] = [
     title: 'Rights',
     why: 'Each script needs all of its commands and keys. One that is refused in the middle is not undone by Redis.',
     isOnce: true,
-    async look(_server, patient) {
+    async run(_server, patient) {
       const server = patient.ownerOf(patient.trialName)
       if (await isReplica(server)) return undefined
       // Without INFO nobody knows the version; it is more likely a new one.
@@ -133,7 +133,7 @@ async function latencyOf(
   server: Server,
   channel: string,
   [publish, subscribe, event]: [publish: string, subscribe: 'subscribe' | 'ssubscribe', event: string],
-  { trialName }: Patient,
+  { trialName }: DeploymentUnderTest,
 ) {
   const slowly = 'Waiters then ask again every 250 ms'
   const subscriber = server.redis.duplicate({ lazyConnect: true, retryStrategy: () => null, disconnectTimeout: 100 })
@@ -218,7 +218,7 @@ return answers`
  */
 export async function refusedRights(
   server: Server,
-  patient: Pick<Patient, 'prefix' | 'trialName' | 'isCluster'>,
+  patient: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'isCluster'>,
   way: 'ask' | 'try',
 ): Promise<Refused> {
   const { isCluster } = patient
@@ -258,7 +258,7 @@ export async function refusedRights(
 }
 
 /** The keys and channels of two names: as most are, and with a brace, which is spelled otherwise. */
-function trialNamesOf({ prefix, trialName }: Pick<Patient, 'prefix' | 'trialName'>) {
+function trialNamesOf({ prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>) {
   const usual = namesOf(trialName)
   const other = namesOf(`${prefix}{${trialName.slice(prefix.length)}}`)
   const all = (one: Map<string, string>, more: Map<string, string>): Map<string, string> =>
@@ -268,7 +268,7 @@ function trialNamesOf({ prefix, trialName }: Pick<Patient, 'prefix' | 'trialName
 
 async function excessOf(
   ask: (commands: readonly string[][]) => Promise<boolean[]>,
-  { prefix, trialName }: Pick<Patient, 'prefix' | 'trialName'>,
+  { prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>,
 ): Promise<string | undefined> {
   const refused = async (lines: readonly string[]): Promise<boolean[]> =>
     await ask(lines.map((line) => line.split(' ')))
@@ -283,7 +283,7 @@ async function excessOf(
 /** As the words of the rule that are missing. */
 function asPatterns(
   names: readonly [name: string, kinds: string][],
-  { prefix, trialName }: Pick<Patient, 'prefix' | 'trialName'>,
+  { prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>,
 ): [pattern: string, kinds: string][] {
   const random = trialName.slice(prefix.length)
   const kindsOf = new Map<string, string[]>()

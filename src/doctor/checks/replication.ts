@@ -15,7 +15,7 @@ export const replicationChecks: readonly Check[] = [
     group: 'Replication',
     title: 'Role',
     why: 'Only a master takes writes; a replica answers READONLY, and may know an older state.',
-    async look(server, { isCluster }) {
+    async run(server, { isCluster }) {
       const role = await server.told('role')
       if (role === 'slave') {
         const [host, port] = await Promise.all([server.told('master_host'), server.told('master_port')])
@@ -34,7 +34,7 @@ export const replicationChecks: readonly Check[] = [
     group: 'Replication',
     title: 'Replicas',
     why: 'With the master its locks are gone. A replica that is in step can take over and knows them.',
-    async look(server, { isCluster }) {
+    async run(server, { isCluster }) {
       if ((await server.told('role')) === 'slave') return undefined
       const replicas = await replicasOf(server)
       if (replicas.length === 0) {
@@ -56,7 +56,7 @@ export const replicationChecks: readonly Check[] = [
     why:
       'Replication is asynchronous. A lock that a replica has acknowledged survives a failover; with checkLockSyncedSlaves, ' +
       'the default with Sentinel and in a cluster, others do not count as taken.',
-    async look(server, patient) {
+    async run(server, patient) {
       if ((await server.told('role')) === 'slave') return undefined
       const isAsked = (await replicasOf(server)).length > 0
       if (!isAsked) return undefined
@@ -90,7 +90,7 @@ export const replicationChecks: readonly Check[] = [
     why:
       'A master that is cut off from its replicas goes on granting locks while another one has taken its place, unless it ' +
       'must have a replica in order to write.',
-    async look(server) {
+    async run(server) {
       if ((await server.told('role')) === 'slave') return undefined
       const count = (await replicasOf(server)).filter(({ state }) => state === 'online').length
       const needed = Number(

@@ -15,7 +15,7 @@ export const serverChecks: readonly Check[] = [
     group: 'Server',
     title: 'Version',
     why: 'The scripts need what newer versions of Redis have; each version adds rights and channels that help locks.',
-    async look(server) {
+    async run(server) {
       const { product, text, compatible } = await server.version()
       const found = `${product} ${text}`
       if (text === '') return note('the server does not tell')
@@ -35,7 +35,7 @@ export const serverChecks: readonly Check[] = [
     why:
       'Proxies and look-alikes answer some commands otherwise: a WAIT on another connection than the write means nothing, ' +
       'and a connection that is shared hears no messages.',
-    async look(server) {
+    async run(server) {
       const stranger = await strangerOf(server)
       const [first, second] = [await idOf(server), await idOf(server)]
       if (first !== second) {
@@ -54,7 +54,7 @@ export const serverChecks: readonly Check[] = [
     group: 'Server',
     title: 'Slow scripts',
     why: 'When a script of anybody takes longer, Redis answers BUSY to all others: no lock is taken or renewed meanwhile.',
-    async look(server) {
+    async run(server) {
       const modern = await server.setting('busy-reply-threshold') // before Redis 7 it has but the older name
       const limit = Number(modern ?? (await server.setting('lua-time-limit')))
       if (Number.isNaN(limit)) return note('the server does not tell')
@@ -69,7 +69,7 @@ export const serverChecks: readonly Check[] = [
     group: 'Server',
     title: 'Slow commands',
     why: 'Redis does one command at a time: while one takes long, nothing is renewed.',
-    async look(server) {
+    async run(server) {
       const entries = (await server.ask('SLOWLOG', 'GET', '128')) as [number, number, number, string[]][]
       const [slowest] = entries.sort((one, other) => Number(other[2]) - Number(one[2]))
       const micros = slowest ? Number(slowest[2]) : 0
@@ -92,7 +92,7 @@ export const serverChecks: readonly Check[] = [
     group: 'Server',
     title: 'Subscriber buffers',
     why: 'Whoever is slow to read messages is disconnected at this limit, and misses those that come meanwhile.',
-    async look(server) {
+    async run(server) {
       const limits = (await server.setting('client-output-buffer-limit')) ?? ''
       const [, hard, soft = '0', seconds] = /pubsub (\d+) (\d+) (\d+)/.exec(limits) ?? []
       if (hard === undefined) return note('the server does not tell')

@@ -58,7 +58,7 @@ export class FasterMultiKind extends PlainKind {
     return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
   }
 
-  override stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+  override releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
     return fasterMultiLockSetCount(lockName, leaseTimeMs, holder, count, this.#fields)
   }
 
@@ -78,7 +78,7 @@ export class FasterMultiKind extends PlainKind {
     return fasterMultiLockInspect(lockName, this.#fields)
   }
 
-  override readInspection(reply: unknown): Inspection {
+  override parseInspection(reply: unknown): Inspection {
     const [ttl, ...words] = toWords(reply)
     const holders = []
     const partial = []

@@ -28,7 +28,7 @@ export class FencedKind extends PlainKind {
     return fencedLockAcquire(lockName, fencingTokenKey(lockName), leaseTimeMs, holder, this.#seenOf(lockName))
   }
 
-  override read(reply: unknown, lockName: string): AcquireReply {
+  override parseReply(reply: unknown, lockName: string): AcquireReply {
     const [status = '', value = '', wentBackTo] = toWords(reply)
     if (!/^[01]$/.test(status) || !/^-?\d+$/.test(value)) throw notOurs(reply)
     if (status === '0') return { heldForMs: Number(value) }

@@ -74,7 +74,7 @@ export interface LockKind {
   /** Whether many may hold it at once. */
   readonly isShared: boolean
   /** Whether the next caller of the same client may go on with what one lets go, without telling Redis. */
-  readonly isPassedOn: boolean
+  readonly isHandedOff: boolean
   /** Whether each waiter has its own place in Redis; else only the first of a client asks. */
   readonly isQueuedInRedis: boolean
   /** Whether holds keep the stack of where they were taken, for `SelfDeadlockError`; that costs some µs. */
@@ -101,12 +101,12 @@ export interface LockKind {
   /** Takes over from another holder; replies as `acquire`. Undefined: this kind cannot be handed over. */
   readonly adopt: ((asked: AcquireRequest, from: string) => ScriptCall) | undefined
   /** @throws {Unanswered} it is no reply of `acquire` */
-  read(reply: unknown, lockName: string): AcquireReply
+  parseReply(reply: unknown, lockName: string): AcquireReply
 
   /** Reply: 1, the hold count is now `count`; 0, not held. */
   reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: 1, the hold count is now `count`; 0, not held. */
-  stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
+  releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: null, not held; else released, and how many heard it (-1: publishing was refused). */
   release(lockName: string, holder: string): ScriptCall
   /** Reply: 1, it was held; 0, it was free. */
@@ -122,7 +122,7 @@ export interface LockKind {
 
   inspect(lockName: string): ScriptCall
   /** @throws {Unanswered} it is no reply of `inspect` */
-  readInspection(reply: unknown): Inspection
+  parseInspection(reply: unknown): Inspection
 }
 
 /** Where those of a client wait who want the same. */

@@ -29,7 +29,7 @@ export class PlainKind implements LockKind {
   readonly isShared: boolean = false
   readonly isQueuedInRedis: boolean = false
   readonly tracesHolds: boolean = true
-  readonly isPassedOn: boolean = false
+  readonly isHandedOff: boolean = false
   readonly inLine: ClientLine | undefined = undefined
   readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     lockAdopt(lockName, leaseTimeMs, from, holder)
@@ -62,7 +62,7 @@ export class PlainKind implements LockKind {
     return lockAcquire(lockName, leaseTimeMs, holder)
   }
 
-  read(reply: unknown, _lockName: string): AcquireReply {
+  parseReply(reply: unknown, _lockName: string): AcquireReply {
     const [heldFor, place] = Array.isArray(reply) ? reply : [reply]
     const heldForMs = toInteger(heldFor)
     return heldForMs === null ? { isGranted: true } : { heldForMs, place: PLACES[toInteger(place ?? 0) ?? 0] }
@@ -72,7 +72,7 @@ export class PlainKind implements LockKind {
     return lockReenter(lockName, leaseTimeMs, holder, count)
   }
 
-  stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+  releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
     return lockStepDown(lockName, leaseTimeMs, holder, count)
   }
 
@@ -96,7 +96,7 @@ export class PlainKind implements LockKind {
     return lockInspect(lockName)
   }
 
-  readInspection(reply: unknown): Inspection {
+  parseInspection(reply: unknown): Inspection {
     const [ttl, ...fields] = toWords(reply)
     const holders = []
     for (let index = 0; index + 1 < fields.length; index += 2) {
@@ -154,7 +154,7 @@ const IN_LINE: ClientLine = {
 class ReentrantKind extends PlainKind {
   // Within itself it re-enters; only another kind of lock on the same name can deadlock with it.
   override readonly tracesHolds = false
-  override readonly isPassedOn = true
+  override readonly isHandedOff = true
   override readonly inLine = IN_LINE
 }
 
@@ -162,7 +162,7 @@ export const REENTRANT: LockKind = new ReentrantKind()
 
 class NonReentrantKind extends PlainKind {
   override readonly title = 'non-reentrant lock'
-  override readonly isPassedOn = true
+  override readonly isHandedOff = true
   override readonly inLine = IN_LINE
 
   override nestingIn(): Nesting {

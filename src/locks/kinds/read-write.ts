@@ -45,7 +45,7 @@ class ReadKind extends PlainKind {
     return readLockSetCount(lockName, leaseTimeMs, holder, count, readHoldPrefix(lockName))
   }
 
-  override stepDown(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
+  override releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
     return readLockSetCount(lockName, leaseTimeMs, holder, count, readHoldPrefix(lockName))
   }
 
@@ -66,15 +66,15 @@ class ReadKind extends PlainKind {
     return readLockInspect(lockName, readHoldPrefix(lockName))
   }
 
-  override readInspection(reply: unknown): Inspection {
-    return only(super.readInspection(reply), (holder) => !holder.endsWith(WRITE_SUFFIX))
+  override parseInspection(reply: unknown): Inspection {
+    return only(super.parseInspection(reply), (holder) => !holder.endsWith(WRITE_SUFFIX))
   }
 }
 
 /** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
 class WriteKind extends PlainKind {
   override readonly title = 'write lock'
-  override readonly isPassedOn = true
+  override readonly isHandedOff = true
   override readonly adopt = undefined
 
   override excludes(other: LockKind): boolean {
@@ -111,8 +111,8 @@ class WriteKind extends PlainKind {
     return readLockInspect(lockName, readHoldPrefix(lockName))
   }
 
-  override readInspection(reply: unknown): Inspection {
-    return only(super.readInspection(reply), (holder) => holder.endsWith(WRITE_SUFFIX))
+  override parseInspection(reply: unknown): Inspection {
+    return only(super.parseInspection(reply), (holder) => holder.endsWith(WRITE_SUFFIX))
   }
 }
 

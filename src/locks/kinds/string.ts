@@ -42,7 +42,7 @@ class StringKind extends PlainKind {
     return stringLockExtend(lockName, leaseTimeMs, holder)
   }
 
-  override stepDown(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+  override releaseOne(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return stringLockExtend(lockName, leaseTimeMs, holder)
   }
 
