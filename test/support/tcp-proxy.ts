@@ -27,8 +27,8 @@ const ANY: Match = () => true
 const FAIR: Weather = { requests: 'pass', replies: 'pass', requestDelayMs: 0, replyDelayMs: 0, delayed: ANY }
 
 /**
- * Resets a connection (RST). While its own FIN is on the way out Node cannot do that and then never closes the socket, so
- * that a program that waits for it never ends: then it is only closed.
+ * Resets a connection (RST), or merely closes it while its own FIN is being sent: there `resetAndDestroy` fails with EINVAL
+ * and never closes the socket, so `close` is never emitted and Node 24 spins in its clean-up when the process exits.
  */
 export function reset(socket: Socket): void {
   if (socket.writableEnded && !socket.writableFinished) socket.destroy()
