@@ -216,7 +216,7 @@ export class Lease implements Watched, HeldLease {
     }
     const line = this.kind.isHandedOff ? this.context.lines.at(this.line) : undefined
     if (this.count > 1) return this.#stepDown(hold)
-    if (line && this.#isPassable(hold) && line.offer(this)) return void this.end(hold, 'released')
+    if (line && this.#isPassable(hold) && line.offer(this)) return
     return line && this.#isRunOver ? this.#freeForOthers(hold, line) : this.#free(hold, line)
   }
 
@@ -226,10 +226,13 @@ export class Lease implements Watched, HeldLease {
    * @returns undefined if that is not what the caller asked for
    */
   handOffTo(terms: HoldTerms): Hold | undefined {
-    const [from] = this.#holds.values()
-    if (!from || terms.leaseTimeMs !== undefined) return undefined
+    const [released] = this.#holds
+    if (!released || terms.leaseTimeMs !== undefined) return undefined
+    const [from, { leasedUntil }] = released
     this.handOffs++
-    const hold = this.#add(terms, timesFrom(this.context.clock.now(), terms, from.leasedUntil))
+    const hold = this.#add(terms, timesFrom(this.context.clock.now(), terms, leasedUntil))
+    // It was released in time, however late it is by now.
+    this.end(from, 'released')
     this.expireIfDue(hold)
     this.context.watchdog.look(this)
     return hold
@@ -421,9 +424,11 @@ export class Lease implements Watched, HeldLease {
     const reconnects = scripts.reconnects
     let failures = 0
     let heard: number | null
+    let isInLine = false
     try {
       const { kind, lockName, holder } = this
       const inLine = lineOf(this.context, kind)?.release(lockName, holder, line?.onRelease(this.handOffs > 0))
+      isInLine = inLine !== undefined
       const free = (call: ScriptCall): Promise<number | null> =>
         settlements.retryUntilAnswered(call, commandTimeoutMs, () => failures++)
       const otherwise = (): ScriptCall => {
@@ -447,6 +452,8 @@ export class Lease implements Watched, HeldLease {
     else this.owner.free(this.field)
     if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
     line?.released(heard ?? 0)
+    // Clients of this process whose turn it is read that in the same poll, and would always come after a caller that goes on.
+    if (isInLine && (heard ?? 0) > (line?.ears ?? 0)) await new Promise<void>((resolve) => clock.afterPoll(resolve))
   }
 
   /** Free it, and leave it to others for a moment if they listen. */

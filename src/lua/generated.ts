@@ -1137,7 +1137,7 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: '2f1cbd630c9d94200f3f6cc4c8287e82752ce8d6',
+  sha1: 'ea7c52d0284344f0d922c54ce4a53cb663974811',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -1231,7 +1231,7 @@ end
 
 local left = take(KEYS[1], ARGV[1], ARGV[2])
 if left == nil then
-  redis.pcall('lrem', KEYS[2], 0, ARGV[3])
+  local removed = redis.pcall('lrem', KEYS[2], 0, ARGV[3])
   if ARGV[6] == '1' then
     -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
     for _ = 1, MOST_AT_ONCE do
@@ -1241,6 +1241,9 @@ if left == nil then
       end
       notify(ARGV[5], ticket, 'turn')
     end
+  elseif type(removed) == 'number' and removed > 0 then
+    -- No release gave the turn to this client, so none has told the one behind it that it is next.
+    passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
   end
   if ARGV[7] == '1' then
     standInLine(KEYS[2], ARGV[3], ARGV[4])

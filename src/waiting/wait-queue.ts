@@ -204,7 +204,7 @@ export class Line {
     this.#waiters.delete(head)
     // The ticket may stay in line: whoever lets the lock go takes it back.
     if (this.#waiters.size === 0) this.#linger()
-    else if (this.isListening) this.#lookWithin(TRUST_MS)
+    else if (this.isListening) this.#lookWithin(this.#subscription ? TRUST_MS : OTHERS_TURN_MS)
     else this.wake()
     return true
   }
@@ -238,6 +238,8 @@ export class Line {
     // last attempt, the lock may be free again already.
     const isHeard = this.isListening && (this.#isQueued || !this.#canStandInLine) && !waiter.isWoken
     this.#takenUntil = isHeard ? (takenUntil ?? 0) : 0
+    // Redisson's forceUnlock is announced on the lock's channel alone, which the first in line hears after a while.
+    if (this.#takenUntil > 0 && this.#canStandInLine && !this.#subscription) this.#lookWithin(OTHERS_TURN_MS)
     this.#head()?.wake()
   }
 

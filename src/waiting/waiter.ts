@@ -64,7 +64,8 @@ export class Waiter<T = unknown> {
     const granted = this.#takeOver?.(offered)
     if (granted === undefined) return false
     this.#given = { granted }
-    this.#resume()
+    // What it takes over may have ended a hold, and with it the pause.
+    this.#resume?.()
     return true
   }
 

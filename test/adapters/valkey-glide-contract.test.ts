@@ -44,6 +44,7 @@ async function endAll(url: string, clientName: string): Promise<void> {
 
 const onOneServer: Driver = {
   name: 'a GlideClient of the user',
+  lingersMs: 5_000, // what it opens again after `endAll`
   async open(url, options) {
     const clientName = randomUUID()
     const open = () => GlideClient.createClient({ addresses: addressesOf(url), clientName })

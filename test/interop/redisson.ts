@@ -291,7 +291,7 @@ export class JavaOwner {
   }
 
   async forceUnlock(): Promise<boolean> {
-    return (await this.#askAll('forceUnlock')).every(Boolean)
+    return atLeast(this.#lock.needed, (await this.#askAll('forceUnlock')).map(Number)) === 1
   }
 
   async isLocked(): Promise<boolean> {

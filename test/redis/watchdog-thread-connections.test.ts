@@ -5,7 +5,7 @@ import { type AddressInfo, connect as connectSocket, createServer } from 'node:n
 import { describe, it } from 'node:test'
 import { connect } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
-import { startProxy } from '../support/tcp-proxy.js'
+import { reset, startProxy } from '../support/tcp-proxy.js'
 import { sleep } from '../support/wait-until.js'
 
 const LEASE_MS = 3_000
@@ -23,7 +23,7 @@ async function cutting(connections: number): Promise<{ url: string; count: () =>
   let count = 0
   const server = createServer((socket) => {
     socket.on('error', () => {})
-    if (count++ < connections) return void socket.once('data', () => setImmediate(() => socket.resetAndDestroy()))
+    if (count++ < connections) return void socket.once('data', () => reset(socket))
     const onward = connectSocket(lab.server.port, '127.0.0.1')
     onward.on('error', () => {})
     socket.pipe(onward).pipe(socket)

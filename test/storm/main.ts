@@ -125,8 +125,8 @@ async function leftOver(servers: readonly RedisServer[], latches: readonly strin
 async function mayStay(key: string, latches: readonly string[], ttl: () => Promise<number>): Promise<boolean> {
   if (key === PERMITS || key === SEMAPHORE || key.startsWith('redisson_lock_token:') || latches.includes(key))
     return true
-  // What remembers operations ends by itself.
-  return key.startsWith('holdfast_receipts:') && (await ttl()) > 0
+  // What remembers operations and generations of semaphores ends by itself.
+  return /^holdfast_(receipts|generation):/.test(key) && (await ttl()) > 0
 }
 
 function added(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {

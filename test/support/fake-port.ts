@@ -41,8 +41,9 @@ const EFFECTS: readonly [Script, Effect][] = [
       const [, , ticket = '', , inboxes = '', isLook, waits] = args
       const left = take(redis, keys, args)
       if (left === null) {
-        redis.leaveLine(waiters, ticket)
+        const wasQueued = redis.leaveLine(waiters, ticket)
         if (isLook === '1') redis.dismissLine(waiters, inboxes)
+        else if (wasQueued) redis.passTurn(waiters, inboxes, ticket, 'next')
         if (waits === '1') redis.standInLine(waiters, ticket)
         return null
       }
@@ -223,10 +224,13 @@ export class FakeRedis {
     if (!line.includes(ticket)) this.#lines.set(key, [...line, ticket])
   }
 
-  leaveLine(key: string, ticket: string): void {
-    const others = (this.#lines.get(key) ?? []).filter((other) => other !== ticket)
+  /** @returns whether it stood there */
+  leaveLine(key: string, ticket: string): boolean {
+    const line = this.#lines.get(key) ?? []
+    const others = line.filter((other) => other !== ticket)
     if (others.length > 0) this.#lines.set(key, others)
     else this.#lines.delete(key)
+    return others.length < line.length
   }
 
   isFirstInLine(key: string, ticket: string): boolean {

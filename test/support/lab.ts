@@ -102,7 +102,7 @@ function proving(
   afterEach(async () => {
     try {
       for (const end of ends.splice(0).reverse()) await end()
-      await expectNothingLeft(place(), keysThatStay ? { keys: keysThatStay } : {})
+      await expectNothingLeft(place(), { ...(keysThatStay && { keys: keysThatStay }), withinMs: driver.lingersMs })
       if (!watch) return
       await waitUntil(() => timersLeft(timers) <= 0, { timeoutMs: 2_000, message: 'no timer is left' })
       await watch.assertQuiet()

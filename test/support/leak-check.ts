@@ -5,18 +5,25 @@ import { RedisServer } from './redis-server.js'
 import { waitUntil } from './wait-until.js'
 
 /**
- * Waits up to 2 s until the server holds nothing of the test any more: no key, no subscription, no connection except
+ * Waits until the server holds nothing of the test any more: no key, no subscription, no connection except
  * the admin's. Fails with a list of what is left.
  * @param options.keys keys that may stay, such as `/^redisson_lock_token:/`
+ * @param options.withinMs how long to wait; default 2 s
  */
-export async function expectNothingLeft(server: Place, options: { keys?: RegExp } = {}): Promise<void> {
+export async function expectNothingLeft(
+  server: Place,
+  options: { keys?: RegExp; withinMs?: number | undefined } = {},
+): Promise<void> {
   let left: string[] = []
   await waitUntil(
     async () => {
       left = await whatIsLeft(server, options.keys)
       return left.length === 0
     },
-    { timeoutMs: 2_000, message: () => `nothing should be left on the server, but there is\n  ${left.join('\n  ')}` },
+    {
+      timeoutMs: options.withinMs ?? 2_000,
+      message: () => `nothing should be left on the server, but there is\n  ${left.join('\n  ')}`,
+    },
   )
 }
 

@@ -26,6 +26,15 @@ interface Fault {
 const ANY: Match = () => true
 const FAIR: Weather = { requests: 'pass', replies: 'pass', requestDelayMs: 0, replyDelayMs: 0, delayed: ANY }
 
+/**
+ * Resets a connection (RST), or merely closes it while its own FIN is being sent: there `resetAndDestroy` fails with EINVAL
+ * and never closes the socket, so `close` is never emitted and Node 24 spins in its clean-up when the process exits.
+ */
+export function reset(socket: Socket): void {
+  if (socket.writableEnded && !socket.writableFinished) socket.destroy()
+  else socket.resetAndDestroy()
+}
+
 /** A TCP proxy to a Redis on 127.0.0.1, on a free port, that passes everything until told otherwise. */
 export async function startProxy(targetPort: number): Promise<TcpProxy> {
   const proxy = new TcpProxy(await freePort(), targetPort)
@@ -234,7 +243,7 @@ class Connection {
 
   orphan(ms: number): void {
     this.#isLate = true
-    this.#client.resetAndDestroy()
+    reset(this.#client)
     setTimeout(() => {
       this.#isLate = false
       this.#requests.flush()
@@ -242,7 +251,7 @@ class Connection {
   }
 
   reset(): void {
-    this.#client.resetAndDestroy()
+    reset(this.#client)
     this.#server.destroy()
     this.#requests.clear()
     this.#replies.clear()

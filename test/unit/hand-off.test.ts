@@ -675,6 +675,23 @@ describe('a lock that is lost during a run', () => {
     await (await clock.until(waiting[1] as Promise<Hold>, 100)).unlock()
   })
 
+  it('by maxHoldMs during its release was released in time, whenever the clock is read', async () => {
+    const now = clock.now.bind(clock)
+    let looks = 0
+    for (let late = 2; late <= 10; late++) {
+      const hold = await lock.lock({ maxHoldMs: 150 })
+      const waiting = lock.lock()
+      await turn()
+      looks = 0
+      clock.now = () => now() + (++looks >= late ? 200 : 0)
+      const released = hold.unlock()
+      clock.now = now
+      await released
+      await (await waiting).unlock()
+    }
+    assert.equal(lost.length, 0)
+  })
+
   it('in a pause of the process is told in the first turn, and not passed on', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     clock.block(LEASE_MS)

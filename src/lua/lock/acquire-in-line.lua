@@ -15,7 +15,7 @@
 -- include lock/line
 local left = take(KEYS[1], ARGV[1], ARGV[2])
 if left == nil then
-  redis.pcall('lrem', KEYS[2], 0, ARGV[3])
+  local removed = redis.pcall('lrem', KEYS[2], 0, ARGV[3])
   if ARGV[6] == '1' then
     -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
     for _ = 1, MOST_AT_ONCE do
@@ -25,6 +25,9 @@ if left == nil then
       end
       notify(ARGV[5], ticket, 'turn')
     end
+  elseif type(removed) == 'number' and removed > 0 then
+    -- No release gave the turn to this client, so none has told the one behind it that it is next.
+    passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
   end
   if ARGV[7] == '1' then
     standInLine(KEYS[2], ARGV[3], ARGV[4])
