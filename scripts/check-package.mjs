@@ -34,6 +34,11 @@ for (const file of packed.filter((path) => !/^(dist\/.+|README\.md|LICENSE|CHANG
 for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md'])
   if (!packed.includes(file)) problems.push(`the package would lack ${file}`)
 
+// Holdfast never installs anything on the machine it runs on.
+for (const file of packed.filter((path) => path.startsWith('dist/')))
+  for (const word of ['apt-get', '/usr/sbin'])
+    if (readFileSync(join(root, file), 'utf8').includes(word)) problems.push(`${file} contains ${word}`)
+
 for (const [tool, ...args] of [
   ['publint', '--strict'],
   ['attw', '--pack', '.', '--profile', 'esm-only', '--format', 'ascii', '--no-emoji'],

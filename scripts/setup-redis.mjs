@@ -11,15 +11,18 @@ const HOW = `Holdfast's tests start their own Redis servers, some with TLS, and 
   Fedora           sudo dnf install redis openssl
   Windows          in WSL, as on Ubuntu`
 
-/** Returns when both programs are on the PATH; ends the process with advice when they cannot be. */
-export function ensureRedis() {
+/** Whether this user and this machine let us install a package. */
+export const mayInstall = () => process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
+
+/** Returns once the programs are on the PATH. Ends the process with instructions if they cannot be installed. */
+export function ensureRedis(programs = Object.keys(VERSION_ARGS)) {
+  const missing = () => programs.filter((program) => !capture(program, [VERSION_ARGS[program]]).ok)
   const wanted = missing()
   if (wanted.length === 0) return
-  const mayInstall = process.getuid?.() === 0 && existsSync('/usr/bin/apt-get')
-  if (!mayInstall) fail(`Not found: ${wanted.join(' and ')}.\n${HOW}`)
+  if (!mayInstall()) fail(`Not found: ${wanted.join(' and ')}.\n${HOW}`)
 
   const start = performance.now()
-  console.log(`Installing ${wanted.join(' and ')} with apt-get …`)
+  console.error(`Installing ${wanted.join(' and ')} with apt-get …`)
   // The packages are called like the programs.
   const said = withoutStartingServices(() => [
     apt('update'),
@@ -27,11 +30,7 @@ export function ensureRedis() {
   ])
   const left = missing().join(' and ')
   if (left !== '') fail(`${said.join('\n')}\n\napt-get (its words are above) did not bring ${left}.\n${HOW}`)
-  console.log(`Installed in ${since(start)}`)
-}
-
-function missing() {
-  return Object.entries(VERSION_ARGS).flatMap(([program, arg]) => (capture(program, [arg]).ok ? [] : [program]))
+  console.error(`Installed in ${since(start)}`)
 }
 
 function apt(...args) {

@@ -82,7 +82,7 @@ export function rightTo(command: string): string {
 }
 
 /** Newer than any other: for whoever does not know it. */
-export const NEWEST: readonly number[] = [Number.POSITIVE_INFINITY]
+const NEWEST: readonly number[] = [Number.POSITIVE_INFINITY]
 
 /** As an ACL of this version knows them: it refuses a rule that has others. */
 function rightsFor(version: readonly number[]): string[] {

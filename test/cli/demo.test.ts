@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { resultOf } from '../../src/cli/demo/flash-sale-result.js'
@@ -151,14 +151,45 @@ test('a Redis that cannot be reached or refuses us is exit code 69, without the 
   }
 })
 
-test('without redis-server and the right to install it, the demo says how', async () => {
+test('without redis-server the demo installs nothing, explains how to install it and exits with code 69', async () => {
   const bin = mkdtempSync(join(tmpdir(), 'holdfast-bin-'))
-  symlinkSync(process.execPath, join(bin, 'node'))
-  await using demo = new Demo([], { PATH: bin })
-  assert.equal(await demo.exitCode, 69)
-  rmSync(bin, { recursive: true })
-  assert.match(demo.stderr, /redis-server is not installed/)
-  for (const hint of [/apt-get install/, /brew install/, /dnf install/, /--redis/]) assert.match(demo.stderr, hint)
+  try {
+    symlinkSync(process.execPath, join(bin, 'node'))
+    const calls = join(bin, 'calls')
+    for (const installer of ['apt', 'apt-get', 'brew', 'dnf', 'docker', 'sudo']) {
+      writeFileSync(join(bin, installer), `#!/bin/sh\necho "$0 $*" >>'${calls}'\n`, { mode: 0o755 })
+    }
+    await using demo = new Demo([], { PATH: bin })
+    assert.equal(await demo.exitCode, 69)
+    assert.ok(!existsSync(calls), `called: ${existsSync(calls) && readFileSync(calls, 'utf8')}`)
+    assert.equal(demo.stdout, '')
+    assert.match(demo.stderr, /^holdfast: redis-server is not installed or not on the PATH/)
+    for (const hint of [
+      /Debian, Ubuntu +sudo apt install redis-server\n/,
+      /Fedora, RHEL +sudo dnf install redis\n/,
+      /macOS +brew install redis\n/,
+      /Docker +docker run .* redis\n +holdfast demo --redis redis:\/\/127\.0\.0\.1:6379\n/,
+      /holdfast demo --redis URL, or set REDIS_URL/,
+    ]) {
+      assert.match(demo.stderr, hint)
+    }
+    await demo.assertGone()
+  } finally {
+    rmSync(bin, { recursive: true })
+  }
+})
+
+test('a redis-server that does not start is exit code 69 and leaves nothing behind', async () => {
+  const bin = mkdtempSync(join(tmpdir(), 'holdfast-bin-'))
+  try {
+    writeFileSync(join(bin, 'redis-server'), '#!/bin/sh\necho "cannot start today"\n', { mode: 0o755 })
+    await using demo = new Demo([], { PATH: `${bin}${delimiter}${process.env['PATH']}` })
+    assert.equal(await demo.exitCode, 69)
+    assert.match(demo.stderr, /redis-server did not start:\ncannot start today/)
+    await demo.assertGone()
+  } finally {
+    rmSync(bin, { recursive: true })
+  }
 })
 
 test('--help says what there is', async () => {

@@ -59,7 +59,7 @@ const OF_PLAIN_LOCKS = 'it is made of plain locks, for which it is shown'
 const SPINS = 'a spin lock is waited for by asking again; its release is announced to nobody, on either side'
 
 /** The values of a multi-lock of values. */
-export const VALUES = ['a', 'größe 2']
+const VALUES = ['a', 'größe 2']
 
 export const KINDS: readonly Kind[] = [
   { name: 'lock', ...PLAIN },

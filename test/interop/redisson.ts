@@ -19,14 +19,13 @@ export class JavaError extends Error {
   }
 }
 
-/** For an argument of type long, int, Duration, TimeUnit, or an object that was kept. Plain text is a String. */
+/** For an argument of type long, int, Duration, TimeUnit, or several locks or texts. Plain text is a String. */
 export type JavaArgument = string & { readonly typed: unique symbol }
 const typed = (letter: string, text = ''): JavaArgument => `${letter}${text}` as JavaArgument
 export const long = (value: number): JavaArgument => typed('l', String(value))
 export const int = (value: number): JavaArgument => typed('i', String(value))
 export const duration = (ms: number): JavaArgument => typed('d', String(ms))
 export const text = (value: string): JavaArgument => typed('s', value)
-export const kept = (name: string): JavaArgument => typed('o', name)
 export const locks = (names: string[]): JavaArgument => typed('a', names.join(','))
 export const texts = (values: readonly string[]): JavaArgument => typed('c', values.map(encodeURIComponent).join(','))
 export const MILLISECONDS = typed('u')

@@ -597,6 +597,6 @@ export abstract class Model {
   }
 }
 
-export function newPossession({ id, client, target }: Take, owner: string): Possession {
+function newPossession({ id, client, target }: Take, owner: string): Possession {
   return { id, client, owner, target, holds: [], isLost: false }
 }

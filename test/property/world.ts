@@ -98,7 +98,7 @@ export class Tally extends Map<string, number> {
 }
 
 /** Redis and the clients do not do what the model does. */
-export class Disagreement extends Error {}
+class Disagreement extends Error {}
 
 /** A state that looks like all that was seen, and the holders that it takes for those of its possessions. */
 interface State {

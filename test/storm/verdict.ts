@@ -99,7 +99,7 @@ export function table(verdict: Verdict): string {
   return [...rows.map(([title, text]) => `${title.padEnd(width)}  ${text}`), ...verdict.findings].join('\n')
 }
 
-export function countBy<T>(all: readonly T[], of: (one: T) => string): Record<string, number> {
+function countBy<T>(all: readonly T[], of: (one: T) => string): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const one of all) counts[of(one)] = (counts[of(one)] ?? 0) + 1
   return counts

@@ -21,7 +21,7 @@ export type DriverName = (typeof DRIVERS)[number]
  * master only from a connection that closes, so one that is frozen it would ask for ever; with `failoverDetector` it
  * listens to the Sentinels, as `connect({ config })` and node-redis do by themselves.
  */
-export async function openUserClient(
+async function openUserClient(
   driver: DriverName,
   { sentinels, masterName = '', nodes = [] }: Place,
   options: object = {},
@@ -173,7 +173,7 @@ export function overlaps(sections: readonly Section[]): string[] {
 }
 
 /** Grants of a fenced lock whose token is not higher than that of the one before. */
-export function tokensOutOfOrder(sections: readonly Section[]): string[] {
+function tokensOutOfOrder(sections: readonly Section[]): string[] {
   const found: string[] = []
   const last = new Map<string, bigint>()
   for (const { lock, token, by } of [...sections].sort((one, other) => one.from - other.from)) {

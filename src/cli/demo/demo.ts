@@ -46,7 +46,7 @@ async function show(options: DemoOptions, signal: AbortSignal): Promise<number> 
 
 async function bothSales(options: DemoOptions, terminal: Terminal, signal: AbortSignal) {
   const { processes, redisUrl } = options
-  await using shared = await openDemoRedis(redisUrl, signal, (line) => terminal.print(line))
+  await using shared = await openDemoRedis(redisUrl, signal)
   terminal.print(...introduction(terminal, options, shared.description))
 
   const keyPrefix = `holdfast:demo:${randomUUID()}`

@@ -1,18 +1,22 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { EXIT, Failure } from '../exit-codes.js'
 
-const HOW_TO_INSTALL = `  Debian, Ubuntu   sudo apt-get install redis-server
+const NOT_INSTALLED = `redis-server is not installed or not on the PATH. Install it:
+  Debian, Ubuntu   sudo apt install redis-server
   Fedora, RHEL     sudo dnf install redis
-  Alpine           apk add redis
+  Alpine           sudo apk add redis
   macOS            brew install redis
-  Windows          inside WSL: sudo apt-get install redis-server
-  Docker           docker run --rm -p 6379:6379 redis, and give --redis redis://127.0.0.1:6379`
+  Windows          inside WSL, as on Ubuntu
+or use a Redis that you already have:
+  Docker           docker run --rm -p 6379:6379 redis
+                   holdfast demo --redis redis://127.0.0.1:6379
+  elsewhere        holdfast demo --redis URL, or set REDIS_URL`
 
 const START_MS = 10_000
 
@@ -33,11 +37,11 @@ export class PrivateRedis {
   }
 
   /**
-   * @param say  told what takes a while
-   * @throws {Failure} it is not installed and may not be, or does not start
+   * Starts the redis-server on the PATH.
+   * @throws {Failure} it is not installed or does not start
    */
-  static async start(say: (line: string) => void): Promise<PrivateRedis> {
-    ensureInstalled(say)
+  static async start(): Promise<PrivateRedis> {
+    if (spawnSync('redis-server', ['--version'], { stdio: 'ignore' }).error) throw unavailable(NOT_INSTALLED)
     const dir = mkdtempSync(join(tmpdir(), 'holdfast-demo-'))
     try {
       for (let tries = 1; ; tries++) {
@@ -128,46 +132,4 @@ async function freePort(): Promise<number> {
 
 function unavailable(message: string): Failure {
   return new Failure(EXIT.unavailable, message)
-}
-
-function ensureInstalled(say: (line: string) => void): void {
-  if (isOnPath('redis-server')) return
-  if (process.getuid?.() !== 0 || !isOnPath('apt-get')) {
-    throw unavailable(`redis-server is not installed. Install it, or name a Redis with --redis:\n${HOW_TO_INSTALL}`)
-  }
-  say('redis-server is not installed: installing it with apt-get …')
-  const said = withoutStartingServices(() => [
-    apt('update'),
-    apt('install', '-y', '--no-install-recommends', 'redis-server'),
-  ])
-  if (isOnPath('redis-server')) return
-  throw unavailable(
-    `${said.join('\n')}\n\napt-get (its words are above) did not bring redis-server.\n${HOW_TO_INSTALL}`,
-  )
-}
-
-function isOnPath(program: string): boolean {
-  return spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0
-}
-
-function apt(...args: string[]): string {
-  const { stdout, stderr } = spawnSync('apt-get', ['-q', '-o', 'DPkg::Lock::Timeout=120', ...args], {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'pipe'],
-    maxBuffer: 64 * 1024 * 1024,
-  })
-  return `${stdout}${stderr}`.trim()
-}
-
-/** Debian starts what it installs, on port 6379, unless this file says no. */
-function withoutStartingServices<T>(install: () => T): T {
-  const policy = '/usr/sbin/policy-rc.d'
-  if (existsSync(policy)) return install()
-  writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 })
-  try {
-    return install()
-  } finally {
-    rmSync(policy, { force: true })
-  }
 }

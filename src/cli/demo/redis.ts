@@ -14,17 +14,10 @@ export interface DemoRedis extends AsyncDisposable {
   readonly redis: Redis
 }
 
-/**
- * @param say  told what takes a while
- * @throws {Failure} there is none, or no client for it
- */
-export async function openDemoRedis(
-  url: string | undefined,
-  signal: AbortSignal,
-  say: (line: string) => void,
-): Promise<DemoRedis> {
+/** @throws {Failure} there is none, or no client for it */
+export async function openDemoRedis(url: string | undefined, signal: AbortSignal): Promise<DemoRedis> {
   const ioredis = await importIoredis()
-  const server = url === undefined ? await PrivateRedis.start(say) : undefined
+  const server = url === undefined ? await PrivateRedis.start() : undefined
   const usedUrl = url ?? server?.url ?? ''
   const place = new URL(usedUrl).host
   try {

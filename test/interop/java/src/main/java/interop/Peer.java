@@ -46,7 +46,7 @@ import org.redisson.config.Config;
  * </pre>
  *
  * <p>An argument of a call is a letter and its text: {@code i5} int, {@code l5} long, {@code stext} String, {@code u}
- * TimeUnit.MILLISECONDS, {@code d5} Duration in ms, {@code oname} an object that was kept, {@code aname,name} an array of locks, {@code ctext,text} a
+ * TimeUnit.MILLISECONDS, {@code d5} Duration in ms, {@code aname,name} an array of locks, {@code ctext,text} a
  * collection of strings, each percent-encoded once more. Methods are found by reflection, so that this compiles with every
  * version of Redisson, and one that lacks a method answers NoSuchMethodException.
  *
@@ -195,8 +195,6 @@ public final class Peer {
                 return TimeUnit.MILLISECONDS;
             case 'd':
                 return Duration.ofMillis(Long.parseLong(text));
-            case 'o':
-                return object(text);
             case 'a':
                 List<RLock> locks = new ArrayList<>();
                 for (String name : text.split(",")) {
