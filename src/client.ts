@@ -29,7 +29,7 @@ import { type Clock, SystemClock } from './util/clock.js'
 import { DenseSet } from './util/collections.js'
 import { type Random, systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
-import { Lines } from './waiting/wait-queue.js'
+import { WaitQueues } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { type StandInTerms, ThreadClient } from './watchdog/thread-client.js'
 import { Watchdog } from './watchdog/watchdog.js'
@@ -95,7 +95,7 @@ export class Client extends EventEmitter<ClientEvents> {
       clock,
       random,
       scripts,
-      lines: new Lines(clock, wakeups, this.id),
+      waitQueues: new WaitQueues(clock, wakeups, this.id),
       watchdog: new Watchdog(
         clock,
         random,
@@ -115,7 +115,7 @@ export class Client extends EventEmitter<ClientEvents> {
       ),
       leases: new LeaseRegistry<Lease>(() => this.#onReleased?.()),
       attempts: new DenseSet(),
-      hasLine: !scripts.isCluster,
+      hasTurnQueue: !scripts.isCluster,
       sections: new DenseSet(() => this.#onReleased?.()),
       ...checked,
       assertOpen: (lockName) => {
@@ -365,8 +365,8 @@ export class Client extends EventEmitter<ClientEvents> {
   async #close(): Promise<void> {
     const {
       clock,
-      lines,
-      leases: possessions,
+      waitQueues: lines,
+      leases,
       idempotencyKeys: receipts,
       scripts,
       sections,
@@ -377,9 +377,9 @@ export class Client extends EventEmitter<ClientEvents> {
     await this.#drained()
     for (const section of sections) section.giveUp()
     this.#isDrained = true
-    for (const possession of possessions) {
-      possession.loseAll('closed')
-      possession.settle()
+    for (const lease of leases) {
+      lease.loseAll('closed')
+      lease.settle()
     }
     watchdog.close()
     lines.close()
@@ -395,11 +395,11 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   async #drained(): Promise<void> {
-    const { leases: possessions, sections } = this.#context
+    const { leases, sections } = this.#context
     await new Promise<void>((resolve) => {
       this.#cutDrain = resolve // `close` sets the time
       this.#onReleased = () => {
-        if (possessions.size + sections.size === 0) resolve()
+        if (leases.size + sections.size === 0) resolve()
       }
       this.#onReleased()
     })

@@ -4,7 +4,7 @@ Distributed locks on Redis, shared with every program that uses Holdfast or Redi
 
 Commands:
   run     run a program while holding a lock
-  doctor  what is wrong with a Redis for locks, and how to mend it
+  doctor  what is wrong with a Redis for locks, and how to fix it
   demo    a flash sale, without a lock and with one
   help    what a command does: holdfast help run
 

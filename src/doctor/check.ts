@@ -13,7 +13,7 @@ export interface Check {
   /** Of the deployment, and not of each master. */
   readonly isOnce?: boolean
   /** @returns undefined where the question does not arise */
-  run(server: Server, patient: DeploymentUnderTest): Promise<Finding | undefined> | Finding | undefined
+  run(server: Server, deployment: DeploymentUnderTest): Promise<Finding | undefined> | Finding | undefined
 }
 
 export const GROUPS = ['Connection', 'Server', 'Data', 'Replication', 'Cluster', 'Locks'] as const
@@ -27,11 +27,11 @@ export interface Result {
   readonly outcome: Outcome
   readonly found: string
   readonly why: string
-  /** null: there is nothing to mend. */
-  readonly mend: string | null
+  /** null: there is nothing to fix. */
+  readonly fix: string | null
 }
 
 /** A check as a result, whoever found what. */
-export function resultOf({ id, group, title, why }: Omit<Check, 'run'>, { outcome, found, mend }: Finding): Result {
-  return { id, group, title, outcome, found, why, mend: mend ?? null }
+export function resultOf({ id, group, title, why }: Omit<Check, 'run'>, { outcome, found, fix }: Finding): Result {
+  return { id, group, title, outcome, found, why, fix: fix ?? null }
 }

@@ -7,27 +7,27 @@ export interface Finding {
   /** What is there, as part of a line. */
   readonly found: string
   /** What to do: a command, a setting, or a sentence. */
-  readonly mend?: string
+  readonly fix?: string
 }
 
 export function ok(found: string): Finding {
   return { outcome: 'ok', found }
 }
 
-export function note(found: string, mend?: string): Finding {
-  return finding('note', found, mend)
+export function note(found: string, fix?: string): Finding {
+  return finding('note', found, fix)
 }
 
-export function warning(found: string, mend: string): Finding {
-  return finding('warning', found, mend)
+export function warning(found: string, fix: string): Finding {
+  return finding('warning', found, fix)
 }
 
-export function problem(found: string, mend: string): Finding {
-  return finding('problem', found, mend)
+export function problem(found: string, fix: string): Finding {
+  return finding('problem', found, fix)
 }
 
-function finding(outcome: Outcome, found: string, mend: string | undefined): Finding {
-  return mend === undefined ? { outcome, found } : { outcome, found, mend }
+function finding(outcome: Outcome, found: string, fix: string | undefined): Finding {
+  return fix === undefined ? { outcome, found } : { outcome, found, fix: fix }
 }
 
 export function isWorse(one: Outcome, other: Outcome): boolean {

@@ -21,12 +21,12 @@ export const CHECKS: readonly Check[] = [
 ]
 
 /** All checks, one after the other; one that cannot be made says so. Without answers there is only the first. */
-export async function examine(patient: DeploymentUnderTest): Promise<Result[]> {
+export async function runChecks(deployment: DeploymentUnderTest): Promise<Result[]> {
   const results: Result[] = []
   for (const check of CHECKS) {
-    const servers = check.isOnce ? patient.servers.slice(0, 1) : patient.servers
+    const servers = check.isOnce ? deployment.servers.slice(0, 1) : deployment.servers
     const seen = await Promise.all(
-      servers.map(async (server) => ({ server, finding: await look(check, server, patient) })),
+      servers.map(async (server) => ({ server, finding: await look(check, server, deployment) })),
     )
     const findings = seen.flatMap(({ server, finding }) => (finding ? [{ server, finding }] : []))
     if (findings.length === 0) continue
@@ -37,9 +37,9 @@ export async function examine(patient: DeploymentUnderTest): Promise<Result[]> {
   return results
 }
 
-async function look(check: Check, server: Server, patient: DeploymentUnderTest): Promise<Finding | undefined> {
+async function look(check: Check, server: Server, deployment: DeploymentUnderTest): Promise<Finding | undefined> {
   try {
-    return await check.run(server, patient)
+    return await check.run(server, deployment)
   } catch (raw) {
     const error = withoutSecrets(raw)
     return unseen(error instanceof Error ? error.message : String(error))

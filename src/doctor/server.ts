@@ -44,13 +44,13 @@ export class Server {
   }
 
   /** A field of INFO; an empty text if it is not there. */
-  async told(field: string): Promise<string> {
+  async infoField(field: string): Promise<string> {
     return (await this.info()).get(field) ?? ''
   }
 
   /** A number of INFO; NaN if it is not there. */
   async counted(field: string): Promise<number> {
-    return Number.parseFloat(await this.told(field))
+    return Number.parseFloat(await this.infoField(field))
   }
 
   /**

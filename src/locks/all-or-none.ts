@@ -99,7 +99,7 @@ class JointAttempt {
       if (context.clock.now() >= this.#deadlineAt) return this.#locks[0] as Lock
     }
     const route = replication.routeTo(name)
-    const attempts = this.#possessions.map((possession) => ({ lease: possession, hasWon: false, isForced: false }))
+    const attempts = this.#possessions.map((lease) => ({ lease: lease, hasWon: false, isForced: false }))
     for (const one of attempts) context.attempts.add(one)
     let sentAt = context.clock.now()
     this.#isInFlight = true
@@ -109,7 +109,7 @@ class JointAttempt {
       const call = lockAcquireAll(names, [this.#leaseTimeMs, ...holders])
       const reply = await scripts.run(call, undefined, (at) => {
         sentAt = at
-        for (const possession of this.#possessions) possession.requesting(this.#leaseTimeMs, at)
+        for (const lease of this.#possessions) lease.requesting(this.#leaseTimeMs, at)
       })
       const refused = toInteger(reply)
       if (refused !== null) return this.#locks[refused] as Lock
@@ -142,9 +142,9 @@ class JointAttempt {
     const mayHaveStrays = this.#mayBeHeld
     this.#mayBeHeld = true
     try {
-      for (const possession of this.#possessions) {
-        possession.mayHaveStrays ||= mayHaveStrays
-        holds.push(possession.begin(this.#terms, sentAt))
+      for (const lease of this.#possessions) {
+        lease.mayHaveLateCopies ||= mayHaveStrays
+        holds.push(lease.begin(this.#terms, sentAt))
       }
     } catch (error) {
       void releaseAll(holds)
@@ -155,10 +155,10 @@ class JointAttempt {
   }
 
   #giveUp(): void {
-    for (const possession of this.#possessions) {
-      if (possession.count > 0) continue
-      if (this.#mayBeHeld) possession.settle()
-      else possession.owner.free(possession.field)
+    for (const lease of this.#possessions) {
+      if (lease.count > 0) continue
+      if (this.#mayBeHeld) lease.settle()
+      else lease.owner.free(lease.field)
     }
   }
 }

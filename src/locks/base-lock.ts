@@ -97,7 +97,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * @see Redisson `RLock.lock`, `RLock.lockInterruptibly`: same key, field and channel
    */
   async lock(options: LockOptions = {}): Promise<H> {
-    return this.#inScope(await this.#promised(ownOptions(options, LOCK_OPTIONS, this.name)))
+    return this.#inScope(await this.#acquireOrThrow(ownOptions(options, LOCK_OPTIONS, this.name)))
   }
 
   /**
@@ -127,7 +127,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   withLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T>
   async withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
     const [options, fn] = optionsAndBody(this.name, first, second)
-    return await this.#guard(await this.#promised(options), options, fn)
+    return await this.#runLocked(await this.#acquireOrThrow(options), options, fn)
   }
 
   /**
@@ -146,7 +146,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const [options, fn] = optionsAndBody(this.name, first, second)
     const { waitTimeMs = 0 } = options
     const hold = await this.acquire(this.#request(options, waitTimeMs))
-    return hold === undefined ? { ran: false } : { ran: true, value: await this.#guard(hold, options, fn) }
+    return hold === undefined ? { ran: false } : { ran: true, value: await this.#runLocked(hold, options, fn) }
   }
 
   /** @internal The terms of a hold, checked. */
@@ -174,13 +174,13 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
   }
 
-  async #promised(options: LockOptions): Promise<H> {
+  async #acquireOrThrow(options: LockOptions): Promise<H> {
     const hold = await this.acquire(this.#request(options))
     if (hold === undefined) throw this.waitTimeout(options.waitTimeMs ?? 0)
     return hold
   }
 
-  async #guard<T>(hold: H, options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T> {
+  async #runLocked<T>(hold: H, options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T> {
     const { onAcquire } = options
     let value: T
     this.#trace(hold)

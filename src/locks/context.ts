@@ -6,7 +6,7 @@ import type { LeaseLostError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
 import type { DenseSet } from '../util/collections.js'
 import type { Random } from '../util/random.js'
-import type { Lines } from '../waiting/wait-queue.js'
+import type { WaitQueues } from '../waiting/wait-queue.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
 import type { NameMapper } from '../wire/names.js'
 import type { Hold, HoldingClient } from './hold.js'
@@ -17,13 +17,13 @@ export interface Context extends HoldingClient {
   readonly clock: Clock
   readonly random: Random
   readonly scripts: Scripts
-  readonly lines: Lines
+  readonly waitQueues: WaitQueues
   readonly watchdog: Watchdog
   readonly backgroundRetries: BackgroundRetries
   readonly idempotencyKeys: IdempotencyKeys
   readonly replication: Replication
   /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
-  hasLine: boolean
+  hasTurnQueue: boolean
   /** What runs with permits that have no holder in Redis. */
   readonly sections: DenseSet<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */

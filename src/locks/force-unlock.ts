@@ -3,7 +3,7 @@ import type { ScriptCall } from '../lua/script.js'
 import { ask } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import type { Lease, LeaseContext } from './lease.js'
-import { lineOf, runInLine } from './turn-scripts.js'
+import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
 /**
  * Free a lock, whoever holds it. What this client has of it, or asked for before this call, is lost with it; what it asks for
@@ -11,20 +11,19 @@ import { lineOf, runInLine } from './turn-scripts.js'
  * @returns whether it was held
  */
 export async function forceUnlock(context: LeaseContext, kind: LockKind, lockName: string): Promise<boolean> {
-  const isMeant = (possession: Lease): boolean =>
-    possession.lockName === lockName && kind.nestingIn(possession.kind) !== 'apart'
+  const isMeant = (lease: Lease): boolean => lease.lockName === lockName && kind.nestingIn(lease.kind) !== 'apart'
   const condemned = context.leases.named(lockName).filter(isMeant)
-  const attempts = [...context.attempts].filter(({ lease: possession }) => isMeant(possession))
-  const inLine = lineOf(context, kind)?.forceRelease(lockName)
+  const attempts = [...context.attempts].filter(({ lease }) => isMeant(lease))
+  const inLine = turnQueueOf(context, kind)?.forceRelease(lockName)
   const force = (call: ScriptCall): Promise<number | null> => ask(context, lockName, 'forceUnlock', call, toInteger)
-  for (const possession of condemned) possession.isBeingForced = true
+  for (const lease of condemned) lease.isBeingForced = true
   let wasHeld = false
   try {
-    wasHeld = (await runInLine(context, inLine, () => kind.forceRelease(lockName), force)) === 1
+    wasHeld = (await runInTurnQueue(context, inLine, () => kind.forceRelease(lockName), force)) === 1
   } finally {
-    for (const possession of condemned) {
-      possession.isBeingForced = false
-      if (wasHeld) possession.loseAll('forced')
+    for (const lease of condemned) {
+      lease.isBeingForced = false
+      if (wasHeld) lease.loseAll('forced')
     }
   }
   for (const attempt of wasHeld ? attempts : []) {

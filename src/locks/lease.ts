@@ -9,16 +9,16 @@ import {
 } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { DenseSet } from '../util/collections.js'
-import type { Line } from '../waiting/wait-queue.js'
+import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
 import { type Owner, spellHolder } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import { type LockKind, lineName } from './kinds/lock-kind.js'
+import { type LockKind, queueName } from './kinds/lock-kind.js'
 import type { LeaseRegistry } from './lease-registry.js'
 import { deadlineOf, driftMs, outlastNested, reasonAt, type Times, timesFrom } from './lease-times.js'
-import { lineOf, runInLine, settle } from './turn-scripts.js'
+import { runInTurnQueue, settle, turnQueueOf } from './turn-scripts.js'
 
 /** By how much Redis may keep a lease for longer than it was asked to before its clock is taken to have been set back. */
 const OVERLONG_MS = 1_000
@@ -60,7 +60,7 @@ export class Lease implements Watched, HeldLease {
   /** What Redis gave with the grant. */
   fencingToken: bigint | undefined
   /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
-  mayHaveStrays = false
+  mayHaveLateCopies = false
   /** This client is about to force it: should the answer to something else be here first, that is why it is gone. */
   isBeingForced = false
   /** Callers who are about to take something else as the same owner: to read inside this write. */
@@ -92,8 +92,8 @@ export class Lease implements Watched, HeldLease {
   }
 
   /** Where those of this client stand who wait for the same. */
-  get line(): string {
-    return lineName(this.kind, this.lockName)
+  get queue(): string {
+    return queueName(this.kind, this.lockName)
   }
 
   get permitIds(): readonly string[] | undefined {
@@ -214,10 +214,10 @@ export class Lease implements Watched, HeldLease {
       if (mayBeThere && this.count === 0) this.settle()
       throw lostError
     }
-    const line = this.kind.isHandedOff ? this.context.lines.at(this.line) : undefined
+    const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
     if (this.count > 1) return this.#stepDown(hold)
-    if (line && this.#isPassable(hold) && line.offer(this)) return
-    return line && this.#isRunOver ? this.#freeForOthers(hold, line) : this.#free(hold, line)
+    if (queue && this.#mayBeHandedOff(hold) && queue.offer(this)) return
+    return queue && this.#isRunOver ? this.#freeForOthers(hold, queue) : this.#free(hold, queue)
   }
 
   /**
@@ -360,7 +360,7 @@ export class Lease implements Watched, HeldLease {
   }
 
   /** Whether the next caller may go on where this hold ends. */
-  #isPassable(hold: Hold): boolean {
+  #mayBeHandedOff(hold: Hold): boolean {
     const { clock, watchdogTimeoutMs } = this.context
     const { terms, leasedUntil } = this.#holds.get(hold) as Times
     const now = clock.now()
@@ -415,8 +415,8 @@ export class Lease implements Watched, HeldLease {
     throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
   }
 
-  /** @param line  of those in this client who wait for it */
-  async #free(hold: Hold, line?: Line): Promise<void> {
+  /** @param queue  of those in this client who wait for it */
+  async #free(hold: Hold, queue?: WaitQueue): Promise<void> {
     const { clock, scripts, backgroundRetries: settlements, commandTimeoutMs } = this.context
     const { leasedUntil } = this.#holds.get(hold) as Times
     // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
@@ -427,7 +427,7 @@ export class Lease implements Watched, HeldLease {
     let isInLine = false
     try {
       const { kind, lockName, holder } = this
-      const inLine = lineOf(this.context, kind)?.release(lockName, holder, line?.onRelease(this.handOffs > 0))
+      const inLine = turnQueueOf(this.context, kind)?.release(lockName, holder, queue?.onRelease(this.handOffs > 0))
       isInLine = inLine !== undefined
       const free = (call: ScriptCall): Promise<number | null> =>
         settlements.retryUntilAnswered(call, commandTimeoutMs, () => failures++)
@@ -435,7 +435,7 @@ export class Lease implements Watched, HeldLease {
         failures = 0 // what was refused did not run
         return kind.release(lockName, holder)
       }
-      heard = await runInLine(this.context, inLine, otherwise, free)
+      heard = await runInTurnQueue(this.context, inLine, otherwise, free)
     } catch (error) {
       this.settle()
       throw error instanceof NoReplyError ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
@@ -447,31 +447,31 @@ export class Lease implements Watched, HeldLease {
       this.#lose(hold, 'gone')
       throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
     }
-    if (this.mayHaveStrays) this.settle()
+    if (this.mayHaveLateCopies) this.settle()
     else if (mayHaveRunBefore) this.owner.retire(this.field)
     else this.owner.free(this.field)
     if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
-    line?.released(heard ?? 0)
+    queue?.released(heard ?? 0)
     // Clients of this process whose turn it is read that in the same poll, and would always come after a caller that goes on.
-    if (isInLine && (heard ?? 0) > (line?.ears ?? 0)) await new Promise<void>((resolve) => clock.afterPoll(resolve))
+    if (isInLine && (heard ?? 0) > (queue?.ears ?? 0)) await new Promise<void>((resolve) => clock.afterPoll(resolve))
   }
 
   /** Free it, and leave it to others for a moment if they listen. */
-  async #freeForOthers(hold: Hold, line: Line): Promise<void> {
-    const goOn = line.standBack()
+  async #freeForOthers(hold: Hold, queue: WaitQueue): Promise<void> {
+    const goOn = queue.standBack()
     let isFree = false
     try {
-      await this.#free(hold, line)
+      await this.#free(hold, queue)
       isFree = true
     } finally {
-      goOn(isFree && line.hasRivals ? OTHERS_FIRST_MS : 0)
+      goOn(isFree && queue.hasRivals ? OTHERS_FIRST_MS : 0)
     }
   }
 
   #lose(hold: Hold, reason: LossReason): void {
     this.owner.retire(this.field)
     const error = this.end(hold, reason)
-    this.context.lines.at(this.line)?.wake() // nobody will release it
+    this.context.waitQueues.at(this.queue)?.wake() // nobody will release it
     if (error) this.context.emit('lost', { hold, error })
   }
 

@@ -22,7 +22,7 @@ import type { AcquireReply, AcquireRequest, Grant, Holder, LockKind } from './ki
 import { fieldOf, Lease, type LeaseContext, type LockAttempt } from './lease.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
-import { lineOf, runInLine } from './turn-scripts.js'
+import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
 /** A command may have been the last word on its owner for this long after its caller went away, ms. */
 const LEAVE_WITHIN_MS = 10_000
@@ -41,7 +41,7 @@ interface Place {
 /** The lines of a stack that are the caller's. */
 function framesOf({ stack = '' }: { stack?: string }): string {
   const frames = stack.split('\n').slice(1)
-  return frames.filter((line) => !/ (#guard|#inScope) /.test(line)).join('\n')
+  return frames.filter((line) => !/ (#runLocked|#inScope) /.test(line)).join('\n')
 }
 
 /** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
@@ -156,21 +156,21 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         lockName,
       })
     }
-    const possession = new Lease(context, kind, lockName, context.owners.next())
+    const lease = new Lease(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     if (!isReady(context, lockName, leaseTimeMs)) await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
-    possession.requesting(leaseTimeMs, sentAt)
-    const asked = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs: 0 }
+    lease.requesting(leaseTimeMs, sentAt)
+    const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = kind.adopt(asked, checkHolder(holder))
     try {
       const { replication } = context
       const route = replication.routeTo(lockName)
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
       if ('isGranted' in answer) await replication.confirm(lockName, route)
-      if ('isGranted' in answer) return this.#begin(possession, terms, sentAt, answer)
+      if ('isGranted' in answer) return this.#begin(lease, terms, sentAt, answer)
     } catch (error) {
-      possession.settle() // it may have been taken over, and nobody else knows the new holder
+      lease.settle() // it may have been taken over, and nobody else knows the new holder
       throw error
     }
     throw new NotHeldError(
@@ -198,9 +198,9 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (!reentered) context.assertOpen(lockName)
 
     const owner = joined?.owner ?? (reentered ? reentered.owner : this.#owner())
-    const possession = reentered ?? new Lease(context, kind, lockName, owner)
+    const lease = reentered ?? new Lease(context, kind, lockName, owner)
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    const asked: AcquireRequest = { lockName, holder: possession.holder, leaseTimeMs, waitTimeMs }
+    const asked: AcquireRequest = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }
     /** Whether the owner's field is claimed for this possession. Somebody who joins claims it when it is its turn. */
     let isClaimed = !reentered && !joined
     /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
@@ -214,31 +214,29 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     /** Nobody will use what Redis granted, or the place it gave. */
     const giveUp = (): void => {
       // What it holds claims it; and once it is spent it stays claimed.
-      if (isClaimed && !mayBeHeld && possession.count === 0) owner.free(possession.field)
-      if (mayBeHeld) possession.settle()
+      if (isClaimed && !mayBeHeld && lease.count === 0) owner.free(lease.field)
+      if (mayBeHeld) lease.settle()
       else if (mayBeQueued && kind.leave) {
-        owner.retire(possession.field)
-        const call = kind.leave(lockName, possession.holder, waitTimeMs)
+        owner.retire(lease.field)
+        const call = kind.leave(lockName, lease.holder, waitTimeMs)
         void context.backgroundRetries.retryInBackground(call, clock.now() + LEAVE_WITHIN_MS)
       }
     }
 
-    const inLine = lineOf(context, kind)
+    const inLine = turnQueueOf(context, kind)
     const attempt = async (standing?: Standing): Promise<Attempted<H>> => {
-      const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(possession))
+      const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(lease))
       if (known) {
         const hold = await known.reenter(terms, known === reentered ? passes : known.handOffs)
         if (hold) return { granted: hold as H, leaseMs: leaseTimeMs }
         if (known === reentered) throw known.notHeld('the hold it was to re-enter has ended')
         // A sibling's hold, which it never asked to re-enter, was released meanwhile: take the lock itself.
       }
-      isClaimed ||= owner.claim(possession.field)
+      isClaimed ||= owner.claim(lease.field)
       if (!isClaimed) {
         // Only inside its own write: as the writer it cannot read any more, and as anybody else it must not.
-        if (owner.isRetiredFor(possession.field)) {
-          throw possession.notHeld(
-            'an earlier hold of it inside the same write was lost, or its release is not settled',
-          )
+        if (owner.isRetiredFor(lease.field)) {
+          throw lease.notHeld('an earlier hold of it inside the same write was lost, or its release is not settled')
         }
         if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
         // A sibling is about to take it, or to let it go: that is no refusal.
@@ -252,19 +250,19 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       let sentAt = clock.now()
       const onSent = (at: number): void => {
         sentAt = at
-        possession.requesting(leaseTimeMs, at)
+        lease.requesting(leaseTimeMs, at)
       }
       isInFlight = true
       mayBeQueued = waitTimeMs !== 0
       let answer: AcquireReply
       const { replication } = context
       const route = replication.routeTo(lockName)
-      const current: LockAttempt = { lease: possession, hasWon: false, isForced: false }
+      const current: LockAttempt = { lease: lease, hasWon: false, isForced: false }
       context.attempts.add(current)
       try {
-        const inLine = standing && lineOf(context, kind)?.acquire?.(asked, standing)
+        const inLine = standing && turnQueueOf(context, kind)?.acquire?.(asked, standing)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
-        answer = kind.parseReply(await runInLine(context, inLine, () => kind.acquire(asked), ask), lockName)
+        answer = kind.parseReply(await runInTurnQueue(context, inLine, () => kind.acquire(asked), ask), lockName)
         if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, route)
       } catch (error) {
         mayBeHeld ||= mayBeGranted(error)
@@ -284,11 +282,11 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         return answer
       }
       mayBeQueued = false
-      possession.mayHaveStrays ||= mayBeHeld
+      lease.mayHaveLateCopies ||= mayBeHeld
       mayBeHeld = true
       try {
         // Also for a caller who is gone: then it is given back as any other.
-        const granted = this.#begin(possession, terms, sentAt, answer, !isOver)
+        const granted = this.#begin(lease, terms, sentAt, answer, !isOver)
         current.hasWon = true
         mayBeHeld = false
         return { granted, leaseMs: leaseTimeMs }
@@ -311,8 +309,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         giveBack,
         // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
         // wait for its own write.
-        line: reentered || joined || kind.isQueuedInRedis ? `${owner.id}: ${possession.line}` : possession.line,
-        channel: kind.channel(lockName, possession.holder),
+        line: reentered || joined || kind.isQueuedInRedis ? `${owner.id}: ${lease.queue}` : lease.queue,
+        channel: kind.channel(lockName, lease.holder),
         quit:
           inLine?.acquire &&
           ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
@@ -332,10 +330,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
   }
 
-  #begin(possession: Lease, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
+  #begin(lease: Lease, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
     if (grant.warning) this.context.emit('warning', grant.warning)
-    possession.fencingToken = grant.fencingToken
-    return possession.begin(terms, sentAt, isWanted) as H
+    lease.fencingToken = grant.fencingToken
+    return lease.begin(terms, sentAt, isWanted) as H
   }
 
   /** @internal A new possession for the owner that the caller is. It claims the owner's field. */
@@ -353,10 +351,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     let joined: Lease | undefined
     let obstacle: Hold | undefined
     for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
-      const possession = hold.lease as Lease
-      const nesting = this.kind.nestingIn(possession.kind)
-      if (nesting === 'again') return { reentered: possession, passes: possession.handOffs }
-      if (nesting === 'join') joined ??= possession
+      const lease = hold.lease as Lease
+      const nesting = this.kind.nestingIn(lease.kind)
+      if (nesting === 'again') return { reentered: lease, passes: lease.handOffs }
+      if (nesting === 'join') joined ??= lease
       if (nesting === 'deadlock') obstacle ??= hold
     }
     if (joined) return { joined }

@@ -5,7 +5,7 @@ import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
 import { BaseLock, type Request, warnOfLongWait } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
-import { lineName } from './kinds/lock-kind.js'
+import { queueName } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
 
@@ -202,10 +202,10 @@ class Taking {
   /** All are taken: their leases begin now. */
   async #lease(leaseTimeMs: number): Promise<void> {
     const lease = (hold: Hold): Promise<unknown> => {
-      const possession = hold.lease as Lease
-      const { lockName, context } = possession
+      const lease = hold.lease as Lease
+      const { lockName, context } = lease
       const attempt = async () => {
-        await possession.lease(hold, leaseTimeMs)
+        await lease.lease(hold, leaseTimeMs)
         return { granted: true, leaseMs: 0 }
       }
       const wait = {
@@ -241,7 +241,7 @@ class Taking {
 
 /** Whether somebody in this client waits for it already. */
 function isWaitedFor({ context, kind, name }: Lock): boolean {
-  for (const _ of context.lines.at(lineName(kind, name))?.waiters ?? []) return true
+  for (const _ of context.waitQueues.at(queueName(kind, name))?.waiters ?? []) return true
   return false
 }
 
@@ -270,7 +270,7 @@ export function refuseWithin(within: Hold | undefined, lockName: string): void {
 
 /** An order that all clients agree on; of several locks on values in one group, by their digests. */
 function byNameAndLine(a: Lock, b: Lock): number {
-  const [first, second] = [a, b].map(({ name, kind }) => `${name} ${kind.line}`) as [string, string]
+  const [first, second] = [a, b].map(({ name, kind }) => `${name} ${kind.queue}`) as [string, string]
   return first < second ? -1 : first > second ? 1 : 0
 }
 

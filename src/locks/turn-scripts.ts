@@ -1,17 +1,17 @@
 import { clientWarning } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
-import type { ClientLine, LockKind } from './kinds/lock-kind.js'
+import type { LockKind, TurnQueueScripts } from './kinds/lock-kind.js'
 
 /** How clients stand in line for a lock of this kind; undefined: they do not. */
-export function lineOf(context: Context, kind: LockKind): ClientLine | undefined {
-  return context.hasLine ? kind.inLine : undefined
+export function turnQueueOf(context: Context, kind: LockKind): TurnQueueScripts | undefined {
+  return context.hasTurnQueue ? kind.turnQueue : undefined
 }
 
 /** Frees the lock in the background, until `untilAt` on the clock at most. */
 export function settle(context: Context, kind: LockKind, lockName: string, holder: string, untilAt: number): void {
   const otherwise = kind.release(lockName, holder)
-  const call = lineOf(context, kind)?.release(lockName, holder) ?? otherwise
+  const call = turnQueueOf(context, kind)?.release(lockName, holder) ?? otherwise
   void context.backgroundRetries.retryInBackground(call, untilAt, otherwise)
 }
 
@@ -19,7 +19,7 @@ export function settle(context: Context, kind: LockKind, lockName: string, holde
  * Runs the call that knows of the line of clients. If this user may not touch the line, the other one does, from then on for
  * all: a release wakes all clients.
  */
-export function runInLine<T>(
+export function runInTurnQueue<T>(
   context: Context,
   inLine: ScriptCall | undefined,
   otherwise: () => ScriptCall,
@@ -29,7 +29,7 @@ export function runInLine<T>(
   return run(inLine).catch(async (error: unknown) => {
     if (!(error instanceof Error) || !/\bNOPERM\b/.test(error.message)) throw error
     const answer = await run(otherwise())
-    context.hasLine = false
+    context.hasTurnQueue = false
     const message =
       `Redis refuses the line of clients to this user (${error.message}): a release wakes all that wait instead of one. ` +
       'Allow the keys holdfast_waiters:* in its ACL'

@@ -62,7 +62,7 @@ class PermitKind extends PlainKind {
   }
 
   /** Those who want the same: who wants few is not kept back by somebody who wants many. */
-  override get line(): string {
+  override get queue(): string {
     return `${this.permitIds.length} permits`
   }
 

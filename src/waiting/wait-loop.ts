@@ -1,7 +1,7 @@
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
-import type { Lines, Place, Refusal, Standing } from './wait-queue.js'
+import type { Place, Refusal, Standing, WaitQueues } from './wait-queue.js'
 import { Waiter } from './waiter.js'
 
 /** What one attempt answered: the thing waited for, or for how long it is surely taken. */
@@ -36,7 +36,7 @@ export interface Wait<T> extends Place {
 export interface WaitTools {
   readonly clock: Clock
   readonly random: Random
-  readonly lines: Lines
+  readonly waitQueues: WaitQueues
 }
 
 /** Longest sleep between attempts: what a lost message costs. */
@@ -62,7 +62,10 @@ export const OUTAGE_PATIENCE_MS = 15_000
  * @throws the reason of the signal, at once
  * @throws what the last attempt failed with
  */
-export async function waitFor<T>(wait: Wait<T>, { clock, random, lines }: WaitTools): Promise<T | undefined> {
+export async function waitFor<T>(
+  wait: Wait<T>,
+  { clock, random, waitQueues: lines }: WaitTools,
+): Promise<T | undefined> {
   wait.signal?.throwIfAborted()
   const waiter = new Waiter(clock, wait.lockName, wait.deadlineAt, wait.signal, wait.takeOver)
   const line = lines.join(wait.line, wait, waiter)

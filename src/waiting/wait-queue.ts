@@ -51,7 +51,7 @@ interface Pause {
  * and the others sleep on. It listens on the lock's channel, too, while somebody holds the lock whose release says nothing
  * on inboxes: a thread of Redisson.
  */
-export class Line {
+export class WaitQueue {
   readonly #clock: Clock
   readonly #inbox: Inbox
   #ticket: Ticket | undefined
@@ -311,11 +311,11 @@ export class Line {
 const NOTHING_HEARD: Subscription = { isLive: false, isRefused: false, ears: 0, leave: () => {} }
 
 /** The lines of one client. Not by channel: the locks `a` and `{a}` have the same one. */
-export class Lines {
+export class WaitQueues {
   readonly #clock: Clock
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
-  readonly #lines = new NameMap<Line>()
+  readonly #lines = new NameMap<WaitQueue>()
 
   constructor(clock: Clock, wakeups: Wakeups, clientId: string) {
     this.#clock = clock
@@ -324,14 +324,14 @@ export class Lines {
   }
 
   /** Join the end of a line. */
-  join(name: PropertyKey, place: Place, waiter: Waiter): Line {
+  join(name: PropertyKey, place: Place, waiter: Waiter): WaitQueue {
     const line = this.#lines.get(name) ?? this.#open(name, place)
     line.join(waiter)
     return line
   }
 
   /** Those who wait there, if anybody does or did a moment ago. */
-  at(name: PropertyKey): Line | undefined {
+  at(name: PropertyKey): WaitQueue | undefined {
     return this.#lines.get(name)
   }
 
@@ -354,8 +354,8 @@ export class Lines {
     return this.#lines.values().flatMap((line) => [...line.waiters])
   }
 
-  #open(name: PropertyKey, { channel, quit }: Place): Line {
-    const line = new Line(
+  #open(name: PropertyKey, { channel, quit }: Place): WaitQueue {
+    const line = new WaitQueue(
       this.#clock,
       this.#inbox,
       quit,

@@ -230,8 +230,8 @@ export class ThreadClient {
     const now = threadClock.now()
     // Later nobody could say how the clocks stood when the thread renewed.
     if (now > this.#takeOverAt) {
-      for (const [possession, place] of this.#places) {
-        this.catchUp(possession)
+      for (const [lease, place] of this.#places) {
+        this.catchUp(lease)
         place.hasStoodIn = true
       }
     }
@@ -243,46 +243,45 @@ export class ThreadClient {
   }
 
   /** From now on it is kept, for as long as the watchdog may renew it. Call it again when that may have changed. */
-  watch(possession: Watched): void {
-    const until = possession.renewableUntil
+  watch(lease: Watched): void {
+    const until = lease.renewableUntil
     if (until === 0) {
-      this.forget(possession)
+      this.forget(lease)
       return
     }
-    const known = this.#places.get(possession)
+    const known = this.#places.get(lease)
     if (known?.until === until) return
     const place = known ?? this.#take()
     place.until = until
-    this.#places.set(possession, place)
+    this.#places.set(lease, place)
     // Its grant may have been long on its way: then it cannot wait for the next tick.
     const { periodMs } = this.#terms
-    const latestAt = possession.leasedAt - this.#aheadMs + periodMs * (1 + PATIENCE)
+    const latestAt = lease.leasedAt - this.#aheadMs + periodMs * (1 + PATIENCE)
     if (latestAt < this.#takeOverAt) {
       const at = Math.max(latestAt, threadClock.now() + periodMs * PATIENCE)
       if (at < this.#takeOverAt) this.#takeOver(at)
     }
-    this.#tellOf(possession, place)
+    this.#tellOf(lease, place)
   }
 
   /** @returns whether the thread may have renewed it, so that such a renewal may be on its way */
-  forget(possession: Watched): boolean {
-    const known = this.#places.get(possession)
+  forget(lease: Watched): boolean {
+    const known = this.#places.get(lease)
     if (!known) return false
-    this.#places.delete(possession)
+    this.#places.delete(lease)
     Atomics.store(this.#words, known.index, 0n)
     this.#free.push(known.index)
     return known.hasStoodIn || threadClock.now() > this.#takeOverAt
   }
 
   /** Tell a possession that the thread renewed it while this one was busy. */
-  catchUp(possession: Watched): void {
-    const known = this.#places.get(possession)
+  catchUp(lease: Watched): void {
+    const known = this.#places.get(lease)
     if (!known) return
     const sentAt = Number(Atomics.load(this.#words, known.index)) / 1_000
     // What was sent before the last sign of life was caught up with then. If the machine slept since, the client's clock may
     // be further ahead than it was: that makes it less, never more.
-    if (sentAt > this.#aliveAt && sentAt + this.#aheadMs > possession.leasedAt)
-      possession.renewed(sentAt + this.#aheadMs)
+    if (sentAt > this.#aliveAt && sentAt + this.#aheadMs > lease.leasedAt) lease.renewed(sentAt + this.#aheadMs)
   }
 
   /** The thread is new: tell it all. */
@@ -290,22 +289,22 @@ export class ThreadClient {
     const { leaseTimeMs, file, ...ward } = this.#terms
     this.#scripts.clear()
     this.#thread.tell({ client: this.client, ward: { ...ward, memory: this.#memory } })
-    for (const [possession, place] of this.#places) this.#tellOf(possession, place)
+    for (const [lease, place] of this.#places) this.#tellOf(lease, place)
   }
 
   hear(answer: Answer): void {
     if ('isReady' in answer) {
       this.#isUp = true
       this.#starting?.resolve()
-    } else if ('failure' in answer) this.#starting?.reject(told(answer.failure, 'the thread of the watchdog: '))
-    else this.#onRefused(told(answer.refused))
+    } else if ('failure' in answer) this.#starting?.reject(errorOf(answer.failure, 'the thread of the watchdog: '))
+    else this.#onRefused(errorOf(answer.refused))
   }
 
   /** The thread ended by itself; it will be started again. */
   ended(cause: unknown): void {
     this.#starting?.reject(unusable(this.#thread.file, cause))
-    for (const [possession, place] of this.#places) {
-      this.catchUp(possession)
+    for (const [lease, place] of this.#places) {
+      this.catchUp(lease)
       // The next one begins anew.
       this.#mark(place)
     }
@@ -336,9 +335,9 @@ export class ThreadClient {
     Atomics.store(this.#words, place.index, -place.id)
   }
 
-  #tellOf(possession: Watched, { index, id, until }: Place): void {
+  #tellOf(lease: Watched, { index, id, until }: Place): void {
     const { client } = this
-    const { script, keys, args } = possession.renewalFor(this.#terms.leaseTimeMs)
+    const { script, keys, args } = lease.renewalFor(this.#terms.leaseTimeMs)
     if (!this.#scripts.has(script)) {
       this.#scripts.add(script)
       this.#thread.tell({ client, script })
@@ -352,7 +351,7 @@ export function micros(ms: number): bigint {
   return BigInt(Math.floor(ms * 1_000))
 }
 
-function told({ message, ...rest }: Failure, before = ''): Error {
+function errorOf({ message, ...rest }: Failure, before = ''): Error {
   return Object.assign(new Error(before + message), rest)
 }
 

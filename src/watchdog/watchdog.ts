@@ -42,25 +42,25 @@ export class Watchdog {
   }
 
   /** @param isWanted  false: it is about to be released, so not even a late grant is renewed before the next tick */
-  watch(possession: Watched, isWanted = true): void {
+  watch(lease: Watched, isWanted = true): void {
     if (this.#watched.size === 0) this.#renewNextAt(this.#clock.now() + this.#periodMs)
-    this.#watched.add(possession)
-    if (isWanted) this.schedule(possession)
-    else this.look(possession)
+    this.#watched.add(lease)
+    if (isWanted) this.schedule(lease)
+    else this.look(lease)
   }
 
   /** Look at a possession again: it gained a hold, which may be due earlier than the others. */
-  schedule(possession: Watched): void {
-    this.look(possession)
+  schedule(lease: Watched): void {
+    this.look(lease)
     // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
-    if (isRenewed(possession) && this.#clock.now() - possession.leasedAt > this.#periodMs / 2) {
-      this.#renewSoon(possession)
+    if (isRenewed(lease) && this.#clock.now() - lease.leasedAt > this.#periodMs / 2) {
+      this.#renewSoon(lease)
     }
   }
 
   /** Those that one command granted are renewed by one. */
-  #renewSoon(possession: Watched): void {
-    if (this.#late.push(possession) > 1) return
+  #renewSoon(lease: Watched): void {
+    if (this.#late.push(lease) > 1) return
     queueMicrotask(() => {
       const late = this.#late
       this.#late = []
@@ -69,18 +69,18 @@ export class Watchdog {
   }
 
   /** The same for a hold that Redis was not asked for. */
-  look(possession: Watched): void {
-    this.threadClient?.watch(possession)
-    this.#wakeBy(Math.min(this.#nextRenewalAt, possession.inspect(this.#clock.now())))
+  look(lease: Watched): void {
+    this.threadClient?.watch(lease)
+    this.#wakeBy(Math.min(this.#nextRenewalAt, lease.inspect(this.#clock.now())))
   }
 
   /**
    * From here on nothing renews it: to be called before its release is sent.
    * @returns whether a renewal of the thread may still arrive after the release
    */
-  forget(possession: Watched): boolean {
-    this.#watched.delete(possession)
-    const mayBeRenewed = this.threadClient?.forget(possession) ?? false
+  forget(lease: Watched): boolean {
+    this.#watched.delete(lease)
+    const mayBeRenewed = this.threadClient?.forget(lease) ?? false
     if (this.#watched.size === 0) this.#stopTimer()
     return mayBeRenewed
   }
@@ -113,7 +113,7 @@ export class Watchdog {
   #inspectAll(): number {
     const now = this.#clock.now()
     let next = Number.POSITIVE_INFINITY
-    for (const possession of this.#watched) next = Math.min(next, possession.inspect(now))
+    for (const lease of this.#watched) next = Math.min(next, lease.inspect(now))
     return next
   }
 
@@ -137,6 +137,6 @@ export class Watchdog {
   }
 }
 
-function isRenewed(possession: Watched): boolean {
-  return possession.renewableUntil > 0
+function isRenewed(lease: Watched): boolean {
+  return lease.renewableUntil > 0
 }

@@ -26,7 +26,7 @@ async function examined(args: string[]) {
   await using child = spawnChild(MAIN, ['doctor', ...args, '--json'], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '' } })
   child.endCommands()
   const { checks } = (await child.nextMessage((message) => 'checks' in message, 60_000)) as unknown as {
-    checks: { id: string; outcome: string; found: string; mend: string | null }[]
+    checks: { id: string; outcome: string; found: string; fix: string | null }[]
   }
   await child.exit
   return (id: string) => {
@@ -65,7 +65,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     try {
       const check = await examined(['--redis', server.url])
       const setting = IS_BEFORE_7 ? 'lua-time-limit' : 'busy-reply-threshold'
-      assert.deepEqual(check('script-limit').mend, `CONFIG SET ${setting} 5000`)
+      assert.deepEqual(check('script-limit').fix, `CONFIG SET ${setting} 5000`)
     } finally {
       await server.admin.config('SET', 'lua-time-limit', '5000')
     }

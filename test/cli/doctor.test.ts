@@ -28,7 +28,7 @@ const SECRET = 'tr0ub4dor'
 
 interface Answer {
   ok: boolean
-  checks: { id: string; outcome: string; found: string; why: string; mend: string | null }[]
+  checks: { id: string; outcome: string; found: string; why: string; fix: string | null }[]
 }
 
 /** Runs it to its end, as people see it. */
@@ -53,9 +53,9 @@ async function examined(args: string[], env: Record<string, string> = {}) {
   }
   const bad = answer.checks.filter(({ outcome }) => outcome === 'warning' || outcome === 'problem')
   assert.equal(answer.ok, !answer.checks.some(({ outcome }) => outcome === 'problem'))
-  for (const { id, why, mend, outcome } of answer.checks) {
+  for (const { id, why, fix, outcome } of answer.checks) {
     assert.ok(why, `${id} says why it matters`)
-    if (outcome === 'warning' || outcome === 'problem') assert.ok(mend, `${id} says how to mend it`)
+    if (outcome === 'warning' || outcome === 'problem') assert.ok(fix, `${id} says how to fix it`)
   }
   return { code, ...answer, check, bad: bad.map(({ id }) => id), output: child.stdout + child.stderr }
 }
@@ -82,7 +82,7 @@ describe('holdfast doctor', () => {
     afterEach(() => expectNothingLeft(server))
     after(() => server.stop())
 
-    it('finds nothing to mend, leaves nothing behind, and exits with 0', async () => {
+    it('finds nothing to fix, leaves nothing behind, and exits with 0', async () => {
       const run = await examined(['--redis', server.url])
       assert.deepEqual([run.code, run.ok, run.bad], [0, true, []])
       for (const id of ['reachable', 'version', 'eviction', 'persistence', 'role', 'trial-lock', 'pubsub']) {
@@ -117,7 +117,7 @@ describe('holdfast doctor', () => {
 
     const faults: {
       settings: Record<string, string | number>
-      found: Record<string, [outcome: string, found: RegExp, mend: RegExp]>
+      found: Record<string, [outcome: string, found: RegExp, fix: RegExp]>
     }[] = [
       {
         settings: { 'maxmemory-policy': 'allkeys-lru', maxmemory: '100mb' },
@@ -177,11 +177,11 @@ describe('holdfast doctor', () => {
         }
         try {
           const run = await examined(['--redis', server.url])
-          for (const [id, [outcome, text, mend]] of Object.entries(found)) {
+          for (const [id, [outcome, text, fix]] of Object.entries(found)) {
             const check = run.check(id)
             assert.equal(check.outcome, outcome, check.found)
             assert.match(check.found, text)
-            assert.match(check.mend ?? '', mend)
+            assert.match(check.fix ?? '', fix)
           }
           assert.equal(run.code, Object.values(found).some(([outcome]) => outcome === 'problem') ? 1 : 0)
         } finally {
@@ -209,20 +209,20 @@ describe('holdfast doctor', () => {
       try {
         const run = await examined(['--redis', server.url])
         assert.deepEqual([run.code, run.check('clients').outcome], [1, 'problem'])
-        assert.match(run.check('clients').mend ?? '', /maxclients/)
+        assert.match(run.check('clients').fix ?? '', /maxclients/)
         assert.equal(run.check('pubsub').outcome, 'warning')
       } finally {
         await admin.config('SET', 'maxclients', 10_000)
       }
     })
 
-    it('says how to mend it below the line, for people', async () => {
+    it('says how to fix it below the line, for people', async () => {
       await server.admin.config('SET', 'tcp-keepalive', 0)
       const run = await doctor(['--redis', server.url])
       await server.admin.config('SET', 'tcp-keepalive', 300)
       assert.match(
         run.stdout,
-        /\n {2}! TCP keep-alive +off\n {6}why {3}.*\n(.*\n)* {6}mend {2}CONFIG SET tcp-keepalive 60\n/,
+        /\n {2}! TCP keep-alive +off\n {6}why {3}.*\n(.*\n)* {6}fix {2}CONFIG SET tcp-keepalive 60\n/,
       )
       assert.match(run.stdout, /\n2 warnings, /)
     })
@@ -251,7 +251,7 @@ describe('holdfast doctor', () => {
         }
         const run = await examined(['--redis', url])
         assert.match(run.check('reachable').found, /WRONGPASS|NOAUTH/)
-        assert.match(run.check('reachable').mend ?? '', /password/)
+        assert.match(run.check('reachable').fix ?? '', /password/)
       }
     })
 
@@ -352,7 +352,7 @@ describe('holdfast doctor', () => {
       )
       // It has no right to look at the settings.
       assert.equal(run.check('keepalive').outcome, 'note')
-      assert.match(run.check('keepalive').mend ?? '', /\+config\|get/)
+      assert.match(run.check('keepalive').fix ?? '', /\+config\|get/)
       assert.equal(run.check('eviction').outcome, 'ok', 'which INFO tells')
       await expectNothingLeft(server)
     })
@@ -372,7 +372,7 @@ describe('holdfast doctor', () => {
         const check = run.check('rights')
         assert.match(check.found, found)
         assert.equal(check.outcome, outcome, `${words}: ${check.found}`)
-        assert.match(check.mend ?? '', /holdfast doctor --acl/)
+        assert.match(check.fix ?? '', /holdfast doctor --acl/)
       }
       const run = await examined(['--redis', await user('+@all', '-hset', '~*', '&*')])
       assert.deepEqual([run.code, run.check('trial-lock').outcome], [1, 'problem'])
@@ -390,7 +390,7 @@ describe('holdfast doctor', () => {
       for (const id of ['eviction', 'persistence', 'role', 'replicas', 'clients']) {
         assert.equal(run.check(id).outcome, 'note')
         assert.match(run.check(id).found, /^could not be looked at: NOPERM/)
-        assert.match(run.check(id).mend ?? '', /\+info/)
+        assert.match(run.check(id).fix ?? '', /\+info/)
       }
       assert.equal(run.check('trial-lock').outcome, 'ok')
     })
@@ -434,13 +434,13 @@ describe('holdfast doctor', () => {
     it('tells a replica, and where its master is', async () => {
       const run = await examined(['--redis', replica.url])
       assert.deepEqual([run.code, run.check('role').outcome], [1, 'problem'])
-      assert.match(run.check('role').mend ?? '', new RegExp(`127\\.0\\.0\\.1:${master.port}`))
+      assert.match(run.check('role').fix ?? '', new RegExp(`127\\.0\\.0\\.1:${master.port}`))
     })
 
     it('sees that they acknowledge, and that a master alone would go on', async () => {
       const run = await examined(['--redis', master.url])
       assert.deepEqual([run.code, run.check('replicas').found, run.check('wait').outcome], [0, '1 in step', 'ok'])
-      assert.match(run.check('min-replicas').mend ?? '', /min-replicas-to-write 1/)
+      assert.match(run.check('min-replicas').fix ?? '', /min-replicas-to-write 1/)
       assert.deepEqual(await master.admin.keys('*'), [])
     })
 
@@ -449,7 +449,7 @@ describe('holdfast doctor', () => {
       await admin.call('ACL', 'SETUSER', 'someone', 'on', `>${SECRET}`, '+@all', '-wait', '~*', '&*')
       const run = await examined(['--redis', withUser(master, 'someone', SECRET)])
       assert.match(run.check('wait').found, /^refused: NOPERM/)
-      assert.match(run.check('wait').mend ?? '', /\+wait/)
+      assert.match(run.check('wait').fix ?? '', /\+wait/)
     })
 
     it('tells that no replica acknowledges', async () => {
@@ -476,7 +476,7 @@ describe('holdfast doctor', () => {
     const slow = file('slow.yaml', `${address}  timeout: 20000\nlockWatchdogTimeout: 30000\n`)
     const run = await examined([], { HOLDFAST_CONFIG: slow })
     assert.equal(run.check('settings').outcome, 'warning')
-    assert.match(run.check('settings').mend ?? '', /timeout: 3000/)
+    assert.match(run.check('settings').fix ?? '', /timeout: 3000/)
   })
 
   it('looks at a server with TLS', async () => {
@@ -499,7 +499,7 @@ describe('holdfast doctor', () => {
     assert.match(healthy.check('pubsub').found, /plain channels, and in .* by sharded ones/)
     assert.equal(healthy.check('wait').outcome, 'ok', healthy.check('wait').found)
     assert.equal(healthy.check('trial-lock').outcome, 'ok', healthy.check('trial-lock').found)
-    assert.match(healthy.check('cluster-coverage').mend ?? '', /cluster-require-full-coverage no/)
+    assert.match(healthy.check('cluster-coverage').fix ?? '', /cluster-require-full-coverage no/)
 
     const [first] = cluster.nodes
     assert(first)
@@ -512,7 +512,7 @@ describe('holdfast doctor', () => {
 
     const single = await examined(['--redis', first.url])
     assert.deepEqual([single.code, single.check('role').outcome], [1, 'problem'])
-    assert.match(single.check('role').mend ?? '', /clusterServersConfig/)
+    assert.match(single.check('role').fix ?? '', /clusterServersConfig/)
   })
 
   it('looks at Sentinels', async () => {

@@ -189,9 +189,9 @@ export class World {
       await this.#step([{ do: 'expire', what }])
     }
     const left = Object.keys(this.#model.lines(this.#spell())).filter((line) => /^key (?!token)/.test(line))
-    for (const { leases: possessions, lines } of this.#stage.contexts) {
-      if (possessions.size > 0) left.push(`${possessions.size} possessions of a client`)
-      if (lines.size > 0) left.push(`${lines.size} waiters of a client`)
+    for (const { leases, waitQueues } of this.#stage.contexts) {
+      if (leases.size > 0) left.push(`${leases.size} leases of a client`)
+      if (waitQueues.size > 0) left.push(`${waitQueues.size} waiters of a client`)
     }
     if (left.length > 0) this.#disagree(`At the end there is still\n  ${left.join('\n  ')}`)
   }

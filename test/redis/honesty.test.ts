@@ -46,8 +46,8 @@ for (const driver of drivers) {
 describe('Redis that refuses writes for a while (MISCONF)', () => {
   const lab = setUpLab(undefined, ['--enable-protected-configs', 'yes'])
 
-  /** Until `mend` is called, as while the disk of Redis is full. */
-  async function refuseWrites(): Promise<{ mend(): Promise<void> }> {
+  /** Until `fix` is called, as while the disk of Redis is full. */
+  async function refuseWrites(): Promise<{ fix(): Promise<void> }> {
     const { admin } = lab.server
     const [, dir] = (await admin.config('GET', 'dir')) as [string, string]
     mkdirSync(`${dir}/a-folder`, { recursive: true })
@@ -57,7 +57,7 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
     await admin.bgsave()
     await waitUntil(async () => /rdb_last_bgsave_status:err/.test(String(await admin.info('persistence'))))
     return {
-      mend: async () => {
+      fix: async () => {
         await admin.config('SET', 'save', '')
         await admin.config('SET', 'dbfilename', 'dump.rdb')
         await admin.del('unsaved')
@@ -68,11 +68,11 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
   it('lets a waiter wait, and a release be repeated until it is done', async () => {
     const client = await lab.connect()
     const hold = await client.getLock('a').lock()
-    const { mend } = await refuseWrites()
+    const { fix } = await refuseWrites()
     const releasing = hold.unlock()
     const waiting = client.getLock('b').lock({ waitTimeMs: 60_000 })
     await sleep(300)
-    await mend()
+    await fix()
     await releasing
     assert.equal(await lab.server.admin.exists('a'), 0)
     await (await waiting)?.unlock()
@@ -81,9 +81,9 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
   it('that lasts for longer than the caller of unlock() waits leaves the release to the background', async () => {
     const client = await lab.connect({ commandTimeoutMs: 300 })
     const hold = await client.getLock('a').lock()
-    const { mend } = await refuseWrites()
+    const { fix } = await refuseWrites()
     await assert.rejects(hold.unlock(), { message: /MISCONF/ })
-    await mend()
+    await fix()
     await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
   })
 })

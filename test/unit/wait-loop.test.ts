@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Random } from '../../src/util/random.js'
 import { OUTAGE_PATIENCE_MS, tryOnce, type Wait, type WaitTools, waitFor } from '../../src/waiting/wait-loop.js'
-import { Lines } from '../../src/waiting/wait-queue.js'
+import { WaitQueues } from '../../src/waiting/wait-queue.js'
 import { Wakeups } from '../../src/waiting/wakeups.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
@@ -44,7 +44,7 @@ beforeEach(() => {
     resubscribed: (name, refusal) => wakeups.resubscribed(name, refusal),
   })
   const random: Random = { uuid: () => 'id', fraction: () => fraction }
-  tools = { clock, random, lines: new Lines(clock, wakeups, 'id') }
+  tools = { clock, random, waitQueues: new WaitQueues(clock, wakeups, 'id') }
   takenUntil = 0
   attemptMs = 0
   failure = undefined
@@ -53,7 +53,7 @@ beforeEach(() => {
 })
 
 afterEach(() => {
-  assert.equal(tools.lines.size, 0, 'nobody is left in line')
+  assert.equal(tools.waitQueues.size, 0, 'nobody is left in line')
   assert.equal(clock.pending, 0, 'no timer is left')
   assert.deepEqual(port.channels, [], 'no subscription is left')
   assert.equal(port.count('SUBSCRIBE'), port.count('UNSUBSCRIBE'))
@@ -120,7 +120,7 @@ function attemptsSince(since: number): number[] {
 
 /** Ends a wait that the test is done with. */
 async function end(...outcomes: Outcome[]): Promise<void> {
-  tools.lines.dismissAll(() => new Error('the test is over'))
+  tools.waitQueues.dismissAll(() => new Error('the test is over'))
   await Promise.allSettled(outcomes.map(({ promise }) => promise))
 }
 
@@ -325,7 +325,7 @@ describe('a wait', () => {
     const waiting = waitFor({ ...waitOf('me'), attempt }, tools)
     await clock.advance(10_000)
     assert(asked <= 505, `${asked} attempts in 10 s`)
-    tools.lines.dismissAll(() => new Error('the test is over'))
+    tools.waitQueues.dismissAll(() => new Error('the test is over'))
     await Promise.allSettled([waiting])
   })
 })
@@ -643,7 +643,7 @@ describe('a line of waiters', () => {
     const waits = Array.from({ length: 10 }, (_, n) => start(`${n}`))
     await clock.advance(1_000)
     const before = attempts.length
-    tools.lines.dismissAll((lockName) => `closed, while waiting for ${lockName}`)
+    tools.waitQueues.dismissAll((lockName) => `closed, while waiting for ${lockName}`)
     await turn()
     assert(waits.every(({ value }) => value === 'closed, while waiting for a'))
     assert.equal(attempts.length, before)

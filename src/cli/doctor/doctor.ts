@@ -2,7 +2,7 @@ import { aclRule } from '../../doctor/acl.js'
 import { type Result, resultOf } from '../../doctor/check.js'
 import { REACHABLE } from '../../doctor/checks/connection.js'
 import { problem } from '../../doctor/finding.js'
-import { examine } from '../../doctor/run-checks.js'
+import { runChecks } from '../../doctor/run-checks.js'
 import { DeploymentUnderTest, type Target } from '../../doctor/target.js'
 import { ConfigError } from '../../errors.js'
 import { EXIT, Failure, UsageError } from '../exit-codes.js'
@@ -12,7 +12,7 @@ import { DOCTOR_USAGE, type DoctorOptions, parseDoctorOptions } from './options.
 import { jsonOf, reportOf, summaryOf } from './report.js'
 
 /**
- * `holdfast doctor`: says what is wrong with a deployment, and how to mend it.
+ * `holdfast doctor`: says what is wrong with a deployment, and how to fix it.
  * @param args  the command line after the word `doctor`
  * @returns the exit code
  * @throws {UsageError} the command line or the configuration cannot work
@@ -35,8 +35,8 @@ async function ruleOf(options: DoctorOptions): Promise<string> {
   const { target, isTargetGiven, user, prefix } = options
   if (!isTargetGiven) return aclRule(user, prefix)
   try {
-    await using patient = await open(options)
-    const { compatible } = await patient.servers[0].version()
+    await using deployment = await open(options)
+    const { compatible } = await deployment.servers[0].version()
     return aclRule(user, prefix, compatible)
   } catch (error) {
     if (error instanceof UsageError) throw error
@@ -46,15 +46,15 @@ async function ruleOf(options: DoctorOptions): Promise<string> {
 }
 
 async function resultsOf(options: DoctorOptions): Promise<Result[]> {
-  let patient: DeploymentUnderTest
+  let deployment: DeploymentUnderTest
   try {
-    patient = await open(options)
+    deployment = await open(options)
   } catch (error) {
     if (error instanceof UsageError) throw error
     return [unreachable(options.target, error)]
   }
-  await using opened = patient
-  return await examine(opened)
+  await using opened = deployment
+  return await runChecks(opened)
 }
 
 async function open({ target, prefix }: DoctorOptions): Promise<DeploymentUnderTest> {
@@ -69,10 +69,10 @@ function unreachable(target: Target, error: unknown): Result {
   const place =
     'url' in target ? `${new URL(target.url).hostname}:${new URL(target.url).port || '6379'}` : target.config
   const reason = reasonOf(error)
-  const mend = /WRONGPASS|NOAUTH|invalid (username|password)/i.test(reason)
+  const fix = /WRONGPASS|NOAUTH|invalid (username|password)/i.test(reason)
     ? 'the user and password of Redis: redis://user:password@host:port in REDIS_URL, or username and password in the file'
     : 'see that Redis runs there, listens on that address (bind, protected-mode), and that no firewall is in between'
-  return resultOf(REACHABLE, problem(`${place}: ${reason}`, mend))
+  return resultOf(REACHABLE, problem(`${place}: ${reason}`, fix))
 }
 
 /** Resolved when it is written, so that the process may exit. */

@@ -19,15 +19,15 @@ export interface DoctorOptions {
 
 export const DOCTOR_USAGE = `Usage: holdfast doctor [options]
 
-Looks at a deployment of Redis, and says what is wrong with it for locks, why that matters, and how to mend it. It only
+Looks at a deployment of Redis, and says what is wrong with it for locks, why that matters, and how to fix it. It only
 reads, but for a trial lock of a random name, which it removes again.
 
   --redis URL      which Redis to look at (default $HOLDFAST_CONFIG or $REDIS_URL, else redis://127.0.0.1:6379). Other
                    users of this machine can see it in the process list: a password is better off in REDIS_URL
   --config FILE    a configuration of Redisson, YAML or JSON: one server, master and slaves, Sentinel, or a cluster
   --prefix PREFIX  what the names of your locks begin with (default lock:); the names of the trial locks do, too
-  --json           print one line of JSON instead: { ok, checks: [{ id, outcome, found, why, mend, … }] }
-  --verbose        say why, and how to mend it, also of what is as it should be
+  --json           print one line of JSON instead: { ok, checks: [{ id, outcome, found, why, fix, … }] }
+  --verbose        say why, and how to fix it, also of what is as it should be
   --acl            only print the ACL SETUSER rule for a user of Redis that can do all that Holdfast does on these names,
                    for redis-cli. Replace "secret" in it. It fits the version of the server; without an address it is
                    for Redis 7.2 or later and Valkey

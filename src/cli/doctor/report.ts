@@ -28,12 +28,12 @@ export function reportOf(all: readonly Result[], terminal: Terminal, isVerbose: 
 
 /** Before it is painted: what was found may be the words of a server. */
 function printable(result: Result): Result {
-  const { found, mend } = result
-  return { ...result, found: visible(found.replace(/\s+/g, ' ')), mend: mend === null ? null : visible(mend) }
+  const { found, fix } = result
+  return { ...result, found: visible(found.replace(/\s+/g, ' ')), fix: fix === null ? null : visible(fix) }
 }
 
 function linesOf(
-  { outcome, title, found, why, mend, id }: Result,
+  { outcome, title, found, why, fix, id }: Result,
   width: number,
   terminal: Terminal,
   isVerbose: boolean,
@@ -44,7 +44,7 @@ function linesOf(
   return [
     line,
     ...(isVerbose || outcome !== 'note' ? labelled(terminal, 'why', why) : []),
-    ...(mend === null ? [] : labelled(terminal, 'mend', mend)),
+    ...(fix === null ? [] : labelled(terminal, 'fix', fix)),
     ...(isVerbose ? labelled(terminal, 'id', id) : []),
   ]
 }

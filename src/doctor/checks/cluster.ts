@@ -19,15 +19,15 @@ export const clusterChecks: readonly Check[] = [
     async run(server, { isCluster }) {
       if (!isCluster) return undefined
       const info = fieldsOf(await server.askText('CLUSTER', 'INFO'))
-      const told = (name: string): string => info.get(name) ?? ''
-      const served = told('cluster_slots_ok')
-      const mend = 'redis-cli --cluster check, then --cluster fix; start the nodes that are down'
-      if (told('cluster_state') !== 'ok' || served !== SLOTS) {
-        return problem(`${told('cluster_state')}, ${served} of ${SLOTS} slots are served`, mend)
+      const infoField = (name: string): string => info.get(name) ?? ''
+      const served = infoField('cluster_slots_ok')
+      const fix = 'redis-cli --cluster check, then --cluster fix; start the nodes that are down'
+      if (infoField('cluster_state') !== 'ok' || served !== SLOTS) {
+        return problem(`${infoField('cluster_state')}, ${served} of ${SLOTS} slots are served`, fix)
       }
-      const doubtful = Number(told('cluster_slots_pfail')) + Number(told('cluster_slots_fail'))
-      if (doubtful > 0) return warning(`ok, but ${doubtful} slots may have lost their master`, mend)
-      return ok(`ok, ${told('cluster_size')} masters`)
+      const doubtful = Number(infoField('cluster_slots_pfail')) + Number(infoField('cluster_slots_fail'))
+      if (doubtful > 0) return warning(`ok, but ${doubtful} slots may have lost their master`, fix)
+      return ok(`ok, ${infoField('cluster_size')} masters`)
     },
   },
   {
@@ -66,19 +66,19 @@ export const clusterChecks: readonly Check[] = [
     title: 'Sentinels',
     why: 'Sentinels vote: with fewer than three, or without a majority, nobody takes the place of a dead master.',
     isOnce: true,
-    async run(_server, patient) {
-      if (patient.deployment?.mode !== 'sentinel') return undefined
-      const { masterName } = patient.deployment.sentinel
-      const asked = await Promise.allSettled(patient.deployment.addresses.map((_, at) => sentinel(patient, at)))
+    async run(_server, deployment) {
+      if (deployment.deployment?.mode !== 'sentinel') return undefined
+      const { masterName } = deployment.deployment.sentinel
+      const asked = await Promise.allSettled(deployment.deployment.addresses.map((_, at) => sentinel(deployment, at)))
       const heard = asked.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
       const [first] = heard
-      const mend = `SENTINEL CKQUORUM ${masterName} and SENTINEL MASTER ${masterName} on each; start those that are down`
-      if (!first) return problem('none answers', mend)
+      const fix = `SENTINEL CKQUORUM ${masterName} and SENTINEL MASTER ${masterName} on each; start those that are down`
+      if (!first) return problem('none answers', fix)
       const all = Number(first.get('num-other-sentinels')) + 1
       const silent = asked.length - heard.length
       const down = Number(first.get('down-after-milliseconds'))
       const found = `${all} watch ${masterName}, ${first.get('quorum')} must agree that it is down, after ${down} ms`
-      if (silent > 0) return warning(`${silent} of ${asked.length} do not answer; ${found}`, mend)
+      if (silent > 0) return warning(`${silent} of ${asked.length} do not answer; ${found}`, fix)
       if (all < 3) return warning(found, 'three Sentinels on three machines')
       if (down >= SLOW_FAILOVER_MS)
         return note(found, `SENTINEL SET ${masterName} down-after-milliseconds 5000, on each`)

@@ -129,12 +129,12 @@ export const connectionChecks: readonly Check[] = [
     why: 'Beyond maxclients nobody can connect: not who takes locks, and not who reconnects to renew them.',
     async run(server) {
       const connected = await server.counted('connected_clients')
-      const told = await server.counted('maxclients')
-      const most = Number.isNaN(told) ? Number(await server.setting('maxclients')) : told
+      const limit = await server.counted('maxclients')
+      const most = Number.isNaN(limit) ? Number(await server.setting('maxclients')) : limit
       const found = `${connected} of at most ${most}`
-      const mend = 'CONFIG SET maxclients with a higher number (and ulimit -n), or fewer connections'
-      if (connected > most * 0.95) return problem(found, mend)
-      return connected > most * 0.8 ? warning(found, mend) : ok(found)
+      const fix = 'CONFIG SET maxclients with a higher number (and ulimit -n), or fewer connections'
+      if (connected > most * 0.95) return problem(found, fix)
+      return connected > most * 0.8 ? warning(found, fix) : ok(found)
     },
   },
 ]

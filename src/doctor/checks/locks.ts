@@ -31,9 +31,9 @@ export const lockChecks: readonly Check[] = [
     title: 'A trial lock',
     why: 'It is what all of this is for: a lock of a random name is taken, looked at, and released.',
     isOnce: true,
-    async run(server, patient) {
+    async run(server, deployment) {
       if (await isReplica(server)) return undefined
-      const lock = patient.client.getLock(patient.trialName)
+      const lock = deployment.client.getLock(deployment.trialName)
       const startedAt = performance.now()
       try {
         const hold = await lock.tryLock({ leaseTimeMs: TRIAL_TTL_MS })
@@ -42,7 +42,7 @@ export const lockChecks: readonly Check[] = [
         if (!(await hold.isHeld()))
           return problem('taken, and not there a moment later', 'see what deletes keys: eviction, a proxy')
         await hold.unlock()
-        if (patient.warnings.length > 0) return note(`taken in ${ms(took)}; ${patient.warnings.join('; ')}`)
+        if (deployment.warnings.length > 0) return note(`taken in ${ms(took)}; ${deployment.warnings.join('; ')}`)
         return ok(`taken in ${ms(took)}, and released`)
       } catch (error) {
         return problem(messageOf(error), remedyFor(error))
@@ -55,16 +55,16 @@ export const lockChecks: readonly Check[] = [
     title: 'Messages',
     why: 'Who waits for a lock is woken by a message. Without it a waiter asks again every now and then, and gets it later.',
     isOnce: true,
-    async run(_server, patient) {
-      const server = patient.ownerOf(patient.trialName)
+    async run(_server, deployment) {
+      const server = deployment.ownerOf(deployment.trialName)
       if (await isReplica(server)) return undefined
-      const channel = lockChannel(patient.trialName)
-      const plain = await latencyOf(server, channel, ['publish', 'subscribe', 'message'], patient)
+      const channel = lockChannel(deployment.trialName)
+      const plain = await latencyOf(server, channel, ['publish', 'subscribe', 'message'], deployment)
       if (typeof plain !== 'number') return plain
-      if (!patient.isCluster) return ok(`arrive in ${ms(plain)}`)
+      if (!deployment.isCluster) return ok(`arrive in ${ms(plain)}`)
       const { compatible } = await server.version()
       if (isBefore(compatible, 7)) return ok(`arrive in ${ms(plain)}, by plain channels; sharded ones are of Redis 7`)
-      const sharded = await latencyOf(server, channel, ['spublish', 'ssubscribe', 'smessage'], patient)
+      const sharded = await latencyOf(server, channel, ['spublish', 'ssubscribe', 'smessage'], deployment)
       if (typeof sharded !== 'number') return sharded
       return ok(`arrive in ${ms(plain)} by plain channels, and in ${ms(sharded)} by sharded ones`)
     },
@@ -75,20 +75,20 @@ export const lockChecks: readonly Check[] = [
     title: 'Rights',
     why: 'Each script needs all of its commands and keys. One that is refused in the middle is not undone by Redis.',
     isOnce: true,
-    async run(_server, patient) {
-      const server = patient.ownerOf(patient.trialName)
+    async run(_server, deployment) {
+      const server = deployment.ownerOf(deployment.trialName)
       if (await isReplica(server)) return undefined
       // Without INFO nobody knows the version; it is more likely a new one.
       const version = await server.version().catch(() => undefined)
       const way = version && isBefore(version.compatible, 7) ? 'try' : 'ask'
-      const { commands, names, excess } = await refusedRights(server, patient, way)
+      const { commands, names, excess } = await refusedRights(server, deployment, way)
       if (commands.length + names.length === 0) {
         if (!excess) return ok('all that is needed, and not much more')
         return note(`this user may do all that is needed, and ${excess}`, `for a user of its own ${RULE}`)
       }
       const found = [
         ...(commands.length > 0 ? [`not allowed: ${commands.join(', ')}`] : []),
-        ...asPatterns(names, patient).map(([pattern, kinds]) => `no right to ${pattern}, for ${kinds}`),
+        ...asPatterns(names, deployment).map(([pattern, kinds]) => `no right to ${pattern}, for ${kinds}`),
       ].join('; ')
       const needed = [...PLAIN_COMMANDS, 'evalsha', 'eval']
       const isForAll =
@@ -99,7 +99,7 @@ export const lockChecks: readonly Check[] = [
 ]
 
 async function isReplica(server: Server): Promise<boolean> {
-  return (await server.told('role').catch(() => '')) === 'slave'
+  return (await server.infoField('role').catch(() => '')) === 'slave'
 }
 
 /** An error reply about rights, of commands or of scripts. */
@@ -218,11 +218,11 @@ return answers`
  */
 export async function refusedRights(
   server: Server,
-  patient: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'isCluster'>,
+  deployment: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'isCluster'>,
   way: 'ask' | 'try',
 ): Promise<Refused> {
-  const { isCluster } = patient
-  const { keys, channels } = trialNamesOf(patient)
+  const { isCluster } = deployment
+  const { keys, channels } = trialNamesOf(deployment)
   const ask = async (commands: readonly string[][]): Promise<boolean[]> => {
     const args = [way, JSON.stringify(commands), JSON.stringify([...keys.keys()])]
     const answers = await server.askText('EVAL', RIGHTS, '0', ...args)
@@ -253,7 +253,7 @@ export async function refusedRights(
       ),
     ],
     names: [...scripted.names, ...spoken.names],
-    excess: way === 'ask' ? await excessOf(ask, patient) : undefined,
+    excess: way === 'ask' ? await excessOf(ask, deployment) : undefined,
   }
 }
 

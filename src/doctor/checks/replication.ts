@@ -16,15 +16,15 @@ export const replicationChecks: readonly Check[] = [
     title: 'Role',
     why: 'Only a master takes writes; a replica answers READONLY, and may know an older state.',
     async run(server, { isCluster }) {
-      const role = await server.told('role')
+      const role = await server.infoField('role')
       if (role === 'slave') {
-        const [host, port] = await Promise.all([server.told('master_host'), server.told('master_port')])
-        const mend = `connect to its master ${host}:${port}, or by a configuration with Sentinel or all servers (--config)`
-        return problem(`${server.address} is a replica`, mend)
+        const [host, port] = await Promise.all([server.infoField('master_host'), server.infoField('master_port')])
+        const fix = `connect to its master ${host}:${port}, or by a configuration with Sentinel or all servers (--config)`
+        return problem(`${server.address} is a replica`, fix)
       }
-      if (!isCluster && (await server.told('cluster_enabled')) === '1') {
-        const mend = 'a configuration with clusterServersConfig (--config)'
-        return problem(`${server.address} belongs to a cluster, and was opened as a single server`, mend)
+      if (!isCluster && (await server.infoField('cluster_enabled')) === '1') {
+        const fix = 'a configuration with clusterServersConfig (--config)'
+        return problem(`${server.address} belongs to a cluster, and was opened as a single server`, fix)
       }
       return ok(role || 'the server does not tell')
     },
@@ -35,7 +35,7 @@ export const replicationChecks: readonly Check[] = [
     title: 'Replicas',
     why: 'With the master its locks are gone. A replica that is in step can take over and knows them.',
     async run(server, { isCluster }) {
-      if ((await server.told('role')) === 'slave') return undefined
+      if ((await server.infoField('role')) === 'slave') return undefined
       const replicas = await replicasOf(server)
       if (replicas.length === 0) {
         const found = 'none: when this server fails, nobody gets a lock until it is back'
@@ -56,17 +56,17 @@ export const replicationChecks: readonly Check[] = [
     why:
       'Replication is asynchronous. A lock that a replica has acknowledged survives a failover; with checkLockSyncedSlaves, ' +
       'the default with Sentinel and in a cluster, others do not count as taken.',
-    async run(server, patient) {
-      if ((await server.told('role')) === 'slave') return undefined
+    async run(server, deployment) {
+      if ((await server.infoField('role')) === 'slave') return undefined
       const isAsked = (await replicasOf(server)).length > 0
       if (!isAsked) return undefined
-      const name = patient.trialName
-      const mend =
+      const name = deployment.trialName
+      const fix =
         'allow WAIT: ACL SETUSER <user> +wait +info; else checkLockSyncedSlaves: false, and know what a failover may do'
       const startedAt = performance.now()
       try {
         // In a cluster one master gets the write. WAIT is tried at all.
-        if (patient.ownerOf(name) === server) await server.ask('EVAL', WRITE, '1', name, String(TRIAL_TTL_MS))
+        if (deployment.ownerOf(name) === server) await server.ask('EVAL', WRITE, '1', name, String(TRIAL_TTL_MS))
         const count = Number(await server.ask('WAIT', '1', String(WAIT_MS)))
         const took = Math.round(performance.now() - startedAt)
         if (count > 0) return ok(`${count} acknowledged a write within ${took} ms`)
@@ -77,9 +77,9 @@ export const replicationChecks: readonly Check[] = [
       } catch (error) {
         if (!isRefused(error) && !/unknown command/i.test(String(error))) throw error
         const found = `refused: ${(error as Error).message}`
-        return patient.isAcknowledged ? warning(found, mend) : note(found, mend)
+        return deployment.isAcknowledged ? warning(found, fix) : note(found, fix)
       } finally {
-        if (patient.ownerOf(name) === server) await server.ask('DEL', name).catch(() => {})
+        if (deployment.ownerOf(name) === server) await server.ask('DEL', name).catch(() => {})
       }
     },
   },
@@ -91,15 +91,15 @@ export const replicationChecks: readonly Check[] = [
       'A master that is cut off from its replicas goes on granting locks while another one has taken its place, unless it ' +
       'must have a replica in order to write.',
     async run(server) {
-      if ((await server.told('role')) === 'slave') return undefined
+      if ((await server.infoField('role')) === 'slave') return undefined
       const count = (await replicasOf(server)).filter(({ state }) => state === 'online').length
       const needed = Number(
         (await server.setting('min-replicas-to-write')) ?? (await server.setting('min-slaves-to-write')),
       )
       const lag = await server.setting('min-replicas-max-lag').catch(() => undefined)
       if (needed > count) {
-        const mend = `bring the replicas back, or CONFIG SET min-replicas-to-write ${count}`
-        return problem(`it refuses writes (NOREPLICAS) without ${needed} replicas, and has ${count}`, mend)
+        const fix = `bring the replicas back, or CONFIG SET min-replicas-to-write ${count}`
+        return problem(`it refuses writes (NOREPLICAS) without ${needed} replicas, and has ${count}`, fix)
       }
       if (count === 0) return undefined
       if (needed > 0) return ok(`it stops without ${needed} replicas not more than ${lag} s behind`)

@@ -19,12 +19,12 @@ export const serverChecks: readonly Check[] = [
       const { product, text, compatible } = await server.version()
       const found = `${product} ${text}`
       if (text === '') return note('the server does not tell')
-      const mend = 'a newer version: Redis 7.2 or Valkey 8, or later'
-      if (isBefore(compatible, 5)) return problem(`${found}: scripts that ask for the time may not write`, mend)
-      if (isBefore(compatible, 6, 0, 6)) return problem(`${found}: fair locks need LPOS, of 6.0.6`, mend)
-      if (isBefore(compatible, 6, 2)) return note(`${found}: ACLs cannot limit channels`, mend)
+      const fix = 'a newer version: Redis 7.2 or Valkey 8, or later'
+      if (isBefore(compatible, 5)) return problem(`${found}: scripts that ask for the time may not write`, fix)
+      if (isBefore(compatible, 6, 0, 6)) return problem(`${found}: fair locks need LPOS, of 6.0.6`, fix)
+      if (isBefore(compatible, 6, 2)) return note(`${found}: ACLs cannot limit channels`, fix)
       if (isBefore(compatible, 7))
-        return note(`${found}: no sharded channels; in a cluster messages go to all nodes`, mend)
+        return note(`${found}: no sharded channels; in a cluster messages go to all nodes`, fix)
       return ok(found)
     },
   },
@@ -45,7 +45,7 @@ export const serverChecks: readonly Check[] = [
         )
       }
       if (stranger) return stranger
-      const mode = (await server.told('redis_mode')) || (await server.told('server_mode')) // the latter is Valkey's
+      const mode = (await server.infoField('redis_mode')) || (await server.infoField('server_mode')) // the latter is Valkey's
       return ok(`${mode || 'a single server'}, nothing in between that shows`)
     },
   },
@@ -58,10 +58,10 @@ export const serverChecks: readonly Check[] = [
       const modern = await server.setting('busy-reply-threshold') // before Redis 7 it has but the older name
       const limit = Number(modern ?? (await server.setting('lua-time-limit')))
       if (Number.isNaN(limit)) return note('the server does not tell')
-      const mend = `CONFIG SET ${modern === undefined ? 'lua-time-limit' : 'busy-reply-threshold'} 5000`
-      if (limit === 0) return note('scripts may take as long as they like, and all others wait', mend)
+      const fix = `CONFIG SET ${modern === undefined ? 'lua-time-limit' : 'busy-reply-threshold'} 5000`
+      if (limit === 0) return note('scripts may take as long as they like, and all others wait', fix)
       const found = `BUSY after ${limit} ms`
-      return limit < 1_000 ? warning(found, mend) : ok(found)
+      return limit < 1_000 ? warning(found, fix) : ok(found)
     },
   },
   {
@@ -73,16 +73,16 @@ export const serverChecks: readonly Check[] = [
       const entries = (await server.ask('SLOWLOG', 'GET', '128')) as [number, number, number, string[]][]
       const [slowest] = entries.sort((one, other) => Number(other[2]) - Number(one[2]))
       const micros = slowest ? Number(slowest[2]) : 0
-      const mend = 'SLOWLOG GET 128 shows them: split them, or give locks a Redis of their own'
+      const fix = 'SLOWLOG GET 128 shows them: split them, or give locks a Redis of their own'
       if (micros >= SLOW_COMMAND_US) {
         // Not its arguments: they may be secrets.
         const found = `${slowest?.[3]?.[0]?.toUpperCase() ?? 'one'} once took ${Math.round(micros / 1_000)} ms`
-        return micros >= VERY_SLOW_COMMAND_US ? warning(found, mend) : note(found, mend)
+        return micros >= VERY_SLOW_COMMAND_US ? warning(found, fix) : note(found, fix)
       }
       const forkMicros = await server.counted('latest_fork_usec')
       if (forkMicros >= SLOW_FORK_US) {
-        const mend = 'turn transparent huge pages off on that machine, and save less often'
-        return note(`the last fork, for a snapshot, stopped Redis for ${Math.round(forkMicros / 1_000)} ms`, mend)
+        const fix = 'turn transparent huge pages off on that machine, and save less often'
+        return note(`the last fork, for a snapshot, stopped Redis for ${Math.round(forkMicros / 1_000)} ms`, fix)
       }
       return ok('none of the last 128 took 100 ms')
     },

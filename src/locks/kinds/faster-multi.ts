@@ -32,7 +32,7 @@ export class FasterMultiKind extends PlainKind {
   }
 
   /** Who wants other values must not wait behind those who want these. */
-  override get line(): string {
+  override get queue(): string {
     return this.#fields.join()
   }
 

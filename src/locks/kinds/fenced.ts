@@ -19,7 +19,7 @@ const REMEMBERED = 10_000
 export class FencedKind extends PlainKind {
   override readonly title = 'fenced lock'
   /** It has the hash and the channel of a plain lock of the same name. */
-  override readonly inLine = RELEASES_IN_LINE
+  override readonly turnQueue = RELEASES_IN_LINE
   readonly #seen = new Map<string, bigint>()
   override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     fencedLockAdopt(lockName, fencingTokenKey(lockName), leaseTimeMs, from, holder, this.#seenOf(lockName))

@@ -46,7 +46,7 @@ export interface Grant {
 export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 
 /** The same calls for those who know of the line. A ticket is what wakes one client. */
-export interface ClientLine {
+export interface TurnQueueScripts {
   /** Replies as `acquire`; a client that is refused stands in line. Undefined: only releases know of the line. */
   acquire?(asked: AcquireRequest, standing: Standing): ScriptCall
   /**
@@ -66,7 +66,7 @@ export interface LockKind {
   /** What its name is the name of, at the beginning of a sentence. */
   readonly noun: string
   /** What those of a client who stand in one line have in common beside the name: they want the same. */
-  readonly line: string
+  readonly queue: string
   /** Of permits: which ones. */
   readonly permitIds?: readonly string[]
   /** Whether a part of it can be lost. */
@@ -95,7 +95,7 @@ export interface LockKind {
 
   acquire(asked: AcquireRequest): ScriptCall
   /** How clients that wait stand in line in Redis, so that a release wakes one of them. Undefined: it wakes all. */
-  readonly inLine?: ClientLine | undefined
+  readonly turnQueue?: TurnQueueScripts | undefined
   /** Gives up a place in the queue. Reply: an integer. */
   leave?(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall
   /** Takes over from another holder; replies as `acquire`. Undefined: this kind cannot be handed over. */
@@ -126,6 +126,6 @@ export interface LockKind {
 }
 
 /** Where those of a client wait who want the same. */
-export function lineName(kind: LockKind, lockName: string): string {
-  return `${kind.line}/${lockName}`
+export function queueName(kind: LockKind, lockName: string): string {
+  return `${kind.queue}/${lockName}`
 }

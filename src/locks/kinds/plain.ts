@@ -16,7 +16,7 @@ import {
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { INBOX_PREFIX, lockChannel, UNLOCK_MESSAGE, waitersKey } from '../../wire/keys.js'
-import type { AcquireReply, AcquireRequest, ClientLine, Inspection, LockKind, Nesting } from './lock-kind.js'
+import type { AcquireReply, AcquireRequest, Inspection, LockKind, Nesting, TurnQueueScripts } from './lock-kind.js'
 
 /**
  * The re-entrant lock, Redisson's `RLock`: a hash at the lock's name with one field, holder → hold count, and a TTL. The
@@ -30,11 +30,11 @@ export class PlainKind implements LockKind {
   readonly isQueuedInRedis: boolean = false
   readonly tracesHolds: boolean = true
   readonly isHandedOff: boolean = false
-  readonly inLine: ClientLine | undefined = undefined
+  readonly turnQueue: TurnQueueScripts | undefined = undefined
   readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     lockAdopt(lockName, leaseTimeMs, from, holder)
 
-  get line(): string {
+  get queue(): string {
     return this.title
   }
 
@@ -118,7 +118,7 @@ export function remaining(pttl: number): number {
 const LINE_PATIENCE_MS = 60_000
 
 /** Releases that give the turn to the first in line. */
-export const RELEASES_IN_LINE: ClientLine = {
+export const RELEASES_IN_LINE: TurnQueueScripts = {
   release: (lockName, holder, { ticket, waits } = { ticket: '', waits: true }) =>
     lockReleaseInLine(
       lockName,
@@ -135,7 +135,7 @@ export const RELEASES_IN_LINE: ClientLine = {
   leave: (lockName, ticket) => lockLeaveLine(lockName, waitersKey(lockName), ticket, INBOX_PREFIX),
 }
 
-const IN_LINE: ClientLine = {
+const IN_LINE: TurnQueueScripts = {
   ...RELEASES_IN_LINE,
   acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isLook, waits }) =>
     lockAcquireInLine(
@@ -155,7 +155,7 @@ class ReentrantKind extends PlainKind {
   // Within itself it re-enters; only another kind of lock on the same name can deadlock with it.
   override readonly tracesHolds = false
   override readonly isHandedOff = true
-  override readonly inLine = IN_LINE
+  override readonly turnQueue = IN_LINE
 }
 
 export const REENTRANT: LockKind = new ReentrantKind()
@@ -163,7 +163,7 @@ export const REENTRANT: LockKind = new ReentrantKind()
 class NonReentrantKind extends PlainKind {
   override readonly title = 'non-reentrant lock'
   override readonly isHandedOff = true
-  override readonly inLine = IN_LINE
+  override readonly turnQueue = IN_LINE
 
   override nestingIn(): Nesting {
     return 'deadlock'
