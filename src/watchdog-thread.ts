@@ -28,7 +28,7 @@ const LONGEST_PAUSE_MS = 10_000
 /** So many connections that are cut at once, one after the other, are no accident: then the client is told. */
 const CUTS = 4
 
-/** A possession of a client. */
+/** A lease of a client. */
 class RenewalEntry implements Renewable {
   readonly id: bigint
   readonly #words: BigInt64Array

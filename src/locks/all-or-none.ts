@@ -74,7 +74,7 @@ class JointAttempt {
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
   readonly #deadlineAt: number
-  readonly #possessions: readonly Lease[]
+  readonly #leases: readonly Lease[]
   /** Whether Redis may have granted something that no hold stands for. */
   #mayBeHeld = false
   #isInFlight = false
@@ -87,7 +87,7 @@ class JointAttempt {
     this.#deadlineAt = deadlineAt
     this.#terms = terms
     this.#leaseTimeMs = terms.leaseTimeMs ?? (locks[0] as Lock).context.watchdogTimeoutMs
-    this.#possessions = locks.map((lock) => lock.possess())
+    this.#leases = locks.map((lock) => lock.possess())
   }
 
   async run(): Promise<readonly Hold[] | Lock> {
@@ -99,17 +99,17 @@ class JointAttempt {
       if (context.clock.now() >= this.#deadlineAt) return this.#locks[0] as Lock
     }
     const route = replication.routeTo(name)
-    const attempts = this.#possessions.map((lease) => ({ lease: lease, hasWon: false, isForced: false }))
+    const attempts = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false }))
     for (const one of attempts) context.attempts.add(one)
     let sentAt = context.clock.now()
     this.#isInFlight = true
     try {
       const names = this.#locks.map((lock) => lock.name)
-      const holders = this.#possessions.map(({ holder }) => holder)
+      const holders = this.#leases.map(({ holder }) => holder)
       const call = lockAcquireAll(names, [this.#leaseTimeMs, ...holders])
       const reply = await scripts.run(call, undefined, (at) => {
         sentAt = at
-        for (const lease of this.#possessions) lease.requesting(this.#leaseTimeMs, at)
+        for (const lease of this.#leases) lease.requesting(this.#leaseTimeMs, at)
       })
       const refused = toInteger(reply)
       if (refused !== null) return this.#locks[refused] as Lock
@@ -142,7 +142,7 @@ class JointAttempt {
     const mayHaveStrays = this.#mayBeHeld
     this.#mayBeHeld = true
     try {
-      for (const lease of this.#possessions) {
+      for (const lease of this.#leases) {
         lease.mayHaveLateCopies ||= mayHaveStrays
         holds.push(lease.begin(this.#terms, sentAt))
       }
@@ -155,7 +155,7 @@ class JointAttempt {
   }
 
   #giveUp(): void {
-    for (const lease of this.#possessions) {
+    for (const lease of this.#leases) {
       if (lease.count > 0) continue
       if (this.#mayBeHeld) lease.settle()
       else lease.owner.free(lease.field)

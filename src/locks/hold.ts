@@ -49,7 +49,7 @@ export interface HeldLease {
 }
 
 /**
- * One possession of a lock, as a value: `lock()` answers it, and whoever has it may release it.
+ * One hold of a lock, as a value: `lock()` returns it, and whoever has it may release it.
  *
  * A hold knows until when it is surely valid: the monotonic time before the winning command was sent, plus the lease,
  * minus a small margin for clocks that run at different speeds. Past that, or once Redis says that the holder is gone, it

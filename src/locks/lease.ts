@@ -45,7 +45,7 @@ export interface LeaseContext extends Context {
 
 /**
  * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
- * written, never incremented, so every command may run twice; commands of one possession go one after the other.
+ * written, never incremented, so every command may run twice; commands of one lease go one after the other.
  */
 export class Lease implements Watched, HeldLease {
   readonly lockName: string
@@ -487,7 +487,7 @@ export class Lease implements Watched, HeldLease {
     return hold.end(how)
   }
 
-  /** One command of this possession after the other, so that each one knows the count it starts from. */
+  /** One command of this lease after the other, so that each one knows the count it starts from. */
   async #inTurn<T>(action: () => Promise<T> | T): Promise<T> {
     if (this.#turns) await new Promise<void>((resolve) => this.#turns?.push(resolve))
     this.#turns ??= []

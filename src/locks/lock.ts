@@ -201,7 +201,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const lease = reentered ?? new Lease(context, kind, lockName, owner)
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     const asked: AcquireRequest = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }
-    /** Whether the owner's field is claimed for this possession. Somebody who joins claims it when it is its turn. */
+    /** Whether the owner's field is claimed for this lease. Somebody who joins claims it when it is its turn. */
     let isClaimed = !reentered && !joined
     /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
     let mayBeHeld = false
@@ -336,7 +336,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     return lease.begin(terms, sentAt, isWanted) as H
   }
 
-  /** @internal A new possession for the owner that the caller is. It claims the owner's field. */
+  /** @internal A new lease for the owner that the caller is. It claims the owner's field. */
   possess(): Lease {
     return new Lease(this.context, this.kind, this.name, this.#owner())
   }

@@ -331,7 +331,7 @@ return wakeFirst(KEYS[2], ARGV[2], ARGV[3])
 }
 
 /**
- * fair-lock/release: end the possession of an owner and wake the first in the queue. An owner that does not hold the
+ * fair-lock/release: end the lease of an owner and wake the first in the queue. An owner that does not hold the
  * lock, because its request was never answered, loses its place in the queue.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
@@ -605,7 +605,7 @@ return type(heard) == 'number' and heard or -1
 }
 
 /**
- * faster-multi-lock/release: end the possession of an owner and wake the waiters of the group. Frees what it still has
+ * faster-multi-lock/release: end the lease of an owner and wake the waiters of the group. Frees what it still has
  * even if some of its values were lost.
  * KEYS[1] group        hash, as in faster-multi-lock/acquire
  * ARGV[1] holder       "<client id>:<owner id>"
@@ -865,7 +865,7 @@ return { '1', drawn[1], drawn[2] }
 }
 
 /**
- * fenced-lock/adopt: take over a possession that another client handed over, as one hold with a lease from now and the
+ * fenced-lock/adopt: take over a lease that another client handed over, as one hold with a lease from now and the
  * next fencing token: what the previous holder still writes is refused.
  * KEYS[1] lock         hash: holder -> hold count
  * KEYS[2] tokens       string: the last token given out; never expires
@@ -1348,7 +1348,7 @@ return nil
 }
 
 /**
- * lock/adopt: take over a possession that another client handed over, as one hold with a lease from now. Only one
+ * lock/adopt: take over a lease that another client handed over, as one hold with a lease from now. Only one
  * can: the holder's field is replaced, which peers see as an uninterrupted hold. Runs twice without harm.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
@@ -1779,7 +1779,7 @@ return others + heard
 }
 
 /**
- * lock/release-in-line: end the possession of an owner, and give the turn to the first in line. The message of an
+ * lock/release-in-line: end the lease of an owner, and give the turn to the first in line. The message of an
  * ordinary release is for those who know of no line.
  * KEYS[1] lock         hash: holder -> hold count
  * KEYS[2] waiters      list of tickets, first come first
@@ -1816,7 +1816,7 @@ return -1
 }
 
 /**
- * lock/release: end the possession of an owner and wake the waiters.
+ * lock/release: end the lease of an owner and wake the waiters.
  * PUBLISH is called protected: without the right to publish the lock is free all the same, and the caller is told.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] holder       "<client id>:<owner id>"
@@ -2635,7 +2635,7 @@ return type(heard) == 'number' and heard or -1
 }
 
 /**
- * read-lock/release: end the possession of a reader; the last one frees the lock and wakes the waiters. The lock lasts
+ * read-lock/release: end the lease of a reader; the last one frees the lock and wakes the waiters. The lock lasts
  * as long as the longest read hold that is left; dead readers do not count. If it ends sooner than waiters were told, and
  * before they poll, they are woken to learn that.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
@@ -3524,7 +3524,7 @@ return nil
 }
 
 /**
- * string-lock/adopt: take over a possession that another client handed over, with a lease from now. Only one can.
+ * string-lock/adopt: take over a lease that another client handed over, with a lease from now. Only one can.
  * Runs twice without harm, also late.
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
@@ -3620,7 +3620,7 @@ return type(heard) == 'number' and heard or -1
 }
 
 /**
- * string-lock/release: end the possession of an owner, and wake the waiters of Holdfast; others poll.
+ * string-lock/release: end the lease of an owner, and wake the waiters of Holdfast; others poll.
  * KEYS[1] lock         string: the holder
  * ARGV[1] holder       "<client id>:<owner id>"
  * ARGV[2] channel      where waiters listen
@@ -3764,7 +3764,7 @@ return type(heard) == 'number' and heard or -1
 }
 
 /**
- * write-lock/release: end the possession of a writer and wake the waiters. If it reads, too, it goes on reading: the
+ * write-lock/release: end the lease of a writer and wake the waiters. If it reads, too, it goes on reading: the
  * waiting readers are woken, and the lock lasts as long as its longest read hold.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] holder       "<client id>:<owner id>:write"

@@ -16,7 +16,7 @@ export interface Renewable {
   markLost(): void
 }
 
-/** What the watchdog sees of a possession. */
+/** What the watchdog sees of a lease. */
 export interface Watched extends Renewable {
   /** The same as `renewal`, for this lease. */
   renewalFor(leaseTimeMs: number): ScriptCall

@@ -14,7 +14,7 @@ export interface Registration extends RenewalTerms {
   readonly connection: string | object
   /**
    * Words of 64 bits, in µs on `threadClock`: when to stand in, unless the client's own thread says something else before
-   * that; its last sign of life; then one for each possession: -id, or when the thread last renewed it, or 0.
+   * that; its last sign of life; then one for each lease: -id, or when the thread last renewed it, or 0.
    */
   readonly memory: SharedArrayBuffer
   /** How long it stands in, ms. */
@@ -30,7 +30,7 @@ export type ToThread = { readonly client: number } & (
   | { readonly isClosed: true }
 )
 
-/** How to renew a possession. */
+/** How to renew a lease. */
 export interface Renewal extends Omit<ScriptCall, 'script'> {
   readonly sha1: string
   /** On `threadClock`, ms. */
@@ -51,7 +51,7 @@ export const TAKE_OVER_AT = 0
 export const ALIVE_AT = 1
 const FIRST_PLACE = 2
 
-/** A possession in the shared memory. */
+/** A lease in the shared memory. */
 interface Place {
   readonly index: number
   /** Of what is there now: no two are the same. */
@@ -157,7 +157,7 @@ export interface StandInTerms extends Omit<Registration, 'memory'> {
  * Lets the thread renew what a client holds while its own event loop is blocked.
  *
  * What a busy thread and the other one must know of each other stands in shared memory. The client's thread writes when it
- * will renew next. When that time has passed, the other one renews in its place, and writes for each possession when that was
+ * will renew next. When that time has passed, the other one renews in its place, and writes for each lease when that was
  * sent, so that the first look at a hold after the block finds its true deadline.
  */
 export class ThreadClient {
@@ -274,7 +274,7 @@ export class ThreadClient {
     return known.hasStoodIn || threadClock.now() > this.#takeOverAt
   }
 
-  /** Tell a possession that the thread renewed it while this one was busy. */
+  /** Tell a lease that the thread renewed it while this one was busy. */
   catchUp(lease: Watched): void {
     const known = this.#places.get(lease)
     if (!known) return

@@ -49,7 +49,7 @@ export class Watchdog {
     else this.look(lease)
   }
 
-  /** Look at a possession again: it gained a hold, which may be due earlier than the others. */
+  /** Look at a lease again: it gained a hold, which may be due earlier than the others. */
   schedule(lease: Watched): void {
     this.look(lease)
     // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.

@@ -23,7 +23,7 @@ export function markedId(uuid: string): string {
 /**
  * Who holds inside one client: what a thread is in Java.
  *
- * It has at most one possession of a lock at a time: two would share one field in Redis, and the release of one would end
+ * It has at most one lease of a lock at a time: two would share one field in Redis, and the release of one would end
  * the other. And once a command about a field is unsettled, or a hold was lost or handed over, it takes that field no
  * more: a late copy of its release could end what it takes next. It is spent for that field, for good.
  */

@@ -13,7 +13,7 @@ import { PlainKind, RELEASES_IN_LINE } from './plain.js'
 const REMEMBERED = 10_000
 
 /**
- * A lock whose every possession has a number higher than all before it: Redisson's `RedissonFencedLock`. One for each
+ * A lock whose every grant has a number higher than all before it: Redisson's `RedissonFencedLock`. One for each
  * client, which remembers the highest token that it saw of each lock.
  */
 export class FencedKind extends PlainKind {

@@ -1,4 +1,4 @@
---[[ fair-lock/release: end the possession of an owner and wake the first in the queue. An owner that does not hold the
+--[[ fair-lock/release: end the lease of an owner and wake the first in the queue. An owner that does not hold the
      lock, because its request was never answered, loses its place in the queue.
      KEYS[1] lock           hash: holder -> hold count
      KEYS[2] queue          list: waiting holders, the next one first

@@ -1,4 +1,4 @@
---[[ faster-multi-lock/release: end the possession of an owner and wake the waiters of the group. Frees what it still has
+--[[ faster-multi-lock/release: end the lease of an owner and wake the waiters of the group. Frees what it still has
      even if some of its values were lost.
      KEYS[1] group        hash, as in faster-multi-lock/acquire
      ARGV[1] holder       "<client id>:<owner id>"

@@ -1,4 +1,4 @@
---[[ fenced-lock/adopt: take over a possession that another client handed over, as one hold with a lease from now and the
+--[[ fenced-lock/adopt: take over a lease that another client handed over, as one hold with a lease from now and the
      next fencing token: what the previous holder still writes is refused.
      KEYS[1] lock         hash: holder -> hold count
      KEYS[2] tokens       string: the last token given out; never expires

@@ -1,4 +1,4 @@
---[[ lock/adopt: take over a possession that another client handed over, as one hold with a lease from now. Only one
+--[[ lock/adopt: take over a lease that another client handed over, as one hold with a lease from now. Only one
      can: the holder's field is replaced, which peers see as an uninterrupted hold. Runs twice without harm.
      KEYS[1] lock         hash: holder -> hold count
      ARGV[1] leaseTimeMs  ms, > 0

@@ -1,4 +1,4 @@
---[[ lock/release-in-line: end the possession of an owner, and give the turn to the first in line. The message of an
+--[[ lock/release-in-line: end the lease of an owner, and give the turn to the first in line. The message of an
      ordinary release is for those who know of no line.
      KEYS[1] lock         hash: holder -> hold count
      KEYS[2] waiters      list of tickets, first come first

@@ -1,4 +1,4 @@
---[[ lock/release: end the possession of an owner and wake the waiters.
+--[[ lock/release: end the lease of an owner and wake the waiters.
      PUBLISH is called protected: without the right to publish the lock is free all the same, and the caller is told.
      KEYS[1] lock         hash: holder -> hold count
      ARGV[1] holder       "<client id>:<owner id>"

@@ -1,4 +1,4 @@
---[[ read-lock/release: end the possession of a reader; the last one frees the lock and wakes the waiters. The lock lasts
+--[[ read-lock/release: end the lease of a reader; the last one frees the lock and wakes the waiters. The lock lasts
      as long as the longest read hold that is left; dead readers do not count. If it ends sooner than waiters were told, and
      before they poll, they are woken to learn that.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count

@@ -1,4 +1,4 @@
---[[ string-lock/adopt: take over a possession that another client handed over, with a lease from now. Only one can.
+--[[ string-lock/adopt: take over a lease that another client handed over, with a lease from now. Only one can.
      Runs twice without harm, also late.
      KEYS[1] lock         string: the holder
      ARGV[1] leaseTimeMs  ms, > 0

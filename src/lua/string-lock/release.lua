@@ -1,4 +1,4 @@
---[[ string-lock/release: end the possession of an owner, and wake the waiters of Holdfast; others poll.
+--[[ string-lock/release: end the lease of an owner, and wake the waiters of Holdfast; others poll.
      KEYS[1] lock         string: the holder
      ARGV[1] holder       "<client id>:<owner id>"
      ARGV[2] channel      where waiters listen

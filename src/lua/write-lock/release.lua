@@ -1,4 +1,4 @@
---[[ write-lock/release: end the possession of a writer and wake the waiters. If it reads, too, it goes on reading: the
+--[[ write-lock/release: end the lease of a writer and wake the waiters. If it reads, too, it goes on reading: the
      waiting readers are woken, and the lock lasts as long as its longest read hold.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] holder       "<client id>:<owner id>:write"
