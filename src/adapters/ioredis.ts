@@ -1,6 +1,13 @@
 import { ConfigError } from '../errors.js'
 import { healthy } from './health.js'
-import { DISCONNECT_TIMEOUT_MS, end, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './ioredis-client.js'
+import {
+  DISCONNECT_TIMEOUT_MS,
+  end,
+  type IoredisLike,
+  isReplyError,
+  mayEndByItself,
+  SUBSCRIBER_OPTIONS,
+} from './ioredis-client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './ioredis-cluster.js'
 import { addressOf, sentinelsOf } from './ioredis-sentinels.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
@@ -58,11 +65,12 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
     one.isCluster
       ? new IoredisClusterPort(one as IoredisClusterLike, disconnect)
       : new IoredisPort(one, disconnect, isReplicated)
+  const itself = mayEndByItself(client)
   return healthy(
     open(client, owned ? () => client.disconnect() : () => {}),
     async (signal, server) => {
       // What its owner closed stays closed.
-      if (client.status === 'end' && !owned) throw new Error('the client was closed')
+      if (client.status === 'end' && !owned && !itself.hasEnded()) throw new Error('the client was closed')
       const next = another(client, server)
       const disconnect = (): void => end(next)
       signal.addEventListener('abort', disconnect, { once: true })
@@ -70,7 +78,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       await next.connect()
       return open(next, disconnect)
     },
-    { pingIntervalMs, advice: owned ? undefined : ADVICE },
+    { pingIntervalMs, advice: owned ? undefined : ADVICE, onClose: itself.stop },
   )
 }
 
@@ -79,7 +87,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
  * @param except  a server of a cluster that is silent, and must not be asked for the others
  */
 function another(client: IoredisLike, except: string): IoredisLike & { connect(): Promise<unknown> } {
-  if (!client.isCluster) return client.duplicate({ lazyConnect: true }) as never
+  if (!client.isCluster) return client.duplicate({ lazyConnect: true, failoverDetector: false }) as never
   // Those that it was given at first may be gone.
   const cluster = client as IoredisClusterLike
   const known = cluster

@@ -39,7 +39,9 @@ export function explore(
 function isNewcomer(operation: Operation, operations: readonly Operation[], model: Model): boolean {
   if (operation.do !== 'take' || operation.how === 'wait' || operation.within !== undefined) return false
   const earlier = operations.slice(0, operations.indexOf(operation))
-  return earlier.some((other) => other.do === 'unlock' && model.isInScope(other.hold, operation.scope))
+  const isOfScope = (hold: string): boolean =>
+    model.possessions.has(model.holds.get(hold)?.possession ?? '') && model.isInScope(hold, operation.scope)
+  return earlier.some((other) => other.do === 'unlock' && isOfScope(other.hold))
 }
 
 /** Whether two operations keep the order of their calls: those of one possession, and the waits of one client. */

@@ -507,10 +507,10 @@ export abstract class Model {
     return 'ok'
   }
 
-  /** Its client knows that it is lost. */
+  /** Its client knows that it is lost. What it had in another of the states that look alike, it may not have in this one. */
   protected lose(id: string): void {
-    const possession = this.possessions.get(id) as Possession
-    if (possession.holds.length === 0) return
+    const possession = this.possessions.get(id)
+    if (!possession || possession.holds.length === 0) return
     for (const hold of possession.holds) this.#end(hold, 'lost')
     this.possessions.set(id, { ...possession, holds: [], isLost: true })
     this.abandon(possession)
