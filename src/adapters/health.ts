@@ -26,6 +26,8 @@ export interface HealthOptions {
   readonly pingIntervalMs?: number | undefined
   /** What the owner of the client can do to make it recover by itself; undefined: the client is ours. */
   readonly advice?: string | undefined
+  /** Called when the port is closed for good. */
+  readonly onClose?: () => void
 }
 
 /**
@@ -73,6 +75,7 @@ class HealthyPort implements RedisPort {
   readonly isReplicated: boolean
   readonly #reopen: Reopen
   readonly #advice: string | undefined
+  readonly #onClose: (() => void) | undefined
   readonly #pingMs: number
   readonly #channels = new Map<string, Channel>()
   #port: RedisPort
@@ -86,12 +89,13 @@ class HealthyPort implements RedisPort {
   #failedAttempts = 0
   #isClosed = false
 
-  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, advice }: HealthOptions) {
+  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, advice, onClose }: HealthOptions) {
     this.isCluster = first.isCluster ?? false
     this.isReplicated = first.isReplicated ?? false
     this.#port = first
     this.#reopen = reopen
     this.#advice = advice
+    this.#onClose = onClose
     this.#pingMs = pingIntervalMs ?? DEFAULT_PING_MS
   }
 
@@ -156,6 +160,7 @@ class HealthyPort implements RedisPort {
     clearTimeout(this.#pinging)
     for (const { settle } of this.#channels.values()) settle?.()
     this.#channels.clear()
+    this.#onClose?.()
     await this.#port.close()
   }
 

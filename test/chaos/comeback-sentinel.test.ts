@@ -1,6 +1,7 @@
 /** Whatever happens to a master behind Sentinel, every client of it takes locks again, by itself and soon. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { Redis } from 'ioredis'
 import { type Client, connect, type RedissonConfig } from '../../src/index.js'
 import { DRIVERS, openClient, type Place } from '../support/failover.js'
 import { timersLeft } from '../support/leak-check.js'
@@ -160,6 +161,29 @@ for (const [naming, place] of Object.entries(places)) {
       const hold = await client.getLock('frozen').lock({ waitTimeMs: SOON_MS })
       assert.equal(await (await group.master()).admin.exists('frozen'), 1)
       assert.notEqual((await group.master()).port, frozen.port)
+      await hold.unlock()
+    })
+
+    it('an ioredis client that its failover detector ended is replaced, one that its owner closed is not', async () => {
+      const sentinels = group.sentinels.map(({ port }) => ({ host: place.host, port }))
+      const open = async (): Promise<{ user: Redis; client: Client }> => {
+        const user = new Redis({ sentinels, name: group.masterName, failoverDetector: true })
+        user.on('error', () => {})
+        const client = await connect({ client: user })
+        contenders.push({ way: 'ioredis', client, end: () => client.close().then(() => user.disconnect()) })
+        return { user, client }
+      }
+      const [ended, closed] = [await open(), await open()]
+      // While they ask the Sentinels for the master. What the detector does at +switch-master is to disconnect the connector.
+      const { connector } = ended.user as unknown as { connector: { disconnect(): void } }
+      ended.user.once('connecting', () => connector.disconnect())
+      closed.user.once('connecting', () => closed.user.disconnect())
+      await group.killMaster()
+      await waitUntil(() => ended.user.status === 'end' && closed.user.status === 'end', { timeoutMs: 5_000 })
+      await group.waitForFailover()
+      const hold = await ended.client.getLock('ended').lock({ waitTimeMs: AFTER_FREEZE_MS })
+      assert.equal(await (await group.master()).admin.exists('ended'), 1)
+      await assert.rejects(closed.client.getLock('closed').lock({ waitTimeMs: SOON_MS }), /Connection is closed/)
       await hold.unlock()
     })
 

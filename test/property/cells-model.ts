@@ -102,6 +102,10 @@ export class CellsModel extends Model {
     this.#set(mine, undefined)
   }
 
+  protected override isDivisible(possession: Possession): boolean {
+    return this.target(possession.target).cells.length > 1
+  }
+
   countOf(possession: Possession): number {
     return this.#hasAll(possession) ? possession.holds.length : 0
   }

@@ -19,7 +19,8 @@ export function explore(
     if (rest.length === 0 && moves.length === 0) ends.push(state)
     for (const moved of moves) visit(moved, rest)
     for (const [index, operation] of rest.entries()) {
-      if (rest.slice(0, index).some((earlier) => isBefore(earlier, operation, model))) continue
+      const isNew = isNewcomer(operation, operations, model)
+      if (!isNew && rest.slice(0, index).some((earlier) => isBefore(earlier, operation, model))) continue
       if (operation.do !== 'abort' && rest.some((other) => other.do === 'abort')) continue
       for (const [after, outcome] of state.apply(operation)) {
         if (fits(operation, outcome))
@@ -32,6 +33,15 @@ export function explore(
   }
   visit(model, operations)
   return ends
+}
+
+/** Whether a call in a scope finds what the scope had released in the same turn: it re-enters nothing, and waits for no turn. */
+function isNewcomer(operation: Operation, operations: readonly Operation[], model: Model): boolean {
+  if (operation.do !== 'take' || operation.how === 'wait' || operation.within !== undefined) return false
+  const earlier = operations.slice(0, operations.indexOf(operation))
+  const isOfScope = (hold: string): boolean =>
+    model.possessions.has(model.holds.get(hold)?.possession ?? '') && model.isInScope(hold, operation.scope)
+  return earlier.some((other) => other.do === 'unlock' && isOfScope(other.hold))
 }
 
 /** Whether two operations keep the order of their calls: those of one possession, and the waits of one client. */

@@ -228,6 +228,11 @@ export abstract class Model {
     return held.map(({ id }) => id)
   }
 
+  /** Whether it is made of parts that can be lost one by one. */
+  protected isDivisible(_possession: Possession): boolean {
+    return false
+  }
+
   /** Whether a target is several locks. */
   isJoint(_target: number): boolean {
     return false
@@ -278,7 +283,19 @@ export abstract class Model {
         return [[next, next.#abort(operation.waiter)]]
       case 'force': {
         const wasHeld = next.force(operation.target)
-        if (!wasHeld) return [[next, 'false']]
+        if (!wasHeld) {
+          // What is left of a hold on several values that another one forced in the same turn is given back a moment later.
+          const mayBeLeft = operation.condemned.some((id) => {
+            const possession = next.possessions.get(id)
+            return possession?.isLost && next.isDivisible(possession)
+          })
+          return mayBeLeft
+            ? [
+                [next, 'false'],
+                [next, 'true'],
+              ]
+            : [[next, 'false']]
+        }
         for (const id of operation.condemned) next.lose(id)
         // What was granted since was requested before it, and is lost, or after it, and the client does not know yet.
         const after = next.clone()
@@ -490,10 +507,10 @@ export abstract class Model {
     return 'ok'
   }
 
-  /** Its client knows that it is lost. */
+  /** Its client knows that it is lost. What it had in another of the states that look alike, it may not have in this one. */
   protected lose(id: string): void {
-    const possession = this.possessions.get(id) as Possession
-    if (possession.holds.length === 0) return
+    const possession = this.possessions.get(id)
+    if (!possession || possession.holds.length === 0) return
     for (const hold of possession.holds) this.#end(hold, 'lost')
     this.possessions.set(id, { ...possession, holds: [], isLost: true })
     this.abandon(possession)

@@ -5,6 +5,7 @@ export interface IoredisLike {
   readonly options: {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
+    readonly failoverDetector?: boolean | undefined
   }
   call(command: string, ...args: string[]): Promise<unknown>
   duplicate(override?: object): IoredisLike
@@ -36,6 +37,35 @@ export const SUBSCRIBER_OPTIONS = {
   disconnectTimeout: DISCONNECT_TIMEOUT_MS,
   commandTimeout: undefined,
   socketTimeout: undefined,
+  failoverDetector: false, // it can end a client for good; see `mayEndByItself`
+}
+
+/**
+ * The failover detector of ioredis disconnects the connector whatever that is doing. If it was about to connect, the client's
+ * status becomes `end`, which is final, although nobody closed it.
+ * @returns whether that has happened, and how to stop watching for it
+ */
+export function mayEndByItself(client: IoredisLike): { hasEnded: () => boolean; stop: () => void } {
+  if (!client.options.failoverDetector) return { hasEnded: () => false, stop: () => {} }
+  let isConnecting = client.status === 'connecting'
+  const onConnecting = (): void => {
+    isConnecting = true
+  }
+  const onClose = (): void => {
+    isConnecting = false
+  }
+  client.on('connecting', onConnecting)
+  client.on('close', onClose)
+  return {
+    hasEnded() {
+      const { manuallyClosing } = client as { readonly manuallyClosing?: boolean } // by `disconnect()` or `quit()`
+      return client.status === 'end' && isConnecting && !manuallyClosing
+    },
+    stop() {
+      client.off('connecting', onConnecting)
+      client.off('close', onClose)
+    },
+  }
 }
 
 /** Ended twice, ioredis would leave a timer that keeps the process. */

@@ -3,7 +3,7 @@ import { healthy } from '../health.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import type { Sentinels } from '../sentinels.js'
-import { DISCONNECT_TIMEOUT_MS, end, type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
+import { DISCONNECT_TIMEOUT_MS, end, type IoredisLike, isReplyError, mayEndByItself, SUBSCRIBER_OPTIONS } from './client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './cluster.js'
 import { addressOf, sentinelsOf } from './sentinels.js'
 
@@ -58,11 +58,12 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
     one.isCluster
       ? new IoredisClusterPort(one as IoredisClusterLike, disconnect)
       : new IoredisPort(one, disconnect, isReplicated)
+  const itself = mayEndByItself(client)
   return healthy(
     open(client, owned ? () => client.disconnect() : () => {}),
     async (signal, server) => {
       // What its owner closed stays closed.
-      if (client.status === 'end' && !owned) throw new Error('the client was closed')
+      if (client.status === 'end' && !owned && !itself.hasEnded()) throw new Error('the client was closed')
       const next = another(client, server)
       const disconnect = (): void => end(next)
       signal.addEventListener('abort', disconnect, { once: true })
@@ -70,7 +71,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       await next.connect()
       return open(next, disconnect)
     },
-    { pingIntervalMs, advice: owned ? undefined : ADVICE },
+    { pingIntervalMs, advice: owned ? undefined : ADVICE, onClose: itself.stop },
   )
 }
 
@@ -79,7 +80,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
  * @param except  a server of a cluster that is silent, and must not be asked for the others
  */
 function another(client: IoredisLike, except: string): IoredisLike & { connect(): Promise<unknown> } {
-  if (!client.isCluster) return client.duplicate({ lazyConnect: true }) as never
+  if (!client.isCluster) return client.duplicate({ lazyConnect: true, failoverDetector: false }) as never
   // Those that it was given at first may be gone.
   const cluster = client as IoredisClusterLike
   const known = cluster
