@@ -248,7 +248,7 @@ export function clientWarning(
   code:
     | 'PUBLISH_REFUSED'
     | 'SUBSCRIBE_REFUSED'
-    | 'LINE_REFUSED'
+    | 'TURN_QUEUE_REFUSED'
     | 'WAIT_REFUSED'
     | 'CROSSSLOT_REFUSED'
     | 'RENEWAL_REFUSED'

@@ -146,7 +146,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
   return {
     keys: new Map([
       [name, 'all locks'],
-      [waitersKey(name), 'the line of clients'],
+      [waitersKey(name), 'the turn queue'],
       [`${readHoldPrefix(name)}x`, 'read-write locks'],
       [permitLeases(name), 'permits'],
       [fairQueue(name), 'fair locks'],
@@ -157,7 +157,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
     ]),
     channels: new Map([
       [lockChannel(name), 'all locks'],
-      [INBOX_PREFIX, 'the line of clients'],
+      [INBOX_PREFIX, 'the turn queue'],
       [readWriteChannel(name), 'read-write locks'],
       [semaphoreChannel(name), 'semaphores'],
       [latchChannel(name), 'latches'],

@@ -16,7 +16,7 @@ export function settle(context: Context, kind: LockKind, lockName: string, holde
 }
 
 /**
- * Runs the call that knows of the line of clients. If this user may not touch the line, the other one does, from then on for
+ * Runs the call that knows of the turn queue. If this user may not touch the line, the other one does, from then on for
  * all: a release wakes all clients.
  */
 export function runInTurnQueue<T>(
@@ -31,9 +31,9 @@ export function runInTurnQueue<T>(
     const answer = await run(otherwise())
     context.hasTurnQueue = false
     const message =
-      `Redis refuses the line of clients to this user (${error.message}): a release wakes all that wait instead of one. ` +
+      `Redis refuses the turn queue to this user (${error.message}): a release wakes all that wait instead of one. ` +
       'Allow the keys holdfast_waiters:* in its ACL'
-    context.emit('warning', clientWarning('LINE_REFUSED', message, { cause: error }))
+    context.emit('warning', clientWarning('TURN_QUEUE_REFUSED', message, { cause: error }))
     return answer
   })
 }

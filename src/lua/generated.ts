@@ -1137,7 +1137,7 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 
 const LOCK_ACQUIRE_IN_LINE: Script = {
   name: 'lock/acquire-in-line',
-  sha1: 'ea7c52d0284344f0d922c54ce4a53cb663974811',
+  sha1: 'c7a9575e3333ce16f5b36b08e3afcaaa7563465a',
   text: `-- holdfast lock/acquire-in-line
 -- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
 -- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
@@ -1162,7 +1162,7 @@ local function take(lock, lease, holder)
   return nil
 end
 
--- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.
@@ -1410,7 +1410,7 @@ export function lockCutLease(keys: readonly string[], args: readonly Argument[])
 
 const LOCK_FORCE_RELEASE_IN_LINE: Script = {
   name: 'lock/force-release-in-line',
-  sha1: '3ac1f2d9471a39448f137296985833d4c5710eb9',
+  sha1: 'd32b624ed98296eceb90e2348e59b430189f525f',
   text: `-- holdfast lock/force-release-in-line
 -- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
 local function hasOnlyHolder(lock)
@@ -1419,7 +1419,7 @@ end
 
 local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
 
--- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.
@@ -1572,9 +1572,9 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_LINE: Script = {
   name: 'lock/leave-line',
-  sha1: '75de8e64382dc26cb0ffeb5166f35e90f938d1a3',
+  sha1: 'f25c15d2a2cb7b6da44e5607017c530c511ff894',
   text: `-- holdfast lock/leave-line
--- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.
@@ -1691,9 +1691,9 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_IN_LINE: Script = {
   name: 'lock/release-in-line',
-  sha1: '9ec5f6a0e5a723c69e1fb4564bb721d9e364533f',
+  sha1: 'f4757c7e4c79abfe98a8eb60651033d550f47645',
   text: `-- holdfast lock/release-in-line
--- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.

@@ -28,7 +28,7 @@ export interface Refusal {
   readonly place?: 'first' | 'behind' | undefined
 }
 
-/** As what the head asks Redis, if it has a line of clients. */
+/** As what the head asks Redis, if it has a turn queue. */
 export interface Standing {
   readonly ticket: string
   /** It asks because it heard nothing for long: if it is granted the lock, the one whose turn it was is not there. */
@@ -47,7 +47,7 @@ interface Pause {
  * thousand waiters cost what one costs. The line owns the subscription: it is taken when the head is first refused, kept
  * while anybody waits and a little longer, and wakes the head.
  *
- * If Redis has a line of clients, this one stands there under its ticket: a release tells the first of them, on its inbox,
+ * If Redis has a turn queue, this one stands there under its ticket: a release tells the first of them, on its inbox,
  * and the others sleep on. It listens on the lock's channel, too, while somebody holds the lock whose release says nothing
  * on inboxes: a thread of Redisson.
  */

@@ -100,7 +100,7 @@ describe('a release that Redis refuses for good', () => {
     await admin.acl('SETUSER', 'app', '-evalsha')
     const refused = hold.unlock()
     await assert.rejects(refused, { message: /NOPERM|permission/i })
-    // With and without the line of clients, and once more.
+    // With and without the turn queue, and once more.
     await waitUntil(async () => {
       const stats = String(await admin.info('commandstats'))
       return Number(/cmdstat_evalsha:.*rejected_calls=(\d+)/.exec(stats)?.[1]) >= 3

@@ -96,7 +96,7 @@ for (const driver of drivers) {
       await next.unlock()
     })
 
-    it('without the right to the line of clients a release wakes all, and a warning names the keys', async () => {
+    it('without the right to the turn queue a release wakes all, and a warning names the keys', async () => {
       const owner = await connectAs(['+@all', '~a', '~b', '&*'])
       const client = await connectAs(['+@all', '~a', '~b', '&*'])
       const warnings: unknown[] = []
@@ -110,7 +110,7 @@ for (const driver of drivers) {
       const next = await waiting
       await next.unlock()
       await (await owner.getNonReentrantLock('b').lock()).unlock()
-      assert.deepEqual(warnings, ['LINE_REFUSED', 'LINE_REFUSED'])
+      assert.deepEqual(warnings, ['TURN_QUEUE_REFUSED', 'TURN_QUEUE_REFUSED'])
     })
 
     it('a channel that is forbidden makes no other one deaf after a reconnect', async () => {

@@ -64,7 +64,7 @@ function passesOf(hold: Hold): number {
   return (hold.lease as Lease).handOffs
 }
 
-/** The commands that were sent so far, but for subscriptions; whether they name the line of clients does not matter here. */
+/** The commands that were sent so far, but for subscriptions; whether they name the turn queue does not matter here. */
 function commands(): string[] {
   return port.sent.map(({ name }) => name.replace('-in-line', '')).filter((name) => name.includes('/'))
 }

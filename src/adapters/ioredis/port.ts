@@ -3,7 +3,14 @@ import { healthy } from '../health.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import type { Sentinels } from '../sentinels.js'
-import { DISCONNECT_TIMEOUT_MS, end, type IoredisLike, isReplyError, mayEndByItself, SUBSCRIBER_OPTIONS } from './client.js'
+import {
+  DISCONNECT_TIMEOUT_MS,
+  end,
+  type IoredisLike,
+  isReplyError,
+  mayEndByItself,
+  SUBSCRIBER_OPTIONS,
+} from './client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './cluster.js'
 import { addressOf, sentinelsOf } from './sentinels.js'
 

@@ -1,4 +1,4 @@
--- The line of clients that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
+-- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
 -- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
 
 -- The list is never longer than this, unless somebody else wrote into it.
