@@ -815,15 +815,18 @@ function passingOn(kind: Kind, lab: AnyLab, bench: Bench): void {
         inside--
       })
     }
-    await Promise.all(
-      Array.from({ length: 20 }, async (_, task) => {
-        for (let round = 0; round < 5; round++) {
-          const id = task + 20 * round
-          asked.push(id)
-          await section(id)
-        }
-      }),
-    )
+    // Several locks are first asked for in one command, by callers that know nothing of one another: all shall be refused it.
+    const first = await bench.lock(client).lock()
+    const tasks = Array.from({ length: 20 }, async (_, task) => {
+      for (let round = 0; round < 5; round++) {
+        const id = task + 20 * round
+        asked.push(id)
+        await section(id)
+      }
+    })
+    if (kind.isJoint) await sleep(200)
+    await first.unlock()
+    await Promise.all(tasks)
     assert.equal(served.length, 100)
     assert.deepEqual(served, asked)
     assert.equal(await bench.isFree(), true)
