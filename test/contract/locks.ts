@@ -954,7 +954,7 @@ function passingOn(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   it('is lost by the one who has it then, and given to the next by Redis, when another client frees it', async () => {
-    const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: 900 })
+    const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: 3_000 })
     const other = await lab.connect()
     const lost: Hold[] = []
     client.on('lost', ({ hold }) => lost.push(...hold.members))
