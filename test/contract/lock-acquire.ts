@@ -8,7 +8,7 @@ import type { AnyLab } from '../support/lab.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
-  it('is held after lock(), and free after unlock()', async () => {
+  it('the lock is held after lock() and free after unlock()', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     const parts = bench.parts(client)
@@ -48,7 +48,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_NOT_HELD' })
   })
 
-  it('is released once however often the hold is', async () => {
+  it('the lock is released once however often unlock() is called', async () => {
     const client = await lab.connect()
     const first = await bench.lock(client).lock()
     await Promise.all([first.unlock(), first.unlock()])
@@ -59,7 +59,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await second.unlock()
   })
 
-  it('is released at the end of an await using block', async () => {
+  it('the end of an await using block releases the lock', async () => {
     const client = await lab.connect()
     {
       await using hold = await bench.lock(client).lock()
@@ -68,7 +68,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it('answers null to tryLock() while somebody else holds it', async () => {
+  it('tryLock() resolves to null while somebody else holds the lock', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const hold = await bench.rival(one).lock()
     const before = await bench.keys()
@@ -86,7 +86,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await taken.unlock()
   })
 
-  it('throws WaitTimeoutError from lock() and withLock() when the wait time ends first', async () => {
+  it('lock() and withLock() throw WaitTimeoutError when the wait time ends first', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const hold = await bench.rival(one).lock()
     const lock = bench.lock(two)
@@ -101,7 +101,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.deepEqual(await lock.tryWithLock(() => 42), { ran: true, value: 42 })
   })
 
-  it('refuses an argument that cannot work before any command is sent', async () => {
+  it('an invalid argument is refused before any command is sent', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     const count = await countCommands(lab.server, async () => {
@@ -135,7 +135,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
 }
 
 export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
-  it('wakes a waiter of another client at once when it is released', async () => {
+  it('a release wakes a waiter of another client at once', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     for (const [held, waitedFor] of [
       [bench.rival(one), bench.lock(two)],
@@ -157,7 +157,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
 
   // Those who share it do not queue behind each other.
   if (!kind.isShared) {
-    it('serves waiters of one client in the order in which they came', async () => {
+    it('waiters of one client are served in the order in which they came', async () => {
       const client = await lab.connect()
       const lock = bench.lock(client)
       const hold = await lock.lock()
@@ -172,7 +172,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     })
   }
 
-  it('ends a wait at once with the reason of the signal, and leaves nothing', async () => {
+  it('an abort ends a wait at once with the reason of the signal, and leaves nothing', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await bench.rival(other).lock()
     const before = await bench.keys()
@@ -191,7 +191,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.deepEqual(await bench.keys(), [])
   })
 
-  it('is either held by the caller or free when an abort races with the grant', async () => {
+  it('an abort that races with the grant leaves the lock either held by the caller or free', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     for (let round = 0; round < 100; round++) {
@@ -211,7 +211,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     }
   })
 
-  it('takes a lease longer than a timer can run, and waits for one, without a hot loop', async () => {
+  it('a lease longer than a timer can run is granted and waited for without a hot loop', async () => {
     const client = await lab.connect()
     const leaseTimeMs = 40 * 24 * 60 * 60 * 1000
     const lock = bench.rival(client)

@@ -5,7 +5,7 @@ import type { Bench } from '../support/kinds.js'
 import type { AnyLab } from '../support/lab.js'
 
 export function callbackContract(lab: AnyLab, bench: Bench): void {
-  it('tells the body its hold, its value to the caller, and calls onAcquire and onRelease', async () => {
+  it('withLock passes the hold to the callback, resolves to its value, and calls onAcquire and onRelease', async () => {
     const client = await lab.connect()
     const calls: string[] = []
     const value = await bench.lock(client).withLock(
@@ -24,7 +24,7 @@ export function callbackContract(lab: AnyLab, bench: Bench): void {
     assert.deepEqual(calls, ['acquire charge', 'body', 'release true'])
   })
 
-  it('is released when the body fails, and the error of the body is what the caller gets', async () => {
+  it('withLock releases the lock when the callback fails, and rejects with the callback’s error', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     const failure = new Error('the card was declined')
@@ -57,7 +57,7 @@ export function callbackContract(lab: AnyLab, bench: Bench): void {
     assert.equal((await warned).message, 'onRelease failed, too')
   })
 
-  it('tells the caller of withLock when the lock was lost while the body ran', async () => {
+  it('withLock rejects when the lock was lost while the callback ran', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     const lost: string[] = []

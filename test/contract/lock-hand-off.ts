@@ -20,7 +20,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     return [hold, waiter]
   }
 
-  it('stays exclusive, in order and exactly counted when many tasks of one client pass it on', async () => {
+  it('many tasks of one client keep exclusion, order and exact counts across hand-offs', async () => {
     const client = await lab.connect(LONG_RUN)
     const asked: number[] = []
     const served: number[] = []
@@ -60,7 +60,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it(`goes from one caller of a client to the next ${kind.isPassedOn ? 'without a command' : 'by Redis'}`, async () => {
+  it(`the lock moves from one caller of a client to the next ${kind.isPassedOn ? 'without a command' : 'by Redis'}`, async () => {
     const client = await lab.connect(LONG_RUN)
     const [first, waiter] = await heldAndWaitedFor(client)
     const last = bench.lock(client).lock()
@@ -77,7 +77,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await holds[2]?.unlock()
   })
 
-  it('gives whoever had it before no power over the next of the same client', async () => {
+  it('a previous holder has no power over the next hold of the same client', async () => {
     const client = await lab.connect(LONG_RUN)
     const [stale, waiter] = await heldAndWaitedFor(client)
     const { signal } = stale
@@ -101,7 +101,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('lets what was left running in an earlier body wait as anybody does', async () => {
+  it('a leftover task of an earlier callback has to wait like any other caller', async () => {
     const client = await lab.connect(LONG_RUN)
     const order: string[] = []
     let isNextWaiting = false
@@ -132,7 +132,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.deepEqual(order, ['next', 'stray'])
   })
 
-  it('is with a waiter that goes away in the turn of the release, or with the one behind it', async () => {
+  it('a waiter that leaves in the turn of the release gets the lock or leaves it to the next one', async () => {
     const client = await lab.connect(LONG_RUN)
     const lock = bench.lock(client)
     for (let round = 0; round < 16; round++) {
@@ -157,7 +157,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await waitUntil(() => bench.isFree())
   })
 
-  it('ends with close(): those who wait are sent away, who has it keeps it for the drain', async () => {
+  it('close() during hand-offs rejects waiters, and lets the holder finish within the drain', async () => {
     const client = await lab.connect(LONG_RUN)
     let sections = 0
     let cutShort = 0
@@ -181,7 +181,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.deepEqual(await bench.keys(), [])
   })
 
-  it('is lost by the one who has it then, and given to the next by Redis, when another client frees it', async () => {
+  it('a lock forced by another client is lost by the current holder, and Redis grants it to the next', async () => {
     const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: 3_000 })
     const other = await lab.connect()
     const lost: Hold[] = []
@@ -203,7 +203,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await next.value.unlock()
   })
 
-  it('is asked of Redis anew by or after whoever wants a lease of its own, and has exactly that lease', async () => {
+  it('a caller with a fixed lease, and the next one, acquire from Redis with exactly their own lease', async () => {
     const client = await lab.connect(LONG_RUN)
     const renewed = await bench.lock(client).lock()
     const waiters = [
@@ -226,7 +226,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     }
   })
 
-  it('counts maxHoldMs and warnAfterMs of the next one from when it has it', async () => {
+  it('maxHoldMs and warnAfterMs of the next holder count from the hand-off', async () => {
     const client = await lab.connect(LONG_RUN)
     const long: { hold: Hold; heldMs: number }[] = []
     client.on('longHold', (details) => long.push(details))
@@ -248,7 +248,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   if (!kind.isAdoptable) return
-  it('can be handed over to another client by whoever has it then', async () => {
+  it('the current holder can transfer the lock to another client after a hand-off', async () => {
     const [client, other] = [await lab.connect(LONG_RUN), await lab.connect()]
     const [stale, waiter] = await heldAndWaitedFor(client)
     await stale.unlock()

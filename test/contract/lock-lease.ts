@@ -7,7 +7,7 @@ import type { AnyLab } from '../support/lab.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
-  it('loses a hold with a lease of its own exactly when that ends', async () => {
+  it('a hold with a fixed lease is lost exactly when the lease ends', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const startedAt = performance.now()
     const hold = await bench.lock(client).lock({ leaseTimeMs: 400 })
@@ -20,7 +20,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('is free for others as soon as a lease of its own has ended, although nobody released it', async () => {
+  it('a lock is free for others as soon as a fixed lease ends, although nobody released it', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await bench.lock(client).lock({ leaseTimeMs: 400 })
     const next = await bench.rival(other).lock({ waitTimeMs: 1_400 })
@@ -28,7 +28,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await next.unlock()
   })
 
-  it('is renewed as long as it is held', async () => {
+  it('a lock is renewed as long as it is held', async () => {
     const [client, other] = [await lab.connect({ lockWatchdogTimeoutMs: 900 }), await lab.connect()]
     const lost: LeaseLostError[] = []
     client.on('lost', ({ error }) => lost.push(error))
@@ -41,7 +41,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.deepEqual(lost, [])
   })
 
-  it('tells its holder that forceUnlock() freed it, and wakes the waiters', async () => {
+  it('forceUnlock() notifies the holder and wakes the waiters', async () => {
     const [owner, other] = [await lab.connect({ lockWatchdogTimeoutMs: 900 }), await lab.connect()]
     for (const [who, reason] of [
       [other, 'gone'],
@@ -63,7 +63,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     }
   })
 
-  it('is not condemned by a forceUnlock() that was sent before it was taken', async () => {
+  it('a forceUnlock() sent before an acquire does not end its hold', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const parts = bench.parts(client)
     await bench.lock(client).withLock(() => {})
@@ -82,7 +82,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     }
   })
 
-  it('is known as lost by whoever asks Redis, when Redis no longer knows the holder', async () => {
+  it('isHeld() marks the hold as lost when Redis no longer has its holder', async () => {
     const client = await lab.connect()
     const lost: string[] = []
     client.on('lost', ({ hold, error }) => lost.push(`${hold.lockName} ${error.reason}`))
@@ -94,7 +94,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert(lost.includes(`${hold.lockName} gone`))
   })
 
-  it('never releases what somebody else took after the loss', async () => {
+  it('unlock() after a loss never releases the lock of somebody else', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const hold = await bench.lock(one).lock()
     await bench.deleteKeys()
@@ -107,7 +107,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await other.unlock()
   })
 
-  it('is released by close(), which sends its waiters away and leaves nothing of them', async () => {
+  it('close() releases the lock, rejects its waiters and leaves nothing of them', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const foreign = await bench.rival(other, 'b').lock()
     const before = await bench.keys()
@@ -128,7 +128,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.deepEqual(await bench.keys(), [])
   })
 
-  it('recovers when Redis forgets the scripts at any time', async () => {
+  it('locks work whenever Redis loses its scripts', async () => {
     const { admin } = lab.server
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     await client.runInScope(async () => {

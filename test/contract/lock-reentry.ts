@@ -10,7 +10,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 
 export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   if (kind.isShared) {
-    it('lets many in at once, and its rival when the last of them has left', async () => {
+    it('a shared lock admits many holders at once, and its rival when the last one has left', async () => {
       const [one, two] = [await lab.connect(), await lab.connect()]
       const lock = bench.lock(one)
       let inside = 0
@@ -38,7 +38,7 @@ export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       await (await rival).unlock()
     })
 
-    it('is a SelfDeadlockError of its rival inside its own hold', async () => {
+    it('waiting for the rival of a shared lock inside its own hold is a SelfDeadlockError', async () => {
       const client = await lab.connect()
       await bench.lock(client).withLock(async (hold) => {
         await assert.rejects(bench.rival(client).lock(), { code: 'LOCK_SELF_DEADLOCK', lockName: 'a' })
@@ -48,14 +48,14 @@ export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     return
   }
 
-  it('lets siblings of one Promise.all exclude each other, on one lock object and on two', async () => {
+  it('siblings of one Promise.all exclude each other, on one lock object and on two', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     assert.equal(await mostInside([lock, lock, lock]), 1)
     assert.equal(await mostInside([bench.lock(client), bench.lock(client), bench.lock(client)]), 1)
   })
 
-  it('keeps a read-modify-write of two clients and many tasks exact', async () => {
+  it('a read-modify-write of two clients and many tasks stays exact', async () => {
     const { admin } = lab.server
     const clients = [await lab.connect(), await lab.connect()] as const
     await admin.set('stock', 100)
@@ -71,7 +71,7 @@ export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await admin.del('stock')
   })
 
-  it('excludes other scopes', async () => {
+  it('scopes exclude each other', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     let inside = 0
@@ -90,7 +90,7 @@ export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
 }
 
 export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
-  it('outside any scope or hold the calls of the current owner throw, and say what to do', async () => {
+  it('calls of the current owner outside any scope or hold throw and name the fix', async () => {
     const client = await lab.connect()
     const hold = await bench.lock(client).lock()
     for (const part of bench.parts(client)) {
@@ -102,7 +102,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   if (!kind.isReentrant) {
-    it('is a SelfDeadlockError at once inside its own hold, however it is asked for', async () => {
+    it('acquiring a non-reentrant lock inside its own hold is a SelfDeadlockError at once, whatever the method', async () => {
       const client = await lab.connect()
       const lock = bench.lock(client)
       await lock.withLock(async (hold) => await expectDeadlock(client, hold))
@@ -137,7 +137,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       assert.equal(await hold.isHeld(), true)
     }
 
-    it('is held by the call chain of a scope, so that Java code ports line by line', async () => {
+    it('the call chain of a scope holds a non-reentrant lock, as in Java code', async () => {
       const client = await lab.connect()
       await client.runInScope(async () => {
         const lock = bench.parts(client)[0] as Lock
@@ -153,7 +153,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     return
   }
 
-  it('re-enters along the call chain of withLock, through any lock object of the name', async () => {
+  it('the call chain of withLock re-enters through any lock object of the name', async () => {
     const client = await lab.connect()
     await bench.lock(client).withLock(async (outer) => {
       await sleep(1)
@@ -170,7 +170,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it('re-enters while others wait in line for the outer hold', async () => {
+  it('a hold is re-entered while others wait for it', async () => {
     const client = await lab.connect()
     let othersWait: () => void = () => {}
     const theyWait = new Promise<void>((resolve) => {
@@ -189,7 +189,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await Promise.all([body, ...waiters])
   })
 
-  it('goes on with the outer hold when an inner one ends first, and with the inner when the outer does', async () => {
+  it('inner and outer holds may end in either order, and the other one stays held', async () => {
     const client = await lab.connect()
     await client.runInScope(async () => {
       for (const [first, last] of [
@@ -206,7 +206,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     })
   })
 
-  it('makes the call chain of a scope one owner, so that Java code ports line by line', async () => {
+  it('the call chain of a scope is one owner, as in Java code', async () => {
     const client = await lab.connect()
     const lock = bench.lock(client)
     const parts = bench.parts(client)
@@ -239,7 +239,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   if (kind.isJoint) {
-    it('refuses `within`, as it has no hold of its own to re-enter', async () => {
+    it('a joint lock refuses `within`, because it has no hold of its own to re-enter', async () => {
       const client = await lab.connect()
       const hold = await bench.lock(client).lock()
       await assert.rejects(bench.lock(client).lock({ within: hold }), { code: 'LOCK_CONFIG', path: 'within' })
@@ -248,7 +248,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     return
   }
 
-  it('re-enters by `within` where the call chain does not help, and refuses a hold that does not fit', async () => {
+  it('`within` re-enters where the call chain does not reach, and refuses a hold that does not fit', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await bench.lock(client).lock()
     const again = await bench.lock(client).lock({ within: hold })
@@ -262,7 +262,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await assert.rejects(bench.lock(client).lock({ within: hold }), { code: 'LOCK_NOT_HELD' })
   })
 
-  it('gives an inner hold the lease it asked for: its end is no end of the outer hold', async () => {
+  it('an inner hold has its own lease, whose end does not end the outer hold', async () => {
     const client = await lab.connect()
     await bench.lock(client).withLock(async (outer) => {
       const inner = await bench.lock(client).lock({ leaseTimeMs: 150 })

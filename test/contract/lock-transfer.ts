@@ -9,7 +9,7 @@ import { settlesWithin, waitUntil } from '../support/wait-until.js'
 export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   const part = (client: Client): Lock => bench.parts(client)[0] as Lock
 
-  it('goes on in another client that adopts a hold that was handed over', async () => {
+  it('a hold continues in another client that adopts it after handOver()', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const hold = await part(one).lock()
     if (kind.isReentrant) await part(one).lock({ within: hold })
@@ -30,7 +30,7 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.deepEqual(await bench.keys(), [])
   })
 
-  it('wakes those who wait for it, when the one who adopted it releases it', async () => {
+  it('the release of an adopted hold wakes the waiters', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const holder = (await part(one).lock()).handOver()
     const waiter = part(one).lock()
@@ -41,7 +41,7 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await next.value.unlock()
   })
 
-  it('tells a holder that did not let go that its hold was adopted', async () => {
+  it('a holder that did not call handOver() is notified that its hold was adopted', async () => {
     const [one, two] = [await lab.connect({ lockWatchdogTimeoutMs: 900 }), await lab.connect()]
     const hold = await part(one).lock()
     const adopted = await part(two).adopt(hold.holder)
@@ -53,7 +53,7 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
 }
 
 export function noTransferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
-  it('cannot be handed over, says so, and stays held', async () => {
+  it('a lock that cannot be transferred refuses handOver() and adopt(), and stays held', async () => {
     const client = await lab.connect()
     const hold = await bench.lock(client).lock()
     assert.throws(() => hold.handOver(), { code: 'LOCK_CONFIG', path: 'handOver' })

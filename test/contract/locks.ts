@@ -40,7 +40,7 @@ export function contractOfProcesses(kind: Kind, setUp: SetUp, driver: Driver): v
   const bench = new Bench(kind, lab)
 
   if (!kind.isShared) {
-    it('lets no sections of several processes overlap, and loses no update', async () => {
+    it('sections of several processes never overlap, and no update is lost', async () => {
       const { admin, url } = lab.server
       const processes = [1, 2].map(() => spawnChild(CONTENDER, [url, '3', '20', kind.name, driver.name]))
       for (const child of processes) lab.onEnd(() => child.stop())
@@ -59,7 +59,7 @@ export function contractOfProcesses(kind: Kind, setUp: SetUp, driver: Driver): v
     })
   }
 
-  it('is taken within its lease + 1 s when its holder crashed', async () => {
+  it('the lock of a crashed holder is acquired within 1 s of its lease', async () => {
     const child = spawnChild(VICTIM, [lab.server.url, kind.name, driver.name])
     lab.onEnd(() => child.stop())
     await child.nextMessage(({ at }) => at === 'held', START_MS)

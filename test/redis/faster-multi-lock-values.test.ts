@@ -9,10 +9,10 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 const WOKEN_MS = 3_000
 
 /** Each test shows that a known defect of Redisson’s RedissonFasterMultiLock does not occur here. */
-describe('the values of a multi-lock of values', () => {
+describe('the values of a faster multi-lock', () => {
   const lab = setUpLab()
 
-  it('of values of which some were lost the others are released, their waiters woken, and the holder is told', async () => {
+  it('a faster multi-lock that lost some values releases the rest, wakes their waiters, and notifies the holder', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFasterMultiLock('order', ['a', 'b']).lock()
     await other.getFasterMultiLock('order', ['a']).forceUnlock()
@@ -23,7 +23,7 @@ describe('the values of a multi-lock of values', () => {
     assert.equal(await lab.server.admin.exists('order'), 0)
   })
 
-  it('values are held or free whatever else of the group is', async () => {
+  it('each value of a faster multi-lock is held or free independently of the rest of the group', async () => {
     const client = await lab.connect()
     const [first, second] = ['a', 'b'].map((value) => client.getFasterMultiLock('order', [value]))
     assert.ok(first && second)
@@ -38,7 +38,7 @@ describe('the values of a multi-lock of values', () => {
     })
   })
 
-  it('a forced release frees what is locked, though not all of it is, and says so', async () => {
+  it('a forced release of a faster multi-lock frees the locked values even if others are free, and returns true', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFasterMultiLock('order', ['b', 'c']).lock()
     assert.equal(await other.getFasterMultiLock('order', ['a', 'b', 'c']).forceUnlock(), true)
@@ -47,7 +47,7 @@ describe('the values of a multi-lock of values', () => {
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('what an owner left whose lease ended adds to no count, and is cleared away', async () => {
+  it('the remains of an expired owner of a faster multi-lock add to no hold count and are removed', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const lock = client.getFasterMultiLock('order', ['a'])
     const keepsTheGroup = await other.getFasterMultiLock('order', ['z']).lock()
@@ -71,7 +71,7 @@ describe('the values of a multi-lock of values', () => {
     await keepsTheGroup.unlock()
   })
 
-  it('who had to wait has a whole lease, and is renewed', async () => {
+  it('a faster multi-lock acquired after a wait has a full lease and is renewed', async () => {
     const [client, other] = [await lab.connect({ lockWatchdogTimeoutMs: 600 }), await lab.connect()]
     const busy = await other.getFasterMultiLock('order', ['a']).lock()
     const waiting = client.getFasterMultiLock('order', ['a', 'b']).lock({ waitTimeMs: 10_000 })
@@ -85,7 +85,7 @@ describe('the values of a multi-lock of values', () => {
     await hold.unlock()
   })
 
-  it('a release wakes those who want what it frees, whoever else of the group waits', async () => {
+  it('a release of values wakes the waiters for these values, whoever else of the group waits', async () => {
     const clients = [await lab.connect(), await lab.connect(), await lab.connect()] as const
     const a = await clients[0].getFasterMultiLock('order', ['a']).lock()
     const b = await clients[0].getFasterMultiLock('order', ['b']).lock()
@@ -99,7 +99,7 @@ describe('the values of a multi-lock of values', () => {
     await (await waitsForA).unlock()
   })
 
-  it('the clock of a process does not matter, an abort ends a wait, and what freed nothing is told to nobody', async (t) => {
+  it('for a faster multi-lock clock skew does not matter, an abort ends a wait, and a release of nothing publishes nothing', async (t) => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const lock = other.getFasterMultiLock('order', ['a'])
     const hold = await client.getFasterMultiLock('order', ['a']).lock()
@@ -120,7 +120,7 @@ describe('the values of a multi-lock of values', () => {
     assert.deepEqual(await messages(), [])
   })
 
-  it('an acquire or a release whose reply was lost is sent again without harm', async () => {
+  it('an acquire or release of a faster multi-lock is safely repeated when its reply is lost', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const lock = client.getFasterMultiLock('order', ['a', 'b'])
     await lock.withLock(() => {})

@@ -17,7 +17,7 @@ describe('a fenced lock', () => {
     lab.onEnd(() => lab.server.admin.del(TOKENS))
   }
 
-  it('tryLock() without a wait answers at once', async () => {
+  it('tryLock() of a fenced lock without a wait time resolves at once', async () => {
     forgetTokens()
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFencedLock('a').lock()
@@ -27,7 +27,7 @@ describe('a fenced lock', () => {
     await hold.unlock()
   })
 
-  it('lock() with a lease has that lease, and is not renewed', async () => {
+  it('lock() of a fenced lock with a lease keeps that lease and is not renewed', async () => {
     forgetTokens()
     const lock = (await lab.connect({ lockWatchdogTimeoutMs: 300 })).getFencedLock('a')
     const hold = await lock.lock({ leaseTimeMs: 1_000 })
@@ -37,7 +37,7 @@ describe('a fenced lock', () => {
     await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
   })
 
-  it('a lock without expiry is taken, not granted with the token -1', async () => {
+  it('a fenced lock without an expiry counts as held: nobody is granted the token -1', async () => {
     const lock = (await lab.connect()).getFencedLock('a')
     await lab.server.admin.hset('a', 'somebody:1', '1')
     assert.equal(await lock.tryLock(), null)
@@ -46,7 +46,7 @@ describe('a fenced lock', () => {
     await lab.server.admin.del('a')
   })
 
-  it('the counter of tokens never expires: not by a lease, not in a multi-lock, not by a forced release', async () => {
+  it('the counter of fencing tokens never expires: not by a lease, a multi-lock or a forced release', async () => {
     forgetTokens()
     const client = await lab.connect()
     const fenced = client.getFencedLock('a')
@@ -62,7 +62,7 @@ describe('a fenced lock', () => {
     await hold.unlock()
   })
 
-  it('a re-entry has the token of the outer hold', async () => {
+  it('a re-entry has the fencing token of the outer hold', async () => {
     forgetTokens()
     const lock = (await lab.connect()).getFencedLock('a')
     await lock.withLock(async (outer) => {
@@ -71,7 +71,7 @@ describe('a fenced lock', () => {
     })
   })
 
-  it('tokens do not go back when Redis lost data: a client goes on above what it has seen, and warns', async () => {
+  it('fencing tokens do not go back when Redis loses data: the client continues above its highest and warns', async () => {
     forgetTokens()
     const client = await lab.connect()
     const warnings: string[] = []
@@ -85,7 +85,7 @@ describe('a fenced lock', () => {
     await hold.unlock()
   })
 
-  it('a hold keeps its own token, whoever draws the next one', async () => {
+  it('a hold keeps its fencing token after the next token is drawn', async () => {
     forgetTokens()
     const [client, other] = [await lab.connect(), await lab.connect()]
     const lost = await client.getFencedLock('a').lock()

@@ -20,7 +20,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
 describe('the waiters of a latch', () => {
   const lab = setUpLab()
 
-  it('names with a tag are names as any other', async () => {
+  it('latches with braces in their names work like any other', async () => {
     for (const name of ['{shop}:order', 'a{t}b', '{}', 'a}b', 'a{b']) {
       const [latch, other] = [await lab.connect(), await lab.connect()].map((client) => client.getCountDownLatch(name))
       await latch?.trySetCount(1)
@@ -34,7 +34,7 @@ describe('the waiters of a latch', () => {
     }
   })
 
-  it('a latch that opens without a message, or while it is lost, is found open', async () => {
+  it('a latch that opens without a message, or while the message is lost, is found open', async () => {
     const latch = (await lab.connect()).getCountDownLatch('a')
     await latch.trySetCount(1)
     const polled = settlesWithin(latch.await(), POLL_MS)
@@ -52,7 +52,7 @@ describe('the waiters of a latch', () => {
     assert.deepEqual(await waiting, { status: 'fulfilled', value: true }, 'it asks when it listens again')
   })
 
-  it('those who wait for a latch that is deleted go on, those of a peer, too', async () => {
+  it('deleting a latch wakes its waiters, those of a peer too', async () => {
     const [latch, other] = [await lab.connect(), await lab.connect()].map((client) => client.getCountDownLatch('a'))
     const peer = await twin(lab)
     assert(latch && other)
@@ -67,7 +67,7 @@ describe('the waiters of a latch', () => {
     assert(performance.now() - deletedAt < WOKEN_MS, 'woken, not polling')
   })
 
-  it('a message that comes between the count and the sleep is not lost, whenever that is', async () => {
+  it('a message between the count and the pause of a waiter is never lost', async () => {
     const [client, peer] = [await lab.connect(), await twin(lab)]
     const latch = client.getCountDownLatch('a')
     const rounds = 60
@@ -83,7 +83,7 @@ describe('the waiters of a latch', () => {
     }
   })
 
-  it('a message that it is open, when it is not, costs one look', async () => {
+  it('a false message that a latch is open costs one check', async () => {
     const latch = (await lab.connect()).getCountDownLatch('a')
     await latch.trySetCount(1)
     const waits = Array.from({ length: 50 }, () => latch.await())
@@ -101,7 +101,7 @@ describe('the waiters of a latch', () => {
     await Promise.all(waits)
   })
 
-  it('an open latch is open, however short the wait; and the wait ends in time if Redis lets nobody listen', async () => {
+  it('an open latch is open however short the wait, and the wait ends in time if subscribing is impossible', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const latch = client.getCountDownLatch('a')
     for (const waitTimeMs of [0, 200]) assert.equal(await latch.await({ waitTimeMs }), true)

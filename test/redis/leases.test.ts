@@ -20,7 +20,7 @@ describe('the lease of a hold', () => {
     assert(left > leaseMs - 4_000 && left <= leaseMs + 50, `PTTL is ${left}, not about ${leaseMs}`)
   }
 
-  it('a lease that ran out without a release is not the lease of the next hold of the same lock object', async () => {
+  it('an expired lease is not the lease of the next hold of the same lock object', async () => {
     const lock = (await lab.connect()).getLock('a')
     const first = await lock.lock({ leaseTimeMs: 300 })
     await waitUntil(() => first.signal.aborted)
@@ -29,7 +29,7 @@ describe('the lease of a hold', () => {
     await hold.unlock()
   })
 
-  it('the release of an inner hold leaves the lease of the outer one', async () => {
+  it('the release of an inner hold keeps the lease of the outer one', async () => {
     const lock = (await lab.connect()).getLock('a')
     const outer = await lock.lock({ leaseTimeMs: 60_000 })
     await (await lock.lock({ within: outer, leaseTimeMs: 500 })).unlock()
@@ -39,7 +39,7 @@ describe('the lease of a hold', () => {
     await outer.unlock()
   })
 
-  it('a waiter on the same lock object does not take over the lease of who held it before', async () => {
+  it('a waiter on the same lock object does not inherit the lease of the previous holder', async () => {
     const lock = (await lab.connect()).getLock('a')
     for (let round = 0; round < 10; round++) {
       const hold = await lock.lock({ leaseTimeMs: 2_000 })
@@ -53,7 +53,7 @@ describe('the lease of a hold', () => {
     }
   })
 
-  it('a lease that would round to nothing is refused, and nothing is sent', async () => {
+  it('a lease that would round to zero is refused, and nothing is sent', async () => {
     const lock = (await lab.connect()).getLock('a')
     const count = await countCommands(lab.server, async () => {
       for (const leaseTimeMs of [0, 0.5, 1, -1])
@@ -62,7 +62,7 @@ describe('the lease of a hold', () => {
     assert.equal(count.total, 0)
   })
 
-  it('a re-entry with a short lease ends by itself; the outer hold neither ends with it nor loses its lease', async () => {
+  it('a re-entry with a short lease expires by itself without ending or shortening the outer hold', async () => {
     const lock = (await lab.connect()).getLock('a')
     const outer = await lock.lock()
     const inner = await lock.lock({ within: outer, leaseTimeMs: 300 })

@@ -33,7 +33,7 @@ for (const driver of drivers) {
       await latch.countDown()
     }
 
-    it('a request that is sent again after its reply or itself was lost counts once', async () => {
+    it('a command that is repeated after its request or reply was lost counts once', async () => {
       lab.onEnd(() => lab.server.admin.del('a', 'p', 'l'))
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
@@ -67,7 +67,7 @@ for (const driver of drivers) {
       }
     })
 
-    it('what is answered is what the first copy of a request did', async () => {
+    it('the result is that of the first copy of a repeated request', async () => {
       lab.onEnd(() => lab.server.admin.del('a', 'p', 'l'))
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
@@ -99,7 +99,7 @@ for (const driver of drivers) {
       assert.equal(await admin.get('l'), '1')
     })
 
-    it('a copy of an acquire that arrives when its caller is gone takes nothing', async () => {
+    it('a copy of an acquire that arrives after its caller has gone takes nothing', async () => {
       lab.onEnd(() => lab.server.admin.del('a', 'p'))
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
@@ -125,7 +125,7 @@ for (const driver of drivers) {
       assert.equal(await admin.get('a'), '1')
     })
 
-    it('a permit with a lease is taken once and given back once', async () => {
+    it('a permit with a lease is acquired once and released once despite lost replies', async () => {
       lab.onEnd(() => lab.server.admin.del('a', 'p'))
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
@@ -144,7 +144,7 @@ for (const driver of drivers) {
       }
     })
 
-    it('counting down with a lost reply is neither lost nor doubled, also for those who wait', async () => {
+    it('a count-down with a lost reply is neither lost nor doubled, for waiters too', async () => {
       const { client, proxy } = await lab.connectThroughProxy()
       const other = (await lab.connect()).getCountDownLatch('l')
       await warmUp(client)

@@ -22,7 +22,7 @@ describe('a command of a lock whose reply is lost', () => {
     await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', channels)).length === count)
   }
 
-  it('a time-out while waiting is no "no": what it took is held, or given back', async () => {
+  it('a command timeout during a wait is no refusal: what was granted is held or released', async () => {
     const peer = await twin()
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 400 })
     await client.getLock('a').withLock(() => {})
@@ -59,7 +59,7 @@ describe('a command of a lock whose reply is lost', () => {
     read: (client) => client.getReadWriteLock('a').readLock(),
   }
   for (const [kind, lockOf] of Object.entries(reentered)) {
-    it(`an acquire that is sent again after its reply was lost counts once: ${kind}`, async () => {
+    it(`an acquire repeated after a lost reply counts once: ${kind}`, async () => {
       lab.onEnd(() => lab.server.admin.del('redisson_lock_token:{a}'))
       const { client, proxy } = await lab.connectThroughProxy()
       await (await lockOf(client).lock()).unlock()
@@ -75,7 +75,7 @@ describe('a command of a lock whose reply is lost', () => {
     })
   }
 
-  it('a release that fails leaves no hold that nobody renews or frees: it is repeated', async () => {
+  it('a release that fails is repeated, so that no hold is left behind', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 400 })
     const hold = await client.getLock('a').lock()
     proxy.freeze()

@@ -18,7 +18,7 @@ describe('the members of a multi-lock', () => {
     return (await lab.server.admin.exists(name)) === 1
   }
 
-  it('rounds that fail leave the lease what it is', async () => {
+  it('failed rounds of a multi-lock do not change its lease', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getSpinLock('b').lock()
     // Spin locks are taken one after the other.
@@ -37,7 +37,7 @@ describe('the members of a multi-lock', () => {
     await hold.unlock()
   })
 
-  it('a member that cannot be released leaves no other one locked', async () => {
+  it('a member of a multi-lock that cannot be released leaves no other member locked', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await getMultiLock(...['a', 'b', 'c'].map((name) => client.getLock(name))).lock()
     await other.getLock('a').forceUnlock()
@@ -45,7 +45,7 @@ describe('the members of a multi-lock', () => {
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 
-  it('a member that was taken away meanwhile is not counted, and who has it keeps its lease', async () => {
+  it('a member that was taken over meanwhile does not count, and its new holder keeps its lease', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const { client: slow, proxy } = await lab.connectThroughProxy()
     await slow.getLock('b').withLock(() => {})
@@ -63,7 +63,7 @@ describe('the members of a multi-lock', () => {
     await (await waiting).unlock()
   })
 
-  it('what is taken first does not end while the rest is waited for; the lease begins when all are taken', async () => {
+  it('the first members of a multi-lock do not expire while it waits for the rest, and the lease begins with the last one', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getLock('b').lock({ leaseTimeMs: 1_400 })
     const multi = getMultiLock(client.getLock('a'), client.getLock('b'))
@@ -76,7 +76,7 @@ describe('the members of a multi-lock', () => {
     await assert.rejects(busy.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('an abort ends the wait at once with its reason, and what was taken is given back', async () => {
+  it('an abort ends the wait for a multi-lock at once with its reason, and acquired members are released', async () => {
     const client = await lab.connect()
     const { client: slow, proxy } = await lab.connectThroughProxy()
     await slow.getLock('b').withLock(() => {})
@@ -93,7 +93,7 @@ describe('the members of a multi-lock', () => {
     await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
   })
 
-  it('an abort ends the wait for plain locks, and none of them was taken', async () => {
+  it('an abort ends the wait for a multi-lock of plain locks, of which none was taken', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getLock('b').lock()
     const abort = new AbortController()
@@ -105,7 +105,7 @@ describe('the members of a multi-lock', () => {
     await busy.unlock()
   })
 
-  it('whatever a member fails with, the others are given back', async () => {
+  it('whatever error a member of a multi-lock has, the others are released', async () => {
     const client = await lab.connect()
     await lab.server.admin.set('b', 'no lock')
     const multi = getMultiLock(client.getLock('a'), client.getLock('b'))
@@ -115,7 +115,7 @@ describe('the members of a multi-lock', () => {
     await lab.server.admin.del('b')
   })
 
-  it('two that name the same locks in opposite order do not get in each other’s way', async () => {
+  it('two multi-locks with the same locks in opposite order do not block each other', async () => {
     const clients = [await lab.connect(), await lab.connect()]
     const startedAt = performance.now()
     await Promise.all(

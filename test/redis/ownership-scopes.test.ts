@@ -7,7 +7,7 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 describe('a scope', () => {
   const lab = setUpLab()
 
-  it('makes its call chain one owner, so that Java code ports line by line', async () => {
+  it('a scope makes its call chain one owner, as in Java code', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     await client.runInScope(async () => {
@@ -30,7 +30,7 @@ describe('a scope', () => {
     })
   })
 
-  it('excludes other scopes', async () => {
+  it('scopes exclude each other', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     let inside = 0
@@ -47,7 +47,7 @@ describe('a scope', () => {
     )
   })
 
-  it('re-enters the hold of withLock around it', async () => {
+  it('a scope inside withLock() re-enters its hold', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     await lock.withLock(async (outer) => {
@@ -60,7 +60,7 @@ describe('a scope', () => {
     })
   })
 
-  it('treats two acquisitions at the same time as siblings', async () => {
+  it('two concurrent acquisitions in one scope exclude each other', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     await client.runInScope(async () => {
@@ -71,7 +71,7 @@ describe('a scope', () => {
     })
   })
 
-  it('lets tasks that wait at the same time for a lock of somebody else have it one after the other', async () => {
+  it('concurrent tasks of one scope that wait for a foreign lock get it one after the other', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const foreign = await other.getLock('a').lock()
     let inside = 0
@@ -90,7 +90,7 @@ describe('a scope', () => {
     })
   })
 
-  it('uses a new owner after a hold was lost, so that a late release of the old one frees nothing', async () => {
+  it('a scope uses a new owner after a lost hold, so that a late release of the old one frees nothing', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     await client.runInScope(async () => {
@@ -105,7 +105,7 @@ describe('a scope', () => {
     })
   })
 
-  it('keeps a task out while another one is inside withLock(), and leaves that hold alone', async () => {
+  it('a scope keeps a task out while another is inside withLock(), and does not affect that hold', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const lock = client.getLock('a')
     await client.runInScope(async () => {
@@ -122,7 +122,7 @@ describe('a scope', () => {
     })
   })
 
-  it('leaves a newer hold alone when an older one that was lost is unlocked', async () => {
+  it('unlocking an older lost hold in a scope does not affect a newer one', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const lock = client.getLock('a')
     await client.runInScope(async () => {
@@ -137,7 +137,7 @@ describe('a scope', () => {
     })
   })
 
-  it('leaves a hold alone after an aborted attempt and the release of another lock', async () => {
+  it('an aborted attempt and the release of another lock do not affect a hold of the scope', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const foreign = await other.getLock('a').lock()
     await client.runInScope(async () => {
@@ -155,7 +155,7 @@ describe('a scope', () => {
     })
   })
 
-  it('does not take a handed over lock again after the release of another one', async () => {
+  it('a scope does not acquire a transferred lock again after releasing another one', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     await client.runInScope(async () => {
       const b = await client.getLock('b').lock()
@@ -166,7 +166,7 @@ describe('a scope', () => {
     })
   })
 
-  it('does not take a lock again beside the one to whom it was handed over', async () => {
+  it('a scope does not acquire a transferred lock again while the new holder has it', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     await client.runInScope(async () => {
       const hold = await client.getLock('a').lock()
@@ -176,7 +176,7 @@ describe('a scope', () => {
     })
   })
 
-  it('outside any scope or hold the calls of the current owner throw, and say what to do', async () => {
+  it('calls of the current owner outside any scope or hold throw and name the fix', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     const hold = await lock.lock()

@@ -21,14 +21,14 @@ describe('ownership', () => {
     assert.equal(await client.getLock(name).tryLock(), null, 'a new owner is refused')
   }
 
-  it('lets siblings of one Promise.all exclude each other, on one lock object and on two', async () => {
+  it('siblings of one Promise.all exclude each other, on one lock object and on two', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     assert.equal(await mostInside([lock, lock, lock]), 1)
     assert.equal(await mostInside([client.getLock('a'), client.getLock('a'), client.getLock('a')]), 1)
   })
 
-  it('lets siblings that were started inside an async function of a hold on another lock exclude each other', async () => {
+  it('siblings started inside a hold on another lock exclude each other', async () => {
     const client = await lab.connect()
     await client.getLock('outer').withLock(async () => {
       await null
@@ -36,7 +36,7 @@ describe('ownership', () => {
     })
   })
 
-  it('makes each explicit lock() a new owner', async () => {
+  it('each explicit lock() is a new owner', async () => {
     const client = await lab.connect()
     const first = await client.getLock('a').lock()
     await expectRefusal(client)
@@ -46,7 +46,7 @@ describe('ownership', () => {
     await second.unlock()
   })
 
-  it('re-enters along the call chain of withLock, through any lock object of the name', async () => {
+  it('the call chain of withLock re-enters through any lock object of the name', async () => {
     const client = await lab.connect()
     await client.getLock('a').withLock(async (outer) => {
       await sleep(1)
@@ -64,7 +64,7 @@ describe('ownership', () => {
     assert.equal(await client.getLock('a').isLocked(), false)
   })
 
-  it('lets unlock() inside withLock() release what was taken last, not the hold around it', async () => {
+  it('unlock() inside withLock() releases the latest hold, not the hold around it', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     await lock.withLock(async (outer) => {
@@ -77,7 +77,7 @@ describe('ownership', () => {
     assert.equal(await lock.isLocked(), false)
   })
 
-  it('re-enters while others wait in line for the outer hold', async () => {
+  it('a hold is re-entered while others wait for it', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     let othersWait: () => void = () => {}
@@ -94,7 +94,7 @@ describe('ownership', () => {
     await Promise.all([body, ...waiting])
   })
 
-  it('goes on with the outer hold when an inner one ends first, and with the inner when the outer does', async () => {
+  it('inner and outer holds may end in either order, and the other one stays held', async () => {
     const client = await lab.connect()
     const outer = await client.getLock('a').lock()
     const inner = await client.getLock('a').lock({ within: outer })
@@ -105,7 +105,7 @@ describe('ownership', () => {
     assert.equal(await client.getLock('a').isLocked(), false)
   })
 
-  it('gives an inner hold the lease it asked for: its end is no end of the outer hold', async () => {
+  it('an inner hold has its own lease, whose end does not end the outer hold', async () => {
     const client = await lab.connect()
     await client.getLock('a').withLock(async (outer) => {
       const inner = await client.getLock('a').lock({ leaseTimeMs: 150 })
@@ -118,7 +118,7 @@ describe('ownership', () => {
     })
   })
 
-  it('re-enters nothing in a frame whose hold has ended', async () => {
+  it('a frame whose hold has ended re-enters nothing', async () => {
     const client = await lab.connect()
     let later: Promise<void> | undefined
     let released: () => void = () => {}
@@ -139,7 +139,7 @@ describe('ownership', () => {
     await later
   })
 
-  it('re-enters by `within` where the call chain does not help, and refuses a hold that does not fit', async () => {
+  it('`within` re-enters where the call chain does not reach, and refuses a hold that does not fit', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getLock('a').lock()
     const again = await client.getLock('a').lock({ within: hold })
@@ -153,12 +153,12 @@ describe('ownership', () => {
     await assert.rejects(client.getLock('a').lock({ within: hold }), { code: 'LOCK_NOT_HELD' })
   })
 
-  it('never re-enters a hold of another client in the same process', async () => {
+  it('a hold of another client in the same process is never re-entered', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     await one.getLock('a').withLock(async () => await expectRefusal(two))
   })
 
-  it('follows timers, event emitters, microtasks and streams that are started inside a hold', async () => {
+  it('timers, event emitters, microtasks and streams started inside a hold belong to it', async () => {
     const client = await lab.connect()
     const emitter = new EventEmitter()
     await client.getLock('a').withLock(async (hold) => {
@@ -180,7 +180,7 @@ describe('ownership', () => {
     })
   })
 
-  it('asks who emits, not who listens: an emitter fired outside the hold re-enters nothing', async () => {
+  it('re-entry follows the emitter, not the listener: an event fired outside the hold re-enters nothing', async () => {
     const client = await lab.connect()
     const emitter = new EventEmitter()
     let heard: Promise<void> | undefined
@@ -200,7 +200,7 @@ describe('ownership', () => {
     await body
   })
 
-  it('knows an interval that outlives its hold as a new owner', async () => {
+  it('an interval that outlives its hold is a new owner', async () => {
     const client = await lab.connect()
     const outcomes: (number | undefined)[] = []
     let timer: NodeJS.Timeout | undefined
@@ -230,7 +230,7 @@ describe('ownership', () => {
     })
   })
 
-  it('lets listeners re-enter nothing, whoever noticed the loss', async () => {
+  it('event listeners re-enter nothing, wherever the loss was noticed', async () => {
     const client = await lab.connect()
     const taken: (Hold | null)[] = []
     const tryIt = (): void =>

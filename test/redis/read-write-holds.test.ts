@@ -27,7 +27,7 @@ describe('the holds of a read-write lock', () => {
     return `{a}:${holder}:rwlock_timeout:${index}`
   }
 
-  it('a writer that goes on reading wakes the readers', async () => {
+  it('a writer that keeps reading after its release wakes the readers', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const write = await client.getReadWriteLock('a').writeLock().lock()
     const read = await client.getReadWriteLock('a').readLock().lock({ within: write })
@@ -41,7 +41,7 @@ describe('the holds of a read-write lock', () => {
     for (const hold of [read, ...reads]) await hold.unlock()
   })
 
-  it('a write inside a write has the longer lease of the two, not the sum', async () => {
+  it('a write nested in a write has the longer of the two leases, not the sum', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a').writeLock()
     const outer = await lock.lock({ leaseTimeMs: 20_000 })
     for (let n = 0; n < 5; n++) await lock.lock({ within: outer, leaseTimeMs: 20_000 })
@@ -50,7 +50,7 @@ describe('the holds of a read-write lock', () => {
     await lock.forceUnlock()
   })
 
-  it('a forced release leaves no key of a read hold', async () => {
+  it('a forced release leaves no keys of read holds', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const lock = client.getReadWriteLock('a')
     const read = await lock.readLock().lock()
@@ -64,7 +64,7 @@ describe('the holds of a read-write lock', () => {
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 
-  it('a reader whose hold ended is told so, though others keep the lock alive', async () => {
+  it('a reader whose hold ended gets an error, although other readers keep the lock alive', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     await peer.readAcquire('a', 7, WATCHDOG_MS)
     const [asked, released] = [
@@ -81,7 +81,7 @@ describe('the holds of a read-write lock', () => {
     assert.equal(await peer.readRelease('a', 7), 1)
   })
 
-  it('a reader that asks to write is told at once that it would wait for itself', async () => {
+  it('a reader that asks to write gets a self-deadlock error at once', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a')
     await lock.readLock().withLock(async (read) => {
       await assert.rejects(lock.writeLock().lock(), { code: 'LOCK_SELF_DEADLOCK' })
@@ -90,7 +90,7 @@ describe('the holds of a read-write lock', () => {
     })
   })
 
-  it('the release of a lock that is gone is an error, also the second time, and wakes nobody', async () => {
+  it('releasing a read or write lock that is gone is an error each time, and wakes nobody', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     const heard = await peer.listen('a', 'redisson_rwlock:{a}')
     for (const lock of [client.getReadWriteLock('a').readLock(), client.getReadWriteLock('a').writeLock()]) {
@@ -103,7 +103,7 @@ describe('the holds of a read-write lock', () => {
     await heard.stop()
   })
 
-  it('of read holds with different leases the one that goes on has its own, whichever is released', async () => {
+  it('nested read holds keep their own leases, whichever is released first', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a').readLock()
     for (const [first, second] of [
       [60_000, 500],
@@ -122,7 +122,7 @@ describe('the holds of a read-write lock', () => {
     }
   })
 
-  it('a read lock is not locked while somebody writes, nor a write lock while somebody reads', async () => {
+  it('the read lock is not locked while somebody writes, nor the write lock while somebody reads', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const [mine, theirs] = [client.getReadWriteLock('a'), other.getReadWriteLock('a')]
     const isLocked = async () => [await theirs.readLock().isLocked(), await theirs.writeLock().isLocked()]
@@ -138,7 +138,7 @@ describe('the holds of a read-write lock', () => {
     await write.unlock()
   })
 
-  it('readers with several holds, of several locks, are renewed in one script', async () => {
+  it('nested read holds of several locks are renewed in one script', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const holds = []
     for (const name of ['a', 'b', 'c']) {

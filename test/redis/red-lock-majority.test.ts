@@ -14,7 +14,7 @@ describe('the majority of a red lock', () => {
     return (await lab.server.admin.exists(name)) === 1
   }
 
-  it('the time that asking took is no part of what is left of a red lock, and a lease shorter than that is no hold', async () => {
+  it('the time spent acquiring reduces the lease of a red lock, and a lease shorter than that is refused', async () => {
     const { client: slow, proxy } = await lab.connectThroughProxy()
     const red = getRedLock(...['a', 'b', 'c'].map((name) => slow.getLock(name)))
     proxy.delay(200)
@@ -27,7 +27,7 @@ describe('the majority of a red lock', () => {
     await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
   })
 
-  it('a grant that comes after the majority joins the hold, and is released with it', async () => {
+  it('a grant that arrives after the majority joins the red lock and is released with it', async () => {
     const [client, { client: slow, proxy }] = [await lab.connect(), await lab.connectThroughProxy()]
     const red = getRedLock(client.getLock('a'), client.getLock('b'), slow.getLock('c'))
     await (await red.lock()).unlock()
@@ -42,7 +42,7 @@ describe('the majority of a red lock', () => {
     assert.equal(await exists('c'), false)
   })
 
-  it('two red locks that split the votes do not do so again and again', async () => {
+  it('red locks that split the votes do not keep splitting them', async () => {
     const servers = [await startRedis(), await startRedis()]
     for (const server of servers) lab.onEnd(() => server.stop())
     const urls = [lab.server.url, ...servers.map(({ url }) => url)]

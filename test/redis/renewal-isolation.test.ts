@@ -10,7 +10,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 describe('the renewals of many holds', () => {
   const lab = setUpLab()
 
-  it('a read inside a write that ends does not end the renewal of the write', async () => {
+  it('releasing a read inside a write does not stop the renewal of the write', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const lock = client.getReadWriteLock('a')
     const write = await lock.writeLock().lock()
@@ -21,7 +21,7 @@ describe('the renewals of many holds', () => {
     await write.unlock()
   })
 
-  it('renewals that fail stop no others', async () => {
+  it('failed renewals do not stop other renewals', async () => {
     const { admin } = lab.server
     await admin.acl('SETUSER', 'app', 'reset', 'on', '>hunter2', '+@all', '~*', '&*')
     lab.onEnd(() => admin.acl('DELUSER', 'app'))
@@ -37,7 +37,7 @@ describe('the renewals of many holds', () => {
     await waitUntil(async () => (await admin.dbsize()) === 0)
   })
 
-  it('after the loss of one owner the next one of the same name and process is renewed', async () => {
+  it('after one owner lost a lock, the next owner of the same name and process is renewed', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const lock = client.getLock('a')
     const lost = await lock.lock()
@@ -51,7 +51,7 @@ describe('the renewals of many holds', () => {
     await hold.unlock()
   })
 
-  it('rounds of lock and unlock leave no timers that renew beside each other', async () => {
+  it('repeated lock and unlock leave no extra renewal timers', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     const lock = client.getLock('a')
     for (let round = 0; round < 400; round++) await (await lock.lock()).unlock()
@@ -61,7 +61,7 @@ describe('the renewals of many holds', () => {
     await hold.unlock()
   })
 
-  it('a reader that comes while the last one leaves is renewed', async () => {
+  it('a reader that joins while the last one leaves is renewed', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const lock = client.getReadWriteLock('a').readLock()
     let read: Hold = await lock.lock()
@@ -75,7 +75,7 @@ describe('the renewals of many holds', () => {
     await read.unlock()
   })
 
-  it('multi-locks of other values of one group are renewed each', async () => {
+  it('faster multi-locks with different values of one group are each renewed', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const holds = await Promise.all(
       [['a'], ['b', 'c'], ['d']].map((values) => client.getFasterMultiLock('group', values).lock()),
@@ -88,7 +88,7 @@ describe('the renewals of many holds', () => {
     for (const hold of holds) await hold.unlock()
   })
 
-  it('a lost hold is told: by its signal, an event, and its next call', async () => {
+  it('a loss is reported by the signal, an event and the next call', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const losses: LeaseLostError[] = []
     client.on('lost', ({ error }) => losses.push(error))
@@ -106,7 +106,7 @@ describe('the renewals of many holds', () => {
     }
   })
 
-  it('slow renewals do not stretch the period', async () => {
+  it('slow renewals do not stretch the renewal period', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_200 })
     const hold = await client.getLock('a').lock()
     proxy.delay(400)
@@ -118,7 +118,7 @@ describe('the renewals of many holds', () => {
     await hold.unlock()
   })
 
-  it('the release of an inner hold ends no renewal that the outer one needs, and starts none that it has not', async () => {
+  it('releasing an inner hold neither stops a renewal that the outer one needs nor starts one that it does not have', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const renewed = await client.getLock('a').lock()
     await (await client.getLock('a').lock({ within: renewed, leaseTimeMs: 100 })).unlock()

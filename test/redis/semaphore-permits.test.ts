@@ -21,7 +21,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
 describe('the permits of semaphores', () => {
   const lab = setUpLab()
 
-  it('permits that come without a message, or while it is lost, are found', async () => {
+  it('permits added without a message, or while the message is lost, are found', async () => {
     lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
     const [client, other] = [await lab.connect(), await lab.connect()]
     await lab.server.admin.mset('a', 0, 'p', 0)
@@ -40,7 +40,7 @@ describe('the permits of semaphores', () => {
     assert.equal((await again).status, 'fulfilled', 'it asks when it listens again')
   })
 
-  it('nobody is told of permits that are not there, and what a peer says of them does no harm', async () => {
+  it('no message announces permits that are not available, and bad messages of a peer do no harm', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     const semaphore = (await lab.connect()).getSemaphore('a')
     const peer = await twin(lab)
@@ -66,7 +66,7 @@ describe('the permits of semaphores', () => {
     await waiting
   })
 
-  it('as many as there are permits are served by one message', async () => {
+  it('one message serves as many waiters as there are permits', async () => {
     lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
     const [client, peer] = [await lab.connect(), await twin(lab)]
     const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]
@@ -83,7 +83,7 @@ describe('the permits of semaphores', () => {
     await Promise.all(waiting.map(async ([, permit]) => await (await permit).unlock()))
   })
 
-  it('the end of a semaphore that was created with one stays where it is, whatever happens to its permits', async () => {
+  it('the TTL of a semaphore is not changed by operations on its permits', async () => {
     const semaphore = (await lab.connect()).getSemaphore('a')
     await semaphore.trySetPermits(5, { timeToLiveMs: 60_000 })
     await semaphore.acquire()
@@ -103,7 +103,7 @@ describe('the permits of semaphores', () => {
     assert.equal(await lab.server.admin.exists('a'), 0)
   })
 
-  it('asking once for a permit when all are out is no error', async () => {
+  it('tryAcquire() resolves to null when all permits are taken', async () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(1)
@@ -112,7 +112,7 @@ describe('the permits of semaphores', () => {
     await permit.unlock()
   })
 
-  it('a permit whose lease has ended comes back once, and its release says that it was late', async () => {
+  it('a permit whose lease ended returns once, and its late release is an error', async () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     const { admin } = lab.server
@@ -129,7 +129,7 @@ describe('the permits of semaphores', () => {
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
-  it('very many leases that ended at once are no problem', async () => {
+  it('thousands of leases that end at once are processed', async () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     const { admin } = lab.server
@@ -149,7 +149,7 @@ describe('the permits of semaphores', () => {
     }
   })
 
-  it('a process whose clock is wrong takes nothing from others, and loses nothing', async () => {
+  it('a process with a wrong clock takes no permits from others, and loses none', async () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const [client, other] = [await lab.connect(), await lab.connect()]
     const semaphore = client.getPermitExpirableSemaphore('a')
@@ -172,7 +172,7 @@ describe('the permits of semaphores', () => {
     await permit.unlock()
   })
 
-  it('every message is how many permits there are', async () => {
+  it('every message of a semaphore is the number of available permits', async () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(3)
@@ -186,7 +186,7 @@ describe('the permits of semaphores', () => {
     assert.deepEqual(told, ['2', '6', '9'])
   })
 
-  it('no permits with leases cannot be asked for; of several, those that are left come back', async () => {
+  it('zero permits cannot be requested, and of several permits the remaining ones are released', async () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     await semaphore.trySetPermits(3)
@@ -200,7 +200,7 @@ describe('the permits of semaphores', () => {
     assert.deepEqual([await semaphore.availablePermits(), await semaphore.acquiredPermits()], [3, 0])
   })
 
-  it('who wants few is not kept back by somebody of the same client who wants many', async () => {
+  it('a waiter for few permits is not delayed by a waiter of the same client for many', async () => {
     lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
     const client = await lab.connect()
     const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]

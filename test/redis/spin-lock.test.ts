@@ -10,7 +10,7 @@ const WATCHDOG_MS = 30_000
 describe('a spin lock', () => {
   const lab = setUpLab()
 
-  it('attempts that are refused change no lease, neither of the holder nor of who comes next', async () => {
+  it('refused attempts of a spin lock change no lease, of the holder or of the next one', async () => {
     const client = await lab.connect()
     const lock = client.getSpinLock('a')
     const hold = await lock.lock()
@@ -27,7 +27,7 @@ describe('a spin lock', () => {
     }
   })
 
-  it('a wait ends when its time is over, however long the next sleep would be', async () => {
+  it('a wait for a spin lock ends on time, however long the next pause would be', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await other.getSpinLock('a').lock()
     const lock = client.getSpinLock('a', { backOff: { type: 'constant', delayMs: 60_000 } })
@@ -37,7 +37,7 @@ describe('a spin lock', () => {
     await hold.unlock()
   })
 
-  it('the back-off keeps attempts rare', async () => {
+  it('the back-off of a spin lock keeps attempts rare', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await other.getSpinLock('a').lock()
     const count = await countCommands(lab.server, async () => {

@@ -24,7 +24,7 @@ describe('the waiters of a lock', () => {
     await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', channels)).length === count)
   }
 
-  it('an abort ends a wait at once, with its reason', async () => {
+  it('an abort ends a wait at once with its reason', async () => {
     const peer = await twin()
     await peer.acquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
@@ -36,7 +36,7 @@ describe('the waiters of a lock', () => {
     await peer.release('a', 7)
   })
 
-  it('a release costs one attempt in each process that waits, however many tasks wait there', async () => {
+  it('a release costs one attempt in each waiting process, however many tasks wait there', async () => {
     const [client, other, peer] = [await lab.connect(), await lab.connect(), await twin()]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
@@ -56,7 +56,7 @@ describe('the waiters of a lock', () => {
     for (const outcome of await settled) if (outcome.status === 'fulfilled') await outcome.value.unlock()
   })
 
-  it('a lock and a read-write lock of one name in one process each hear their own channel', async () => {
+  it('a lock and a read-write lock of one name in one process each receive the messages of their own channel', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     await peer.writeAcquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
@@ -77,7 +77,7 @@ describe('the waiters of a lock', () => {
     await read.unlock()
   })
 
-  it('one message is one attempt', async () => {
+  it('one message causes one attempt', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waits = Array.from({ length: 10 }, () => client.getLock('a').lock())
@@ -94,7 +94,7 @@ describe('the waiters of a lock', () => {
     for (const waiting of waits) await (await waiting).unlock()
   })
 
-  it('a message that comes between an attempt and the sleep is not lost, whenever that is', async () => {
+  it('a message between an attempt and the pause of a waiter is never lost', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     const rounds = 60
     for (let round = 0; round < rounds; round++) {
@@ -109,7 +109,7 @@ describe('the waiters of a lock', () => {
     }
   })
 
-  it('a release needs no latch, so there is none that could end too early', async () => {
+  it('a release uses no latch key that could expire too early', async () => {
     const client = await lab.connect()
     const record = await recordMonitor(lab.server)
     for (const lock of [client.getLock('a'), client.getFairLock('a'), client.getSpinLock('a')]) {
@@ -124,7 +124,7 @@ describe('the waiters of a lock', () => {
     )
   })
 
-  it('who waits asks again after its subscription was cut, as it may have missed the message', async () => {
+  it('a waiter asks again after its subscription was cut, because it may have missed the message', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waiting = client.getLock('a').lock()
@@ -136,7 +136,7 @@ describe('the waiters of a lock', () => {
     await hold.unlock()
   })
 
-  it('a process can wait for 300 locks at once, by one connection', async () => {
+  it('a process can wait for 300 locks at once over one connection', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const names = Array.from({ length: 300 }, (_, n) => `lock:${n}`)
     const holds = await Promise.all(names.map((name) => other.getLock(name).lock()))

@@ -19,11 +19,11 @@ async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
-describe('the wire of a count-down latch', () => {
+describe('the wire format of a count-down latch', () => {
   const lab = setUpLab()
 
   for (const [name] of NAMES) {
-    it(`of ${JSON.stringify(name)} is a string with the count, and a channel with braces in any case`, async () => {
+    it(`a latch named ${JSON.stringify(name)} is a string with the count, and its channel always has braces`, async () => {
       const latch = (await lab.connect()).getCountDownLatch(name)
       const messages = await recordMessages(lab)
       await latch.countDown()
@@ -53,7 +53,7 @@ describe('the wire of a count-down latch', () => {
   }
 
   for (const name of ['order', '{shop}:order']) {
-    it(`lets a twin of Redisson go within 100 ms, and is opened by it within 100 ms: ${name}`, async () => {
+    it(`a latch opens a Redisson twin within 100 ms, and is opened by it within 100 ms: ${name}`, async () => {
       const latch = (await lab.connect()).getCountDownLatch(name)
       const peer = await twin(lab)
       assert.equal(await latch.trySetCount(2), true)
@@ -86,7 +86,7 @@ describe('the wire of a count-down latch', () => {
     })
   }
 
-  it('tells the same to a plain subscriber', async () => {
+  it('a plain subscriber receives the messages of a latch', async () => {
     const latch = (await lab.connect()).getCountDownLatch('order')
     const redis = new Redis(lab.server.url)
     lab.onEnd(() => redis.disconnect())

@@ -18,7 +18,7 @@ const CHANNEL = 'redisson_lock__channel:{order}'
 /** For how long somebody may be at the head without coming, ms: if it listens, and if nobody hears it. */
 const GRACE_MS = { listening: 5_000, deaf: 1_000 }
 
-describe('a fair lock beside a peer that does what Redisson does', () => {
+describe('a fair lock next to a Redisson peer', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -49,7 +49,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     return deadline
   }
 
-  it('keeps it out, queues it by its own rules, and wakes it', async () => {
+  it('a fair lock keeps a Redisson peer out, in its queue, and wakes it', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const hold = await client.getFairLock('order').lock()
@@ -70,7 +70,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     assert.equal(await peer.fairRelease('order', 7), 1)
   })
 
-  it('is kept out and woken by it, also from behind another thread of it', async () => {
+  it('a fair lock is kept out and woken by a Redisson peer, even behind another of its threads', async () => {
     const client = await lab.connect()
     const peer = await twin()
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
@@ -90,7 +90,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     await hold.unlock()
   })
 
-  it('wakes it on its own channel when it is its turn, and lets nobody overtake it meanwhile', async () => {
+  it('a Redisson peer is woken on its own channel when it is its turn, and nobody overtakes it', async () => {
     const [client, other, third] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const peer = await twin()
     const hold = await client.getFairLock('order').lock()
@@ -116,7 +116,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('serves both in the order of asking', async () => {
+  it('a fair lock and a Redisson peer are served in the order of their requests', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const peer = await twin()
     const order: string[] = []
@@ -149,7 +149,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     ['that listens but does not come', true],
   ] as const) {
     const graceMs = listens ? GRACE_MS.listening : GRACE_MS.deaf
-    it(`passes a head ${title} after about ${graceMs / 1_000} s, and asks Redis a handful of times`, async () => {
+    it(`a head ${title} is skipped after about ${graceMs / 1_000} s with a handful of commands`, async () => {
       const client = await lab.connect()
       const peer = await twin()
       await enqueue(peer.holder(7))
@@ -170,7 +170,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     })
   }
 
-  it('does not pass a head that comes within its time, though others ask all along', async () => {
+  it('a head of the fair queue that comes in time is not skipped, although others keep asking', async () => {
     const clients = [await lab.connect(), await lab.connect()]
     const peer = await twin()
     await enqueue(peer.holder(7))
@@ -189,7 +189,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     await heard.stop()
   })
 
-  it('never queues by tryLock(), and changes nobody’s place', async () => {
+  it('tryLock() of a fair lock never queues, and changes nobody’s place', async () => {
     const client = await lab.connect()
     const peer = await twin()
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
@@ -204,7 +204,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     await peer.fairRelease('order', 7)
   })
 
-  it('makes a deadline that a peer moved into the past good when it asks, before a peer judges it', async () => {
+  it('a waiter repairs a deadline that a peer moved into the past before a peer judges it', async () => {
     const client = await lab.connect()
     const peer = await twin()
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
@@ -221,7 +221,7 @@ describe('a fair lock beside a peer that does what Redisson does', () => {
     await hold.unlock()
   })
 
-  it('queues anew, at the end, when a peer threw it out', async () => {
+  it('a fair waiter that a peer removed is queued again at the end', async () => {
     const client = await lab.connect()
     const peer = await twin()
     await peer.fairAcquire('order', 7, WATCHDOG_MS)

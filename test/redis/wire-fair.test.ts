@@ -14,7 +14,7 @@ const QUEUE = 'redisson_lock_queue:{order}'
 const DEADLINES = 'redisson_lock_timeout:{order}'
 const CHANNEL = 'redisson_lock__channel:{order}'
 
-describe('the wire of a fair lock', () => {
+describe('the wire format of a fair lock', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -46,7 +46,7 @@ describe('the wire of a fair lock', () => {
   }
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is the plain hash; a list, a sorted set and channels end in ${tagged}`, async () => {
+    it(`a fair lock named ${JSON.stringify(name)} is the plain hash; its list, sorted set and channels end in ${tagged}`, async () => {
       const client = await lab.connect()
       const other = await lab.connect()
       const waiter = `${other.id}:1`
@@ -80,7 +80,7 @@ describe('the wire of a fair lock', () => {
     })
   }
 
-  it('has deadlines that add up along the queue, and move forward by the wait of who gets the lock', async () => {
+  it('fair deadlines add up along the queue, and move forward by the wait of the waiter that is granted the lock', async () => {
     const clients = [await lab.connect(), await lab.connect(), await lab.connect(), await lab.connect()] as const
     const locks = clients.map((client) => client.getFairLock('order'))
     const [first, second, third] = clients.slice(1).map(({ id }) => `${id}:1`) as [string, string, string]
@@ -110,7 +110,7 @@ describe('the wire of a fair lock', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('of a waiter that gives up is out of the queue; the deadlines behind it move forward by its wait', async () => {
+  it('a fair waiter that gives up leaves the queue, and the deadlines behind it move forward by its wait', async () => {
     const client = await lab.connect()
     const other = await lab.connect()
     const hold = await client.getFairLock('order').lock()
@@ -127,7 +127,7 @@ describe('the wire of a fair lock', () => {
     await hold.unlock()
   })
 
-  it('of a waiter whose wait is aborted, or whose client is closed, is out of the queue', async () => {
+  it('a fair waiter that is aborted, or whose client closes, leaves the queue', async () => {
     const client = await lab.connect()
     const hold = await client.getFairLock('order').lock()
     const [aborted, closed] = [await lab.connect(), await lab.connect()]
@@ -143,7 +143,7 @@ describe('the wire of a fair lock', () => {
     await hold.unlock()
   })
 
-  it('of a waiter that leaves when it is its turn is the message to its successor', async () => {
+  it('a fair waiter that leaves on its turn publishes the message for the next one', async () => {
     const peer = await twin()
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
     const [leaving, staying] = [await lab.connect(), await lab.connect()]
@@ -162,7 +162,7 @@ describe('the wire of a fair lock', () => {
     assert.deepEqual(told.at(-1), [`${CHANNEL}:${staying.id}:1`, '0'])
   })
 
-  it('of a forced release is DEL and the message to the first in the queue; of a free lock nothing', async () => {
+  it('a forced release of a fair lock is DEL and a message to the first waiter; of a free lock it does nothing', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const messages = await recordMessages(lab)
@@ -184,7 +184,7 @@ describe('the wire of a fair lock', () => {
     await heard.stop()
   })
 
-  it('of a renewal is the TTL of the hash alone', async () => {
+  it('a renewal of a fair lock sets only the TTL of the hash', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     const hold = await client.getFairLock('order').lock()
     await enqueue('java:7')
@@ -199,7 +199,7 @@ describe('the wire of a fair lock', () => {
     await hold.unlock()
   })
 
-  it('of a hold that is handed over is the field of the successor; the queue stays', async () => {
+  it('a transfer of a fair lock replaces the field of the holder and keeps the queue', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('order').lock()
     await enqueue('java:7')
@@ -213,7 +213,7 @@ describe('the wire of a fair lock', () => {
     await adopted.unlock()
   })
 
-  it('of an uncontended lock and unlock is two commands', async () => {
+  it('an uncontended lock and unlock costs two commands', async () => {
     const client = await lab.connect()
     const lock = client.getFairLock('order')
     await (await lock.lock()).unlock() // Redis knows the scripts from here on
@@ -225,7 +225,7 @@ describe('the wire of a fair lock', () => {
     assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
   })
 
-  it('of one who waits is two attempts, and then nothing for as long as no message comes', async () => {
+  it('a fair waiter makes two attempts, and then sends nothing until a message arrives', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('order').lock()
     const waiting = other.getFairLock('order').lock()

@@ -30,7 +30,7 @@ async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]
   assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
 }
 
-describe('the wire of a multi-lock of values', () => {
+describe('the wire format of a faster multi-lock', () => {
   const lab = setUpLab()
 
   /** Redisson 4.7.0 with StringCodec: Hash.hash128toBase64. */
@@ -59,7 +59,7 @@ describe('the wire of a multi-lock of values', () => {
   }
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is one hash with three fields for each value, and the plain lock’s channel`, async () => {
+    it(`a faster multi-lock named ${JSON.stringify(name)} is one hash with three fields for each value, and the plain channel`, async () => {
       const client = await lab.connect()
       const messages = await recordMessages(lab)
       const lock = client.getFasterMultiLock(name, ['b', 'a', 'b'])
@@ -78,7 +78,7 @@ describe('the wire of a multi-lock of values', () => {
     })
   }
 
-  it('of values that have nothing in common is one hash for both; its TTL is the longest lease', async () => {
+  it('faster multi-locks without common values share one hash, whose TTL is the longest lease', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const first = await client.getFasterMultiLock('order', ['a', 'b']).lock()
     const second = await other.getFasterMultiLock('order', ['line 1']).lock({ leaseTimeMs: 60_000 })
@@ -90,7 +90,7 @@ describe('the wire of a multi-lock of values', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('of a renewal is the expiry of its own fields, and the TTL of the hash', async () => {
+  it('a renewal of a faster multi-lock sets the expiry of its own fields and the TTL of the hash', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     const peer = await twin(lab)
     const hold = await client.getFasterMultiLock('order', ['a']).lock()
@@ -105,7 +105,7 @@ describe('the wire of a multi-lock of values', () => {
     await lab.server.admin.del('order')
   })
 
-  it('of a forced release is HDEL of these values, whoever has them, and one message; of free values nothing', async () => {
+  it('a forced release of a faster multi-lock is HDEL of its values and one message; of free values it does nothing', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const peer = await twin(lab)
     const first = await client.getFasterMultiLock('order', ['a']).lock()
@@ -121,7 +121,7 @@ describe('the wire of a multi-lock of values', () => {
     await kept.unlock()
   })
 
-  it('of one who waits is the channel of the group, and nothing in the hash', async () => {
+  it('a waiter for a faster multi-lock subscribes to the channel of the group and writes nothing to the hash', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFasterMultiLock('order', ['a']).lock()
     const waiting = other.getFasterMultiLock('order', ['b', 'a']).lock()
@@ -132,15 +132,15 @@ describe('the wire of a multi-lock of values', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('of an uncontended lock and unlock is two commands, however many values', async () => {
+  it('an uncontended faster multi-lock and unlock costs two commands, however many values it has', async () => {
     const client = await lab.connect()
     const values = Array.from({ length: 50 }, (_, n) => `line ${n}`)
     const inside = ['hdel', 'hget', 'hlen', 'hset', 'pexpire', 'pttl', 'publish', 'time']
     await expectTwoCommands(lab, client.getFasterMultiLock('order', values), inside)
   })
 
-  describe('with a peer that does what Redisson does', () => {
-    it('is kept out by any value that it has, told for how long, and woken by its release', async () => {
+  describe('next to a Redisson peer', () => {
+    it('a faster multi-lock is refused by any value of a Redisson peer, learns its remaining lease, and is woken by its release', async () => {
       const client = await lab.connect()
       const peer = await twin(lab)
       await peer.groupAcquire('order', [B, C], 7, WATCHDOG_MS)
@@ -160,7 +160,7 @@ describe('the wire of a multi-lock of values', () => {
       await hold.unlock()
     })
 
-    it('keeps it out and wakes it, and leaves its values alone', async () => {
+    it('a faster multi-lock keeps a Redisson peer out, wakes it, and leaves its values alone', async () => {
       const client = await lab.connect()
       const peer = await twin(lab)
       const hold = await client.getFasterMultiLock('order', ['a', 'b']).lock()
@@ -177,7 +177,7 @@ describe('the wire of a multi-lock of values', () => {
       assert.equal(await peer.groupRelease('order', [C], 8), 1)
     })
 
-    it('takes values whose lease at it is over, and forgets all that it left of them', async () => {
+    it('a faster multi-lock takes values whose lease at a Redisson peer is over, and removes their remains', async () => {
       const client = await lab.connect()
       const peer = await twin(lab)
       await peer.groupAcquire('order', [C], 8, WATCHDOG_MS) // keeps the hash alive

@@ -42,11 +42,11 @@ async function expectNoReentry(lab: Lab, lock: Lock): Promise<void> {
   })
 }
 
-describe('the wire of a non-reentrant lock', () => {
+describe('the wire format of a non-reentrant lock', () => {
   const lab = setUpLab()
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is that of the plain lock with the count 1, and its message`, async () => {
+    it(`a non-reentrant lock named ${JSON.stringify(name)} is the plain hash with the count 1, and the plain message`, async () => {
       const client = await lab.connect()
       const messages = await recordMessages(lab)
       const hold = await client.getNonReentrantLock(name).lock()
@@ -57,14 +57,14 @@ describe('the wire of a non-reentrant lock', () => {
     })
   }
 
-  it('of an uncontended lock and unlock is two commands; of an attempt to re-enter none', async () => {
+  it('an uncontended non-reentrant lock and unlock costs two commands, an attempt to re-enter none', async () => {
     const client = await lab.connect()
     const lock = client.getNonReentrantLock('order')
     await expectTwoCommands(lab, lock, ['hdel', 'hset', 'lpop', 'pexpire', 'pttl', 'publish'])
     await expectNoReentry(lab, lock)
   })
 
-  it('of a fair one is the hash, queue, deadlines and channels of the fair lock', async () => {
+  it('a fair non-reentrant lock is the hash, queue, deadlines and channels of the fair lock', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const waiter = `${other.id}:1`
     const messages = await recordMessages(lab)
@@ -85,7 +85,7 @@ describe('the wire of a non-reentrant lock', () => {
     await expectNoReentry(lab, client.getNonReentrantFairLock('order'))
   })
 
-  it('keeps a peer that does what Redisson does out, is kept out by it, and each wakes the other', async () => {
+  it('a non-reentrant lock and a Redisson peer exclude and wake each other', async () => {
     const client = await lab.connect()
     const peer = await twin(lab)
     const hold = await client.getNonReentrantLock('order').lock()

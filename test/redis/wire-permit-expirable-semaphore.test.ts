@@ -56,11 +56,11 @@ async function run(lab: Lab, { script, keys, args }: ScriptCall): Promise<unknow
   return await lab.server.admin.eval(script.text, keys.length, ...keys, ...args)
 }
 
-describe('the wire of a permit-expirable semaphore', () => {
+describe('the wire format of a permit-expirable semaphore', () => {
   const lab = setUpLab()
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is a string, a sorted set of 16-byte permits, and the semaphore’s messages`, async () => {
+    it(`permits named ${JSON.stringify(name)} are a string, a sorted set of 16-byte ids, and the semaphore’s messages`, async () => {
       const key = `${tagged}:timeout`
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const messages = await recordMessages(lab)
@@ -107,7 +107,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     })
   }
 
-  it('gives the sorted set the TTL of the semaphore, as Redisson does', async () => {
+  it('the sorted set of permits gets the TTL of the semaphore, as in Redisson', async () => {
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     await lab.server.admin.set('order', 2, 'PX', 60_000)
     const permit = await semaphore.acquire()
@@ -118,7 +118,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     await semaphore.delete()
   })
 
-  it('of a renewal is a later score, in whole ms; never an earlier one', async () => {
+  it('a renewal of a permit is a later score in whole ms, never an earlier one', async () => {
     const semaphore = (await lab.connect({ lockWatchdogTimeoutMs: 900 })).getPermitExpirableSemaphore('order')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2 })
@@ -140,7 +140,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     }
   })
 
-  it('of a lease that has ended is one permit more, and a message, whoever asks first', async () => {
+  it('an ended lease adds one permit and a message, whoever asks first', async () => {
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2, leaseTimeMs: 50 })
@@ -158,7 +158,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     }
   })
 
-  it('has as many permits as before when the request of an acquire comes twice, also after a release of some', async () => {
+  it('the number of permits is right when an acquire arrives twice, even after some were released', async () => {
     const { admin } = lab.server
     const ids = ['1'.repeat(32), '2'.repeat(32), '3'.repeat(32)]
     const acquire = permitAcquire('order', '{order}:timeout', WATCHDOG_MS, 'redisson_sc:{order}', ids)
@@ -179,7 +179,7 @@ describe('the wire of a permit-expirable semaphore', () => {
   for (const name of ['order', '{shop}:order']) {
     const key = name === 'order' ? '{order}:timeout' : '{shop}:order:timeout'
 
-    it(`keeps a twin of Redisson out, and wakes it within 100 ms: ${name}`, async () => {
+    it(`permits keep a Redisson twin out, and wake it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name, key))
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const peer = await twin(lab)
@@ -199,7 +199,7 @@ describe('the wire of a permit-expirable semaphore', () => {
       assert.equal(await semaphore.availablePermits(), 2)
     })
 
-    it(`is kept out by a twin of Redisson, and woken by it within 100 ms: ${name}`, async () => {
+    it(`permits are refused by a Redisson twin, and woken by it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name, key))
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const peer = await twin(lab)
@@ -223,7 +223,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     })
   }
 
-  it('and a twin of Redisson each get what the other let expire, when it does', async () => {
+  it('Holdfast and a Redisson twin each get the permits that the other let expire', async () => {
     lab.onEnd(() => lab.server.admin.del('order', '{order}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     const peer = await twin(lab)

@@ -19,7 +19,7 @@ function lasting(ttl: number) {
   return { string: '1', ttl } as const
 }
 
-describe('a read-write lock beside a peer that does what Redisson does', () => {
+describe('a read-write lock next to a Redisson peer', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -32,7 +32,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
   }
 
-  it('keeps its writer out while we read, lets its readers in, and wakes its writer', async () => {
+  it('a read lock keeps a Redisson writer out, lets Redisson readers in, and wakes the writer', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const read = await client.getReadWriteLock('order').readLock().lock()
@@ -57,7 +57,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     assert.equal(await peer.writeRelease('order', 7), 1)
   })
 
-  it('keeps all its threads out while we write, and wakes its readers', async () => {
+  it('a write lock keeps all threads of a Redisson peer out, and wakes its readers', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const write = await client.getReadWriteLock('order').writeLock().lock()
@@ -72,7 +72,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     assert.equal(await peer.readRelease('order', 8), 1)
   })
 
-  it('is kept out while it writes, and its message 1 wakes all our readers', async () => {
+  it('a Redisson writer keeps the client out, and its message 1 wakes all readers of the client', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const peer = await twin()
     await peer.writeAcquire('order', 7, WATCHDOG_MS)
@@ -90,7 +90,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     for (const hold of holds) await hold.unlock()
   })
 
-  it('is kept from writing while it reads, and its message 0 wakes our writer', async () => {
+  it('Redisson readers keep the client from writing, and their message 0 wakes its writer', async () => {
     const client = await lab.connect()
     const peer = await twin()
     await peer.readAcquire('order', 7, WATCHDOG_MS)
@@ -108,7 +108,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     await write.unlock()
   })
 
-  it('leaves its reads alone at our release: the lock lasts as long as the longest of them', async () => {
+  it('the reads of a Redisson peer survive a release: the lock lasts as long as the longest of them', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const messages = await recordMessages(lab)
@@ -129,7 +129,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     assert.deepEqual(await messages(), [[CHANNEL, '0']])
   })
 
-  it('has its release shorten the lock to the longest of our reads, which our renewal makes good', async () => {
+  it('a release of a Redisson peer shortens the lock to the longest local read, and a renewal restores it', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
     const peer = await twin()
     await peer.readAcquire('order', 7, 60_000)
@@ -148,7 +148,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('does not wait for its readers that died: our release frees the lock and says so', async () => {
+  it('a release does not wait for dead Redisson readers: it frees the lock and publishes that', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const heard = await peer.listen('order', CHANNEL)
@@ -164,7 +164,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     await heard.stop()
   })
 
-  it('joins its readers without shortening the lock', async () => {
+  it('a reader joins Redisson readers without shortening the lock', async () => {
     const client = await lab.connect()
     const peer = await twin()
     await peer.readAcquire('order', 7, 60_000)
@@ -178,7 +178,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     await peer.readRelease('order', 7)
   })
 
-  it('lets its readers in after our downgrade, and goes on reading beside them', async () => {
+  it('a downgraded writer lets Redisson readers in, and keeps reading with them', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const write = await client.getReadWriteLock('order').writeLock().lock()
@@ -196,7 +196,7 @@ describe('a read-write lock beside a peer that does what Redisson does', () => {
     assert.equal(await peer.readRelease('order', 7), 1)
   })
 
-  it('joins a downgraded writer of it, and is woken when it has read to its end', async () => {
+  it('a reader joins a downgraded Redisson writer, and is woken when that has finished', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const peer = await twin()
     await peer.writeAcquire('order', 7, WATCHDOG_MS)

@@ -19,7 +19,7 @@ function lasting(ttl: number) {
   return { string: '1', ttl } as const
 }
 
-describe('the wire of a read-write lock', () => {
+describe('the wire format of a read-write lock', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -33,7 +33,7 @@ describe('the wire of a read-write lock', () => {
   }
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is one hash for both sides; read holds begin with ${tagged}`, async () => {
+    it(`a read-write lock named ${JSON.stringify(name)} is one hash for both sides; read holds begin with ${tagged}`, async () => {
       const client = await lab.connect()
       const { server } = lab
       const channel = `redisson_rwlock:${tagged}`
@@ -76,7 +76,7 @@ describe('the wire of a read-write lock', () => {
     })
   }
 
-  it('has a field and a hold key for each reader, and publishes when the last one leaves', async () => {
+  it('each reader has a field and a hold key, and the last one that leaves publishes', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const messages = await recordMessages(lab)
     const first = await client.getReadWriteLock('order').readLock().lock()
@@ -95,7 +95,7 @@ describe('the wire of a read-write lock', () => {
     assert.deepEqual(await messages(), [[CHANNEL, '0']])
   })
 
-  it('of a writer that reads, too, is both fields; after the write it is a read lock with the lease of the reads', async () => {
+  it('a writer that also reads has both fields, and becomes a read lock with the lease of the reads after the write', async () => {
     const client = await lab.connect()
     const { writeLock, readLock } = {
       writeLock: client.getReadWriteLock('order').writeLock(),
@@ -123,7 +123,7 @@ describe('the wire of a read-write lock', () => {
     ])
   })
 
-  it('of a writer that ends its read first stays that of a writer, and nothing is published before its release', async () => {
+  it('a writer that ends its read first stays a writer, and publishes nothing before its release', async () => {
     const client = await lab.connect()
     const messages = await recordMessages(lab)
     const write = await client.getReadWriteLock('order').writeLock().lock()
@@ -134,7 +134,7 @@ describe('the wire of a read-write lock', () => {
     assert.deepEqual(await messages(), [[CHANNEL, '1']])
   })
 
-  it('of nested holds has the longest lease; that of a write is never the sum', async () => {
+  it('nested read or write holds have the longest lease, never the sum', async () => {
     const client = await lab.connect()
     const { server } = lab
     const lock = client.getReadWriteLock('order')
@@ -154,7 +154,7 @@ describe('the wire of a read-write lock', () => {
     await read.unlock()
   })
 
-  it('of a renewal is the TTL of the hash, and of the read holds of this owner alone', async () => {
+  it('a renewal of a read-write lock sets the TTL of the hash and of the read holds of this owner only', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     const peer = await twin()
     await peer.readAcquire('order', 7, 20_000)
@@ -174,7 +174,7 @@ describe('the wire of a read-write lock', () => {
     await peer.readRelease('order', 7)
   })
 
-  it('of a forced release is DEL with all read holds, and the message of its side; of the other side nothing', async () => {
+  it('a forced release of a read or write lock is DEL with all read holds and its message; of the other side it does nothing', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const { readLock, writeLock } = {
@@ -206,7 +206,7 @@ describe('the wire of a read-write lock', () => {
     ])
   })
 
-  it('of those who wait is one channel for both sides', async () => {
+  it('readers and writers wait on one channel', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const write = await client.getReadWriteLock('order').writeLock().lock()
     const waits = [
@@ -222,7 +222,7 @@ describe('the wire of a read-write lock', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('of an uncontended lock and unlock is two commands, on either side', async () => {
+  it('an uncontended read or write lock and unlock costs two commands', async () => {
     const client = await lab.connect()
     const lock = client.getReadWriteLock('order')
     const inside = {

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import type { Client, Lock } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
 
-describe('locks of several kinds with the hash of the plain lock', () => {
+describe('kinds of locks that share the hash of the plain lock', () => {
   const lab = setUpLab()
   const kinds: Readonly<Record<string, (client: Client) => Pick<Lock, 'lock' | 'tryLock' | 'getHolders'>>> = {
     plain: (client) => client.getLock('order'),
@@ -15,7 +15,7 @@ describe('locks of several kinds with the hash of the plain lock', () => {
   }
 
   for (const [title, lockOf] of Object.entries(kinds)) {
-    it(`exclude each other on one name: ${title}`, async () => {
+    it(`locks of different kinds exclude each other on one name: ${title}`, async () => {
       lab.onEnd(() => lab.server.admin.del('redisson_lock_token:{order}'))
       const [client, other] = [await lab.connect(), await lab.connect()]
       const hold = await lockOf(client).lock()

@@ -19,11 +19,11 @@ async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
-describe('the wire of a semaphore', () => {
+describe('the wire format of a semaphore', () => {
   const lab = setUpLab()
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is a string with the number of permits, and messages that say how many there are`, async () => {
+    it(`a semaphore named ${JSON.stringify(name)} is a string with the number of permits, and its messages are that number`, async () => {
       const semaphore = (await lab.connect()).getSemaphore(name)
       const messages = await recordMessages(lab)
       const expectPermits = (permits: number) => expectOnly(lab, { [name]: { string: String(permits) } })
@@ -57,7 +57,7 @@ describe('the wire of a semaphore', () => {
     })
   }
 
-  it('has a TTL if it was created with one, and release after its end creates it without', async () => {
+  it('a semaphore created with a TTL keeps it, and a release after its end creates it without one', async () => {
     const semaphore = (await lab.connect()).getSemaphore('order')
     await semaphore.trySetPermits(3, { timeToLiveMs: 60_000 })
     await expectOnly(lab, { order: { string: '3', ttl: 60_000 } })
@@ -71,7 +71,7 @@ describe('the wire of a semaphore', () => {
   })
 
   for (const [name, tagged] of [['order', '{order}'] as const, ['{shop}:order', '{shop}:order'] as const]) {
-    it(`has what was answered in a hash of its own for 20 minutes, until it is forgotten: ${name}`, async () => {
+    it(`replies of a semaphore are kept in a separate hash for 20 minutes or until cleared: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name))
       const client = await lab.connect()
       const record = await recordMonitor(lab.server)
@@ -99,7 +99,7 @@ describe('the wire of a semaphore', () => {
   }
 
   for (const name of ['order', '{shop}:order']) {
-    it(`keeps a twin of Redisson out, and wakes it within 100 ms: ${name}`, async () => {
+    it(`permits keep a Redisson twin out, and wake it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name))
       const semaphore = (await lab.connect()).getSemaphore(name)
       const peer = await twin(lab)
@@ -131,7 +131,7 @@ describe('the wire of a semaphore', () => {
       await created
     })
 
-    it(`is kept out by a twin of Redisson, and woken by it within 100 ms: ${name}`, async () => {
+    it(`permits are refused by a Redisson twin, and woken by it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name))
       const semaphore = (await lab.connect()).getSemaphore(name)
       const peer = await twin(lab)

@@ -24,11 +24,11 @@ async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]
   assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
 }
 
-describe('the wire of a spin lock', () => {
+describe('the wire format of a spin lock', () => {
   const lab = setUpLab()
 
   for (const [name] of NAMES) {
-    it(`of ${JSON.stringify(name)} is the hash of the plain lock, and no message`, async () => {
+    it(`a spin lock named ${JSON.stringify(name)} is the hash of the plain lock, without a message`, async () => {
       const client = await lab.connect()
       const messages = await recordMessages(lab)
       const lock = client.getSpinLock(name)
@@ -49,7 +49,7 @@ describe('the wire of a spin lock', () => {
     })
   }
 
-  it('of one who waits is attempts at the pace of its back-off, and no subscription', async () => {
+  it('a waiter of a spin lock attempts at the pace of its back-off, without a subscription', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getSpinLock('order').lock()
     const lock = other.getSpinLock('order', { backOff: { type: 'constant', delayMs: 100 } })
@@ -63,12 +63,12 @@ describe('the wire of a spin lock', () => {
     await (await waiting).unlock()
   })
 
-  it('of an uncontended lock and unlock is two commands', async () => {
+  it('an uncontended lock and unlock costs two commands', async () => {
     const client = await lab.connect()
     await expectTwoCommands(lab, client.getSpinLock('order'), ['hdel', 'hset', 'pexpire', 'pttl'])
   })
 
-  it('keeps a peer that does what Redisson does out, and is kept out by it, also by its plain lock', async () => {
+  it('a spin lock and a spin or plain lock of a Redisson peer exclude each other', async () => {
     const client = await lab.connect()
     const peer = await twin(lab)
     const hold = await client.getSpinLock('order').lock()

@@ -23,11 +23,11 @@ async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]
   assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
 }
 
-describe('the wire of a string lock', () => {
+describe('the wire format of a string lock', () => {
   const lab = setUpLab()
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is a string with the holder, as SET NX PX leaves it`, async () => {
+    it(`a string lock named ${JSON.stringify(name)} is a string with the holder, as SET NX PX leaves it`, async () => {
       const client = await lab.connect()
       const messages = await recordMessages(lab)
       const lock = client.getStringLock(name)
@@ -44,7 +44,7 @@ describe('the wire of a string lock', () => {
     })
   }
 
-  it('has the lease as its TTL; a re-entry and a renewal never shorten it', async () => {
+  it('a string lock has the lease as its TTL, which a re-entry or renewal never shortens', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     const lock = client.getStringLock('order')
     const hold = await lock.lock()
@@ -56,7 +56,7 @@ describe('the wire of a string lock', () => {
     await hold.unlock()
   })
 
-  it('of a forced release is DEL and the message 0; of a hold that is handed over the new holder', async () => {
+  it('a forced release of a string lock is DEL and the message 0; a transfer is the new holder', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const messages = await recordMessages(lab)
     const lock = client.getStringLock('order')
@@ -70,12 +70,12 @@ describe('the wire of a string lock', () => {
     await assert.rejects(adopted.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
   })
 
-  it('of an uncontended lock and unlock is two commands', async () => {
+  it('an uncontended lock and unlock costs two commands', async () => {
     const client = await lab.connect()
     await expectTwoCommands(lab, client.getStringLock('order'), ['del', 'get', 'publish', 'set'])
   })
 
-  it('keeps SET NX out, is kept out by it, and sees its DEL, which publishes nothing, within a second', async () => {
+  it('a string lock and SET NX exclude each other, and an unpublished DEL is noticed within a second', async () => {
     const client = await lab.connect()
     const { admin } = lab.server
     const lock = client.getStringLock('order')
@@ -96,7 +96,7 @@ describe('the wire of a string lock', () => {
     await next.unlock()
   })
 
-  it('releases nothing that somebody else set after the lease had ended', async () => {
+  it('a string lock whose lease ended does not release what somebody else set', async () => {
     const client = await lab.connect()
     const hold = await client.getStringLock('order').lock({ leaseTimeMs: 200 })
     await waitUntil(() => hold.signal.aborted)
