@@ -15,7 +15,7 @@ import { generationKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
 import { recordMessages } from '../support/key-contents.js'
 import { drivers, type Lab, setUpLab } from '../support/lab.js'
-import { listening, RECEIPTS, receiptsForgotten, requestOf, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, repliesForgotten, requestOf, STORED_REPLIES, WOKEN_MS } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -30,7 +30,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
 
 for (const driver of drivers) {
   describe(`known defects of counters, through ${driver.name} with its default settings`, () => {
-    const lab = setUpLab(driver, [], { keysThatStay: RECEIPTS })
+    const lab = setUpLab(driver, [], { keysThatStay: STORED_REPLIES })
 
     /** Redis knows the scripts from here on, so that the faults find the requests. */
     async function warmUp(client: Client): Promise<void> {
@@ -120,7 +120,7 @@ for (const driver of drivers) {
       await warmUp(client)
       const { admin } = lab.server
       const semaphore = client.getSemaphore('a')
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       const abort = new AbortController()
       proxy.dropNextReply(requestOf('semaphore/acquire'))
       const waiting = settlesWithin(semaphore.acquire({ signal: abort.signal }), 10_000)
@@ -128,14 +128,14 @@ for (const driver of drivers) {
       await listening(lab)
       abort.abort()
       assert.equal((await waiting).status, 'rejected')
-      const receipts = `holdfast_receipts:{a}:${client.id}`
+      const replies = `holdfast_idempotency:{a}:${client.id}`
       const [operation] = await waitUntil(async () => {
-        const [field] = Object.entries(await admin.hgetall(receipts))
+        const [field] = Object.entries(await admin.hgetall(replies))
         return field
       })
       await semaphore.availablePermits() // behind an attempt that was in flight at the abort, on the same connection
       await admin.set('a', 1)
-      const copy = semaphoreAcquire('a', receipts, generationKey('a'), 1, operation, Date.now())
+      const copy = semaphoreAcquire('a', replies, generationKey('a'), 1, operation, Date.now())
       assert.equal(await admin.eval(copy.script.text, copy.keys.length, ...copy.keys, ...copy.args), 0)
       assert.equal(await admin.get('a'), '1')
     })
@@ -232,7 +232,7 @@ describe('known defects of semaphores', () => {
     await permits.trySetPermits(0)
     const waiting = Array.from({ length: 20 }, () => [semaphore.acquire(), permits.acquire()] as const)
     await listening(lab, 2)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     const releasedAt = performance.now()
     await peer.release('a', 20)
     await peer.release('p', 20)
@@ -452,7 +452,7 @@ describe('known defects of latches', () => {
     await latch.trySetCount(1)
     const waits = Array.from({ length: 50 }, () => latch.await())
     await listening(lab)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     await sleep(100)
     for (let n = 0; n < 3; n++) {
       const looks = await countCommands(lab.server, async () => {

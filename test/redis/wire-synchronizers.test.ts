@@ -7,7 +7,7 @@ import type { ScriptCall } from '../../src/lua/script.js'
 import { recordMonitor } from '../support/command-stats.js'
 import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { listening, repliesForgotten } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -23,7 +23,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
 
 /** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await receiptsForgotten(lab)
+  await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
@@ -120,8 +120,8 @@ describe('the wire of a semaphore', () => {
       await semaphore.acquire()
       await semaphore.tryAcquire({ permits: 2 })
       await semaphore.release()
-      await receiptsForgotten(lab)
-      const key = `holdfast_receipts:${tagged}:${client.id}`
+      await repliesForgotten(lab)
+      const key = `holdfast_idempotency:${tagged}:${client.id}`
       const lines = (await record.stop()).filter(({ source, args }) => source === 'lua' && args[1] === key)
       const told = lines.map(({ args: [command = '', , ...rest] }) => [command.toLowerCase(), ...rest])
       assert.deepEqual(
@@ -180,7 +180,7 @@ describe('the wire of a semaphore', () => {
       assert.equal(await semaphore.tryAcquire(), false)
       const waiting = semaphore.acquire()
       await listening(lab)
-      await receiptsForgotten(lab) // it has asked again by then
+      await repliesForgotten(lab) // it has asked again by then
       const releasedAt = performance.now()
       await peer.release(name)
       await waiting
@@ -203,7 +203,7 @@ describe('the wire of a permit-expirable semaphore', () => {
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const messages = await recordMessages(lab)
       const expectPermits = async (available: number, held: readonly (readonly [Permit, number])[]) => {
-        await receiptsForgotten(lab)
+        await repliesForgotten(lab)
         const expected = held.length > 0 ? [name, key] : [name]
         assert.deepEqual((await lab.server.admin.keys('*')).sort(), expected.sort())
         assert.equal(await lab.server.admin.get(name), String(available))
@@ -349,7 +349,7 @@ describe('the wire of a permit-expirable semaphore', () => {
       assert.equal(await lab.server.admin.zscore(key, Buffer.from(id, 'hex')), String(NEVER))
       const waiting = semaphore.acquire()
       await listening(lab)
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       const releasedAt = performance.now()
       assert.equal(await peer.releasePermit(name, id), true)
       const permit = await waiting
@@ -429,7 +429,7 @@ describe('the wire of a count-down latch', () => {
       const ours = latch.await()
       await listening(lab)
       await latch.countDown()
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       openedAt = performance.now()
       await peer.countDown(name)
       assert.equal(await ours, true)
