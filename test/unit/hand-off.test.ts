@@ -490,14 +490,19 @@ describe('who waits and goes away in the turn of the hand-off', () => {
   it('has the lock if it is let go a moment before its wait time ends, while it pauses after an error', async () => {
     const hold = await lock.lock()
     port.once('lock/acquire', { errorReply: 'BUSY Redis is busy running a script' })
-    const waiter = lock.tryLock({ waitTimeMs: 30 })
-    await clock.advance(29)
-    const released = hold.unlock()
-    clock.block(10)
+    const waiter = lock.tryLock({ waitTimeMs: 10 })
+    await clock.advance(9)
+    const lease = hold.lease as Lease
+    const handOffTo = lease.handOffTo.bind(lease)
+    lease.handOffTo = (terms) => {
+      const next = handOffTo(terms)
+      clock.block(10) // the deadline passes before the waiter runs
+      return next
+    }
+    await hold.unlock()
     const outcome = await waiter
     outcome?.assertHeld()
     assert.equal(outcome?.holder, hold.holder)
-    await released
     await outcome?.unlock()
   })
 
