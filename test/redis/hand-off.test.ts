@@ -226,6 +226,33 @@ describe('hand-offs of a write lock', () => {
     await release
   })
 
+  it('a write lock is not handed off while a reader waits to join it', async () => {
+    const { client, proxy } = await lab.connectThroughProxy(LONG_RUN)
+    const lock = client.getReadWriteLock('a')
+    await lock.writeLock().withLock(async () => await lock.readLock().withLock(() => {})) // Redis knows the scripts
+    const write = await lock.writeLock().lock()
+    const next = lock.writeLock().lock()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+    const abort = new AbortController()
+    proxy.delay(100)
+    const aborted = lock.readLock().lock({ within: write, signal: abort.signal })
+    const reading = lock.readLock().lock({ within: write })
+    const read = reading.then(async (hold) => await hold.unlock())
+    abort.abort(new Error('enough'))
+    await assert.rejects(aborted, /enough/)
+    // Its late grant is released. The other reader tries again a few ms later, and has claimed nothing until then.
+    const { owner, field } = write.lease as Lease
+    while (!owner.hasOnly(field)) await new Promise((resolve) => setImmediate(resolve))
+    assert.equal((write.lease as Lease).joining, 1)
+    const released = write.unlock()
+    proxy.pass()
+    await released
+    const hold = await next
+    assert.notEqual(hold.holder, write.holder)
+    await hold.unlock()
+    await read
+  })
+
   it('a write lock is not handed off while a leftover task of its holder is about to read as the old owner', async () => {
     const client = await lab.connect(LONG_RUN)
     let stray: Promise<unknown> | undefined

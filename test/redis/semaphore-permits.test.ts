@@ -200,6 +200,18 @@ describe('the permits of semaphores', () => {
     assert.deepEqual([await semaphore.availablePermits(), await semaphore.acquiredPermits()], [3, 0])
   })
 
+  it('the rest of an acquire is released as soon as the holder notices that one of its permits is gone', async () => {
+    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await lab.connect({ lockWatchdogTimeoutMs: 6_000 })).getPermitExpirableSemaphore('a')
+    await semaphore.trySetPermits(3)
+    const permit = await semaphore.acquire({ permits: 3 })
+    await semaphore.updateLeaseTime(permit.permitIds[1] ?? '', 10)
+    await waitUntil(() => permit.signal.aborted)
+    // The leases of the others would last 4 s from the renewal that noticed it.
+    await waitUntil(async () => (await semaphore.acquiredPermits()) === 0, { timeoutMs: 3_000 })
+    assert.equal(await semaphore.availablePermits(), 3)
+  })
+
   it('a waiter for few permits is not delayed by a waiter of the same client for many', async () => {
     lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
     const client = await lab.connect()

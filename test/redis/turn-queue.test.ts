@@ -252,4 +252,16 @@ describe('clients that wait for one lock', () => {
     )
     await hold.unlock()
   })
+
+  it('the turn queue expires if its clients leave nothing but their tickets', async () => {
+    const [holder, client] = [await lab.connect(), await lab.connect()]
+    const hold = await holder.getLock('a').lock()
+    const waiting = client.getLock('a').lock()
+    const key = waitersKey('a')
+    await waitUntil(async () => (await lab.server.admin.exists(key)) === 1)
+    const leftMs = await lab.server.admin.pttl(key)
+    assert(leftMs > 0 && leftMs <= 24 * 3_600_000, `PTTL is ${leftMs}`)
+    await hold.unlock()
+    await (await waiting).unlock()
+  })
 })

@@ -182,6 +182,22 @@ describe('a lock that is let go', () => {
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])
     await (await waiting[0])?.unlock()
   })
+
+  it('is released when less than a third of its lease is left, although the run may go on', async () => {
+    const onPort = new FakePort(clock, redis)
+    const patient = make(onPort, { maxHandOffMs: 60_000 })
+    more.push(patient)
+    onPort.fault = ({ name }) => (name === 'lock/renew' ? { lost: 'request' } : undefined)
+    const hold = await patient.getLock('a').lock()
+    const waiter = patient.getLock('a').lock()
+    await clock.advance((LEASE_MS * 2) / 3)
+    onPort.fault = () => undefined
+    await hold.unlock()
+    const next = await waiter
+    assert.notEqual(next.holder, hold.holder)
+    assert(next.remainingMs() > (LEASE_MS * 2) / 3, `${next.remainingMs()} ms are left`)
+    await next.unlock()
+  })
 })
 
 describe('a run', () => {
