@@ -113,7 +113,7 @@ describe('the pages', () => {
   })
 
   it('name every option and exit code of the command line in docs/cli.md', () => {
-    const usage = source('src/cli/usage.ts') + source('src/cli/demo/options.ts')
+    const usage = source('src/cli/usage.ts')
     const options = new Set(usage.match(/--[a-z][a-z-]+/g))
     const exitCodes = new Set([...usage.matchAll(/^ +(\d{2,3}) {2}/gm)].map(([, code = '']) => code))
     assert.ok(options.size > 5 && exitCodes.size > 5)
