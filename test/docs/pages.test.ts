@@ -31,9 +31,9 @@ describe('the pages', () => {
 
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
-      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'LockOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'WithLockOptions'),
+      ...optionsOf('src/locks/options.ts', 'HoldOptions'),
+      ...optionsOf('src/locks/options.ts', 'LockOptions'),
+      ...optionsOf('src/locks/options.ts', 'WithLockOptions'),
       ...optionsOf('src/client-options.ts', 'ClientOptions'),
       ...optionsOf('src/client.ts', 'CloseOptions'),
     ])
@@ -48,7 +48,7 @@ describe('the pages', () => {
     expectNamed('docs/synchronizers/semaphore.md', optionsOf('src/synchronizers/semaphore.ts', 'SemaphoreOptions'))
     expectNamed('docs/synchronizers/permit-expirable-semaphore.md', [
       ...optionsOf('src/synchronizers/permit-expirable-semaphore.ts', 'PermitOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
+      ...optionsOf('src/locks/options.ts', 'HoldOptions'),
     ])
     expectNamed(
       'docs/synchronizers/count-down-latch.md',

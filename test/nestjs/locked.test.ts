@@ -127,7 +127,7 @@ describe('@Locked names the lock', () => {
     const order = { id: 7 } as Order
     for (const [call, message] of [
       [() => service.byNumber(undefined, 1), '@Locked("order:{0}:{1}") on Names.byNumber: expected {0} to be'],
-      [() => service.byNumber('a'), '{1} to be a text that is not empty, .*, not undefined'],
+      [() => service.byNumber('a'), '{1} to be a non-empty string, .*, not undefined'],
       [() => service.byNumber(null, 1), '{0} to be .*, not null'],
       [() => service.byNumber({}, 1), '{0} to be .*, not \\[object Object\\]'],
       [() => service.byNumber('', 1), '{0} to be .*, not ""'],
@@ -346,7 +346,7 @@ describe('@Locked takes the lock', () => {
       @Locked('a')
       async run() {}
     }
-    await assert.rejects(new Service().run(), /@Locked\("a"\) on Service.run: expected an instance that Nest made/)
+    await assert.rejects(new Service().run(), /@Locked\("a"\) on Service.run: expected an instance created by Nest/)
     await assert.rejects(startApp({ providers: [Service] }), /holdfast/)
   })
 

@@ -48,7 +48,7 @@ describe('an error', () => {
   it('is about no lock where there is none', () => {
     assert.equal(new ClientClosedError().lockName, undefined)
     assert.equal(new ConfigError('url', undefined, 'a Redis URL').lockName, undefined)
-    assert.equal(new ClientClosedError().message, 'The Holdfast client is closed: connect() a new one')
+    assert.equal(new ClientClosedError().message, 'The Holdfast client is closed: open a new one with connect()')
   })
 
   it('says the lock name in quotes', () => {
@@ -122,7 +122,7 @@ describe('OutcomeUnknownError', () => {
   it('finds words for a cause without a message, or that is no error', () => {
     assert.match(new OutcomeUnknownError('a', 'lock', new RangeError()).message, /: RangeError\. /)
     for (const cause of [undefined, null, 'ECONNRESET', 42, {}]) {
-      assert.match(new OutcomeUnknownError('a', 'lock', cause).message, /^Redis did not answer "lock"/)
+      assert.match(new OutcomeUnknownError('a', 'lock', cause).message, /^Redis did not reply to "lock"/)
     }
   })
 })

@@ -17,7 +17,7 @@ const REMEMBERED = 10_000
  * client, which remembers the highest token that it saw of each lock.
  */
 export class FencedKind extends PlainKind {
-  override readonly title = 'fenced lock'
+  override readonly id = 'fenced'
   /** It has the hash and the channel of a plain lock of the same name. */
   override readonly turnQueue = RELEASES_IN_LINE
   readonly #seen = new Map<string, bigint>()

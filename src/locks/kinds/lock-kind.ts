@@ -61,7 +61,9 @@ export interface TurnQueueScripts {
 
 /** What differs between kinds of locks: their keys, scripts and channels. Everything else is shared. */
 export interface LockKind {
-  /** As people call it. */
+  /** Its key in the table of kinds. */
+  readonly id: string
+  /** Its name in messages. */
   readonly title: string
   /** What its name is the name of, at the beginning of a sentence. */
   readonly noun: string
