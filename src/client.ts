@@ -55,8 +55,8 @@ function checkDrain(options: CloseOptions, defaultMs: number): number {
 }
 
 /**
- * Creates locks and synchronizers, and holds them for one process: each client has its own id, as each Redisson instance
- * does. One per process and Redis is enough.
+ * Creates locks and synchronizers. Each client has its own id, as each Redisson instance does. One client per process and
+ * Redis is enough.
  */
 export class Client extends EventEmitter<ClientEvents> {
   /** The first half of every holder: a random UUID, created with the client. All clients' ids end in the same 8 digits. */
