@@ -53,7 +53,7 @@ const IN_A_QUEUE = 'the queue is lost with the data of Redis: no release can kno
 const OF_PLAIN_LOCKS = 'it is made of plain locks, for which it is shown'
 const SPINS = 'a spin lock is waited for by asking again; its release is announced to nobody, on either side'
 
-/** What differs beside Java, besides the traits of a kind. */
+/** How kinds differ from the plain lock beside Java, beyond the traits in the table. */
 const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
   nonReentrant: { since: '4.4.0' },
   nonReentrantFair: { since: '4.4.0' },
