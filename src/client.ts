@@ -28,6 +28,7 @@ import { Semaphore } from './synchronizers/semaphore.js'
 import { type Clock, SystemClock } from './util/clock.js'
 import { DenseSet } from './util/collections.js'
 import { type Random, systemRandom } from './util/random.js'
+import { sleep } from './util/sleep.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { WaitQueues } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
@@ -388,7 +389,7 @@ export class Client extends EventEmitter<ClientEvents> {
       await settlements.close()
       await receipts.flush()
       await scripts.idle()
-      await new Promise<void>((resolve) => void clock.after(0, resolve))
+      await sleep(0, { clock })
     } while (settlements.size > 0 || !receipts.isFlushed || !scripts.isIdle)
     await watchdog.threadClient?.close()
     await this.#port.close()

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { messageOf } from '../errors.js'
 import { EXIT, exitCodeOf } from './exit-codes.js'
-import { messageOf, say } from './stderr.js'
+import { say } from './stderr.js'
 
 /** The guarded command, with our own stdin, stdout and stderr. */
 export class Command {

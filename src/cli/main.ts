@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs'
+import { messageOf } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
 import { run } from './run/run.js'
-import { messageOf, say, withoutUrls } from './stderr.js'
+import { say, withoutUrls } from './stderr.js'
 import { USAGE } from './usage.js'
 
 async function main([name, ...args]: string[]): Promise<number> {

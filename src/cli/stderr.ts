@@ -1,4 +1,5 @@
 import { writeSync } from 'node:fs'
+import { messageOf } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'
 
 /**
@@ -35,10 +36,4 @@ export function withoutUrls(text: string): string {
 /** Why Redis could not be used, without what a server may repeat of AUTH. */
 export function reasonOf(error: unknown): string {
   return messageOf(withoutSecrets(error))
-}
-
-/** An error as one line for people. A connection tried at several addresses fails with many errors and no message. */
-export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && !error.message) return error.errors.map(messageOf).join(', ')
-  return error instanceof Error ? error.message || error.name : String(error)
 }

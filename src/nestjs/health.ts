@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common'
 import { ModuleRef } from '@nestjs/core'
 import type { Client } from '../client.js'
-import { ConfigError } from '../errors.js'
+import { ConfigError, messageOf } from '../errors.js'
 import { within } from '../util/timeout.js'
 import { checkDuration, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
@@ -44,7 +44,7 @@ export class HoldfastHealth {
       await within(timeoutMs, lock.isLocked())
       return { [key]: { status: 'up', latencyMs: Math.round(performance.now() - startedAt) } }
     } catch (error) {
-      return { [key]: { status: 'down', message: error instanceof Error ? error.message : String(error) } }
+      return { [key]: { status: 'down', message: messageOf(error) } }
     }
   }
 

@@ -8,7 +8,8 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { connect } from '../../src/index.js'
 import { expectNothingLeft, type ProcessWatch, watchProcess } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { settlesWithin, waitUntil } from '../support/wait-until.js'
+import { startProxy } from '../support/tcp-proxy.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 interface Adapter {
   readonly name: string
@@ -178,6 +179,30 @@ for (const adapter of adapters) {
         await waitUntil(() => heard.size === 50)
       }
       await Promise.all(channels.map((channel) => port.unsubscribe(channel)))
+    })
+
+    it('is not held up by a SUBSCRIBE that is lost with its connection: the channel can be left and joined again', async () => {
+      await using proxy = await startProxy(server.port)
+      const opened = await adapter.open(proxy.url)
+      opened.port.listen({ reconnected: () => {}, resubscribed: () => {} })
+      try {
+        await opened.port.subscribe('other', () => {})
+        let [before, after] = [0, 0]
+        proxy.freeze()
+        const lost = opened.port.subscribe('c', () => before++)
+        const left = opened.port.unsubscribe('c')
+        const again = opened.port.subscribe('c', () => after++)
+        await sleep(100) // SUBSCRIBE is in flight
+        proxy.cutAll()
+        proxy.pass()
+        for (const command of [lost, left, again]) await settlesWithin(command, 5_000)
+        await waitUntil(async () => (await server.admin.publish('c', '0')) === 1)
+        await waitUntil(() => after > 0)
+        assert.equal(before, 0)
+      } finally {
+        await opened.port.close()
+        opened.end()
+      }
     })
 
     it('closes what it opened, also in the middle of subscribing, and the client of the user works on', async () => {

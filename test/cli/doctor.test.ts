@@ -279,7 +279,7 @@ describe('holdfast doctor', () => {
       const address = `singleServerConfig:\n  address: redis://127.0.0.1:${proxy.port}\n  connectTimeout: 500\n`
       const run = await examined(['--config', file('silent.yaml', address)])
       assert.deepEqual([run.code, run.check('reachable').outcome], [69, 'problem'])
-      assert.match(run.check('reachable').found, /no answer within 500 ms/)
+      assert.match(run.check('reachable').found, /no reply within 500 ms/)
     })
   })
 

@@ -179,7 +179,7 @@ lockWatchdogTimeout: 12000
     assert.match((await refusal({ config: single({ database: 99 }) })).message, /out of range/)
     lab.server.freeze()
     try {
-      assert.match((await refusal({ config: single({ connectTimeout: 300 }) })).message, /no answer within 300 ms/)
+      assert.match((await refusal({ config: single({ connectTimeout: 300 }) })).message, /no reply within 300 ms/)
     } finally {
       lab.server.thaw()
     }
@@ -343,7 +343,7 @@ describe('connect, with several servers of which one is the master,', () => {
   it('fails soon if none of them is a master, or all refuse the password', async () => {
     const master = servers[0].url
     const config: RedissonConfig = { masterSlaveServersConfig: { ...shared, masterAddress: master } }
-    assert.match((await refusal({ config })).message, /is no master/)
+    assert.match((await refusal({ config })).message, /is not a master/)
     const wrong: RedissonConfig = {
       replicatedServersConfig: { ...shared, nodeAddresses: servers.map(({ url }) => url) },
       username: 'nobody',

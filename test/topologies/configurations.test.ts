@@ -171,7 +171,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
 
     it(`singleServerConfig, ${protocol}: fails in time when the server says nothing`, async () => {
       const config = { singleServerConfig: { address: silent.url, connectTimeout: 500 }, ...CREDENTIALS, protocol }
-      await assert.rejects(connect({ config }), /no answer within 500 ms/)
+      await assert.rejects(connect({ config }), /no reply within 500 ms/)
     })
   }
 
@@ -252,7 +252,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     const resolver = (): Promise<never> => new Promise(() => {})
     const replicated: RedissonConfig = sections['replicatedServersConfig']?.([], '') ?? {}
     const config = { replicatedServersConfig: { ...replicated.replicatedServersConfig, connectTimeout: 500 } }
-    await assert.rejects(connect({ config, credentialsResolver: resolver }), /no answer within 500 ms/)
+    await assert.rejects(connect({ config, credentialsResolver: resolver }), /no reply within 500 ms/)
   })
 
   it('a Sentinel that falls silent later does not keep the client from the others', async () => {

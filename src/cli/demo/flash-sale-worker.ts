@@ -2,11 +2,11 @@
  * One shop server of the flash sale: a process of its own, forked by `flash-sale.ts`, in which several buyers buy at the
  * same time. With the lock or without it, they run the very same code.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Client } from '../../client.js'
-import { tlsOfUrl } from '../../config/tls.js'
+import { tlsOfUrl } from '../../config/redis-url.js'
 import { connect } from '../../connect.js'
+import { sleep } from '../../util/sleep.js'
 import { Stock } from './flash-sale-stock.js'
 
 /** What a worker has to know before the sale. It comes as a message: the URL may have a password in it. */

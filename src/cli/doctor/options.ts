@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
+import { messageOf } from '../../errors.js'
 import { UsageError } from '../exit-codes.js'
-import { messageOf, withoutUrls } from '../stderr.js'
+import { withoutUrls } from '../stderr.js'
 import { type Target, targetOf } from '../target.js'
 
 export interface DoctorOptions {

@@ -1,11 +1,11 @@
 import { isatty } from 'node:tty'
 import type { Client } from '../../client.js'
-import { LeaseLostError, LockError } from '../../errors.js'
+import { LeaseLostError, LockError, messageOf } from '../../errors.js'
 import type { Hold } from '../../locks/hold.js'
 import { Command } from '../command.js'
 import { connectTo } from '../connect.js'
 import { EXIT, exitCodeOf, Failure } from '../exit-codes.js'
-import { messageOf, say } from '../stderr.js'
+import { say } from '../stderr.js'
 import { RUN_USAGE } from '../usage.js'
 import { parseRunOptions, type RunOptions } from './options.js'
 

@@ -1,4 +1,4 @@
-import { NotReplicatedError } from '../../errors.js'
+import { messageOf, NotReplicatedError } from '../../errors.js'
 import { within } from '../../util/timeout.js'
 import { fencingTokenKey, lockChannel, waitersKey } from '../../wire/keys.js'
 import {
@@ -105,10 +105,6 @@ async function isReplica(server: Server): Promise<boolean> {
 /** An error reply about rights, of commands or of scripts. */
 export function isRefused(error: unknown): boolean {
   return /\bNOPERM\b/.test(messageOf(error))
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 /** For each error that a trial may end with what to do. */
