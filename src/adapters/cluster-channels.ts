@@ -37,9 +37,9 @@ interface ClusterChannel {
 const CHECK_MS = 500
 
 /**
- * The channels of a cluster, each subscribed to at the master that owns its slot: sharded messages arrive only there, plain
- * ones everywhere. When a slot moves or a server dies, its channels soon move, too; events report that a subscription was
- * lost, and that it is back and messages may have been missed.
+ * The channels of a cluster, each subscribed to at the master that owns its slot: sharded messages arrive only there,
+ * plain ones everywhere. When a slot moves or a server dies, its channels soon move, too; events report that a
+ * subscription was lost, and that it is back and messages may have been missed.
  */
 export class ClusterChannels {
   readonly #view: ClusterView
@@ -142,8 +142,8 @@ export class ClusterChannels {
     } else if (channel.server === owner) {
       channel.server = undefined // the next check tries again
       this.#view.refresh()
-      // Wake the waiter: its command is redirected, and so the client library learns the new owner. node-redis learns it in
-      // no other way.
+      // Wake the waiter: its command is redirected, and so the client library learns the new owner. node-redis learns
+      // it in no other way.
       if (/\bMOVED\b/.test(String(error))) channel.onMessage('')
     }
   }

@@ -4,8 +4,8 @@ import { SharedCall } from './shared-call.js'
 /**
  * Waits until one server has fsynced to its AOF what was written on our connection.
  *
- * Before Redis 8.0, and in Valkey, WAITAOF is wrong with `appendfsync everysec`: it confirms writes that are not fsynced yet.
- * These servers are trusted only with `appendfsync always`.
+ * Before Redis 8.0, and in Valkey, WAITAOF is wrong with `appendfsync everysec`: it confirms writes that are not
+ * fsynced yet. These servers are trusted only with `appendfsync always`.
  * @see https://github.com/redis/redis/pull/13793
  */
 export class LocalFsync {
@@ -22,7 +22,8 @@ export class LocalFsync {
   }
 
   async #waitAof(timeoutMs: number): Promise<Fsync> {
-    // The version is read each time: another server may have replaced this one, and compared to an fsync it costs nothing.
+    // The version is read each time: another server may have replaced this one, and compared to an fsync it costs
+    // nothing.
     const [reply, info] = await Promise.all([
       this.#call('WAITAOF', '1', '0', String(timeoutMs)),
       this.#call('INFO', 'server'),

@@ -1,9 +1,9 @@
 /**
- * Everything that Holdfast needs from Redis. An adapter implements it with one client library, and nothing else knows that
- * library.
+ * Everything that Holdfast needs from Redis. An adapter implements it with one client library, and nothing else knows
+ * that library.
  *
- * `send` may leave a promise pending for ever, or send a command twice after a reconnect: callers allow for both, with their
- * own timeout and with idempotent scripts.
+ * `send` may leave a promise pending for ever, or send a command twice after a reconnect: callers allow for both, with
+ * their own timeout and with idempotent scripts.
  */
 export interface RedisPort {
   /** Whether keys are spread over several servers by their slots. Then channels are subscribed to in both ways. */
@@ -12,15 +12,17 @@ export interface RedisPort {
   /** Sends one command to the server that owns `key`. Rejects with the client's own error. */
   send(command: readonly string[], key: string): Promise<unknown>
 
-  /** Whether an error that `send` rejected with is an error reply of Redis, so that the command certainly did not run. */
+  /**
+   * Whether an error that `send` rejected with is an error reply of Redis, so that the command certainly did not run.
+   */
   isErrorReply(error: unknown): boolean
 
   /** Whether there may be replicas, one of which takes over when the server fails. */
   readonly isReplicated?: boolean
 
   /**
-   * Waits at most `timeoutMs` until the replicas of the server that owns `key` acknowledge what was written there on our
-   * connection. Absent: they cannot be asked.
+   * Waits at most `timeoutMs` until the replicas of the server that owns `key` acknowledge what was written there on
+   * our connection. Absent: they cannot be asked.
    */
   acknowledge?(key: string, timeoutMs: number): Promise<Acknowledgement>
 
@@ -31,9 +33,9 @@ export interface RedisPort {
   fsynced?(key: string, timeoutMs: number): Promise<Fsync>
 
   /**
-   * Subscribes to a channel, in a cluster also as a sharded channel; at most one listener per channel. Resolves when Redis
-   * has confirmed. After a reconnect the adapter subscribes again by itself, and reports by `events` that the subscription
-   * was lost and that it is back.
+   * Subscribes to a channel, in a cluster also as a sharded channel; at most one listener per channel. Resolves when
+   * Redis has confirmed. After a reconnect the adapter subscribes again by itself, and reports by `events` that the
+   * subscription was lost and that it is back.
    */
   subscribe(channel: string, onMessage: (message: string) => void): Promise<void>
 
@@ -68,13 +70,15 @@ export interface Acknowledgement {
   readonly isReplaced?: boolean
 }
 
-/** `late`: not in time. `premature`: this server confirms writes that are not fsynced yet, so its reply is worthless. */
+/**
+ * `late`: not in time. `premature`: this server confirms writes that are not fsynced yet, so its reply is worthless.
+ */
 export type Fsync = 'fsynced' | 'late' | 'premature'
 
 export interface PortEvents {
   /**
-   * Whether `acknowledge` or `fsynced` may be called, so that the port must know which connection carried which command;
-   * default true.
+   * Whether `acknowledge` or `fsynced` may be called, so that the port must know which connection carried which
+   * command; default true.
    */
   readonly confirmsGrants?: boolean | undefined
   /** The command connection was lost and is back: leases may be gone. */
@@ -91,8 +95,8 @@ export interface PortEvents {
 }
 
 /**
- * Subscribes to channels again after a reconnect, one by one: Redis refuses a SUBSCRIBE as a whole, so one forbidden channel
- * would prevent the subscription to all others.
+ * Subscribes to channels again after a reconnect, one by one: Redis refuses a SUBSCRIBE as a whole, so one forbidden
+ * channel would prevent the subscription to all others.
  * @param onSettled  called for each channel that Redis confirmed or refused; the others were lost with their connection
  */
 export function subscribeEach(

@@ -26,8 +26,8 @@ export interface ReplicasOptions {
   /** Whether the server should have replicas according to the configuration; default no. */
   readonly isReplicated?: boolean | undefined
   /**
-   * Asks the rest of the deployment about this server; resolves to undefined if there was no reply. `runId` identifies the
-   * current run of the server, `key` is a key that it owns.
+   * Asks the rest of the deployment about this server; resolves to undefined if there was no reply. `runId` identifies
+   * the current run of the server, `key` is a key that it owns.
    */
   readonly masterStatus?: ((runId: string, key: string) => Promise<MasterStatus | undefined>) | undefined
 }
@@ -42,8 +42,8 @@ const TRUST_MS = 1_000
 /** How long the rest of the deployment has to reply, ms. */
 const MASTER_STATUS_MS = 500
 /**
- * How long a master without replicas is distrusted although it should have some, ms. If it was replaced, it is demoted well
- * before that. Waiters are patient for longer.
+ * How long a master without replicas is distrusted although it should have some, ms. If it was replaced, it is demoted
+ * well before that. Waiters are patient for longer.
  */
 const DISTRUST_MS = 10_000
 
@@ -54,8 +54,8 @@ interface Snapshot {
 }
 
 /**
- * Waits for the replicas of one server, on the connection that carries the writes, and checks with the rest of the deployment
- * that it still is the master. One WAIT serves all callers that arrive meanwhile.
+ * Waits for the replicas of one server, on the connection that carries the writes, and checks with the rest of the
+ * deployment that it still is the master. One WAIT serves all callers that arrive meanwhile.
  */
 export class Replicas {
   readonly #call: Call
@@ -133,8 +133,8 @@ export class Replicas {
   }
 
   /**
-   * A master without replicas may have been replaced by one of them without knowing it yet: after a manual failover, or after
-   * it was frozen or cut off. Until it is demoted it grants locks that its successor grants as well.
+   * A master without replicas may have been replaced by one of them without knowing it yet: after a manual failover, or
+   * after it was frozen or cut off. Until it is demoted it grants locks that its successor grants as well.
    */
   #isSuspicious(masterStatus: MasterStatus | undefined): boolean {
     const { isReplicated, masterStatus: check } = this.#options

@@ -94,8 +94,8 @@ export class SentinelMasterStatus {
   }
 
   /**
-   * The Sentinels that already describe the successor of a replaced server. A Sentinel learns of a failover led by another
-   * one up to two seconds later.
+   * The Sentinels that already describe the successor of a replaced server. A Sentinel learns of a failover led by
+   * another one up to two seconds later.
    * @returns undefined if the server was the master when last checked
    */
   describingSuccessor(): SentinelAddress[] | undefined {

@@ -1,6 +1,7 @@
 /**
- * A blocking command, such as WAIT, whose reply covers everything that was sent before it. It occupies the connection, so
- * only one is in flight at a time: callers that arrive meanwhile, or in the same turn of the event loop, share the next one.
+ * A blocking command, such as WAIT, whose reply covers everything that was sent before it. It occupies the connection,
+ * so only one is in flight at a time: callers that arrive meanwhile, or in the same turn of the event loop, share the
+ * next one.
  */
 export class SharedCall<T> {
   readonly #send: (timeoutMs: number) => Promise<T>

@@ -31,9 +31,10 @@ export interface ReplacementOptions {
 }
 
 /**
- * Notices a frozen server or a dead connection, and replaces it. When a server has not replied for about two seconds, a second
- * connection with the same settings is opened; it takes over if it gets a reply while the first one is still silent. TCP takes
- * minutes to notice a machine that lost power, a firewall that dropped a connection, or a frozen master that was replaced.
+ * Notices a frozen server or a dead connection, and replaces it. When a server has not replied for about two seconds, a
+ * second connection with the same settings is opened; it takes over if it gets a reply while the first one is still
+ * silent. TCP takes minutes to notice a machine that lost power, a firewall that dropped a connection, or a frozen
+ * master that was replaced.
  * @param first  the port to start with
  */
 export function replaceWhenUnresponsive(first: RedisPort, reopen: Reopen, options: ReplacementOptions = {}): RedisPort {

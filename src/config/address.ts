@@ -17,8 +17,8 @@ const TCP = /^(redis|rediss|valkey|valkeys):\/\/(?:(.*)@)?([^@/]+):(\d{1,5})\/?$
 const SOCKET = /^(?:redis|valkey)\+uds:\/\/(?:(.*)@)?(\/[^@]+)$/
 
 /**
- * Parses a URL of a Redisson configuration. Unlike the URL for `connect` (see `redis-url.ts`), it must have a port, cannot have
- * a database, and may contain special characters in the password.
+ * Parses a URL of a Redisson configuration. Unlike the URL for `connect` (see `redis-url.ts`), it must have a port,
+ * cannot have a database, and may contain special characters in the password.
  * @throws {ConfigError} without the part that may be a password
  */
 export function parseAddress(url: string, path: string): Address {

@@ -10,12 +10,12 @@ import type { SentinelDiscovery } from './sentinel-discovery.js'
 import { authenticate, openStream, type Stream } from './streams.js'
 
 /*
- * ioredis opens its connections with a `Connector`. Ours do what its own cannot: find the master among several servers or
- * through several Sentinels at once, and ask for the password for each connection. All of this happens on the new
+ * ioredis opens its connections with a `Connector`. Ours do what its own cannot: find the master among several servers
+ * or through several Sentinels at once, and ask for the password for each connection. All of this happens on the new
  * connection, before ioredis gets it: so the server that was checked is the server that is used.
  *
- * `AbstractConnector` and the option `Connector` are exported but hardly documented. What we rely on beyond their types is
- * checked by `test/adapters/ioredis-internals.test.ts`.
+ * `AbstractConnector` and the option `Connector` are exported but hardly documented. What we rely on beyond their types
+ * is checked by `test/adapters/ioredis-internals.test.ts`.
  */
 
 /** The part of `connectTimeout` for a reconnect: a server that is silent now may be replaced at any moment. */
@@ -105,9 +105,9 @@ async function roleOf(stream: Stream, signal: AbortSignal): Promise<string | und
 }
 
 /**
- * A connector that never rejects: after a rejection, even one caused by `disconnect(true)`, the status of ioredis is `end` for
- * good. Instead, a failed attempt resolves with a closed connection, which ioredis treats as a lost one: it reconnects as its
- * `retryStrategy` says, and ends only after `disconnect()`.
+ * A connector that never rejects: after a rejection, even one caused by `disconnect(true)`, the status of ioredis is
+ * `end` for good. Instead, a failed attempt resolves with a closed connection, which ioredis treats as a lost one: it
+ * reconnects as its `retryStrategy` says, and ends only after `disconnect()`.
  */
 function connector(
   { AbstractConnector }: Ioredis,
@@ -149,7 +149,10 @@ function connector(
   }
 }
 
-/** Rejects after `limitMs` or when `attempt` is aborted, even if `open` ignores the signal: what it opens late is closed. */
+/**
+ * Rejects after `limitMs` or when `attempt` is aborted, even if `open` ignores the signal: what it opens late is
+ * closed.
+ */
 async function openWithin(limitMs: number, attempt: AbortController, open: Open): Promise<Stream> {
   setMaxListeners(0, attempt.signal) // one or two per server
   const opening = open(attempt.signal)

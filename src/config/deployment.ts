@@ -71,7 +71,8 @@ const MODES: Record<Section, Mode> = {
 }
 
 /**
- * The same configuration with our function in the place of each class of Java that it stands for; null: with nothing there.
+ * The same configuration with our function in the place of each class of Java that it stands for; null: with nothing
+ * there.
  * @internal
  */
 export function overridden(

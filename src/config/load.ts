@@ -18,8 +18,8 @@ const LOAD_OPTIONS = ['env', 'nameMapper', 'credentialsResolver']
 const MAX_CHARACTERS = 100_000
 
 /**
- * Reads and checks a configuration file of Redisson, YAML or JSON. `${NAME}` and `${NAME:-default}` are replaced by environment
- * variables.
+ * Reads and checks a configuration file of Redisson, YAML or JSON. `${NAME}` and `${NAME:-default}` are replaced by
+ * environment variables.
  * @param source  the path of the file, or its text
  * @returns a configuration for `connect({ config })`
  * @throws {ConfigError} the file cannot be read, or something in it cannot work
@@ -39,10 +39,15 @@ export async function loadConfig(source: string | URL, options: LoadOptions = {}
   return config
 }
 
-/** As in Redisson (`ConfigSupport.resolveEnvParams`): a variable that is not set and has no default is left as it is. */
+/**
+ * As in Redisson (`ConfigSupport.resolveEnvParams`): a variable that is not set and has no default is left as it is.
+ */
 const VARIABLE = /\$\{([\w.]+)(?::-(.[^}\n\r\u2028\u2029]*))?\}/g
 
-/** The part of each line up to its last brace: searching further would take quadratic time if many variables begin there. */
+/**
+ * The part of each line up to its last brace: searching further would take quadratic time if many variables begin
+ * there.
+ */
 const MAY_HAVE_VARIABLES = /^.*\}/gm
 
 function resolveVariables(text: string, env: Readonly<Record<string, string | undefined>>): string {

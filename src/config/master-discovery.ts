@@ -46,8 +46,9 @@ export function mostInformative(errors: readonly Error[]): Error {
 }
 
 /**
- * Chooses between servers that all claim to be the master. If another server continues the replication id of one, that one
- * was replaced while it was frozen or cut off. Of the rest, the server with the most replicas wins, then the first in the list.
+ * Chooses between servers that all claim to be the master. If another server continues the replication id of one, that
+ * one was replaced while it was frozen or cut off. Of the rest, the server with the most replicas wins, then the first
+ * in the list.
  */
 function bestOf(masters: readonly Master[]): Master | undefined {
   const current = masters.filter(

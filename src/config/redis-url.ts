@@ -5,8 +5,8 @@ import { serverName } from './tls.js'
 const ALLOWED = 'a Redis URL like redis://127.0.0.1:6379, or rediss:// for TLS'
 
 /**
- * Checks the URL of one Redis server: `redis://[user:password@]host[:port][/database]`. Addresses in a Redisson configuration
- * have another form: see `address.ts`.
+ * Checks the URL of one Redis server: `redis://[user:password@]host[:port][/database]`. Addresses in a Redisson
+ * configuration have another form: see `address.ts`.
  * @param path  the option that contains it
  * @returns the URL as ioredis takes it
  * @throws {ConfigError} without the URL, which may contain a password

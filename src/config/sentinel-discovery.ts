@@ -27,7 +27,9 @@ interface SentinelReply {
   readonly others: readonly Endpoint[]
 }
 
-/** Finds the master through Sentinel. Asks all Sentinels at once, so that those that are down or silent delay nothing. */
+/**
+ * Finds the master through Sentinel. Asks all Sentinels at once, so that those that are down or silent delay nothing.
+ */
 export class SentinelDiscovery {
   readonly #ioredis: Ioredis
   readonly #deployment: Deployment

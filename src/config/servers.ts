@@ -39,7 +39,8 @@ export async function openUrl(url: string, disconnectTimeout: number): Promise<O
 
 /**
  * Opens an ioredis client of our own for a configuration. Resolves when it is ready, with `lazyInitialization` at once.
- * @throws the error of the Redis client, without secrets: Redis cannot be reached, rejects the password, is not a master …
+ * @throws the error of the Redis client, without secrets: Redis cannot be reached, rejects the password, is not a
+ *   master …
  */
 export async function openDeployment(deployment: Deployment, disconnectTimeout: number): Promise<Opened> {
   const ioredis = await importIoredis('config')
@@ -197,8 +198,8 @@ async function started(
   }, limitMs)
   try {
     await client.connect()
-    // ioredis rejects only with "Connection is closed"; the cause (refused, WRONGPASS, a certificate) is in its error event.
-    // And if the database does not exist, it continues with another one.
+    // ioredis rejects only with "Connection is closed"; the cause (refused, WRONGPASS, a certificate) is in its error
+    // event. And if the database does not exist, it continues with another one.
     if (cause && !client.isCluster) throw cause
     shared.isUp = true
     return client

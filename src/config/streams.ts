@@ -7,12 +7,12 @@ import type { Credentials } from './schema.js'
 import { serverName } from './tls.js'
 
 /*
- * A connection before ioredis gets it: opened, authenticated, and asked for its role. Everything ends when the signal of the
- * attempt aborts, which also enforces its time limit.
+ * A connection before ioredis gets it: opened, authenticated, and asked for its role. Everything ends when the signal
+ * of the attempt aborts, which also enforces its time limit.
  *
- * This includes the few bytes of RESP that AUTH and INFO take. ioredis offers no way to use its own: its parser is private,
- * it takes the password before it opens the connection, and a client cannot hand over a connection on which it has already
- * sent commands.
+ * This includes the few bytes of RESP that AUTH and INFO take. ioredis offers no way to use its own: its parser is
+ * private, it takes the password before it opens the connection, and a client cannot hand over a connection on which it
+ * has already sent commands.
  */
 
 export type Stream = Socket | TLSSocket

@@ -30,8 +30,8 @@ export interface TlsSettings {
 }
 
 /**
- * The server name to send (SNI), so that a proxy in front of several servers finds the right one. Node sends none by itself,
- * and an IP address must not be sent.
+ * The server name to send (SNI), so that a proxy in front of several servers finds the right one. Node sends none by
+ * itself, and an IP address must not be sent.
  */
 export function serverName(host: string): Pick<ConnectionOptions, 'servername'> {
   return isIP(host.replace(/^\[(.*)\]$/, '$1')) === 0 ? { servername: host.replace(/\.$/, '') } : {}

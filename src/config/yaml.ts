@@ -9,8 +9,9 @@ const MAX_LEVELS = 50
 type Yaml = typeof import('yaml')
 
 /**
- * Parses a YAML file into maps and lists of text. A class tag, `!<org.redisson.config.ConstantDelay> {}`, becomes the key
- * `class`, as in the JSON files of Redisson. Whether a value is a number depends on its key: a password `0123` is text.
+ * Parses a YAML file into maps and lists of text. A class tag, `!<org.redisson.config.ConstantDelay> {}`, becomes the
+ * key `class`, as in the JSON files of Redisson. Whether a value is a number depends on its key: a password `0123` is
+ * text.
  * @throws {ConfigError} it is not a single YAML document, or the package `yaml` is not installed
  */
 export async function parseYaml(text: string, file = 'config'): Promise<unknown> {
@@ -43,7 +44,10 @@ function parse({ parseDocument }: Yaml, text: string, lineCounter: InstanceType<
   }
 }
 
-/** Converts the nodes of a document into plain objects, in order: an alias refers to the last preceding anchor of its name. */
+/**
+ * Converts the nodes of a document into plain objects, in order: an alias refers to the last preceding anchor of its
+ * name.
+ */
 class Contents {
   readonly #yaml: Yaml
   readonly #file: string

@@ -1,6 +1,6 @@
 /**
- * One listener per signal, however many waits share it: Node warns of a leak from the eleventh listener on, and a server
- * that shuts down may pass one signal to ten thousand waits.
+ * One listener per signal, however many waits share it: Node warns of a leak from the eleventh listener on, and a
+ * server that shuts down may pass one signal to ten thousand waits.
  */
 const actions = new WeakMap<AbortSignal, Set<() => void>>()
 

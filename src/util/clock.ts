@@ -36,9 +36,9 @@ const SYSTEM: TimeSources = {
 /**
  * The clock of the machine.
  *
- * CLOCK_MONOTONIC, which Node reads, stops while a laptop is suspended, but a lease on the server does not. The wall clock
- * jumps ahead after a sleep, but also when it is set. So a jump of the wall clock only makes us read the time since boot,
- * which includes sleep and is never set; the amount by which it ran ahead is added to the monotonic time.
+ * CLOCK_MONOTONIC, which Node reads, stops while a laptop is suspended, but a lease on the server does not. The wall
+ * clock jumps ahead after a sleep, but also when it is set. So a jump of the wall clock only makes us read the time
+ * since boot, which includes sleep and is never set; the amount by which it ran ahead is added to the monotonic time.
  */
 export class SystemClock implements Clock {
   readonly #sources: TimeSources
@@ -93,14 +93,17 @@ function after(delayMs: number, action: () => void, keepAlive = true): () => voi
   return () => clearTimeout(timer)
 }
 
-/** An immediate runs after the poll phase, which reads the sockets. The second one is for data read in two steps, as with TLS. */
+/**
+ * An immediate runs after the poll phase, which reads the sockets. The second one is for data read in two steps, as
+ * with TLS.
+ */
 function afterPoll(action: () => void): void {
   setImmediate(() => setImmediate(action))
 }
 
 /**
- * A clock that all threads of a process share. It does not include the time that a suspended machine slept, so a thread is
- * given an instant as a distance from one that both sides know.
+ * A clock that all threads of a process share. It does not include the time that a suspended machine slept, so a thread
+ * is given an instant as a distance from one that both sides know.
  */
 export const threadClock: Clock = {
   now: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,

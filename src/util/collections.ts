@@ -1,8 +1,8 @@
 /*
- * Collections for entries that come and go with every lock. As a `Map` or `Set` of V8 changes, it abandons its old tables,
- * each with a reference to the next one. Once one of them is in the old generation, all later ones are promoted, with
- * everything they ever held, until the next full garbage collection. With 100 tasks that lock and unlock, this took a fifth
- * of the processor time.
+ * Collections for entries that come and go with every lock. As a `Map` or `Set` of V8 changes, it abandons its old
+ * tables, each with a reference to the next one. Once one of them is in the old generation, all later ones are
+ * promoted, with everything they ever held, until the next full garbage collection. With 100 tasks that lock and
+ * unlock, this took a fifth of the processor time.
  */
 
 type Placed = Record<symbol, number>

@@ -2,9 +2,9 @@
 const REPEATED_WORDS = /,? with args beginning with.*/s
 
 /**
- * Removes secrets from an error before it leaves the library. ioredis adds the refused command to an error reply; for HELLO
- * and AUTH it contains the password, and after a password rotation ioredis rejects every call with that reply. So this
- * removes `command` from the error and from all nested errors, and passwords from their texts.
+ * Removes secrets from an error before it leaves the library. ioredis adds the refused command to an error reply; for
+ * HELLO and AUTH it contains the password, and after a password rotation ioredis rejects every call with that reply. So
+ * this removes `command` from the error and from all nested errors, and passwords from their texts.
  * @param known  other secrets that a text may contain
  * @returns the same object, with its class and its other properties
  */
@@ -16,7 +16,10 @@ export function withoutSecrets<T>(error: T, ...known: readonly (string | undefin
   return typeof error === 'string' ? (cleanText(error, secrets) as T) : error
 }
 
-/** Collects an error, its causes and nested errors, such as those of a cluster, of a host with several addresses, or of a pipeline. */
+/**
+ * Collects an error, its causes and nested errors, such as those of a cluster, of a host with several addresses, or of
+ * a pipeline.
+ */
 function gather(value: unknown, errors: Set<object>): void {
   if (Array.isArray(value)) for (const one of value) gather(one, errors)
   if (!(value instanceof Error) || errors.has(value)) return

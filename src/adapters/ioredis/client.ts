@@ -1,4 +1,6 @@
-/** What Holdfast uses of an ioredis client (5.4 or later). Declared by structure, so that our types do not need ioredis. */
+/**
+ * What Holdfast uses of an ioredis client (5.4 or later). Declared by structure, so that our types do not need ioredis.
+ */
 export interface IoredisLike {
   readonly status: string
   readonly isCluster?: boolean
@@ -19,14 +21,14 @@ export interface IoredisLike {
 }
 
 /**
- * How long ioredis waits for a connection that we end, ms. It also waits for one that is already down, and keeps the process
- * alive for as long; its default is 2 s.
+ * How long ioredis waits for a connection that we end, ms. It also waits for one that is already down, and keeps the
+ * process alive for as long; its default is 2 s.
  */
 export const DISCONNECT_TIMEOUT_MS = 500
 
 /**
- * For the duplicate that subscribes: it must reconnect whatever the user's own client does about reconnects, and must not be
- * closed while its channels are silent.
+ * For the duplicate that subscribes: it must reconnect whatever the user's own client does about reconnects, and must
+ * not be closed while its channels are silent.
  */
 export const SUBSCRIBER_OPTIONS = {
   lazyConnect: false,
@@ -41,8 +43,8 @@ export const SUBSCRIBER_OPTIONS = {
 }
 
 /**
- * The failover detector of ioredis disconnects the connector whatever it is doing. If it was about to connect, the status of
- * the client becomes `end`, which is final, although no caller closed it.
+ * The failover detector of ioredis disconnects the connector whatever it is doing. If it was about to connect, the
+ * status of the client becomes `end`, which is final, although no caller closed it.
  *
  * Reads the private `manuallyClosing`: nothing public tells whether the owner of a client has closed it.
  * `test/adapters/ioredis-internals.test.ts` fails when ioredis changes it.

@@ -29,7 +29,10 @@ export class IoredisClusterPort implements RedisPort {
   readonly #cluster: IoredisClusterLike
   readonly #disconnect: () => void
   readonly #channels: ClusterChannels
-  /** Nodes that are or were connected. The first connection to a server is opened by the first command, and is no reconnect. */
+  /**
+   * Nodes that are or were connected. The first connection to a server is opened by the first command, and is no
+   * reconnect.
+   */
   readonly #connected = new WeakSet<IoredisNodeLike>()
   /** Addresses whose connection was lost. */
   readonly #lost = new Set<string>()

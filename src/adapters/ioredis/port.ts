@@ -22,9 +22,9 @@ export function isIoredis(client: unknown): client is IoredisLike {
 }
 
 /**
- * Uses a live ioredis client that you own, for one server, for Sentinel, or a Cluster. Holdfast sends its commands on it and
- * never closes it. Wake-ups need a connection of their own (in a cluster one to each master where a caller waits): a
- * duplicate, opened when a caller first waits.
+ * Uses a live ioredis client that you own, for one server, for Sentinel, or a Cluster. Holdfast sends its commands on
+ * it and never closes it. Wake-ups need a connection of their own (in a cluster one to each master where a caller
+ * waits): a duplicate, opened when a caller first waits.
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
  * @throws {ConfigError} the client has a `keyPrefix`, or was closed

@@ -35,8 +35,8 @@ export async function end(client: NodeRedisBase): Promise<void> {
 }
 
 /**
- * If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer be ended.
- * So this ends it again when it has connected.
+ * If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer be
+ * ended. So this ends it again when it has connected.
  */
 export function endWhenConnected(client: NodeRedisBase): void {
   const quietly = (): void => void end(client).catch(() => {})
@@ -46,8 +46,8 @@ export function endWhenConnected(client: NodeRedisBase): void {
 
 /**
  * Runs the tasks of each channel one after the other, whether they succeed or fail. node-redis sends no SUBSCRIBE for a
- * channel while its UNSUBSCRIBE is in flight, and drops the new listener together with the old one. A command that is lost
- * with its connection does not block the tasks behind it: node-redis rejects it when the connection ends.
+ * channel while its UNSUBSCRIBE is in flight, and drops the new listener together with the old one. A command that is
+ * lost with its connection does not block the tasks behind it: node-redis rejects it when the connection ends.
  */
 export class ChannelQueue {
   readonly #last = new Map<string, Promise<unknown>>()

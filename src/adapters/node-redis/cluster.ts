@@ -32,7 +32,9 @@ export class NodeRedisClusterPort implements RedisPort {
   readonly isReplicated = true
   readonly #cluster: NodeRedisClusterLike
   readonly #channels: ClusterChannels
-  /** Addresses whose connection was lost. The first one to a server is opened by the first command, and is no reconnect. */
+  /**
+   * Addresses whose connection was lost. The first one to a server is opened by the first command, and is no reconnect.
+   */
   readonly #lost = new Set<string>()
   readonly #onLost = (...args: readonly unknown[]): void => {
     this.#lost.add(addressOf(args))

@@ -19,9 +19,9 @@ export function isNodeRedis(client: unknown): client is AnyNodeRedis {
 }
 
 /**
- * Uses a connected node-redis client, cluster or sentinel that you own. Holdfast sends its commands on it and never closes
- * it. Wake-ups need a connection of their own (in a cluster one to each master where a caller waits): a duplicate, opened
- * when a caller first waits.
+ * Uses a connected node-redis client, cluster or sentinel that you own. Holdfast sends its commands on it and never
+ * closes it. Wake-ups need a connection of their own (in a cluster one to each master where a caller waits): a
+ * duplicate, opened when a caller first waits.
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
  * @throws {ConfigError} the client is not connected, or has a `keyPrefix` or `legacyMode`
@@ -197,8 +197,8 @@ class NodeRedisPort implements RedisPort {
       isFirst = false
       if (isReconnect) this.#resubscribe(subscriber)
     })
-    // If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer be
-    // ended. So it is ended as soon as it has a socket.
+    // If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer
+    // be ended. So it is ended as soon as it has a socket.
     subscriber.on('connect', () => {
       this.#hasSocket = true
       if (this.#isClosed) void end(subscriber)
@@ -217,8 +217,8 @@ class NodeRedisPort implements RedisPort {
   }
 
   /**
-   * node-redis resubscribes by itself, but not to channels whose first SUBSCRIBE was lost with the connection; and also to
-   * channels whose UNSUBSCRIBE was lost.
+   * node-redis resubscribes by itself, but not to channels whose first SUBSCRIBE was lost with the connection; and also
+   * to channels whose UNSUBSCRIBE was lost.
    */
   #resubscribe(subscriber: NodeRedisLike): void {
     for (const channel of this.#notLeft) if (!this.#channels.has(channel)) void this.unsubscribe(channel)

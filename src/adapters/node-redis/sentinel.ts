@@ -116,8 +116,8 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
 
   /**
-   * node-redis resubscribes by itself, but does not report it. It sends other commands on that connection only afterwards: so
-   * this subscribes to another channel, and unsubscribes from it.
+   * node-redis resubscribes by itself, but does not report it. It sends other commands on that connection only
+   * afterwards: so this subscribes to another channel, and unsubscribes from it.
    */
   async #probe(): Promise<void> {
     const ignore = (): void => {}
@@ -155,7 +155,9 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
 }
 
-/** The address of the master that it is connected to. For seconds after a failover, Sentinels do not know its run id. */
+/**
+ * The address of the master that it is connected to. For seconds after a failover, Sentinels do not know its run id.
+ */
 function addressOf(sentinel: NodeRedisSentinelLike): string | undefined {
   try {
     const node = sentinel.getMasterNode()
@@ -166,8 +168,8 @@ function addressOf(sentinel: NodeRedisSentinelLike): string | undefined {
 }
 
 /**
- * Asks the Sentinels that the client knows. node-redis does not expose their password, so Sentinels that require one cannot
- * be asked.
+ * Asks the Sentinels that the client knows. node-redis does not expose their password, so Sentinels that require one
+ * cannot be asked.
  * @returns undefined if it currently knows none
  */
 async function sentinelsOf(sentinel: NodeRedisSentinelLike): Promise<SentinelMasterStatus | undefined> {

@@ -11,7 +11,10 @@ const SHARDED = 2
 const CONFIRM_MS = 10
 /** After this many times, confirmation is left to the periodic check. */
 const MAX_CONFIRMS = 100
-/** After this many checks to which Redis replied without confirming, a subscription counts as refused. Glide retries every 3 s. */
+/**
+ * After this many checks to which Redis replied without confirming, a subscription counts as refused. Glide retries
+ * every 3 s.
+ */
 const CHECKS_UNTIL_REFUSED = 10
 const NOT_CONFIRMED = 'Redis replies but does not confirm the subscription; the log of valkey-glide says why'
 
@@ -35,7 +38,10 @@ export class Channels {
   #isSharded: boolean
   #subscriber: Promise<Subscriber> | undefined
   #state: Promise<Confirmed> | undefined
-  /** How many more times to report that messages may be missing: twice after a reconnect, as glide may notice it after us. */
+  /**
+   * How many more times to report that messages may be missing: twice after a reconnect, as glide may notice it after
+   * us.
+   */
   #reportsDue = 0
   #isClosed = false
   #events: PortEvents | undefined
@@ -190,7 +196,9 @@ export class Channels {
     for (const name of this.#channels.keys()) this.#events?.resubscribed(name)
   }
 
-  /** Settles the subscriptions that Redis has confirmed or refused. @returns the confirmed channels that are missing now */
+  /**
+   * Settles the subscriptions that Redis has confirmed or refused. @returns the confirmed channels that are missing now
+   */
   async #missingAt(subscriber: Subscriber): Promise<string[]> {
     const { inAllWays, inAnyWay } = await this.#confirmed(subscriber.client)
     const missing: string[] = []

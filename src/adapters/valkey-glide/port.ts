@@ -13,10 +13,11 @@ export type { GlideLike }
 
 export interface ValkeyGlideOptions {
   /**
-   * Creates another client of the same kind, for the same servers, without a callback for messages. Called when a caller
-   * first waits, for a client that only subscribes, and when the given client is unresponsive, for one that replaces it.
-   * `client.close()` closes what it created. Without it waiters poll every 250 ms, and an unresponsive client is kept.
-   * In a cluster, messages of Redisson may be missed for its `pubsubReconciliationIntervalMs` (3 s) after a slot has moved.
+   * Creates another client of the same kind, for the same servers, without a callback for messages. Called when a
+   * caller first waits, for a client that only subscribes, and when the given client is unresponsive, for one that
+   * replaces it. `client.close()` closes what it created. Without it waiters poll every 250 ms, and an unresponsive
+   * client is kept. In a cluster, messages of Redisson may be missed for its `pubsubReconciliationIntervalMs` (3 s)
+   * after a slot has moved.
    */
   subscriber?: (() => Promise<GlideLike>) | undefined
 }
@@ -27,8 +28,8 @@ export function isValkeyGlide(client: unknown): client is GlideLike {
 }
 
 /**
- * Uses a GlideClient or GlideClusterClient that you own. Holdfast sends its commands on it and never closes it. Wake-ups need
- * a client of their own, which glide cannot derive from yours: provide it with `subscriber`.
+ * Uses a GlideClient or GlideClusterClient that you own. Holdfast sends its commands on it and never closes it.
+ * Wake-ups need a client of their own, which glide cannot derive from yours: provide it with `subscriber`.
  * @throws {ConfigError} it is not such a client, or is older than 2.5
  */
 export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {}): RedisPort {
@@ -178,8 +179,8 @@ class GlidePort implements RedisPort {
 }
 
 /**
- * Which connection carried the last command of each slot. During a failover of a cluster, glide may switch between two masters
- * and back, so the current connection alone does not tell which one carried a command.
+ * Which connection carried the last command of each slot. During a failover of a cluster, glide may switch between two
+ * masters and back, so the current connection alone does not tell which one carried a command.
  */
 class Routes {
   readonly #routes = new Map<number, { connection: string | undefined; changes: number }>()
