@@ -130,7 +130,6 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
-    slotsRefreshInterval: deployment.scanIntervalMs,
     // Nodes are asked one after the other: those that are silent must leave time for the others.
     slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
     // It asks a random node without a time limit: a frozen node would block every command.
