@@ -58,7 +58,7 @@ describe('a connector of ioredis', () => {
     return client
   }
 
-  it('may resolve with a connection that is open and has already been used', async () => {
+  it('may resolve to a connection that is open and has already been used', async () => {
     const client = clientWith(async () => {
       const socket = await openSocket()
       socket.write('PING\r\n')
@@ -71,7 +71,7 @@ describe('a connector of ioredis', () => {
     assert.equal(await client.ping(), 'PONG')
   })
 
-  it('may resolve with a closed connection: the client emits firstError and reconnects as retryStrategy says', async () => {
+  it('may resolve to a closed connection: the client emits firstError and reconnects as retryStrategy says', async () => {
     const errors: string[] = []
     const client = clientWith(async (attempt) => {
       if (attempt <= 2) throw new Error(`attempt ${attempt} failed`)
@@ -83,7 +83,7 @@ describe('a connector of ioredis', () => {
     assert.deepEqual(errors, ['attempt 1 failed', 'attempt 2 failed'])
   })
 
-  it('is asked by check() whether the server is the right one, and connects again if not', async () => {
+  it('may reject a server with check(): then the client connects again', async () => {
     let checks = 0
     const client = clientWith(openSocket, () => ++checks > 2)
     client.on('error', () => {})
@@ -92,7 +92,7 @@ describe('a connector of ioredis', () => {
     assert.equal(checks, 3)
   })
 
-  it('gets the options of the client itself, with defaults; a change affects the connections that follow', async () => {
+  it('gets the options object of the client itself, which it may change', async () => {
     const client = clientWith(async (_, options) => {
       assert.equal((options as { disconnectTimeout?: number }).disconnectTimeout, 123)
       options.connectionName = 'changed by the connector'
@@ -102,7 +102,7 @@ describe('a connector of ioredis', () => {
     assert.equal(client.options.connectionName, 'changed by the connector')
   })
 
-  it('is told by disconnect() that the client ends', async () => {
+  it('ends its connection with disconnect()', async () => {
     const client = clientWith(openSocket)
     await client.connect()
     const ended = once(client, 'end')
