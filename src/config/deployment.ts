@@ -71,8 +71,8 @@ const MODES: Record<Section, Mode> = {
 }
 
 /**
- * The same configuration with our function in the place of each class of Java that it stands for; null: with nothing
- * there.
+ * Replaces Java classes in a configuration by values given in code; null: by none.
+ * @returns a copy
  * @internal
  */
 export function overridden(
@@ -92,23 +92,19 @@ export function overridden(
   return { ...result, ...Object.fromEntries(overrides) } as RedissonConfig
 }
 
-/** @throws {ConfigError} the first thing that is wrong, with its path as in the file */
+/**
+ * Checks a configuration and translates it into our terms.
+ * @throws {ConfigError} the first error, with its path as in the file
+ */
 export function describe(config: RedissonConfig): Deployment {
   const checked = checkConfig(config)
   const { section, top, server } = checked
   const mode = MODES[section]
-  const get = <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
-  const pathOf = (key: string): string => (Object.hasOwn(top, key) ? key : `${section}.${key}`)
-
+  const get = sharedValuesOf(checked)
   const addresses = addressesOf(checked)
-  const isTls = addresses.some((address) => address.isTls)
-  if (!addresses.every((address) => address.isTls === isTls)) {
-    throw new ConfigError(section, undefined, 'either rediss:// in all addresses or redis:// in all')
-  }
   const ofUrl = addresses.find(({ password }) => password !== undefined)
   // Credentials in a URL belong to that server. A cluster and Sentinel name further servers, which have no URL.
   const own = mode === 'cluster' ? ofUrl : undefined
-  const verification = top.sslVerificationMode ?? server.sslVerificationMode ?? legacyVerification(server)
   const isKeptAlive = top.tcpKeepAlive ?? server.tcpKeepAlive ?? server.keepAlive ?? true
   return {
     mode,
@@ -117,20 +113,7 @@ export function describe(config: RedissonConfig): Deployment {
     username: own?.username ?? get('username'),
     password: own?.password ?? get('password'),
     database: server.database ?? 0,
-    tls: isTls
-      ? tlsOptions(
-          {
-            tls: top.tls,
-            sslVerificationMode: verification,
-            sslTruststore: get('sslTruststore'),
-            sslKeystore: get('sslKeystore'),
-            sslKeystorePassword: get('sslKeystorePassword'),
-            sslProtocols: get('sslProtocols'),
-            sslCiphers: get('sslCiphers'),
-          },
-          pathOf,
-        )
-      : undefined,
+    tls: tlsOf(checked, addresses),
     clientName: server.clientName,
     protocol: top.protocol === undefined ? undefined : top.protocol === 'RESP3' ? 3 : 2,
     connectTimeoutMs: server.connectTimeout ?? 10_000,
@@ -153,17 +136,47 @@ export function describe(config: RedissonConfig): Deployment {
       isDiscovering: server.sentinelsDiscovery ?? true,
     },
     checksSlotsCoverage: server.checkSlotsCoverage ?? true,
-    options: withoutAbsent({
-      lockWatchdogTimeoutMs: top.lockWatchdogTimeout,
-      lockWatchdogBatchSize: top.lockWatchdogBatchSize,
-      fairLockWaitTimeoutMs: top.fairLockWaitTimeout,
-      checkLockSyncedSlaves: top.checkLockSyncedSlaves ?? (mode === 'single' ? undefined : true),
-      slavesSyncTimeoutMs: top.slavesSyncTimeout,
-      commandTimeoutMs: server.timeout,
-      nameMapper: get('nameMapper') ?? undefined,
-    }),
+    options: clientOptionsOf(checked, mode),
     ignored: checked.ignored,
   }
+}
+
+/** Reads keys that are allowed at the top level and in the server section. */
+function sharedValuesOf({ top, server }: CheckedConfig) {
+  return <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
+}
+
+function tlsOf(checked: CheckedConfig, addresses: readonly Address[]): ConnectionOptions | undefined {
+  const { section, top, server } = checked
+  const isTls = addresses.some((address) => address.isTls)
+  if (!addresses.every((address) => address.isTls === isTls)) {
+    throw new ConfigError(section, undefined, 'either rediss:// in all addresses or redis:// in all')
+  }
+  if (!isTls) return undefined
+  const get = sharedValuesOf(checked)
+  const settings = {
+    tls: top.tls,
+    sslVerificationMode: get('sslVerificationMode') ?? legacyVerification(server),
+    sslTruststore: get('sslTruststore'),
+    sslKeystore: get('sslKeystore'),
+    sslKeystorePassword: get('sslKeystorePassword'),
+    sslProtocols: get('sslProtocols'),
+    sslCiphers: get('sslCiphers'),
+  }
+  return tlsOptions(settings, (key) => (Object.hasOwn(top, key) ? key : `${section}.${key}`))
+}
+
+function clientOptionsOf(checked: CheckedConfig, mode: Mode): ClientOptions {
+  const { top, server } = checked
+  return withoutAbsent({
+    lockWatchdogTimeoutMs: top.lockWatchdogTimeout,
+    lockWatchdogBatchSize: top.lockWatchdogBatchSize,
+    fairLockWaitTimeoutMs: top.fairLockWaitTimeout,
+    checkLockSyncedSlaves: top.checkLockSyncedSlaves ?? (mode === 'single' ? undefined : true),
+    slavesSyncTimeoutMs: top.slavesSyncTimeout,
+    commandTimeoutMs: server.timeout,
+    nameMapper: sharedValuesOf(checked)('nameMapper') ?? undefined,
+  })
 }
 
 function addressesOf({ section, server }: CheckedConfig): Address[] {

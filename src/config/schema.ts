@@ -273,7 +273,7 @@ const POOLS = [
 
 const SECTION_NAMES = Object.keys(SECTIONS) as Section[]
 
-/** @throws {ConfigError} the first thing that is wrong, with its path as in the file */
+/** @throws {ConfigError} the first error, with its path as in the file */
 export function checkConfig(config: unknown): CheckedConfig {
   const whole = ownOf(object(config, 'config'))
   const present = SECTION_NAMES.filter((name) => whole[name] !== undefined && whole[name] !== null)
