@@ -27,6 +27,7 @@ import { describe, it } from 'node:test'
 import type { Client, Hold, LeaseLostError } from '../../src/index.js'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { renewed } from '../support/renewed.js'
 import { startTwin, type Twin } from '../support/twin.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -299,12 +300,11 @@ describe('known defects of the watchdog', () => {
   const lab = setUpLab()
 
   it('W1: a read inside a write that ends does not end the renewal of the write', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const lock = client.getReadWriteLock('a')
     const write = await lock.writeLock().lock()
     await (await lock.readLock().lock({ within: write })).unlock()
-    await sleep(1_500)
-    write.assertHeld()
+    await renewed([write])
     assert.equal(await write.isHeld(), true)
     await write.unlock()
   })
@@ -326,53 +326,48 @@ describe('known defects of the watchdog', () => {
   })
 
   it('W3: after the loss of one owner the next one of the same name and process is renewed', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const lock = client.getLock('a')
     const lost = await lock.lock()
     for (let n = 0; n < 3; n++) await lock.lock({ within: lost })
     await lab.server.admin.del('a')
     const hold = await lock.lock()
-    await sleep(1_500)
+    await renewed([hold])
     assert.equal(lost.signal.aborted, true)
-    hold.assertHeld()
     assert.equal(await hold.isHeld(), true)
     await hold.unlock()
   })
 
   it('W4: rounds of lock and unlock leave no timers that renew beside each other', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
     const lock = client.getLock('a')
     for (let round = 0; round < 400; round++) await (await lock.lock()).unlock()
     const hold = await lock.lock()
-    const count = await countCommands(lab.server, () => sleep(1_500))
-    assert(count.scripts >= 1 && count.scripts <= 6, `${count.scripts} renewals in 5 periods`)
+    const count = await countCommands(lab.server, () => renewed([hold], 3))
+    assert(count.scripts <= 4, `${count.scripts} scripts for 3 renewals`)
     await hold.unlock()
   })
 
   it('W5: a reader that comes while the last one leaves is renewed', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const lock = client.getReadWriteLock('a').readLock()
     let read: Hold = await lock.lock()
     for (let round = 0; round < 50; round++) {
       const [, next] = await Promise.all([read.unlock(), lock.lock()])
       read = next
     }
-    await sleep(1_500)
-    read.assertHeld()
+    await renewed([read])
     assert.equal(await read.isHeld(), true)
     await read.unlock()
   })
 
   it('W6: multi-locks of other values of one group are renewed each', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const holds = await Promise.all(
       [['a'], ['b', 'c'], ['d']].map((values) => client.getFasterMultiLock('group', values).lock()),
     )
-    await sleep(1_500)
-    for (const hold of holds) {
-      hold.assertHeld()
-      assert.equal(await hold.isHeld(), true)
-    }
+    await renewed(holds)
+    for (const hold of holds) assert.equal(await hold.isHeld(), true)
     for (const hold of holds) await hold.unlock()
   })
 

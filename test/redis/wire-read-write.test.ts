@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { renewed } from '../support/renewed.js'
 import { startTwin, type Twin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -155,18 +156,17 @@ describe('the wire of a read-write lock', () => {
   })
 
   it('of a renewal is the TTL of the hash, and of the read holds of this owner alone', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const peer = await twin()
     await peer.readAcquire('order', 7, 20_000)
     const read = await client.getReadWriteLock('order').readLock().lock()
     const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
-    await sleep(1_500)
-    read.assertHeld()
+    await renewed([read])
     await expectKeys(lab.server, {
       order: { hash: { mode: 'read', [peer.holder(7)]: '1', [read.holder]: '2' }, ttl: 20_000 },
       [readHold(peer.holder(7), 1)]: lasting(20_000),
-      [readHold(read.holder, 1)]: lasting(900),
-      [readHold(read.holder, 2)]: lasting(900),
+      [readHold(read.holder, 1)]: lasting(2_400),
+      [readHold(read.holder, 2)]: lasting(2_400),
     })
     assert(Number(await lab.server.admin.pttl(readHold(peer.holder(7), 1))) < 18_700, 'nobody renews it for the peer')
     await again.unlock()
@@ -340,19 +340,18 @@ describe('the wire of a read-write lock', () => {
     })
 
     it('has its release shorten the lock to the longest of our reads, which our renewal makes good', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
       const peer = await twin()
       await peer.readAcquire('order', 7, 60_000)
       const read = await client.getReadWriteLock('order').readLock().lock()
       const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
       assert.equal(await peer.readRelease('order', 7), 0)
       await expectKeys(lab.server, {
-        order: { hash: { mode: 'read', [read.holder]: '2' }, ttl: 1_500 },
-        [readHold(read.holder, 1)]: lasting(1_500),
-        [readHold(read.holder, 2)]: lasting(1_500),
+        order: { hash: { mode: 'read', [read.holder]: '2' }, ttl: 2_400 },
+        [readHold(read.holder, 1)]: lasting(2_400),
+        [readHold(read.holder, 2)]: lasting(2_400),
       })
-      await sleep(2_500)
-      read.assertHeld()
+      await renewed([read])
       await again.unlock()
       await read.unlock()
       await expectKeys(lab.server, {})
