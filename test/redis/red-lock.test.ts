@@ -94,7 +94,7 @@ describe('a red lock on three servers', () => {
 
   it('survives the loss of one server with all its data, and is lost when a second one goes', async () => {
     const at = await servers()
-    const [lock, clients] = await red(at, { lockWatchdogTimeoutMs: 1_200 })
+    const [lock, clients] = await red(at, { lockWatchdogTimeoutMs: 2_400 })
     const losses: string[] = []
     for (const client of clients) client.on('lost', ({ hold }) => losses.push(hold.lockName))
     const hold = await lock.lock()
