@@ -222,7 +222,7 @@ describe('holdfast doctor', () => {
       await server.admin.config('SET', 'tcp-keepalive', 300)
       assert.match(
         run.stdout,
-        /\n {2}! TCP keep-alive +off\n {6}why {3}.*\n(.*\n)* {6}fix {2}CONFIG SET tcp-keepalive 60\n/,
+        /\n {2}! TCP keep-alive +off\n {6}why {3}.*\n(.*\n)* {6}fix {3}CONFIG SET tcp-keepalive 60\n/,
       )
       assert.match(run.stdout, /\n2 warnings, /)
     })
