@@ -217,7 +217,7 @@ describe('ownership', () => {
     await Promise.all(ticks)
     assert.deepEqual([...seen], [first])
     const after = outcomes.slice(before)
-    assert(!after.includes(first) && new Set(after).size === after.length, 'each tick is an owner of its own')
+    assert(!after.includes(first) && new Set(after).size === after.length, 'each tick is a new owner')
   })
 
   it('two tasks inside one hold both re-enter it', async () => {
