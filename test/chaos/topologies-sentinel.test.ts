@@ -174,7 +174,7 @@ describe('sentinel', { concurrency: 1 }, () => {
         for (const replica of replicas) replica.thaw()
         await group.waitForFailover()
         await waitUntil(() => hold.signal.aborted, { timeoutMs: 8_000, message: 'the audit finds the hold gone' })
-        t.diagnostic(`sentinel, ${driver}: a lost hold is told ${ms(performance.now() - killedAt)} after the kill`)
+        t.diagnostic(`sentinel, ${driver}: a lost hold is reported ${ms(performance.now() - killedAt)} after the kill`)
         assert.deepEqual(lost, [{ lockName: 'cut', reason: 'gone' }])
         const next = await careless.getFencedLock('cut').lock()
         assert(next.fencingToken > hold.fencingToken, `${next.fencingToken} after ${hold.fencingToken}`)

@@ -100,19 +100,19 @@ async function runSetting(setting: Setting): Promise<Result[]> {
 }
 
 async function runJob(site: Site, { begin, dies }: Job): Promise<Pick<Result, 'outcome' | 'note'>> {
-  const { place, run } = begin(site)
+  const { context, run } = begin(site)
   try {
     const running = run()
     await settlesWithin(running, CASE_LIMIT_MS)
     const note = await running
-    await expectNoKeys(place)
+    await expectNoKeys(context)
     return { outcome: 'passed', note }
   } catch (error) {
     return { outcome: 'failed', note: describe(error) }
   } finally {
-    if (dies === 'jvm') site.doomedJvm.giveUp(place)
-    if (dies === 'node') site.doomedNode.giveUp(place)
-    if (dies === 'master') site.doomedMaster.giveUp(place)
+    if (dies === 'jvm') site.doomedJvm.giveUp(context)
+    if (dies === 'node') site.doomedNode.giveUp(context)
+    if (dies === 'master') site.doomedMaster.giveUp(context)
   }
 }
 

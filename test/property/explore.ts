@@ -57,5 +57,5 @@ function isBefore(first: Operation, second: Operation, model: Model): boolean {
 
 function turnOf(operation: Operation, model: Model): string | undefined {
   if (operation.do === 'unlock') return model.holds.get(operation.hold)?.possession
-  return operation.do === 'take' && operation.place.is === 'inside' ? operation.place.possession : undefined
+  return operation.do === 'take' && operation.position.is === 'inside' ? operation.position.possession : undefined
 }

@@ -94,8 +94,8 @@ describe('a fair lock next to a Redisson peer', () => {
     const [client, other, third] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const peer = await twin()
     const hold = await client.getFairLock('order').lock()
-    const told = await peer.fairAcquire('order', 7, WATCHDOG_MS)
-    assert(told !== null && told > WATCHDOG_MS - 4_000 && told <= WATCHDOG_MS)
+    const leftMs = await peer.fairAcquire('order', 7, WATCHDOG_MS)
+    assert(leftMs !== null && leftMs > WATCHDOG_MS - 4_000 && leftMs <= WATCHDOG_MS)
     const heard = await peer.listen('order', `${CHANNEL}:${peer.holder(7)}`)
     const waiting = other.getFairLock('order').lock()
     await queued(peer.holder(7), `${other.id}:1`)
