@@ -46,7 +46,7 @@ describe('sentinel', { concurrency: 1 }, () => {
     await waitUntil(
       async () => {
         left = (await admin.keys('*')).filter(
-          (key) => !/^(redisson_lock_token|holdfast_receipts|holdfast_generation):|^s$/.test(key),
+          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation):|^s$/.test(key),
         )
         return left.length === 0
       },
@@ -95,7 +95,7 @@ describe('sentinel', { concurrency: 1 }, () => {
         await group.killMaster()
         return await group.waitForFailover()
       },
-      async 'the master is frozen, and goes on when it was replaced'() {
+      async 'the master is frozen and continues after its replacement'() {
         const master = await group.freezeMaster()
         const failover = await group.waitForFailover()
         await sleep(500)

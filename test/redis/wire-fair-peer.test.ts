@@ -145,8 +145,8 @@ describe('a fair lock next to a Redisson peer', () => {
   })
 
   for (const [title, listens] of [
-    ['that nobody hears', false],
-    ['that listens but does not come', true],
+    ['without a subscription', false],
+    ['that is subscribed but does not come', true],
   ] as const) {
     const graceMs = listens ? GRACE_MS.listening : GRACE_MS.deaf
     it(`a head ${title} is skipped after about ${graceMs / 1_000} s with a handful of commands`, async () => {
