@@ -1,8 +1,8 @@
 import type { Model, Operation } from './model.js'
 
 /**
- * Every state that operations started in one turn may lead to, in whatever order Redis and the clients see them, with these
- * answers. Those who wait may be served at any time; in the end nobody waits for what is free.
+ * Every state that operations started in one turn may lead to with these results, in whatever order Redis and the clients
+ * see them. Waiters may be served at any time; in the end nobody waits for what is free.
  */
 export function explore(
   model: Model,

@@ -1,9 +1,9 @@
 /**
- * What locks promise, without Redis and without time: who holds, who waits, what is lost. Leases are long and only compared;
- * that one ends is an operation of somebody else.
+ * What locks promise, without Redis and without time: the holders, the waiters and the losses. Leases are long and only
+ * compared; the end of a lease is an operation of another program.
  *
- * A hold is called by the operation that took it; so is the possession that its first hold began. What this class knows is
- * what clients know; what Redis knows is up to the kinds.
+ * A hold has the name of the operation that acquired it, and a possession that of its first hold. This class knows what
+ * clients know; the kinds know what Redis knows.
  */
 
 import { isDeepStrictEqual } from 'node:util'
