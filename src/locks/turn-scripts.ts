@@ -32,7 +32,7 @@ export function runInTurnQueue<T>(
     context.hasTurnQueue = false
     const message =
       `Redis refuses the turn queue to this user (${error.message}): a release wakes all that wait instead of one. ` +
-      'Allow the keys holdfast_waiters:* in its ACL'
+      'Allow the keys holdfast_turn_queue:* in its ACL'
     context.emit('warning', clientWarning('TURN_QUEUE_REFUSED', message, { cause: error }))
     return answer
   })

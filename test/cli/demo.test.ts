@@ -116,7 +116,7 @@ test('the keys of a killed demo on a given Redis expire', async () => {
   assert.ok(keys.length > 0)
   for (const key of keys) {
     // The turn queue of the killed waiters is a separate key.
-    assert.match(key, /^(holdfast_waiters:\{)?holdfast:demo:/)
+    assert.match(key, /^(holdfast_turn_queue:\{)?holdfast:demo:/)
     assert.ok((await server.admin.pttl(key)) > 0, key)
   }
 })

@@ -1,4 +1,4 @@
-import { fencingTokenKey, lockChannel, waitersKey } from '../../wire/keys.js'
+import { fencingTokenKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
 import {
   CLIENT_COMMANDS,
   CLUSTER_COMMANDS,
@@ -148,7 +148,11 @@ async function excessOf(
   if (prefix === '') return undefined
   const foreign = trialName.slice(prefix.length)
   // These harm other locks: their fencing tokens and their waiters.
-  const harm = [`set ${fencingTokenKey(foreign)} 1`, `lpop ${waitersKey(foreign)}`, `publish ${lockChannel(foreign)} 0`]
+  const harm = [
+    `set ${fencingTokenKey(foreign)} 1`,
+    `lpop ${turnQueueKey(foreign)}`,
+    `publish ${lockChannel(foreign)} 0`,
+  ]
   return (await denied(harm)).includes(false) ? `change locks whose names do not begin with ${prefix}` : undefined
 }
 
