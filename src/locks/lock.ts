@@ -10,16 +10,18 @@ import {
   SelfDeadlockError,
 } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
+import { sleep } from '../util/sleep.js'
 import { checkName, ownOptions } from '../util/validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Standing } from '../waiting/wait-queue.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
-import { BaseLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
 import type { AcquireReply, AcquireRequest, Grant, Holder, LockKind } from './kinds/lock-kind.js'
 import { fieldOf, Lease, type LeaseContext, type LockAttempt } from './lease.js'
+import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
@@ -240,7 +242,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         }
         if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
         // A sibling is about to take it, or to let it go: that is no refusal.
-        await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
+        await sleep(SIBLING_MS, { clock })
         return isOver ? { heldForMs: 0 } : await attempt(standing)
       }
       if (!isReady(context, lockName, leaseTimeMs)) {
@@ -359,8 +361,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
     if (joined) return { joined }
     if (!obstacle) return {}
-    const held = (obstacle.lease as Lease).kind.title
-    throw new SelfDeadlockError(this.name, this.kind.title, held, obstacle.takenAt && framesOf(obstacle.takenAt))
+    const held = (obstacle.lease as Lease).kind
+    throw new SelfDeadlockError(this.name, this.kind, held, obstacle.takenAt && framesOf(obstacle.takenAt))
   }
 
   #checkWithin(within: unknown): asserts within is Hold {

@@ -386,7 +386,7 @@ describe('holdfast run', () => {
       await mortal.kill()
       child.endCommands()
       assert.equal(await exitCode(child), 4)
-      assert.match(child.stderr, /^holdfast: warning: Redis did not answer "unlock" for "a"/)
+      assert.match(child.stderr, /^holdfast: warning: Redis did not reply to "unlock" for "a"/)
     })
   })
 

@@ -61,7 +61,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it(`the lock moves from one caller of a client to the next ${kind.isPassedOn ? 'without a command' : 'by Redis'}`, async () => {
+  it(`the lock moves from one caller of a client to the next ${kind.isHandedOff ? 'without a command' : 'by Redis'}`, async () => {
     const client = await lab.connect(LONG_RUN)
     const [first, waiter] = await heldAndWaitedFor(client)
     const last = bench.lock(client).lock()
@@ -73,7 +73,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       holds.push(await last)
     })
     const owners = new Set(holds.map(({ holder }) => holder))
-    if (kind.isPassedOn) assert.deepEqual([count.scripts, owners.size], [0, 1])
+    if (kind.isHandedOff) assert.deepEqual([count.scripts, owners.size], [0, 1])
     else assert(count.scripts > 0 && owners.size === 3)
     await holds[2]?.unlock()
   })
@@ -191,7 +191,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     const last = settlesWithin(bench.lock(client).lock(), 10_000)
     await stale.unlock()
     const hold = await waiter
-    if (kind.isPassedOn) assert.equal(hold.holder, stale.holder)
+    if (kind.isHandedOff) assert.equal(hold.holder, stale.holder)
     for (const part of bench.parts(other)) assert.equal(await part.forceUnlock(), true)
     const next = await last
     assert(next.status === 'fulfilled')

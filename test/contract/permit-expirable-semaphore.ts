@@ -183,7 +183,7 @@ export function permitContract(setUp: SetUp): void {
         code: 'LOCK_WAIT_TIMEOUT',
         lockName: 'a',
         waitTimeMs,
-        message: /^Semaphore "a" had not enough permits within/,
+        message: /^Semaphore "a" did not have enough free permits within/,
       })
     }
   })
