@@ -15,12 +15,13 @@ import { checkName, ownOptions } from '../util/validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Standing } from '../waiting/wait-queue.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
-import { BaseLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
 import type { AcquireReply, AcquireRequest, Grant, Holder, LockKind } from './kinds/lock-kind.js'
 import { fieldOf, Lease, type LeaseContext, type LockAttempt } from './lease.js'
+import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
@@ -360,8 +361,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
     if (joined) return { joined }
     if (!obstacle) return {}
-    const held = (obstacle.lease as Lease).kind.title
-    throw new SelfDeadlockError(this.name, this.kind.title, held, obstacle.takenAt && framesOf(obstacle.takenAt))
+    const held = (obstacle.lease as Lease).kind
+    throw new SelfDeadlockError(this.name, this.kind, held, obstacle.takenAt && framesOf(obstacle.takenAt))
   }
 
   #checkWithin(within: unknown): asserts within is Hold {
