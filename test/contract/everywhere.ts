@@ -13,10 +13,10 @@ import { semaphoreContract } from './semaphore.js'
 const TRAITS = ['fair lock', 'read lock', 'multi-lock']
 
 /**
- * All contracts in a place of several servers: of the plain lock and of the synchronizers through every driver, of one kind of
- * lock for each trait through one. The scripts of the others are the same as on one server: a round of each shows that they
- * work here. Each driver has a place of its own, as the suites count commands in all of it, and look there for what is left;
- * so the drivers go side by side.
+ * All contracts on a deployment of several servers: of the plain lock and of the synchronizers through every driver, of one
+ * kind of lock for each trait through one. The scripts of the others are the same as on one server: a round of each shows
+ * that they work here. Each driver has a separate deployment, because the suites count commands and check for leftovers in
+ * all of it; so the drivers run in parallel.
  */
 export function contracts(what: string, drivers: readonly Driver[], setUpPlace: () => () => Place): void {
   describe(`every kind of lock and synchronizer, ${what}`, { concurrency: drivers.length }, () => {

@@ -94,8 +94,8 @@ describe('the watchdog', () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 60 })
     const monitor = await recordMonitor(lab.server)
     lab.onEnd(() => monitor.stop())
-    const [released, told, lost] = [new Set<string>(), new Set<string>(), new Set<string>()]
-    client.on('lost', ({ hold }) => told.add(hold.holder))
+    const [released, notified, lost] = [new Set<string>(), new Set<string>(), new Set<string>()]
+    client.on('lost', ({ hold }) => notified.add(hold.holder))
     while (released.size < 60) {
       const hold = await client.getLock('a').lock()
       await sleep(released.size % 25)
@@ -117,7 +117,7 @@ describe('the watchdog', () => {
       }
     }
     assert.equal(releasedAt.size, 60)
-    assert.deepEqual(told, lost)
+    assert.deepEqual(notified, lost)
     assert.equal(await client.getLock('a').isLocked(), false)
   })
 

@@ -159,8 +159,8 @@ describe('the wire format of a fair lock', () => {
     abort.abort(new Error('enough'))
     await assert.rejects(left, /enough/)
     await (await waiting).unlock()
-    const told = await messages()
-    assert.deepEqual(told.at(-1), [`${CHANNEL}:${staying.id}:1`, '0'])
+    const published = await messages()
+    assert.deepEqual(published.at(-1), [`${CHANNEL}:${staying.id}:1`, '0'])
   })
 
   it('a forced release of a fair lock is DEL and a message to the first waiter; of a free lock it does nothing', async () => {

@@ -169,7 +169,7 @@ describe('a release', () => {
     const inner = await lock.lock({ within: outer })
     redis.flush()
     await assert.rejects(inner.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
-    assert.equal(port.count('lock/step-down'), 1)
+    assert.equal(port.count('lock/release-one'), 1)
     assert.equal(outer.signal.aborted, true)
     await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
   })
