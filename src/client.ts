@@ -31,7 +31,7 @@ import { type Random, systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { WaitQueues } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
-import { type StandInTerms, ThreadClient } from './watchdog/thread-client.js'
+import { ThreadClient, type ThreadTerms } from './watchdog/thread-client.js'
 import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
 import { checkSlots, mappedName } from './wire/names.js'
@@ -65,7 +65,7 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly #fair: FairKind
   readonly #nonReentrantFair: NonReentrantFairKind
   readonly #warned = new Set<string>()
-  readonly #renewalTerms: Omit<StandInTerms, 'connection' | 'maxBlockMs' | 'file'>
+  readonly #renewalTerms: Omit<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>
   #onReleased: (() => void) | undefined
   #closing: Promise<void> | undefined
   #cutDrain: (() => void) | undefined
@@ -340,16 +340,16 @@ export class Client extends EventEmitter<ClientEvents> {
 
   /**
    * @internal Let a thread renew what is held while this one is busy; resolves when it is connected.
-   * @throws as `StandIn.start`; then this client is closed
+   * @throws as `ThreadClient.start`; then this client is closed
    */
-  async protect(terms: Pick<StandInTerms, 'connection' | 'maxBlockMs' | 'file'>): Promise<void> {
+  async protect(terms: Pick<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>): Promise<void> {
     const { clock, random, watchdog } = this.#context
     const onWarning = (warning: Error): void => this.#tell('warning', [warning])
     const onRefused = (error: unknown): void => this.#renewalRefused(error)
     try {
-      const standIn = new ThreadClient(clock, random, { ...this.#renewalTerms, ...terms }, onWarning, onRefused)
-      await standIn.start()
-      watchdog.threadClient = standIn
+      const threadClient = new ThreadClient(clock, random, { ...this.#renewalTerms, ...terms }, onWarning, onRefused)
+      await threadClient.start()
+      watchdog.threadClient = threadClient
     } catch (error) {
       await this.close()
       throw error
@@ -379,7 +379,7 @@ export class Client extends EventEmitter<ClientEvents> {
     this.#isDrained = true
     for (const lease of leases) {
       lease.loseAll('closed')
-      lease.settle()
+      lease.releaseInBackground()
     }
     watchdog.close()
     lines.close()

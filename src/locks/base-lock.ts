@@ -232,7 +232,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   /** Only a hold that what follows may run into: inside `withLock`, and in a scope. */
   #trace(hold: Hold): void {
     for (const member of hold.members) {
-      if (!member.lease.tracesHolds) continue
+      if (!member.lease.kind.tracesHolds) continue
       member.takenAt = {}
       Error.captureStackTrace(member.takenAt, this.#trace)
     }

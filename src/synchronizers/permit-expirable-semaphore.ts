@@ -6,7 +6,6 @@ import { ask } from '../locks/inspection.js'
 import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
 import { PlainKind } from '../locks/kinds/plain.js'
 import type { LeaseContext } from '../locks/lease.js'
-import { publishRefused } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
 import {
   permitAcquire,
@@ -21,6 +20,7 @@ import {
 import type { ScriptCall } from '../lua/script.js'
 import type { Random } from '../util/random.js'
 import { checkCount, checkDuration, checkName, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
+import { publishRefused } from '../waiting/wakeups.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 

@@ -5,7 +5,6 @@ import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../err
 import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
 import type { Context, Section } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
-import { publishRefused } from '../locks/lease.js'
 import { isTransient } from '../locks/lock.js'
 import { checkBody, refuseUnread } from '../locks/locked-callback.js'
 import { isReady, untilReady } from '../locks/ready.js'
@@ -21,6 +20,7 @@ import {
 import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../util/validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Refusal } from '../waiting/wait-queue.js'
+import { publishRefused } from '../waiting/wakeups.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce, SETTLE_MS } from './count-once.js'
 

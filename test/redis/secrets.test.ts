@@ -280,7 +280,7 @@ describe('a password that was rotated', () => {
   })
 })
 
-it('neither the title of a process nor the thread of the watchdog shows the password', async () => {
+it('neither the title of a process nor the watchdog thread shows the password', async () => {
   await using server = await startRedis()
   await allow([server])
   await using client = await connect({ url: withUser(server.url), watchdog: { thread: true } })

@@ -394,7 +394,7 @@ describe('connect() with a thread', () => {
   it('says that the thread cannot reach Redis, and leaves nothing', async () => {
     await assert.rejects(guarded({ watchdog: { connection: 'redis://127.0.0.1:1' } }), {
       code: 'ECONNREFUSED',
-      message: /^the thread of the watchdog: connect ECONNREFUSED/,
+      message: /^watchdog thread: connect ECONNREFUSED/,
     })
   })
 })

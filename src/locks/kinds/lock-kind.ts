@@ -1,6 +1,7 @@
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
-import type { Refusal, Standing } from '../../waiting/wait-queue.js'
+import type { TurnRequest, TurnTicket } from '../../waiting/turn-queue.js'
+import type { Refusal } from '../../waiting/wait-queue.js'
 
 /** One who holds a lock, as Redis has it. */
 export interface Holder {
@@ -48,12 +49,12 @@ export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 /** The same calls for those who know of the line. A ticket is what wakes one client. */
 export interface TurnQueueScripts {
   /** Replies as `acquire`; a client that is refused stands in line. Undefined: only releases know of the line. */
-  acquire?(asked: AcquireRequest, standing: Standing): ScriptCall
+  acquire?(asked: AcquireRequest, turn: TurnRequest): ScriptCall
   /**
    * Replies as `release`.
    * @param ticket  of others in the client: they stand in line from now on, or have left it
    */
-  release(lockName: string, holder: string, ticket?: { readonly ticket: string; readonly waits: boolean }): ScriptCall
+  release(lockName: string, holder: string, ticket?: TurnTicket): ScriptCall
   /** Replies as `forceRelease`. */
   forceRelease(lockName: string): ScriptCall
   leave(lockName: string, ticket: string): ScriptCall
@@ -128,4 +129,9 @@ export interface LockKind {
 /** Where those of a client wait who want the same. */
 export function queueName(kind: LockKind, lockName: string): string {
   return `${kind.queue}/${lockName}`
+}
+
+/** Identifies a lock, and the side of it, among what its owner claims: a reader and a writer have a field each in Redis. */
+export function fieldOf(kind: LockKind, lockName: string): string {
+  return `${kind.holder('')}/${lockName}`
 }

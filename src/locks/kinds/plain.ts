@@ -119,7 +119,7 @@ const LINE_PATIENCE_MS = 60_000
 
 /** Releases that give the turn to the first in line. */
 export const RELEASES_IN_LINE: TurnQueueScripts = {
-  release: (lockName, holder, { ticket, waits } = { ticket: '', waits: true }) =>
+  release: (lockName, holder, { ticket, staysQueued } = { ticket: '', staysQueued: true }) =>
     lockReleaseInLine(
       lockName,
       waitersKey(lockName),
@@ -128,7 +128,7 @@ export const RELEASES_IN_LINE: TurnQueueScripts = {
       UNLOCK_MESSAGE,
       INBOX_PREFIX,
       ticket,
-      waits ? LINE_PATIENCE_MS : 0,
+      staysQueued ? LINE_PATIENCE_MS : 0,
     ),
   forceRelease: (lockName) =>
     lockForceReleaseInLine(lockName, waitersKey(lockName), lockChannel(lockName), UNLOCK_MESSAGE, INBOX_PREFIX),
@@ -137,7 +137,7 @@ export const RELEASES_IN_LINE: TurnQueueScripts = {
 
 const IN_LINE: TurnQueueScripts = {
   ...RELEASES_IN_LINE,
-  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isLook, waits }) =>
+  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isPoll, staysQueued }) =>
     lockAcquireInLine(
       lockName,
       waitersKey(lockName),
@@ -146,8 +146,8 @@ const IN_LINE: TurnQueueScripts = {
       ticket,
       LINE_PATIENCE_MS,
       INBOX_PREFIX,
-      isLook ? 1 : 0,
-      waits ? 1 : 0,
+      isPoll ? 1 : 0,
+      staysQueued ? 1 : 0,
     ),
 }
 
