@@ -109,9 +109,9 @@ export class JointLease implements HeldLease {
   }
 
   async askHoldCount(): Promise<number> {
-    const answers = await Promise.allSettled(this.members.map((member) => member.isHeld()))
-    const held = answers.filter((answer) => answer.status === 'fulfilled' && answer.value).length
-    const unknown = answers.filter((answer) => answer.status === 'rejected')
+    const results = await Promise.allSettled(this.members.map((member) => member.isHeld()))
+    const held = results.filter((result) => result.status === 'fulfilled' && result.value).length
+    const unknown = results.filter((result) => result.status === 'rejected')
     if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]?.reason
     return held >= this.#needed ? 1 : 0
   }

@@ -116,8 +116,8 @@ export class Lease implements Watched, HeldLease {
   begin(terms: HoldTerms, sentAt: number, isWanted = true): Hold {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.lockName)
-    if (this.context.clock.now() >= deadlineOf(times)) throw this.#lost('expired')
-    if (!this.context.leases.displace(this, sentAt)) throw this.#lost('gone')
+    if (this.context.clock.now() >= deadlineOf(times)) throw this.#lossError('expired')
+    if (!this.context.leases.displace(this, sentAt)) throw this.#lossError('gone')
     this.leasedAt = sentAt
     this.grantedAt = sentAt
     this.context.leases.add(this)
@@ -140,7 +140,7 @@ export class Lease implements Watched, HeldLease {
       if (toInteger(await this.context.scripts.run(call)) !== 1) this.markLost()
       this.leasedAt = sentAt
       // The outer hold may have been lost meanwhile.
-      if (!this.isLive) throw this.#lost('gone')
+      if (!this.isLive) throw this.#lossError('gone')
       const hold = this.#add(terms, this.#timesOf(terms, sentAt))
       this.expireIfDue(hold)
       this.context.watchdog.schedule(this)
@@ -192,7 +192,7 @@ export class Lease implements Watched, HeldLease {
 
   /**
    * Ends the last hold, and begins the next one on the same lease. Redis is not involved: it keeps the holder and the lease,
-   * and the watchdog goes on renewing it.
+   * and the watchdog keeps renewing it.
    * @returns undefined if the waiter cannot take it over
    */
   handOffTo(terms: HoldTerms): Hold | undefined {
@@ -346,7 +346,7 @@ export class Lease implements Watched, HeldLease {
     if (isHeld === undefined) return
     this.#lose(hold, 'gone')
     this.markLost()
-    throw this.#lost('gone')
+    throw this.#lossError('gone')
   }
 
   /** @param queue  the waiters of this client for the same lock */
@@ -359,7 +359,7 @@ export class Lease implements Watched, HeldLease {
     // If only the release came too late, the critical section was over in time.
     if (receivers === null && !mayHaveRunBefore && clock.now() < leasedUntil) {
       this.#lose(hold, 'gone')
-      throw this.#lost('gone')
+      throw this.#lossError('gone')
     }
     if (this.mayHaveLateCopies) this.releaseInBackground()
     else if (mayHaveRunBefore) this.owner.retire(this.field)
@@ -371,7 +371,7 @@ export class Lease implements Watched, HeldLease {
     if (usesTurnQueue && others > 0) await new Promise<void>((resolve) => clock.afterPoll(resolve))
   }
 
-  #lost(reason: LossReason): LeaseLostError {
+  #lossError(reason: LossReason): LeaseLostError {
     return new LeaseLostError(this.lockName, this.holder, reason, this.kind.noun)
   }
 

@@ -21,13 +21,13 @@ interface Releasable {
 export interface Released {
   /** How many subscribers were notified; -1: Redis refused to publish; null: Redis does not know the holder. */
   readonly receivers: number | null
-  /** Whether a copy of the command may have run before the one that was answered: then null proves nothing. */
+  /** Whether a copy of the command may have run before the one that got a reply: then null proves nothing. */
   readonly mayHaveRunBefore: boolean
   readonly usesTurnQueue: boolean
 }
 
 /**
- * Frees a lock in Redis, and repeats the command until it is answered or `commandTimeoutMs` is over.
+ * Frees a lock in Redis, and repeats the command until Redis replies or `commandTimeoutMs` is over.
  * @param queue  the callers of this client that wait for it
  * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background
  */
@@ -55,7 +55,7 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
 }
 
 /**
- * Tells Redis that one of several holds has ended.
+ * Reports to Redis that one of several holds has ended.
  * @param count  of the holds that are left
  * @returns whether Redis knows the holder; undefined: there was no reply, or an error. Nothing depends on this command:
  *   the next one writes the right count, and the last release deletes the field whatever the count is

@@ -1,19 +1,20 @@
 /*
- * Collections of what comes and goes with every lock. A Map or Set of V8 leaves its old tables behind as it changes, each
- * with a reference to its successor; once one of them has grown old, all that follow grow old, with all that was ever in
- * them, until the next full garbage collection. With 100 tasks that lock and unlock this was a fifth of the processor time.
+ * Collections whose items come and go with every lock. A Map or Set of V8 leaves old tables behind as it changes, each with a
+ * reference to its successor. Once one of them is in the old generation, so are all that follow, with everything that they
+ * ever contained, until the next full garbage collection. With 100 tasks that lock and unlock this took a fifth of the CPU
+ * time.
  */
 
-type Placed = Record<symbol, number>
+type Indexed = Record<symbol, number>
 
-/** What a `Set` does, in no order. */
+/** A `Set` without an order. */
 export class DenseSet<T extends object> {
   readonly #items: T[] = []
-  /** Under which an item keeps its place. */
-  readonly #place = Symbol('place')
+  /** The property in which an item keeps its index. */
+  readonly #index = Symbol('index')
   readonly #onDeleted: (() => void) | undefined
 
-  /** @param onDeleted  told when something is gone */
+  /** @param onDeleted  called when an item was deleted */
   constructor(onDeleted?: () => void) {
     this.#onDeleted = onDeleted
   }
@@ -23,7 +24,7 @@ export class DenseSet<T extends object> {
   }
 
   has(item: T): boolean {
-    return this.#items[(item as Placed)[this.#place] ?? -1] === item
+    return this.#items[(item as Indexed)[this.#index] ?? -1] === item
   }
 
   add(item: T): void {
@@ -32,9 +33,9 @@ export class DenseSet<T extends object> {
 
   delete(item: T): void {
     if (!this.has(item)) return
-    const place = (item as Placed)[this.#place] as number
+    const index = (item as Indexed)[this.#index] as number
     const last = this.#items.pop() as T
-    if (last !== item) this.#put(last, place)
+    if (last !== item) this.#put(last, index)
     this.#onDeleted?.()
   }
 
@@ -42,18 +43,18 @@ export class DenseSet<T extends object> {
     this.#items.length = 0
   }
 
-  /** Those of now, whatever is done to them meanwhile. */
+  /** The items at the time of the call. */
   [Symbol.iterator](): Iterator<T> {
     return [...this.#items].values()
   }
 
-  #put(item: T, place: number): void {
-    this.#items[place] = item
-    ;(item as Placed)[this.#place] = place
+  #put(item: T, index: number): void {
+    this.#items[index] = item
+    ;(item as Indexed)[this.#index] = index
   }
 }
 
-/** What a `Map` from names does, in no order. */
+/** A `Map` from names, without an order. */
 export class NameMap<T> {
   readonly #entries: Record<PropertyKey, T> = Object.create(null)
 

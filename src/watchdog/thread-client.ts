@@ -116,8 +116,8 @@ class Thread {
 export interface ThreadTerms extends Omit<Registration, 'memory'> {
   /** The lease of each renewal, ms. */
   readonly leaseTimeMs: number
-  /** Where `watchdog-thread` is, if not beside this file. */
-  readonly file: string | undefined
+  /** The URL of the file of `watchdog-thread`. */
+  readonly file: string
 }
 
 /**
@@ -148,7 +148,6 @@ export class ThreadClient {
   #starting: { resolve(): void; reject(error: unknown): void } | undefined
   #isUp = false
 
-  /** @throws {ConfigError} the file of the thread is unknown */
   constructor(
     clock: Clock,
     random: Random,
@@ -160,8 +159,7 @@ export class ThreadClient {
     this.#terms = terms
     this.#onWarning = onWarning
     this.#onRefused = onRefused
-    const file = terms.file ?? besideThis()
-    this.#thread = threads.get(file) ?? new Thread(file, random)
+    this.#thread = threads.get(terms.file) ?? new Thread(terms.file, random)
   }
 
   /**
@@ -193,7 +191,7 @@ export class ThreadClient {
   }
 
   /** Signals that the client is alive, and will renew again at `dueAt`, on the client's clock. */
-  expect(dueAt: number): void {
+  heartbeat(dueAt: number): void {
     const now = threadClock.now()
     // Now, before `#aheadMs` changes: the times of the thread refer to the old difference of the clocks.
     if (now > this.#takeOverAt) {
@@ -206,7 +204,7 @@ export class ThreadClient {
     // In this order: a pause in between must not increase the difference.
     this.#aheadMs = this.#clock.now() - threadClock.now()
     Atomics.store(this.#words, ALIVE_AT, micros(now))
-    this.#takeOver(dueAt - this.#aheadMs + this.#terms.periodMs * GRACE)
+    this.#setTakeOverAt(dueAt - this.#aheadMs + this.#terms.periodMs * GRACE)
   }
 
   /** The thread renews this lease for as long as the watchdog may. Call it again when that may have changed. */
@@ -226,7 +224,7 @@ export class ThreadClient {
     const latestAt = lease.leasedAt - this.#aheadMs + periodMs * (1 + GRACE)
     if (latestAt < this.#takeOverAt) {
       const at = Math.max(latestAt, threadClock.now() + periodMs * GRACE)
-      if (at < this.#takeOverAt) this.#takeOver(at)
+      if (at < this.#takeOverAt) this.#setTakeOverAt(at)
     }
     this.#sendRenewal(lease, slot)
   }
@@ -283,7 +281,7 @@ export class ThreadClient {
     this.#onWarning(clientWarning('WATCHDOG_THREAD_ENDED', message, { cause }))
   }
 
-  #takeOver(at: number): void {
+  #setTakeOverAt(at: number): void {
     this.#takeOverAt = at
     Atomics.store(this.#words, TAKE_OVER_AT, micros(at))
   }
@@ -328,9 +326,14 @@ function unusable(file: string, cause: unknown): ConfigError {
   return new ConfigError('watchdog.thread', file, allowed, { cause })
 }
 
-function besideThis(): string {
+/**
+ * The file of the thread next to a module.
+ * @param url  of the module; in a bundle, of the bundle, or undefined where that is not known
+ * @throws {ConfigError} it is not known
+ */
+export function threadFileNextTo(url: string | undefined): string {
   try {
-    return new URL('../watchdog-thread.js', import.meta.url).href
+    return new URL('./watchdog-thread.js', url).href
   } catch (cause) {
     throw unusable('', cause)
   }

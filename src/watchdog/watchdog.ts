@@ -119,7 +119,7 @@ export class Watchdog {
 
   #renewNextAt(at: number): void {
     this.#nextRenewalAt = at
-    this.threadClient?.expect(at)
+    this.threadClient?.heartbeat(at)
   }
 
   #wakeBy(at: number): void {

@@ -254,7 +254,7 @@ describe('the thread', () => {
     const leaseMs = 2 * LEASE_MS
     const client = new Client(ownedIoredis(new Redis(lab.server.url)), { lockWatchdogTimeoutMs: leaseMs }, { clock })
     lab.onEnd(() => client.close())
-    await client.protect({ connection: lab.server.url, maxBlockMs: 20 * leaseMs, file: undefined })
+    await client.protect({ connection: lab.server.url, maxBlockMs: 20 * leaseMs, file: THREAD.href })
     const hold = await client.getLock('a').lock()
     for (let times = 0; times < 2; times++) {
       sleptMs += 600
