@@ -128,7 +128,6 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
-    slotsRefreshInterval: deployment.scanIntervalMs,
     // One server after the other is asked: those that say nothing must leave time for the others.
     slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
     // It asks one server at random, without a time limit: a frozen one would hold up every command.

@@ -487,6 +487,20 @@ describe('a waiter that gives up in the turn of the hand-off', () => {
     await outcome?.unlock()
   })
 
+  it('gets the lock if it is released 1 ms before the end of its wait time, while it pauses after an error', async () => {
+    const hold = await lock.lock()
+    port.once('lock/acquire', { errorReply: 'BUSY Redis is busy running a script' })
+    const waiter = lock.tryLock({ waitTimeMs: 15 })
+    await clock.advance(14)
+    const released = hold.unlock()
+    clock.block(10)
+    const outcome = await waiter
+    outcome?.assertHeld()
+    assert.equal(outcome?.holder, hold.holder)
+    await released
+    await outcome?.unlock()
+  })
+
   it('gets no hand-off after its wait time, even if its timer is late', async () => {
     const hold = await lock.lock()
     const waiter = lock.tryLock({ waitTimeMs: 40 })
