@@ -4,14 +4,14 @@ import {
   fencingTokenKey,
   generationKey,
   INBOX_PREFIX,
+  idempotencyKey,
   latchChannel,
   lockChannel,
   permitLeases,
   readHoldPrefix,
   readWriteChannel,
-  receiptsKey,
   semaphoreChannel,
-  waitersKey,
+  turnQueueKey,
 } from '../wire/keys.js'
 import { isBefore } from './server.js'
 
@@ -101,11 +101,11 @@ type Spelling = (name: string) => string
 const KEYS: readonly Spelling[] = [
   (name) => name,
   readHoldPrefix, // `permitLeases` begins the same
-  waitersKey,
+  turnQueueKey,
   fairQueue,
   fairDeadlines,
   fencingTokenKey,
-  (name) => receiptsKey(name, ''),
+  (name) => idempotencyKey(name, ''),
   generationKey,
 ]
 const CHANNELS: readonly Spelling[] = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
@@ -146,13 +146,13 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
   return {
     keys: new Map([
       [name, 'all locks'],
-      [waitersKey(name), 'the turn queue'],
+      [turnQueueKey(name), 'the turn queue'],
       [`${readHoldPrefix(name)}x`, 'read-write locks'],
       [permitLeases(name), 'permits'],
       [fairQueue(name), 'fair locks'],
       [fairDeadlines(name), 'fair locks'],
       [fencingTokenKey(name), 'fenced locks'],
-      [receiptsKey(name, 'x'), 'semaphores and latches'],
+      [idempotencyKey(name, 'x'), 'semaphores and latches'],
       [generationKey(name), 'semaphores'],
     ]),
     channels: new Map([

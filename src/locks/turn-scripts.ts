@@ -25,7 +25,7 @@ export function runInTurnQueue<T>(
     context.hasTurnQueue = false
     const message =
       `Redis denies this user the turn queue (${error.message}), so a release wakes every waiting client instead of one: ` +
-      'allow the keys holdfast_waiters:* in the ACL of this user'
+      'allow the keys holdfast_turn_queue:* in the ACL of this user'
     context.emit('warning', clientWarning('TURN_QUEUE_REFUSED', message, { cause: error }))
     return reply
   })

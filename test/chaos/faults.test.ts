@@ -103,8 +103,8 @@ function faults(kind: Kind, driver: Driver): void {
     it('the request or the reply of a partial release is lost: the last release still frees the lock', async () => {
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
-      const stepDown = requestTo('stepDown')
-      for (const drop of [() => proxy.dropNextReply(stepDown), () => proxy.dropNextRequest(stepDown)]) {
+      const releaseOne = requestTo('releaseOne')
+      for (const drop of [() => proxy.dropNextReply(releaseOne), () => proxy.dropNextRequest(releaseOne)]) {
         await client.runInScope(async () => {
           const hold = await bench.lock(client).lock()
           const inner = await bench.lock(client).lock()

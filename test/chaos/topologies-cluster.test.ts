@@ -45,7 +45,7 @@ describe('cluster', { concurrency: 1 }, () => {
     await waitUntil(
       async () => {
         left = (await cluster.keys()).filter(
-          (key) => !/^(redisson_lock_token|holdfast_receipts|holdfast_generation):/.test(key),
+          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation):/.test(key),
         )
         return left.length === 0
       },

@@ -46,7 +46,7 @@ describe('sentinel', { concurrency: 1 }, () => {
     await waitUntil(
       async () => {
         left = (await admin.keys('*')).filter(
-          (key) => !/^(redisson_lock_token|holdfast_receipts|holdfast_generation):|^s$/.test(key),
+          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation):|^s$/.test(key),
         )
         return left.length === 0
       },

@@ -116,7 +116,7 @@ test('keys that a killed demo leaves on a given Redis expire', async () => {
   assert.ok(keys.length > 0)
   for (const key of keys) {
     // The line of those that waited when they were killed is a key of its own.
-    assert.match(key, /^(holdfast_waiters:\{)?holdfast:demo:/)
+    assert.match(key, /^(holdfast_turn_queue:\{)?holdfast:demo:/)
     assert.ok((await server.admin.pttl(key)) > 0, key)
   }
 })

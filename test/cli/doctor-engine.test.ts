@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { aclRule } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
-import { fencingTokenKey, lockChannel, waitersKey } from '../../src/wire/keys.js'
+import { fencingTokenKey, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { spawnChild } from '../support/child.js'
 import { ENGINE_VERSION, IS_BEFORE_7 } from '../support/engine.js'
 import { freePort } from '../support/free-port.js'
@@ -167,7 +167,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     try {
       for (const name of ['bank:a', 'bank:{a}', '{bank:a}', '{bank}shop:']) {
         await assert.rejects(shop.set(fencingTokenKey(name), '1'), /NOPERM/)
-        await assert.rejects(shop.lpop(waitersKey(name)), /NOPERM/)
+        await assert.rejects(shop.lpop(turnQueueKey(name)), /NOPERM/)
         await assert.rejects(shop.publish(lockChannel(name), '0'), /NOPERM/)
       }
       assert.equal(await shop.set(fencingTokenKey('shop:a'), '1'), 'OK')

@@ -8,7 +8,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { aclRule, CLUSTER_COMMANDS, EXTRA_COMMANDS, namesOf, rightTo, SHARDED_COMMANDS } from '../../src/doctor/acl.js'
 import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
-import { INBOX_PREFIX, waitersKey } from '../../src/wire/keys.js'
+import { INBOX_PREFIX, turnQueueKey } from '../../src/wire/keys.js'
 import { ENGINE_VERSION } from '../support/engine.js'
 import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -186,12 +186,12 @@ for (const { user, kinds } of users) {
       if (kind.isAnnounced) {
         const seen = async (): Promise<unknown[]> => [
           ...(await server.admin.pubsub('CHANNELS', `*${name}*`)),
-          ...(await server.admin.keys(`holdfast_waiters:*${name}*`)),
+          ...(await server.admin.keys(`holdfast_turn_queue:*${name}*`)),
         ]
         await waitUntil(async () => (await seen()).length > 0, { message: `somebody waits for ${name}` })
       }
       if (kind.name === 'lock') {
-        await waitUntil(async () => (await server.admin.exists(waitersKey(name))) === 1, {
+        await waitUntil(async () => (await server.admin.exists(turnQueueKey(name))) === 1, {
           message: 'it stands in line',
         })
       }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { receiptsKey } from '../../src/wire/keys.js'
+import { idempotencyKey } from '../../src/wire/keys.js'
 import { sleep } from '../support/wait-until.js'
 import type { Bench } from './bench.js'
 import type { Case } from './cases.js'
@@ -106,9 +106,9 @@ export const LATCHES_FAIL_OVER: readonly Case<LatchBench>[] = [
   },
 ]
 
-/** Operations that a reconnect fell into may come once more: their receipts stay, and end by themselves. */
+/** Operations that a reconnect fell into may arrive once more: their stored replies stay, and expire. */
 async function dropReceipts({ backend: { admin }, site }: SemaphoreBench, name: string): Promise<void> {
-  const key = receiptsKey(name, site.clients[0].id)
+  const key = idempotencyKey(name, site.clients[0].id)
   assert.notEqual(await admin.pttl(key), -1, 'they end')
   await admin.del(key)
 }

@@ -15,7 +15,7 @@ import {
   WaitTimeoutError,
 } from '../../src/index.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
-import { waitersKey } from '../../src/wire/keys.js'
+import { turnQueueKey } from '../../src/wire/keys.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { STRANGER } from './cells-model.js'
 import { type Command, operationsOf } from './commands.js'
@@ -281,7 +281,7 @@ export class World {
       // Else somebody was served in between.
       if (JSON.stringify([...before]) !== JSON.stringify([...clients])) continue
       // In what order clients are woken is not of the model.
-      const locks = rows.filter(({ key }) => !key.startsWith(waitersKey('').split('{', 1)[0] as string))
+      const locks = rows.filter(({ key }) => !key.startsWith(turnQueueKey('').split('{', 1)[0] as string))
       const keys = Object.entries(this.#kind.read(locks, this.#name, now))
       return new Map([...keys.map(([key, content]) => [`key ${key}`, content] as const), ...clients])
     }

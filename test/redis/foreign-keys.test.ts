@@ -20,7 +20,7 @@ const LUA_FAILED = /attempt to|bad argument|'for' |lib command arguments/
  * whether semaphores or latches made it.
  */
 const SAME_TO_REDIS: readonly (readonly [script: RegExp, state: RegExp])[] = [
-  [/^lock\/force-release(-in-line)?$/, /^a (plain|fair|fenced) lock/],
+  [/^lock\/force-release(-queued)?$/, /^a (plain|fair|fenced) lock/],
   [/^fair-lock\/force-release$/, /^a (plain|fair|fenced) lock/],
   [/^read-lock\/(force-release|acquire)$/, /^a read lock/],
   [/^faster-multi-lock\/force-release$/, /^a group/],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -88,7 +88,7 @@ describe('the waiters of a latch', () => {
     await latch.trySetCount(1)
     const waits = Array.from({ length: 50 }, () => latch.await())
     await listening(lab)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     await sleep(100)
     for (let n = 0; n < 3; n++) {
       const looks = await countCommands(lab.server, async () => {

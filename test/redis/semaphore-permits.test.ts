@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -74,7 +74,7 @@ describe('the permits of semaphores', () => {
     await permits.trySetPermits(0)
     const waiting = Array.from({ length: 20 }, () => [semaphore.acquire(), permits.acquire()] as const)
     await listening(lab, 2)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     const releasedAt = performance.now()
     await peer.release('a', 20)
     await peer.release('p', 20)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
-import { lockChannel, waitersKey } from '../../src/wire/keys.js'
+import { lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
@@ -20,7 +20,7 @@ const POLL_MS = 5_000
 describe('clients that wait for one lock', () => {
   const lab = setUpLab()
   const queued = async (): Promise<string[]> =>
-    (await lab.server.admin.call('LRANGE', waitersKey('a'), '0', '-1')) as string[]
+    (await lab.server.admin.call('LRANGE', turnQueueKey('a'), '0', '-1')) as string[]
   const standing = (count: number): Promise<unknown> =>
     waitUntil(async () => (await queued()).length === count, { message: `${count} stand in line` })
 
@@ -206,7 +206,7 @@ describe('clients that wait for one lock', () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const { waiting } = await waiters(2)
-    await lab.server.admin.del(waitersKey('a'))
+    await lab.server.admin.del(turnQueueKey('a'))
     await hold.unlock()
     await allServed(waiting, POLL_MS + 1_000)
   })
@@ -216,8 +216,8 @@ describe('clients that wait for one lock', () => {
     const hold = await holder.getLock('a').lock()
     const fill =
       "for n = 1, 1000 do local all = {} for m = 1, 1000 do all[m] = n * m end redis.call('rpush', KEYS[1], unpack(all)) end"
-    await lab.server.admin.call('EVAL', fill, '1', waitersKey('a'))
-    const length = (): Promise<number> => lab.server.admin.llen(waitersKey('a'))
+    await lab.server.admin.call('EVAL', fill, '1', turnQueueKey('a'))
+    const length = (): Promise<number> => lab.server.admin.llen(turnQueueKey('a'))
     assert.equal(await length(), 1_000_000)
     const client = await lab.connect()
     const waiting = client.getLock('a').lock()
@@ -231,14 +231,14 @@ describe('clients that wait for one lock', () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const others = Array.from({ length: 4_095 }, (_, n) => `other-${n}`)
-    await lab.server.admin.rpush(waitersKey('a'), ...others)
+    await lab.server.admin.rpush(turnQueueKey('a'), ...others)
     const client = await lab.connect()
     const waiting = client.getLock('a').tryLock({ waitTimeMs: 1_000 })
     await standing(4_096)
     assert.deepEqual((await queued()).slice(0, -1), others)
     assert.equal(await waiting, null)
     await hold.unlock()
-    await lab.server.admin.del(waitersKey('a'))
+    await lab.server.admin.del(turnQueueKey('a'))
   })
 
   it('clients unsubscribe soon after the last waiter has left, and nothing stays in the turn queue', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
-import { INBOX_PREFIX, lockChannel, waitersKey } from '../../src/wire/keys.js'
+import { INBOX_PREFIX, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
@@ -16,7 +16,7 @@ const POLL_MS = 5_000
 
 describe('a release of a lock', () => {
   const lab = setUpLab()
-  const queued = async (name = 'a'): Promise<number> => await lab.server.admin.llen(waitersKey(name))
+  const queued = async (name = 'a'): Promise<number> => await lab.server.admin.llen(turnQueueKey(name))
   const standing = (count: number, name?: string): Promise<unknown> =>
     waitUntil(async () => (await queued(name)) === count, { message: `${count} stand in line`, timeoutMs: 20_000 })
   const listeners = async (channel: string): Promise<number> =>

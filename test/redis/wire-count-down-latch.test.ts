@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { listening, repliesForgotten } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -15,7 +15,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
 
 /** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await receiptsForgotten(lab)
+  await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
@@ -72,7 +72,7 @@ describe('the wire format of a count-down latch', () => {
       const ours = latch.await()
       await listening(lab)
       await latch.countDown()
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       openedAt = performance.now()
       await peer.countDown(name)
       assert.equal(await ours, true)

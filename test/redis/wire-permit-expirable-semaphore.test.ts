@@ -5,7 +5,7 @@ import { permitAcquire } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
 import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { listening, repliesForgotten } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -21,7 +21,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
 
 /** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await receiptsForgotten(lab)
+  await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
@@ -65,7 +65,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const messages = await recordMessages(lab)
       const expectPermits = async (available: number, held: readonly (readonly [Permit, number])[]) => {
-        await receiptsForgotten(lab)
+        await repliesForgotten(lab)
         const expected = held.length > 0 ? [name, key] : [name]
         assert.deepEqual((await lab.server.admin.keys('*')).sort(), expected.sort())
         assert.equal(await lab.server.admin.get(name), String(available))
@@ -211,7 +211,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
       assert.equal(await lab.server.admin.zscore(key, Buffer.from(id, 'hex')), String(NEVER))
       const waiting = semaphore.acquire()
       await listening(lab)
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       const releasedAt = performance.now()
       assert.equal(await peer.releasePermit(name, id), true)
       const permit = await waiting

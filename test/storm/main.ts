@@ -126,7 +126,7 @@ async function mayStay(key: string, latches: readonly string[], ttl: () => Promi
   if (key === PERMITS || key === SEMAPHORE || key.startsWith('redisson_lock_token:') || latches.includes(key))
     return true
   // What remembers operations and generations of semaphores ends by itself.
-  return /^holdfast_(receipts|generation):/.test(key) && (await ttl()) > 0
+  return /^holdfast_(idempotency|generation):/.test(key) && (await ttl()) > 0
 }
 
 function added(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {

@@ -66,7 +66,7 @@ function handOffsOf(hold: Hold): number {
 
 /** The commands so far except subscriptions, with or without the turn queue. */
 function commands(): string[] {
-  return port.sent.map(({ name }) => name.replace('-in-line', '')).filter((name) => name.includes('/'))
+  return port.sent.map(({ name }) => name.replace('-queued', '')).filter((name) => name.includes('/'))
 }
 
 async function commandsOf(action: () => unknown): Promise<string[]> {
@@ -162,7 +162,7 @@ describe('a release', () => {
   it('hands the lock off when the last re-entry ends, not before', async () => {
     const [hold, waiting] = await heldAndWaitedFor(2)
     const inner = await lock.lock({ within: hold })
-    assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/step-down'])
+    assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release-one'])
     assert.deepEqual(await commandsOf(() => inner.unlock()), [])
     const next = (await waiting[0]) as Hold
     assert.deepEqual(redis.holders('a'), [{ holder: hold.holder, count: 1 }])
@@ -208,7 +208,7 @@ describe('a run of hand-offs', () => {
     const runs = await loop(more[0] as Client, 4, 25, 1)
     assert.equal(runs.length, 100)
     assert.equal(Math.max(...runs), 3)
-    const releases = port.sent.filter(({ name }) => name === 'lock/release-in-line').length
+    const releases = port.sent.filter(({ name }) => name === 'lock/release-queued').length
     assert(releases >= 25 && releases <= 40, `${releases} releases`)
   })
 
@@ -216,20 +216,20 @@ describe('a run of hand-offs', () => {
     const [port] = moreOf({ maxHandOffs: 0 })
     const runs = await loop(more[0] as Client, 4, 10, 1)
     assert.equal(Math.max(...runs), 0)
-    assert.equal(port.count('lock/release-in-line'), 40)
+    assert.equal(port.count('lock/release-queued'), 40)
   })
 
   it('never begins with maxHandOffMs: 0', async () => {
     const [port] = moreOf({ maxHandOffMs: 0 })
     await loop(more[0] as Client, 4, 10, 1)
-    assert.equal(port.count('lock/release-in-line'), 40)
+    assert.equal(port.count('lock/release-queued'), 40)
   })
 
   it('ends after maxHandOffMs, counted from the grant by Redis', async () => {
     const [port] = moreOf({ maxHandOffMs: 20, maxHandOffs: 1_000_000 })
     const runs = await loop(more[0] as Client, 4, 100, 1)
     assert.equal(Math.max(...runs), 19)
-    assert(port.count('lock/release-in-line') >= 400 / 21, `${port.count('lock/release-in-line')} releases`)
+    assert(port.count('lock/release-queued') >= 400 / 21, `${port.count('lock/release-queued')} releases`)
   })
 
   it('lets other clients in before the next run, which then begins at once', async () => {
@@ -361,7 +361,7 @@ describe('a hold that was handed off', () => {
   it('is not re-entered through a later hold with the same holder', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     const inner = await lock.lock({ within: hold })
-    port.once('lock/step-down', { replyMs: 10 })
+    port.once('lock/release-one', { replyMs: 10 })
     const steps = [inner.unlock(), hold.unlock()]
     const again = assert.rejects(lock.lock({ within: hold }), { code: 'LOCK_NOT_HELD' }) // its turn comes too late
     await clock.advance(30)
@@ -599,7 +599,7 @@ describe('a lock that is lost during a run', () => {
 
   it('by forceUnlock() in flight is not handed off', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
-    port.once('lock/force-release-in-line', { requestMs: 10, replyMs: 10 })
+    port.once('lock/force-release-queued', { requestMs: 10, replyMs: 10 })
     const forced = lock.forceUnlock()
     await turn()
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])

@@ -127,24 +127,24 @@ describe('an acquire', () => {
 describe('a release', () => {
   it('is repeated until it is answered, for as long as a command may take', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { lost: 'request', failsWith: 'Connection is closed' })
-    port.once('lock/release-in-line', { errorReply: 'BUSY Redis is busy running a script' })
+    port.once('lock/release-queued', { lost: 'request', failsWith: 'Connection is closed' })
+    port.once('lock/release-queued', { errorReply: 'BUSY Redis is busy running a script' })
     await clock.until(hold.unlock())
-    assert.equal(port.count('lock/release-in-line'), 3)
+    assert.equal(port.count('lock/release-queued'), 3)
     assert.deepEqual(redis.keys, [])
   })
 
   it('that was done but not answered counts as done when it is found so', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { failsWith: 'Connection is closed' })
+    port.once('lock/release-queued', { failsWith: 'Connection is closed' })
     await clock.until(hold.unlock())
-    assert.equal(port.count('lock/release-in-line'), 2)
+    assert.equal(port.count('lock/release-queued'), 2)
     assert.equal(hold.signal.aborted, false)
   })
 
   it('that the Redis client sent twice counts as done', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { resentMs: 100 })
+    port.once('lock/release-queued', { resentMs: 100 })
     await clock.until(hold.unlock())
     assert.equal(hold.signal.aborted, false)
   })
@@ -152,7 +152,7 @@ describe('a release', () => {
   it('that is never answered is unknown in time, and goes on in the background', async () => {
     const hold = await lock.lock()
     const startedAt = clock.now()
-    port.once('lock/release-in-line', { lost: 'request' })
+    port.once('lock/release-queued', { lost: 'request' })
     await assert.rejects(clock.until(hold.unlock()), NO_ANSWER)
     assert.equal(clock.now() - startedAt, COMMAND_TIMEOUT_MS)
     await turn()
@@ -334,7 +334,7 @@ describe('a scope', () => {
   it('takes it as another owner while a release of the first may still be on its way', async () => {
     await client.runInScope(async () => {
       await lock.lock()
-      port.once('lock/release-in-line', { requestMs: 10_000, failsWith: 'Connection is closed' })
+      port.once('lock/release-queued', { requestMs: 10_000, failsWith: 'Connection is closed' })
       await clock.until(lock.unlock())
       const second = await lock.lock()
       await clock.advance(11_000)
@@ -468,7 +468,7 @@ describe('close()', () => {
 
   it('waits for a release that is being repeated', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { lost: 'request', failsWith: 'Connection is closed' })
+    port.once('lock/release-queued', { lost: 'request', failsWith: 'Connection is closed' })
     const releasing = hold.unlock()
     await turn()
     await clock.until(client.close())

@@ -1,6 +1,6 @@
 import { NotReplicatedError } from '../../errors.js'
 import { within } from '../../util/timeout.js'
-import { fencingTokenKey, lockChannel, waitersKey } from '../../wire/keys.js'
+import { fencingTokenKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
 import {
   CLIENT_COMMANDS,
   CLUSTER_COMMANDS,
@@ -276,7 +276,11 @@ async function excessOf(
   if (prefix === '') return undefined
   const foreign = trialName.slice(prefix.length)
   // What harms the locks of others: their fencing tokens, and those who wait for them.
-  const harm = [`set ${fencingTokenKey(foreign)} 1`, `lpop ${waitersKey(foreign)}`, `publish ${lockChannel(foreign)} 0`]
+  const harm = [
+    `set ${fencingTokenKey(foreign)} 1`,
+    `lpop ${turnQueueKey(foreign)}`,
+    `publish ${lockChannel(foreign)} 0`,
+  ]
   return (await refused(harm)).includes(false) ? `change locks whose names do not begin with ${prefix}` : undefined
 }
 

@@ -4,12 +4,12 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { IdempotencyKeys, TooLate } from '../../src/delivery/idempotency.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
-import { receiptsForget, semaphoreRelease } from '../../src/lua/generated.js'
+import { idempotencyForget, semaphoreRelease } from '../../src/lua/generated.js'
 import { FakeClock } from '../support/fake-clock.js'
 
 /** What the clock of Redis says at first. */
 const EPOCH_MS = 1_800_000_000_000
-const FORGET = receiptsForget('', []).script
+const FORGET = idempotencyForget('', []).script
 const release = ({ key, number, openedAt }: { key: string; number: number; openedAt: number }) =>
   semaphoreRelease('a', key, 'generation', 1, 'create', 'channel', number, openedAt)
 
@@ -29,7 +29,7 @@ describe('an operation on a number', () => {
       close: async () => {},
     }
     const scripts = new Scripts(port, clock, commandTimeoutMs)
-    return { clock, sent, scripts, receipts: new IdempotencyKeys(clock, 'id', scripts, commandTimeoutMs) }
+    return { clock, sent, scripts, keys: new IdempotencyKeys(clock, 'id', scripts, commandTimeoutMs) }
   }
 
   /** A Redis that knows of time, and does what is not too late. */
@@ -40,9 +40,9 @@ describe('an operation on a number', () => {
   }
 
   it('is sent again with the time of Redis when that was not known, under the same number', async () => {
-    const { clock, sent, receipts } = setUp((command) => redisAt(() => clock.now())(command))
-    const operation = receipts.open('a')
-    assert.equal(await receipts.send(operation, release), 7)
+    const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now())(command))
+    const operation = keys.open('a')
+    assert.equal(await keys.send(operation, release), 7)
     assert.deepEqual(
       sent.map((command) => command.slice(-2)),
       [
@@ -50,15 +50,15 @@ describe('an operation on a number', () => {
         ['1', String(EPOCH_MS + clock.now())],
       ],
     )
-    assert.equal(receipts.mayHaveRun(operation), false)
-    receipts.close(operation)
-    await receipts.flush()
+    assert.equal(keys.mayHaveRun(operation), false)
+    keys.close(operation)
+    await keys.flush()
     assert.equal(clock.pending, 0)
   })
 
   it('waits 20 s at most for one reply, so that it can be repeated or undone in time', async () => {
-    const { clock, receipts } = setUp(() => new Promise(() => {}), 200_000)
-    const outcome = receipts.send(receipts.open('a'), release).catch((error: unknown) => error)
+    const { clock, keys } = setUp(() => new Promise(() => {}), 200_000)
+    const outcome = keys.send(keys.open('a'), release).catch((error: unknown) => error)
     const startedAt = clock.now()
     assert((await clock.until(outcome)) instanceof NoReplyError)
     assert.equal(clock.now() - startedAt, 20_000)
@@ -66,17 +66,17 @@ describe('an operation on a number', () => {
 
   it('is given up when the clock of Redis never makes sense', async () => {
     let jumps = 0
-    const { sent, receipts } = setUp(() => [++jumps * 1_000_000])
-    await assert.rejects(receipts.send(receipts.open('a'), release), TooLate)
+    const { sent, keys } = setUp(() => [++jumps * 1_000_000])
+    await assert.rejects(keys.send(keys.open('a'), release), TooLate)
     assert(sent.length < 10, `${sent.length} times`)
   })
 
   it('is forgotten later if copies of it may come: when they would come too late', async () => {
-    const { clock, sent, receipts } = setUp((command) => redisAt(() => clock.now())(command))
-    const first = receipts.open('a')
-    await receipts.send(first, release)
+    const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now())(command))
+    const first = keys.open('a')
+    await keys.send(first, release)
     first.isInDoubt = true
-    receipts.close(first)
+    keys.close(first)
     const forgets = () => sent.filter(([, sha1]) => sha1 === FORGET.sha1).map((command) => command.slice(4))
     for (const [afterMs, expected] of [
       [60_000, [['2']]],
@@ -84,26 +84,26 @@ describe('an operation on a number', () => {
       [1_300_000, [['2'], ['3'], ['4', '1']]],
     ] as const) {
       await clock.advance(afterMs)
-      const next = receipts.open('a')
-      await receipts.send(next, release)
-      receipts.close(next)
-      await receipts.flush()
+      const next = keys.open('a')
+      await keys.send(next, release)
+      keys.close(next)
+      await keys.flush()
       assert.deepEqual(forgets(), expected)
     }
   })
 
   it('keeps its reply in Redis when the connection was lost meanwhile, because the client may have sent it twice', async () => {
-    const { clock, sent, receipts, scripts } = setUp((command) => redisAt(() => clock.now())(command))
+    const { clock, sent, keys, scripts } = setUp((command) => redisAt(() => clock.now())(command))
     const forgets = () => sent.filter(([, sha1]) => sha1 === FORGET.sha1).map((command) => command.slice(4))
-    await receipts.send(receipts.open('a'), release) // from here on the clock of Redis is known
-    const operation = receipts.open('a')
-    await receipts.send(operation, release)
+    await keys.send(keys.open('a'), release) // from here on the clock of Redis is known
+    const operation = keys.open('a')
+    await keys.send(operation, release)
     scripts.reconnects++
-    receipts.close(operation)
-    await receipts.flush()
+    keys.close(operation)
+    await keys.flush()
     assert.deepEqual(forgets(), [])
     await clock.advance(1_300_000)
-    await receipts.flush()
+    await keys.flush()
     assert.deepEqual(forgets(), [['2']])
   })
 })

@@ -5,19 +5,19 @@ import type { Random } from '../util/random.js'
 import { isRetryable, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 
-/** What is repeated: a call, or something that makes a new one for each try. */
+/** What is retried: a call, or a function that makes a new one for each try. */
 type Task = ScriptCall | ((timeoutMs?: number) => Promise<unknown>)
 
-/** After this, what has not shown up will not; and if it does, its lease ends it. */
-const LONGEST_MS = 60_000
+/** A command that has not arrived after this will not; and if it does, its lease ends it. */
+const MAX_RETRY_MS = 60_000
 
-/** A process that ends does not wait for long on a Redis that is away: the lease does the rest. */
+/** A process that exits does not wait long for a Redis that is unreachable: the lease does the rest. */
 const LAST_TRY_MS = 1_000
 
 /**
- * Settles in the background what Redis did not answer: a release is repeated until it is confirmed, or until the lease it
- * would end is over anyway, for a minute at most. A release that finds nothing is repeated too: a command that timed out
- * here may still be applied later (a server that was frozen works off what its sockets hold).
+ * Retries commands whose replies were lost. In the background a release is repeated until it is confirmed, or until the
+ * lease it would end has ended anyway, for a minute at most. A release that finds nothing is repeated too: a command that
+ * timed out here may still be applied later (a server that was frozen processes what is left in its sockets).
  */
 export class BackgroundRetries {
   readonly #clock: Clock
@@ -34,22 +34,22 @@ export class BackgroundRetries {
   }
 
   /**
-   * @param untilAt  when the lease in question is over, on the clock; at most a minute from now counts
-   * @param otherwise  to be run instead if Redis refuses `release` for good
-   * @returns resolves when it was answered or given up
+   * @param untilAt  when the lease in question ends, on the clock; at most a minute from now counts
+   * @param otherwise  runs instead if Redis rejects `release` for good
+   * @returns resolves when a reply arrived, or when it gives up
    */
   retryInBackground(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
-    const giveUpAt = Math.min(untilAt, this.#clock.now() + LONGEST_MS)
-    const settled = this.#settle(release, giveUpAt, otherwise).finally(() => this.#pending.delete(settled))
-    this.#pending.add(settled)
-    return settled
+    const giveUpAt = Math.min(untilAt, this.#clock.now() + MAX_RETRY_MS)
+    const retrying = this.#retry(release, giveUpAt, otherwise).finally(() => this.#pending.delete(retrying))
+    this.#pending.add(retrying)
+    return retrying
   }
 
   /**
-   * Run what a caller waits for until it is answered, for so long at most; less when the client closes.
-   * @param onFailure  told of each try that failed
-   * @returns its reply, an integer or null
-   * @throws what the last try failed with
+   * Retries a task that a caller waits for until a reply arrives, for `forMs` at most; less when the client closes.
+   * @param onFailure  called with the error of each failed try
+   * @returns the reply, an integer or null
+   * @throws the error of the last try
    */
   async retryUntilAnswered(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
     const giveUpAt = this.#clock.now() + forMs
@@ -70,22 +70,23 @@ export class BackgroundRetries {
     return this.#pending.size
   }
 
-  /** One last try for what is pending; resolves when that is over. */
+  /** Makes one last try for each pending task, and resolves when they have ended. */
   async close(): Promise<void> {
     this.#isClosing = true
     for (const wake of this.#sleepers) wake()
     await Promise.all(this.#pending)
   }
 
-  async #settle(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
+  async #retry(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
     for (let tries = 0; ; tries++) {
       const isLastTry = this.#isClosing
       try {
         if ((await this.#run(release, isLastTry ? LAST_TRY_MS : undefined)) !== null) return
       } catch (error) {
-        // Anything else is Redis' word that it will not be done: the lease ends it.
-        if (!isRetryable(error))
-          return otherwise && otherwise !== release ? this.#settle(otherwise, untilAt) : undefined
+        if (!isRetryable(error)) {
+          // Redis rejects it for good: the lease ends the lock.
+          return otherwise && otherwise !== release ? this.#retry(otherwise, untilAt) : undefined
+        }
       }
       const delayMs = backoffMs(tries, 100, 5_000, this.#random)
       if (isLastTry || this.#clock.now() + delayMs >= untilAt) return
@@ -97,7 +98,7 @@ export class BackgroundRetries {
     return typeof task === 'function' ? task(timeoutMs) : this.#scripts.run(task, timeoutMs)
   }
 
-  /** Sleep before the next try of a release; cut short when the client closes. */
+  /** Sleeps before the next try; cut short when the client closes. */
   async #pause(ms: number, keepAlive = true): Promise<void> {
     await new Promise<void>((resolve) => {
       const cancel = this.#clock.after(ms, () => wake(), keepAlive)
