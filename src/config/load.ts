@@ -13,7 +13,7 @@ export interface LoadOptions extends ConfigOverrides {
   env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
-const LOAD_OPTIONS = ['env', 'nameMapper', 'credentialsResolver']
+const LOAD_OPTIONS = { env: 1, nameMapper: 1, credentialsResolver: 1 }
 /** Real ones have some thousand. What takes quadratic time in a parser stays short with it. */
 const MOST_CHARACTERS = 100_000
 

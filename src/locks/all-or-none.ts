@@ -3,11 +3,11 @@ import { isErrorOf, NoReplyError, toInteger } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import { lockAcquireAll } from '../lua/generated.js'
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
-import type { Request } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { NON_REENTRANT, REENTRANT } from './kinds/plain.js'
 import type { Lease } from './lease.js'
 import { isTransient, type Lock } from './lock.js'
+import type { Request } from './options.js'
 import { isReady, untilReady } from './ready.js'
 
 /**

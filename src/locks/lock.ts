@@ -14,7 +14,7 @@ import { checkName, ownOptions } from '../util/validate.js'
 import type { TurnRequest } from '../waiting/turn-queue.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
-import { BaseLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
@@ -28,6 +28,7 @@ import {
 } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
 import type { LockAttempt } from './lease-registry.js'
+import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
@@ -367,8 +368,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
     if (joined) return { joined }
     if (!obstacle) return {}
-    const held = (obstacle.lease as Lease).kind.title
-    throw new SelfDeadlockError(this.name, this.kind.title, held, obstacle.takenAt && framesOf(obstacle.takenAt))
+    const held = (obstacle.lease as Lease).kind
+    throw new SelfDeadlockError(this.name, this.kind, held, obstacle.takenAt && framesOf(obstacle.takenAt))
   }
 
   #checkWithin(within: unknown): asserts within is Hold {

@@ -1,12 +1,13 @@
 import { toArray, toInteger } from '../delivery/replies.js'
-import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
-import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/base-lock.js'
+import { ConfigError, NotHeldError, publishRefused, WaitTimeoutError } from '../errors.js'
 import type { Hold } from '../locks/hold.js'
 import { ask } from '../locks/inspection.js'
 import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
 import { PlainKind } from '../locks/kinds/plain.js'
+import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
+import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/options.js'
 import {
   permitAcquire,
   permitInspect,
@@ -20,7 +21,6 @@ import {
 import type { ScriptCall } from '../lua/script.js'
 import type { Random } from '../util/random.js'
 import { checkCount, checkDuration, checkName, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
-import { publishRefused } from '../waiting/wakeups.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 
@@ -41,16 +41,17 @@ export interface PermitOptions extends HoldOptions {
 
 export interface WithPermitOptions extends PermitOptions, Pick<WithLockOptions<Permit>, 'onAcquire' | 'onRelease'> {}
 
-const PERMIT_OPTIONS = [...HOLD_OPTIONS, 'permits', 'waitTimeMs', 'signal']
-const WITH_PERMIT_OPTIONS = [...PERMIT_OPTIONS, 'onAcquire', 'onRelease']
+const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
+const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, onAcquire: 1, onRelease: 1 }
 /** One script call takes them all. */
 const MOST_PERMITS = 1_000
 
+const PERMIT_TRAITS: KindTraits = { title: 'permit', isShared: true }
+
 /** The permits of one call: each has a random id, which says who holds it. */
 class PermitKind extends PlainKind {
-  override readonly title = 'permit'
+  override readonly id = 'permit'
   override readonly noun = 'A permit of semaphore'
-  override readonly isShared = true
   override readonly isDivisible = true
   override readonly tracesHolds = false
   override readonly adopt = undefined
@@ -59,6 +60,10 @@ class PermitKind extends PlainKind {
   constructor(random: Random, permits: number) {
     super()
     this.permitIds = Array.from({ length: permits }, () => random.uuid().replaceAll('-', ''))
+  }
+
+  override get traits(): KindTraits {
+    return PERMIT_TRAITS
   }
 
   /** Those who want the same: who wants few is not kept back by somebody who wants many. */

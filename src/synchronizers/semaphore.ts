@@ -1,13 +1,13 @@
 import { type Operation, TooLate } from '../delivery/idempotency.js'
 import { mayBeGranted } from '../delivery/replica-acks.js'
 import { NoReplyError, toInteger } from '../delivery/replies.js'
-import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
-import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
+import { ClientClosedError, OutcomeUnknownError, publishRefused, WaitTimeoutError } from '../errors.js'
 import type { Context, Section } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
 import { isTransient } from '../locks/lock.js'
-import { checkBody, refuseUnread } from '../locks/locked-callback.js'
+import { checkWait, warnOfLongWait } from '../locks/options.js'
 import { isReady, untilReady } from '../locks/ready.js'
+import { checkCallback, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreAcquire,
   semaphoreCancel,
@@ -20,7 +20,6 @@ import {
 import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../util/validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Refusal } from '../waiting/wait-queue.js'
-import { publishRefused } from '../waiting/wakeups.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce, SETTLE_MS } from './count-once.js'
 
@@ -45,7 +44,7 @@ interface PermitSection extends Section {
 /** The reply of an acquire that was refused; otherwise it is the generation. */
 const REFUSED = 0
 
-const SEMAPHORE_OPTIONS = ['permits', 'waitTimeMs', 'signal', 'warnAfterMs', 'label']
+const SEMAPHORE_OPTIONS = { permits: 1, waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }
 
 /** What runs with permits. @param signal  aborts if the client is closed meanwhile: the permits are given back then */
 export type WithPermits<T> = (signal: AbortSignal) => T | PromiseLike<T>
@@ -77,7 +76,7 @@ export class Semaphore {
    * @see Redisson `RSemaphore.trySetPermits`
    */
   async trySetPermits(permits: number, options: { timeToLiveMs?: number } = {}): Promise<boolean> {
-    const { timeToLiveMs } = ownOptions(options, ['timeToLiveMs'], this.name)
+    const { timeToLiveMs } = ownOptions(options, { timeToLiveMs: 1 }, this.name)
     const ttl = checkOptionalDuration('timeToLiveMs', timeToLiveMs, 1, this.name) ?? 0
     checkCount('permits', permits, 0, this.name)
     const { name } = this
@@ -373,7 +372,7 @@ export class Semaphore {
     second: WithPermits<T> | undefined,
   ): [SemaphoreOptions, WithPermits<T>] {
     const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
-    const fn = checkBody(body, this.name, 'permits')
+    const fn = checkCallback(body, this.name, 'permits')
     return [ownOptions(options, SEMAPHORE_OPTIONS, this.name), fn]
   }
 }

@@ -1,5 +1,4 @@
 import type { RedisPort } from '../adapters/port.js'
-import { clientWarning } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'
 
 /** Called with each message; undefined: messages may have been missed. */
@@ -110,13 +109,4 @@ function wakeAll({ listeners }: Channel, message?: string): void {
   for (const listener of [...listeners]) listener(message)
   // Another listener is first the next time, so that none is always the last.
   if (first && listeners.size > 1 && listeners.delete(first)) listeners.add(first)
-}
-
-/** The warning that a release could not be announced. @param name  of the lock or synchronizer that was released */
-export function publishRefused(name: string): Error {
-  return clientWarning(
-    'PUBLISH_REFUSED',
-    `Redis released ${JSON.stringify(name)} but refused to wake its waiters, which now wait until they poll or the lease ends: ` +
-      'allow PUBLISH and the channels &redisson_* and &holdfast_inbox:* in the ACL of this user',
-  )
 }

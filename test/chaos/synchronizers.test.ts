@@ -28,7 +28,7 @@ function faults(driver: Driver): void {
     await permits.trySetPermits(PERMITS)
     await semaphore.withPermit(() => {})
     await permits.withPermit(() => {})
-    // Also for what is asked for in one turn.
+    // Also for calls of one turn.
     await Promise.all([1, 2].map(() => semaphore.tryAcquire()))
     await Promise.all([1, 2].map(() => semaphore.release()))
     const taken = await Promise.all([1, 2].map(() => permits.tryAcquire()))
@@ -38,7 +38,7 @@ function faults(driver: Driver): void {
     return { semaphore, permits, latch }
   }
 
-  /** Resolves when all permits are there, and nobody has one: also what is settled in the background has come to rest. */
+  /** Resolves when all permits are available and nobody has one, background releases included. */
   async function allPermitsAreBack(available = PERMITS): Promise<void> {
     const { admin } = lab.server
     let found: unknown[] = []

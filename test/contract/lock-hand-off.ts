@@ -43,7 +43,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
         inside--
       })
     }
-    // Several locks are first asked for in one command, by callers that know nothing of one another: all shall be refused it.
+    // Joint locks are first requested in one command by independent callers: all of them have to be refused.
     const first = await bench.lock(client).lock()
     const tasks = Array.from({ length: 20 }, async (_, task) => {
       for (let round = 0; round < 5; round++) {
@@ -60,7 +60,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it(`the lock moves from one caller of a client to the next ${kind.isPassedOn ? 'without a command' : 'by Redis'}`, async () => {
+  it(`the lock moves from one caller of a client to the next ${kind.isHandedOff ? 'without a command' : 'by Redis'}`, async () => {
     const client = await lab.connect(LONG_RUN)
     const [first, waiter] = await heldAndWaitedFor(client)
     const last = bench.lock(client).lock()
@@ -72,7 +72,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       holds.push(await last)
     })
     const owners = new Set(holds.map(({ holder }) => holder))
-    if (kind.isPassedOn) assert.deepEqual([count.scripts, owners.size], [0, 1])
+    if (kind.isHandedOff) assert.deepEqual([count.scripts, owners.size], [0, 1])
     else assert(count.scripts > 0 && owners.size === 3)
     await holds[2]?.unlock()
   })
@@ -190,7 +190,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     const last = settlesWithin(bench.lock(client).lock(), 10_000)
     await stale.unlock()
     const hold = await waiter
-    if (kind.isPassedOn) assert.equal(hold.holder, stale.holder)
+    if (kind.isHandedOff) assert.equal(hold.holder, stale.holder)
     for (const part of bench.parts(other)) assert.equal(await part.forceUnlock(), true)
     const next = await last
     assert(next.status === 'fulfilled')

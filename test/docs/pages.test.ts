@@ -1,8 +1,9 @@
-/** Checks what can be checked of the pages without running them: links, and that the references are complete. */
+/** Checks the pages without running them: links, and that the references are complete. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { describe, it } from 'node:test'
+import { KINDS, NAMED_KIND_IDS } from '../../src/locks/kinds/table.js'
 import { codeBlocksOf, PAGES, ROOT, readPage } from './code-blocks.js'
 
 const ALL_PAGES = [...PAGES, 'CHANGELOG.md']
@@ -18,7 +19,7 @@ describe('the pages', () => {
     })
   }
 
-  it('are all reached from README.md', () => {
+  it('are all linked from README.md, directly or not', () => {
     const reached = new Set(['README.md'])
     for (const page of reached) {
       for (const { path } of linksOf(page)) if (ALL_PAGES.includes(path)) reached.add(path)
@@ -31,9 +32,9 @@ describe('the pages', () => {
 
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
-      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'LockOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'WithLockOptions'),
+      ...optionsOf('src/locks/options.ts', 'HoldOptions'),
+      ...optionsOf('src/locks/options.ts', 'LockOptions'),
+      ...optionsOf('src/locks/options.ts', 'WithLockOptions'),
       ...optionsOf('src/client-options.ts', 'ClientOptions'),
       ...optionsOf('src/client.ts', 'CloseOptions'),
     ])
@@ -48,7 +49,7 @@ describe('the pages', () => {
     expectNamed('docs/synchronizers/semaphore.md', optionsOf('src/synchronizers/semaphore.ts', 'SemaphoreOptions'))
     expectNamed('docs/synchronizers/permit-expirable-semaphore.md', [
       ...optionsOf('src/synchronizers/permit-expirable-semaphore.ts', 'PermitOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
+      ...optionsOf('src/locks/options.ts', 'HoldOptions'),
     ])
     expectNamed(
       'docs/synchronizers/count-down-latch.md',
@@ -60,17 +61,24 @@ describe('the pages', () => {
     expectNamed('docs/nestjs.md', [
       ...optionsOf('src/nestjs/locked.ts', 'LockedOptions'),
       ...optionsOf('src/nestjs/health.ts', 'HoldfastHealthOptions'),
+      ...NAMED_KIND_IDS,
       'drainMs',
       'isGlobal',
       'name',
     ])
   })
 
-  it('name every lock in docs/locks/README.md', () => {
-    const sources = source('src/client.ts') + source('src/index.ts')
-    const getters = new Set(sources.match(/\bget\w*Lock\b/g))
-    assert.ok(getters.size > 10)
-    expectNamed('docs/locks/README.md', [...getters])
+  it('name every lock in docs/locks/README.md, link its page there, and name its getter on that page', () => {
+    const overview = linksOf('docs/locks/README.md').map(({ path }) => path)
+    const joint = [
+      { page: 'multi-lock', getter: 'getMultiLock' },
+      { page: 'red-lock', getter: 'getRedLock' },
+    ]
+    for (const { page, getter } of [...Object.values(KINDS), ...joint]) {
+      assert.ok(overview.includes(`docs/locks/${page}.md`), `${page} is not linked in docs/locks/README.md`)
+      expectNamed('docs/locks/README.md', [getter])
+      expectNamed(`docs/locks/${page}.md`, [getter])
+    }
   })
 
   it('name every synchronizer in docs/synchronizers/README.md, and every call of one on its page', () => {
@@ -87,7 +95,7 @@ describe('the pages', () => {
     }
   })
 
-  it('say of every one what it promises, what it does not, and what is in Redis, and show how it is used', () => {
+  it('of every lock and synchronizer have the same sections, and an example', () => {
     for (const page of PAGES.filter((path) => /^docs\/(?:locks|synchronizers)\/[^R]/.test(path))) {
       const headings = [...readPage(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
       for (const heading of ['What it promises', 'What it does not', 'In Redis', 'With Redisson', 'What it costs']) {
@@ -113,7 +121,7 @@ describe('the pages', () => {
   })
 
   it('name every option and exit code of the command line in docs/cli.md', () => {
-    const usage = source('src/cli/usage.ts') + source('src/cli/demo/options.ts')
+    const usage = source('src/cli/usage.ts')
     const options = new Set(usage.match(/--[a-z][a-z-]+/g))
     const exitCodes = new Set([...usage.matchAll(/^ +(\d{2,3}) {2}/gm)].map(([, code = '']) => code))
     assert.ok(options.size > 5 && exitCodes.size > 5)
@@ -134,7 +142,7 @@ interface Link {
   anchor: string
 }
 
-/** The links of a page that stay in the project, as Markdown or as HTML. */
+/** The links of a page within the project, as Markdown or HTML. */
 function linksOf(page: string): Link[] {
   const text = readPage(page).replace(/^```[\s\S]*?^```$/gm, '')
   const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"/g)].map(
@@ -148,7 +156,7 @@ function linksOf(page: string): Link[] {
     })
 }
 
-/** The anchors that GitHub gives to the headings of a page. */
+/** The anchors that GitHub makes from the headings of a page. */
 function anchorsOf(page: string): string[] {
   return [...readPage(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
     heading
@@ -170,7 +178,7 @@ function source(file: string): string {
   return readFileSync(new URL(file, ROOT), 'utf8')
 }
 
-/** Each name stands in the page as a word of its own. */
+/** Each name is in the page as a separate word. */
 function expectNamed(page: string, names: string[]): void {
   const words = new Set(readPage(page).match(/[+-]{0,2}\w[\w-]*/g))
   assert.deepEqual(

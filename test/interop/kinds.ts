@@ -1,4 +1,6 @@
+import { lockOfKind } from '../../src/client.js'
 import { type BaseLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
+import { KIND_IDS, KINDS as KINDS_OF_HOLDFAST, type KindId } from '../../src/locks/kinds/table.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import type { Thing } from './place.js'
 import { type JavaLock, locks, type Redisson, text, texts } from './redisson.js'
@@ -8,7 +10,7 @@ export type Each<T> = readonly [T, ...T[]]
 
 /** A lock that both sides have: what the cases are run with. */
 export interface Kind extends Thing {
-  /** The lock in Java; if it is made of others, one of those. */
+  /** The lock in Java; of a joint lock, one of its members. */
   readonly java: (redisson: Redisson, name: string) => Promise<JavaLock>
   /** The same in Node. */
   readonly node: (client: Client, name: string) => Lock
@@ -17,9 +19,9 @@ export interface Kind extends Thing {
 
   /** The kinds that it keeps out; absent: itself. */
   readonly rivals?: readonly string[]
-  /** The field of the hash that a hold count stands in; absent: the holder itself. */
+  /** The field of the hash with a hold count; absent: the holder itself. */
   readonly field?: (holder: string) => string
-  /** What must be renewed beside the key of the lock: a key with a TTL, or a field with an epoch. */
+  /** What must be renewed besides the key of the lock: a key with a TTL, or a field with an epoch. */
   readonly alsoRenewed?: (name: string, holder: string) => { key: string; field?: string }
 
   /** Why the holder cannot take it again, if so. */
@@ -32,7 +34,7 @@ export interface Kind extends Thing {
   readonly deafAfterRestart?: string
   /** `unlock` in Java hides that somebody else holds it. */
   readonly javaHidesRefusal?: true
-  /** What `forceUnlock` in Java answers says nothing, or it throws after it did its work. */
+  /** The result of `forceUnlock` in Java means nothing, or it throws after it did its work. */
   readonly javaForcesBlindly?: true
 }
 
@@ -44,108 +46,81 @@ interface Made {
   readonly node: (...locks: Lock[]) => BaseLock
 }
 
-const getter = (...getters: string[]): Kind['java'] => {
-  return (redisson, name) => redisson.lock(getters, text(name))
-}
+/** The values of a multi-lock of values. */
+const VALUES = ['a', 'größe 2']
 
-const PLAIN: Pick<Kind, 'java' | 'node'> = {
-  java: getter('getLock'),
-  node: (client, name) => client.getLock(name),
-}
-
-const NOT_REENTRANT = 'nobody can take it again: that is what it is for'
 const IN_A_QUEUE = 'the queue is lost with the data of Redis: no release can know of the waiter in Java'
 const OF_PLAIN_LOCKS = 'it is made of plain locks, for which it is shown'
 const SPINS = 'a spin lock is waited for by asking again; its release is announced to nobody, on either side'
 
-/** The values of a multi-lock of values. */
-const VALUES = ['a', 'größe 2']
-
-export const KINDS: readonly Kind[] = [
-  { name: 'lock', ...PLAIN },
-  {
-    name: 'fair',
-    java: getter('getFairLock'),
-    node: (client, name) => client.getFairLock(name),
-    deafAfterRestart: IN_A_QUEUE,
-  },
-  {
-    name: 'nonReentrant',
-    since: '4.4.0',
-    java: getter('getNonReentrantLock'),
-    node: (client, name) => client.getNonReentrantLock(name),
-    notReentrant: NOT_REENTRANT,
-  },
-  {
-    name: 'nonReentrantFair',
-    since: '4.4.0',
-    java: getter('getNonReentrantFairLock'),
-    node: (client, name) => client.getNonReentrantFairLock(name),
-    notReentrant: NOT_REENTRANT,
-    deafAfterRestart: IN_A_QUEUE,
-  },
-  {
-    name: 'read',
-    java: getter('getReadWriteLock', 'readLock'),
-    node: (client, name) => client.getReadWriteLock(name).readLock(),
-    rivals: ['write'],
-    alsoRenewed: (name, holder) => ({ key: `{${name}}:${holder}:rwlock_timeout:1` }),
-    shared: 'many read at once',
-  },
-  {
-    name: 'write',
+/** How kinds differ from the plain lock beside Java, beyond the traits in the table. */
+const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
+  nonReentrant: { since: '4.4.0' },
+  nonReentrantFair: { since: '4.4.0' },
+  write: {
     async java(redisson, name) {
       const lock = await redisson.lock(['getReadWriteLock', 'writeLock'], text(name))
       lock.holderSuffix = ':write'
       return lock
     },
-    node: (client, name) => client.getReadWriteLock(name).writeLock(),
     rivals: ['write', 'read'],
   },
-  {
-    name: 'fenced',
-    since: '3.19.0',
-    java: getter('getFencedLock'),
-    // Its private parts are of its own kind of hold, which nobody sees from outside.
-    node: (client, name) => client.getFencedLock(name) as unknown as Lock,
+  read: {
+    rivals: ['write'],
+    alsoRenewed: (name, holder) => ({ key: `{${name}}:${holder}:rwlock_timeout:1` }),
   },
-  {
-    name: 'spin',
-    since: '3.15.0',
-    java: getter('getSpinLock'),
-    node: (client, name) => client.getSpinLock(name),
-    asksAgain: { node: SPINS, java: SPINS },
-    deafAfterRestart: SPINS,
-  },
-  {
-    name: 'multi',
-    ...PLAIN,
-    made: { servers: 2, needed: 2, java: 'getMultiLock', node: getMultiLock },
-    deafAfterRestart: OF_PLAIN_LOCKS,
-  },
-  {
-    name: 'red',
-    ...PLAIN,
-    made: { servers: 3, needed: 2, java: 'getRedLock', node: getRedLock },
-    asksAgain: { node: 'Holdfast waits for a red lock by asking all servers again, every 20 to 120 ms' },
-    deafAfterRestart: OF_PLAIN_LOCKS,
-    javaHidesRefusal: true,
-  },
-  {
-    name: 'fasterMulti',
+  fenced: { since: '3.19.0' },
+  spin: { since: '3.15.0', asksAgain: { node: SPINS, java: SPINS }, deafAfterRestart: SPINS },
+  fasterMulti: {
     since: '3.38.0',
     async java(redisson, name) {
       const lock = await redisson.lock('getMultiLock', text(name), texts(VALUES))
-      lock.ttlOf = await redisson.get('getMap', text(name)) // it does not tell it itself
+      lock.ttlOf = await redisson.get('getMap', text(name)) // it does not report it itself
       return lock
     },
-    node: (client, name) => client.getFasterMultiLock(name, VALUES),
     field: (holder) => `${fieldDigest(VALUES[0] as string)}:${holder}:lock_count`,
     alsoRenewed: (name, holder) => ({
       key: name,
       field: `${fieldDigest(VALUES[1] as string)}:${holder}:expire_time`,
     }),
     javaForcesBlindly: true,
+  },
+}
+
+function kind(id: KindId): Kind {
+  const { getter, side, isShared, isReentrant = true, isQueuedInRedis } = KINDS_OF_HOLDFAST[id]
+  return {
+    name: id,
+    java: (redisson, name) => redisson.lock(side ? [getter, side] : [getter], text(name)),
+    node: (client, name) =>
+      id === 'fasterMulti' ? client.getFasterMultiLock(name, VALUES) : lockOfKind(client, id, name),
+    ...(isReentrant ? {} : { notReentrant: 'nobody can take it again: that is what it is for' }),
+    ...(isShared ? { shared: 'many read at once' } : {}),
+    ...(isQueuedInRedis ? { deafAfterRestart: IN_A_QUEUE } : {}),
+    ...DIFFERENCES[id],
+  }
+}
+
+const { java, node } = kind('lock')
+
+/** Java has no string lock. */
+export const KINDS: readonly Kind[] = [
+  ...KIND_IDS.filter((id) => id !== 'string').map(kind),
+  {
+    name: 'multi',
+    java,
+    node,
+    made: { servers: 2, needed: 2, java: 'getMultiLock', node: getMultiLock },
+    deafAfterRestart: OF_PLAIN_LOCKS,
+  },
+  {
+    name: 'red',
+    java,
+    node,
+    made: { servers: 3, needed: 2, java: 'getRedLock', node: getRedLock },
+    asksAgain: { node: 'Holdfast waits for a red lock by asking all servers again, every 20 to 120 ms' },
+    deafAfterRestart: OF_PLAIN_LOCKS,
+    javaHidesRefusal: true,
   },
 ]
 
@@ -155,7 +130,7 @@ export function kindOf(name: string): Kind {
   return kind
 }
 
-/** The lock in Java; of the clients those are used that it needs. */
+/** The lock in Java, with as many of the clients as it needs. */
 export async function javaLock({ java, made }: Kind, redissons: Each<Redisson>, name: string): Promise<JavaLock> {
   const [redisson] = redissons
   if (!made) return await java(redisson, name)

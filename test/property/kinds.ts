@@ -1,5 +1,7 @@
 import type { Redis } from 'ioredis'
+import { lockOfKind } from '../../src/client.js'
 import { type BaseLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { KINDS, type NamedKindId } from '../../src/locks/kinds/table.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
   fairChannelPrefix,
@@ -33,7 +35,7 @@ type HolderOf = (possession: string) => string
 export interface Kind {
   readonly title: string
   readonly cast: Cast & { readonly scopes: number; readonly clients: number }
-  /** Databases of the server, each of which plays a server of its own; each client of the cast is one for each. */
+  /** Databases of the server, each of which plays a separate server; each client of the cast has one client for each. */
   readonly databases: number
   /** How many commands a sequence has at most. */
   readonly maxLength: number
@@ -44,13 +46,13 @@ export interface Kind {
   cellOf(member: Hold, clients: readonly Client[]): string
   /** What is there, in the words of the model. @param now  epoch ms, by Redis */
   read(rows: readonly Row[], name: string, now: number): Record<string, string>
-  /** Somebody else deletes it, and tells those who wait. */
+  /** Another program deletes it and notifies the waiters. */
   expire(admin: Redis, name: string, what: string, holderOf: HolderOf): Promise<unknown>
-  /** Somebody who is not one of our clients takes it while it is free. */
+  /** Another program acquires it while it is free. */
   intrude(admin: Redis, name: string, target: number): Promise<unknown>
 }
 
-/** By how much a lease may have got shorter since it was asked for, s. */
+/** By how much a lease may have become shorter since its request, s. */
 const SLACK_S = 30
 /** By how much the clock of a machine may be set back meanwhile, ms. */
 const STEP_MS = 5
@@ -86,11 +88,14 @@ const EXPIRE_FAIR = `
 redis.call('del', KEYS[1])
 redis.call('publish', KEYS[3] .. (redis.call('lindex', KEYS[2], 0) or ''), '0')`
 
+/** A kind whose locks are one cell each. */
 function oneLock(
-  title: string,
-  lock: (client: Client, name: string) => BaseLock,
-  traits: Partial<CellTraits> = {},
+  id: NamedKindId,
+  form: CellTraits['form'] = 'hash',
+  lock = (client: Client, name: string): BaseLock => lockOfKind(client, id, name),
 ): Kind {
+  const { title, isQueuedInRedis: isFair = false, isReentrant = true } = KINDS[id]
+  const traits = { form, isFair, isNonReentrant: !isReentrant, isFenced: id === 'fenced' }
   return {
     title,
     cast: CAST,
@@ -316,17 +321,14 @@ const red: Kind = {
 }
 
 export const kinds: readonly Kind[] = [
-  oneLock('lock', (client, name) => client.getLock(name)),
-  oneLock('non-reentrant lock', (client, name) => client.getNonReentrantLock(name), { isNonReentrant: true }),
-  oneLock('fair lock', (client, name) => client.getFairLock(name), { isFair: true }),
-  oneLock('non-reentrant fair lock', (client, name) => client.getNonReentrantFairLock(name), {
-    isFair: true,
-    isNonReentrant: true,
-  }),
+  oneLock('lock'),
+  oneLock('nonReentrant'),
+  oneLock('fair'),
+  oneLock('nonReentrantFair'),
   readWrite,
-  oneLock('fenced lock', (client, name) => client.getFencedLock(name), { isFenced: true }),
-  oneLock('spin lock', (client, name) => client.getSpinLock(name, { backOff: { type: 'constant', delayMs: 4 } })),
-  oneLock('string lock', (client, name) => client.getStringLock(name), { form: 'string' }),
+  oneLock('fenced'),
+  oneLock('spin', 'hash', (client, name) => client.getSpinLock(name, { backOff: { type: 'constant', delayMs: 4 } })),
+  oneLock('string', 'string'),
   group,
   multi,
   red,

@@ -261,7 +261,7 @@ describe('a semaphore whose client closes right after a grant', () => {
   })
 })
 
-/** Lets so many turns of the queue of promises pass. */
+/** Lets `turns` turns of the microtask queue pass. */
 async function afterTurns(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await null
 }

@@ -129,7 +129,7 @@ describe('the waiters of a lock', () => {
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waiting = client.getLock('a').lock()
     await listening()
-    await lab.server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').del('a').exec() // nobody hears of the DEL
+    await lab.server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').del('a').exec() // nobody receives a message
     const freeAt = performance.now()
     const hold = await waiting
     assert(performance.now() - freeAt < WOKEN_MS)

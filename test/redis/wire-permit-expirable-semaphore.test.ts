@@ -19,7 +19,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
   return opened
 }
 
-/** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
+/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
   await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
@@ -186,7 +186,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
       await semaphore.trySetPermits(2)
       const permit = await semaphore.acquire({ permits: 2, leaseTimeMs: 60_000 })
       const endsAt = await peer.tryAcquirePermits(name, 1, WATCHDOG_MS)
-      assert(typeof endsAt === 'number', 'it is told when the lease ends')
+      assert(typeof endsAt === 'number', 'the reply says when the lease ends')
       assert(Math.abs(endsAt - Date.now() - 60_000) < 4_000)
       const waiting = [peer.acquirePermits(name, 1, WATCHDOG_MS), peer.acquirePermits(name, 1, WATCHDOG_MS)]
       await waitUntil(() => peer.sleeping === 2)

@@ -13,7 +13,7 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
   return opened
 }
 
-/** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
+/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
   await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)

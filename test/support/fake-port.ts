@@ -219,6 +219,11 @@ export class FakeRedis {
     this.#hashes.delete(key)
   }
 
+  /** The tickets in a turn queue. */
+  tickets(key: string): readonly string[] {
+    return this.#lines.get(key) ?? []
+  }
+
   joinTurnQueue(key: string, ticket: string): void {
     const line = this.#lines.get(key) ?? []
     if (!line.includes(ticket)) this.#lines.set(key, [...line, ticket])

@@ -182,6 +182,22 @@ describe('a release', () => {
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])
     await (await waiting[0])?.unlock()
   })
+
+  it('is released when less than a third of its lease is left, although the run may go on', async () => {
+    const onPort = new FakePort(clock, redis)
+    const patient = make(onPort, { maxHandOffMs: 60_000 })
+    more.push(patient)
+    onPort.fault = ({ name }) => (name === 'lock/renew' ? { lost: 'request' } : undefined)
+    const hold = await patient.getLock('a').lock()
+    const waiter = patient.getLock('a').lock()
+    await clock.advance((LEASE_MS * 2) / 3)
+    onPort.fault = () => undefined
+    await hold.unlock()
+    const next = await waiter
+    assert.notEqual(next.holder, hold.holder)
+    assert(next.remainingMs() > (LEASE_MS * 2) / 3, `${next.remainingMs()} ms are left`)
+    await next.unlock()
+  })
 })
 
 describe('a run of hand-offs', () => {
@@ -490,14 +506,19 @@ describe('a waiter that gives up in the turn of the hand-off', () => {
   it('gets the lock if it is released 1 ms before the end of its wait time, while it pauses after an error', async () => {
     const hold = await lock.lock()
     port.once('lock/acquire', { errorReply: 'BUSY Redis is busy running a script' })
-    const waiter = lock.tryLock({ waitTimeMs: 15 })
-    await clock.advance(14)
-    const released = hold.unlock()
-    clock.block(10)
+    const waiter = lock.tryLock({ waitTimeMs: 10 })
+    await clock.advance(9)
+    const lease = hold.lease as Lease
+    const handOffTo = lease.handOffTo.bind(lease)
+    lease.handOffTo = (terms) => {
+      const next = handOffTo(terms)
+      clock.block(10) // the deadline passes before the waiter runs
+      return next
+    }
+    await hold.unlock()
     const outcome = await waiter
     outcome?.assertHeld()
     assert.equal(outcome?.holder, hold.holder)
-    await released
     await outcome?.unlock()
   })
 

@@ -4,6 +4,7 @@ import { Client } from '../../src/client.js'
 import type { Hold, Lock } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import type { Random } from '../../src/util/random.js'
+import { turnQueueKey } from '../../src/wire/keys.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
 
@@ -171,7 +172,7 @@ describe('a release', () => {
     const inner = await lock.lock({ within: outer })
     redis.flush()
     await assert.rejects(inner.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
-    assert.equal(port.count('lock/step-down'), 1)
+    assert.equal(port.count('lock/release-one'), 1)
     assert.equal(outer.signal.aborted, true)
     await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
   })
@@ -210,6 +211,23 @@ describe('a release', () => {
 })
 
 describe('a waiter', () => {
+  it('that leaves takes its client out of the turn queue', async () => {
+    const hold = await other.getLock('a').lock()
+    const abort = new AbortController()
+    const waiting = lock.lock({ signal: abort.signal })
+    const timed = lock.tryLock({ waitTimeMs: 1_000 })
+    await clock.advance(500)
+    assert.equal(redis.tickets(turnQueueKey('a')).length, 1)
+    abort.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+    await clock.advance(0)
+    assert.equal(redis.tickets(turnQueueKey('a')).length, 1, 'somebody else of the client still waits')
+    assert.equal(await clock.until(timed), null)
+    await clock.advance(0)
+    assert.deepEqual(redis.tickets(turnQueueKey('a')), [])
+    await hold.unlock()
+  })
+
   it('is not held up by one for another lock that has the same channel', async () => {
     const [plain, braced] = [await other.getLock('a').lock(), await other.getLock('{a}').lock()]
     const [first, second] = [lock.lock(), client.getLock('{a}').lock()]

@@ -32,7 +32,7 @@ export function isValkeyGlide(client: unknown): client is GlideLike {
  * @throws {ConfigError} it is no such client, or one before 2.5
  */
 export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {}): RedisPort {
-  const { subscriber } = ownOptions(options, ['subscriber'])
+  const { subscriber } = ownOptions(options, { subscriber: 1 })
   if (!isValkeyGlide(client) || typeof client.subscribeLazy !== 'function') {
     throw new ConfigError('client', undefined, 'a GlideClient or GlideClusterClient of version 2.5 or later')
   }

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { EXIT, exitCodeOf } from './exit-codes.js'
-import { messageOf, say } from './stderr.js'
+import { messageOf } from '../../errors.js'
+import { EXIT, exitCodeOf } from '../exit-codes.js'
+import { say } from '../stderr.js'
 
-/** The guarded command, with our own stdin, stdout and stderr. */
+/** The running program, with our own stdin, stdout and stderr. */
 export class Command {
-  /** Resolves when it has ended, whatever it leaves running, with its exit code as a shell would tell it. */
+  /** Resolves when it has exited, even if its children have not, with the exit code that a shell would report. */
   readonly exitCode: Promise<number>
   readonly #child: ChildProcess | undefined
   #killTimer: NodeJS.Timeout | undefined
@@ -15,13 +16,13 @@ export class Command {
     try {
       child = spawn(program, args, { stdio: 'inherit', env: { ...process.env, ...env } })
     } catch (error) {
-      this.exitCode = Promise.resolve(couldNotStart(program, error)) // Node throws some reasons, and emits others
+      this.exitCode = Promise.resolve(couldNotStart(program, error)) // Node throws some errors and emits others
       return
     }
     this.#child = child
     this.exitCode = new Promise((resolve) => {
       child.on('error', (error) => {
-        // If it runs, it could not be signalled: it may have become another user.
+        // If it runs, signalling it failed: it may have changed its user.
         if (child.pid === undefined) resolve(couldNotStart(program, error))
         else say(`warning: could not signal process ${child.pid}: ${messageOf(error)}`)
       })
@@ -44,7 +45,7 @@ export class Command {
   terminate(graceMs: number): void {
     this.signal('SIGTERM')
     this.#killTimer ??= setTimeout(() => {
-      say(`the command has not ended on SIGTERM: sending SIGKILL to process ${this.pid}`)
+      say(`the program did not end on SIGTERM: sending SIGKILL to process ${this.pid}`)
       this.signal('SIGKILL')
     }, graceMs)
   }
