@@ -11,6 +11,7 @@ import type { Script, ScriptCall } from './lua/script.js'
 import { backoffMs } from './util/backoff.js'
 import { threadClock } from './util/clock.js'
 import { systemRandom } from './util/random.js'
+import { retry } from './util/retry.js'
 import type { Renewable } from './watchdog/renewable.js'
 import { Renewer } from './watchdog/renewer.js'
 import {
@@ -112,23 +113,27 @@ class RegisteredClient {
 
   /** Retries without end: whether to give up is up to the client. */
   async #connect(): Promise<void> {
-    for (let failures = 0; !this.#isClosed; failures++) {
-      try {
-        const port = await open(this.#registration.connection)
-        if (this.#isClosed) return await port.close()
-        this.#port = port
-        const scripts = new Scripts(port, threadClock, this.#registration.commandTimeoutMs)
-        const isWanted = (one: RenewalEntry): boolean => one.isHeld
-        const onRefused = (refused: unknown): void => this.#report({ refused: plain(refused) })
-        this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#registration, isWanted, onRefused)
-        return this.#report({ isReady: true })
-      } catch (error) {
-        if (!wasLost(error) || failures >= MAX_LOST_CONNECTIONS) this.#report({ failure: plain(error) })
-        await new Promise<void>((resolve) => {
-          threadClock.after(backoffMs(failures, 100, LONGEST_PAUSE_MS, systemRandom), resolve)
-        })
-      }
+    const attempt = async (): Promise<void> => {
+      if (this.#isClosed) return
+      const port = await open(this.#registration.connection)
+      if (this.#isClosed) return await port.close()
+      this.#port = port
+      const scripts = new Scripts(port, threadClock, this.#registration.commandTimeoutMs)
+      const isWanted = (one: RenewalEntry): boolean => one.isHeld
+      const onRefused = (refused: unknown): void => this.#report({ refused: plain(refused) })
+      this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#registration, isWanted, onRefused)
+      this.#report({ isReady: true })
     }
+    let failed = 0
+    await retry(attempt, {
+      clock: threadClock,
+      delayMs: (failures) => backoffMs(failures, 100, LONGEST_PAUSE_MS, systemRandom),
+      isRetryable: (error) => {
+        if (!wasLost(error) || failed >= MAX_LOST_CONNECTIONS) this.#report({ failure: plain(error) })
+        failed++
+        return true
+      },
+    })
   }
 
   get #takeOverAt(): number {

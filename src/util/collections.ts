@@ -1,8 +1,8 @@
 /*
- * Collections whose items come and go with every lock. A Map or Set of V8 leaves old tables behind as it changes, each with a
- * reference to its successor. Once one of them is in the old generation, so are all that follow, with everything that they
- * ever contained, until the next full garbage collection. With 100 tasks that lock and unlock this took a fifth of the CPU
- * time.
+ * Collections for entries that come and go with every lock. As a `Map` or `Set` of V8 changes, it abandons its old
+ * tables, each with a reference to the next one. Once one of them is in the old generation, all later ones are
+ * promoted, with everything they ever held, until the next full garbage collection. With 100 tasks that lock and
+ * unlock, this took a fifth of the processor time.
  */
 
 type Indexed = Record<symbol, number>
@@ -43,7 +43,7 @@ export class DenseSet<T extends object> {
     this.#items.length = 0
   }
 
-  /** The items at the time of the call. */
+  /** Iterates over a snapshot: items may be added and deleted meanwhile. */
   [Symbol.iterator](): Iterator<T> {
     return [...this.#items].values()
   }

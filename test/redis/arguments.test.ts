@@ -117,7 +117,7 @@ describe('an invalid argument', () => {
   it('may be a server that accepts connections and never replies: connect gives up after 10 s', async () => {
     lab.server.freeze()
     try {
-      await assert.rejects(connect(lab.server.url), { message: /no answer within 10000 ms/ })
+      await assert.rejects(connect(lab.server.url), { message: /no reply within 10000 ms/ })
     } finally {
       lab.server.thaw()
     }

@@ -1,18 +1,15 @@
 /** Hand-offs: a lease goes from one caller of a client to the next. The order of events, to the turn of the event loop. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
+import type { Client } from '../../src/client.js'
 import type { ClientOptions, Hold, LeaseLostError, Lock, LockOptions } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
-import type { Random } from '../../src/util/random.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
 
 const LEASE_MS = 3_000
 const CHANNEL = 'redisson_lock__channel:{a}'
-
-let ids = 0
-const random: Random = { uuid: () => `client-${++ids}-401dfa57`, fraction: () => 0.5 }
 
 let clock: FakeClock
 let redis: FakeRedis
@@ -48,7 +45,7 @@ afterEach(async () => {
 })
 
 function make(on: FakePort, options: ClientOptions = {}): Client {
-  return new Client(on, { lockWatchdogTimeoutMs: LEASE_MS, ...options }, { clock, random })
+  return fakeClient(clock, on, { lockWatchdogTimeoutMs: LEASE_MS, ...options })
 }
 
 /** A hold and `waiters` waiters of one client: the first of them was refused, and has subscribed. */
