@@ -33,7 +33,7 @@ import { type Random, systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { WaitQueues } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
-import { type StandInTerms, ThreadClient } from './watchdog/thread-client.js'
+import { ThreadClient, type ThreadTerms } from './watchdog/thread-client.js'
 import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
 import { checkSlots, mappedName } from './wire/names.js'
@@ -67,7 +67,7 @@ export class Client extends EventEmitter<ClientEvents> {
   readonly #fair: FairKind
   readonly #nonReentrantFair: NonReentrantFairKind
   readonly #warned = new Set<string>()
-  readonly #renewalTerms: Omit<StandInTerms, 'connection' | 'maxBlockMs' | 'file'>
+  readonly #renewalTerms: Omit<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>
   readonly #shutdown = new Shutdown()
 
   /** @internal Clients come from `connect`. */
@@ -286,7 +286,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @internal Lets a thread renew what is held while this one is blocked; resolves when that thread is connected.
    * @throws as `ThreadClient.start`; then this client is closed
    */
-  async protect(terms: Pick<StandInTerms, 'connection' | 'maxBlockMs' | 'file'>): Promise<void> {
+  async protect(terms: Pick<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>): Promise<void> {
     const { clock, random, watchdog } = this.#context
     const onWarning = (warning: Error): void => this.#warn(warning)
     const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))

@@ -7,6 +7,7 @@ import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 import { ConfigError, clientWarning } from './errors.js'
 import { checkDuration, ownOptions } from './util/validate.js'
+import { threadFileNextTo } from './watchdog/thread-client.js'
 
 export interface ConnectOptions extends ClientOptions {
   /** Where Redis is: `redis://[user:password@]host:port[/database]`, `rediss://` for TLS. Opens ioredis. */
@@ -148,9 +149,9 @@ function checkConnection(connection: unknown): string | object {
   }
 }
 
-/** @returns undefined: the default file */
-function fileOf(thread: unknown): string | undefined {
-  if (thread === true) return undefined
+/** The file of the thread: by default next to this module, or to the bundle that contains it. */
+function fileOf(thread: unknown): string {
+  if (thread === true) return threadFileNextTo(import.meta.url)
   if (thread instanceof URL) return thread.href
   if (typeof thread !== 'string' || thread === '') {
     throw new ConfigError('watchdog.thread', thread, 'true, false, or the file of holdfast/watchdog-thread')

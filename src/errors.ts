@@ -279,6 +279,14 @@ export function subscriptionRefused(channel: string, cause: unknown): Error {
   return clientWarning('SUBSCRIBE_REFUSED', message, { cause })
 }
 
+/** @param name  of the lock or synchronizer that was released */
+export function publishRefused(name: string): Error {
+  const message =
+    `Redis released ${JSON.stringify(name)} but refused to wake its waiters, which now wait until they poll or the lease ` +
+    'ends: allow PUBLISH and the channels &redisson_* and &holdfast_inbox:* in the ACL of this user'
+  return clientWarning('PUBLISH_REFUSED', message)
+}
+
 export function renewalRefused(cause: unknown): Error {
   const message = `Redis refuses to renew what this client holds (${messageOf(cause)}): it will be lost when its lease ends`
   return clientWarning('RENEWAL_REFUSED', message, { cause })

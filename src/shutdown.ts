@@ -40,7 +40,7 @@ export class Shutdown {
     this.#isDrained = true
     for (const lease of leases) {
       lease.loseAll('closed')
-      lease.settle()
+      lease.releaseInBackground()
     }
     watchdog.close()
     waitQueues.close()

@@ -1,6 +1,6 @@
 /*
- * What runs in the thread of the watchdog, `holdfast/watchdog-thread`: it renews what the clients of this process hold as long
- * as their own thread shows no life. See `StandIn`.
+ * The watchdog thread, `holdfast/watchdog-thread`: it renews the leases of the clients of this process while their event loop
+ * is blocked. See `ThreadClient`.
  */
 import { parentPort } from 'node:worker_threads'
 import type { RedisPort } from './adapters/port.js'
@@ -16,32 +16,32 @@ import type { Renewable } from './watchdog/renewable.js'
 import { Renewer } from './watchdog/renewer.js'
 import {
   ALIVE_AT,
-  type Answer,
   type Failure,
   micros,
   type Registration,
   type Renewal,
   TAKE_OVER_AT,
+  type ThreadStatus,
   type ToThread,
-} from './watchdog/thread-client.js'
+} from './watchdog/thread-protocol.js'
 
 const LONGEST_PAUSE_MS = 10_000
-/** So many connections that are cut at once, one after the other, are no accident: then the client is told. */
-const CUTS = 4
+/** After this many lost connections in a row the failure is reported. */
+const MAX_LOST_CONNECTIONS = 4
 
-/** A lease of a client. */
+/** A lease of a client, as a slot of the shared memory. */
 class RenewalEntry implements Renewable {
   readonly id: bigint
   readonly #words: BigInt64Array
-  readonly #index: number
+  readonly #slot: number
   readonly #script: Script
   call: Renewal
-  /** What stands in its place of the memory as long as it is held; undefined: Redis says it is not. */
+  /** What the slot contains while the lease is held; undefined: Redis no longer has it. */
   #word: bigint | undefined
 
-  constructor(words: BigInt64Array, index: number, id: bigint, script: Script, call: Renewal) {
+  constructor(words: BigInt64Array, slot: number, id: bigint, script: Script, call: Renewal) {
     this.#words = words
-    this.#index = index
+    this.#slot = slot
     this.id = id
     this.#script = script
     this.call = call
@@ -49,7 +49,7 @@ class RenewalEntry implements Renewable {
   }
 
   get isHeld(): boolean {
-    return Atomics.load(this.#words, this.#index) === this.#word
+    return Atomics.load(this.#words, this.#slot) === this.#word
   }
 
   renewal(): ScriptCall {
@@ -58,78 +58,78 @@ class RenewalEntry implements Renewable {
 
   renewed(sentAt: number): void {
     const word = micros(sentAt)
-    // An earlier one may be answered later.
+    // The reply to an earlier renewal may arrive later.
     if (this.#word === undefined || word < this.#word) return
-    // Not if it was released meanwhile, and something else is in its place.
-    if (Atomics.compareExchange(this.#words, this.#index, this.#word, word) === this.#word) this.#word = word
+    // Unless it was released meanwhile: then the slot may belong to another lease.
+    if (Atomics.compareExchange(this.#words, this.#slot, this.#word, word) === this.#word) this.#word = word
   }
 
-  /** Its holder hears of it from its own watchdog. */
+  /** The watchdog of the client reports the loss. */
   markLost(): void {
     this.#word = undefined
   }
 }
 
-/** What is done for one client. */
-class Guard {
-  readonly #ward: Registration
+/** Renews for one client. */
+class RegisteredClient {
+  readonly #registration: Registration
   readonly #words: BigInt64Array
-  readonly #answer: (answer: Answer) => void
+  readonly #report: (status: ThreadStatus) => void
   readonly #scripts = new Map<string, Script>()
-  readonly #charges = new Map<number, RenewalEntry>()
+  readonly #entries = new Map<number, RenewalEntry>()
   #renewer: Renewer<RenewalEntry> | undefined
   #port: RedisPort | undefined
-  #lookAt = Number.POSITIVE_INFINITY
-  #cancelLook: (() => void) | undefined
+  #checkAt = Number.POSITIVE_INFINITY
+  #cancelCheck: (() => void) | undefined
   #isClosed = false
 
-  constructor(ward: Registration, answer: (answer: Answer) => void) {
-    this.#ward = ward
-    this.#words = new BigInt64Array(ward.memory)
-    this.#answer = answer
+  constructor(registration: Registration, report: (status: ThreadStatus) => void) {
+    this.#registration = registration
+    this.#words = new BigInt64Array(registration.memory)
+    this.#report = report
     void this.#connect()
   }
 
-  learn(script: Script): void {
+  addScript(script: Script): void {
     this.#scripts.set(script.sha1, script)
   }
 
-  watch(index: number, id: bigint, renewal: Renewal): void {
-    const known = this.#charges.get(index)
+  watch(slot: number, id: bigint, renewal: Renewal): void {
+    const known = this.#entries.get(slot)
     const script = this.#scripts.get(renewal.sha1) as Script
     if (known?.id === id) known.call = renewal
-    else this.#charges.set(index, new RenewalEntry(this.#words, index, id, script, renewal))
-    // If that time has passed, what is to be done was done, and is looked at again.
+    else this.#entries.set(slot, new RenewalEntry(this.#words, slot, id, script, renewal))
+    // If that time has passed, the renewals of this period are under way, and the next check is scheduled.
     const at = this.#takeOverAt
-    if (this.#lookAt === Number.POSITIVE_INFINITY || at > threadClock.now()) this.#lookBy(at)
+    if (this.#checkAt === Number.POSITIVE_INFINITY || at > threadClock.now()) this.#checkBy(at)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#charges.clear()
-    this.#cancelLook?.()
+    this.#entries.clear()
+    this.#cancelCheck?.()
     await this.#port?.close()
   }
 
-  /** For as long as it takes: the client gives up, or not. */
+  /** Retries without end: whether to give up is up to the client. */
   async #connect(): Promise<void> {
     const attempt = async (): Promise<void> => {
       if (this.#isClosed) return
-      const port = await open(this.#ward.connection)
+      const port = await open(this.#registration.connection)
       if (this.#isClosed) return await port.close()
       this.#port = port
-      const scripts = new Scripts(port, threadClock, this.#ward.commandTimeoutMs)
+      const scripts = new Scripts(port, threadClock, this.#registration.commandTimeoutMs)
       const isWanted = (one: RenewalEntry): boolean => one.isHeld
-      const onRefused = (refused: unknown): void => this.#answer({ refused: plain(refused) })
-      this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#ward, isWanted, onRefused)
-      this.#answer({ isReady: true })
+      const onRefused = (refused: unknown): void => this.#report({ refused: plain(refused) })
+      this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#registration, isWanted, onRefused)
+      this.#report({ isReady: true })
     }
     let failed = 0
     await retry(attempt, {
       clock: threadClock,
       delayMs: (failures) => backoffMs(failures, 100, LONGEST_PAUSE_MS, systemRandom),
       isRetryable: (error) => {
-        if (!wasCut(error) || failed >= CUTS) this.#answer({ failure: plain(error) })
+        if (!wasLost(error) || failed >= MAX_LOST_CONNECTIONS) this.#report({ failure: plain(error) })
         failed++
         return true
       },
@@ -140,29 +140,29 @@ class Guard {
     return Number(Atomics.load(this.#words, TAKE_OVER_AT)) / 1_000
   }
 
-  #lookBy(at: number): void {
-    if (at >= this.#lookAt) return
-    this.#cancelLook?.()
-    this.#lookAt = at
-    this.#cancelLook = threadClock.after(at - threadClock.now(), () => this.#look())
+  #checkBy(at: number): void {
+    if (at >= this.#checkAt) return
+    this.#cancelCheck?.()
+    this.#checkAt = at
+    this.#cancelCheck = threadClock.after(at - threadClock.now(), () => this.#renewIfDue())
   }
 
-  /** Is it time to stand in? Looked at again when it may be. */
-  #look(): void {
-    this.#lookAt = Number.POSITIVE_INFINITY
-    for (const [index, charge] of this.#charges) if (!charge.isHeld) this.#charges.delete(index)
-    if (this.#charges.size === 0) return
-    const { periodMs, maxBlockMs } = this.#ward
+  /** Renews if the client's event loop is blocked. Runs again when that may be the case. */
+  #renewIfDue(): void {
+    this.#checkAt = Number.POSITIVE_INFINITY
+    for (const [slot, entry] of this.#entries) if (!entry.isHeld) this.#entries.delete(slot)
+    if (this.#entries.size === 0) return
+    const { periodMs, maxBlockMs } = this.#registration
     const now = threadClock.now()
     let nextAt = this.#takeOverAt
     if (now >= nextAt) {
       nextAt = now + periodMs
       const silentForMs = now - Number(Atomics.load(this.#words, ALIVE_AT)) / 1_000
       if (silentForMs < maxBlockMs) {
-        void this.#renewer?.renew([...this.#charges.values()].filter(({ call }) => now < call.until))
+        void this.#renewer?.renew([...this.#entries.values()].filter(({ call }) => now < call.until))
       }
     }
-    this.#lookBy(nextAt)
+    this.#checkBy(nextAt)
   }
 }
 
@@ -171,36 +171,36 @@ async function open(connection: string | object): Promise<RedisPort> {
   const { describe } = await import('./config/deployment.js')
   const deployment = describe(connection as RedissonConfig)
   const port = await openDeployment(deployment)
-  // Its first command may be too late to begin with that.
+  // Without this it would connect with the first renewal, which may be too late.
   if (deployment.isLazy) void port.send(['PING'], '').catch(() => {})
   return port
 }
 
-/** Whether the connection was there and was lost: that says nothing about the next one. */
-function wasCut(error: unknown): boolean {
+/** Whether a connection was established and then lost: the next attempt may succeed. */
+function wasLost(error: unknown): boolean {
   const { message, code, cause } = error as { message?: unknown; code?: unknown; cause?: unknown }
   if (code === 'EPIPE' || code === 'ECONNRESET' || message === 'Connection is closed.') return true
-  return cause instanceof Error && wasCut(cause)
+  return cause instanceof Error && wasLost(cause)
 }
 
-/** What can be sent of an error: those of Redis clients may have anything about them. */
+/** The part of an error that can be sent: errors of Redis clients may have any properties. */
 function plain(error: unknown): Failure {
   const { message, code } = error as { message?: unknown; code?: unknown }
   return { message: String(message ?? error), ...(code === undefined ? {} : { code: String(code) }) }
 }
 
-const guards = new Map<number, Guard>()
+const clients = new Map<number, RegisteredClient>()
 
-parentPort?.on('message', (told: ToThread) => {
-  const { client } = told
-  const guard = guards.get(client)
-  if ('ward' in told) {
-    const answer = (answer: Answer): void => parentPort?.postMessage({ client, ...answer })
-    guards.set(client, new Guard(told.ward, answer))
-  } else if ('script' in told) guard?.learn(told.script)
-  else if ('renewal' in told) guard?.watch(told.index, told.id, told.renewal)
+parentPort?.on('message', (message: ToThread) => {
+  const { client: id } = message
+  const client = clients.get(id)
+  if ('registration' in message) {
+    const report = (status: ThreadStatus): void => parentPort?.postMessage({ client: id, ...status })
+    clients.set(id, new RegisteredClient(message.registration, report))
+  } else if ('script' in message) client?.addScript(message.script)
+  else if ('renewal' in message) client?.watch(message.slot, message.id, message.renewal)
   else {
-    guards.delete(client)
-    void guard?.close()
+    clients.delete(id)
+    void client?.close()
   }
 })

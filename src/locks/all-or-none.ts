@@ -157,7 +157,7 @@ class JointAttempt {
   #giveUp(): void {
     for (const lease of this.#leases) {
       if (lease.count > 0) continue
-      if (this.#mayBeHeld) lease.settle()
+      if (this.#mayBeHeld) lease.releaseInBackground()
       else lease.owner.free(lease.field)
     }
   }

@@ -161,7 +161,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   /** Records where a hold was taken, if a later call can deadlock with it: inside `withLock`, and in a scope. */
   #trace(hold: Hold): void {
     for (const member of hold.members) {
-      if (!member.lease.tracesHolds) continue
+      if (!member.lease.kind.tracesHolds) continue
       member.takenAt = {}
       Error.captureStackTrace(member.takenAt, this.#trace)
     }

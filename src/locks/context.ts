@@ -11,7 +11,7 @@ import type { Watchdog } from '../watchdog/watchdog.js'
 import type { NameMapper } from '../wire/names.js'
 import type { Hold, HoldingClient } from './hold.js'
 
-/** What a client lends to the primitives it hands out. */
+/** What a client provides to its locks and synchronizers. */
 export interface Context extends HoldingClient {
   readonly clientId: string
   readonly clock: Clock
@@ -22,41 +22,41 @@ export interface Context extends HoldingClient {
   readonly backgroundRetries: BackgroundRetries
   readonly idempotencyKeys: IdempotencyKeys
   readonly replication: Replication
-  /** Whether clients may stand in line in Redis: not in a cluster, nor if an ACL forbids it. */
+  /** Whether clients may queue in Redis: not in a cluster, and not if an ACL forbids it. */
   hasTurnQueue: boolean
-  /** What runs with permits that have no holder in Redis. */
+  /** Work in progress under permits that have no holder in Redis. */
   readonly sections: DenseSet<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
   readonly nameMapper: NameMapper | undefined
   /** How long one command may take, ms. */
   readonly commandTimeoutMs: number
-  /** Defaults of the options of the same names. */
+  /** Defaults of the options with the same names. */
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
-  /** How often, and for how long, a lock may go from one caller of the client to the next before others get a chance. */
+  /** How often, and for how long, ms, a lock may be handed off inside the client before other clients get a turn. */
   readonly maxHandOffs: number
   readonly maxHandOffMs: number
-  /** @throws {ClientClosedError} the client takes no new work */
+  /** @throws {ClientClosedError} the client is closing: it accepts no new work */
   assertOpen(lockName: string): void
-  /** @throws {ClientClosedError} the client is closed, and has drained what it held */
+  /** @throws {ClientClosedError} the client is closed, and has released its holds */
   assertUsable(lockName: string): void
   emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): void
 }
 
-/** A piece of work that ends by giving something back, or must do so early when the client closes. */
+/** Work that ends by returning permits; when the client closes it must return them early. */
 export interface Section {
   giveUp(): void
 }
 
-/** What a client tells about. */
+/** The events of a client. */
 export interface ClientEvents {
   /** A hold was lost before it was released. Its `signal` aborted with the same error. */
   lost: [loss: { readonly hold: Hold; readonly error: LeaseLostError }]
-  /** Somebody has waited for a lock for `warnAfterMs`. */
+  /** A call has waited for a lock for `warnAfterMs`. */
   longWait: [wait: { readonly lockName: string; readonly label: string | undefined; readonly waitedMs: number }]
   /** A hold has lasted for `warnAfterMs`. */
   longHold: [details: { readonly hold: Hold; readonly heldMs: number }]
-  /** Something works worse than it should: an ACL forbids the channels (told once), a release was not answered. */
+  /** Something works worse than it should: an ACL forbids the channels (reported once), a release got no reply. */
   warning: [warning: Error]
 }

@@ -6,22 +6,22 @@ import type { Lease, LeaseContext } from './lease.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
 /**
- * Free a lock, whoever holds it. What this client has of it, or asked for before this call, is lost with it; what it asks for
- * later Redis grants after that.
- * @returns whether it was held
+ * Frees a lock regardless of its holder. Leases of this client on the lock are lost, and so are the grants of attempts that
+ * are in flight now. Redis grants later attempts after the release.
+ * @returns whether the lock was held
  */
 export async function forceUnlock(context: LeaseContext, kind: LockKind, lockName: string): Promise<boolean> {
-  const isMeant = (lease: Lease): boolean => lease.lockName === lockName && kind.nestingIn(lease.kind) !== 'apart'
-  const condemned = context.leases.named(lockName).filter(isMeant)
-  const attempts = [...context.attempts].filter(({ lease }) => isMeant(lease))
-  const inLine = turnQueueOf(context, kind)?.forceRelease(lockName)
+  const isOnLock = (lease: Lease): boolean => lease.lockName === lockName && kind.nestingIn(lease.kind) !== 'apart'
+  const leases = context.leases.named(lockName).filter(isOnLock)
+  const attempts = [...context.attempts].filter(({ lease }) => isOnLock(lease))
+  const withTurnQueue = turnQueueOf(context, kind)?.forceRelease(lockName)
   const force = (call: ScriptCall): Promise<number | null> => ask(context, lockName, 'forceUnlock', call, toInteger)
-  for (const lease of condemned) lease.isBeingForced = true
+  for (const lease of leases) lease.isBeingForced = true
   let wasHeld = false
   try {
-    wasHeld = (await runInTurnQueue(context, inLine, () => kind.forceRelease(lockName), force)) === 1
+    wasHeld = (await runInTurnQueue(context, withTurnQueue, () => kind.forceRelease(lockName), force)) === 1
   } finally {
-    for (const lease of condemned) {
+    for (const lease of leases) {
       lease.isBeingForced = false
       if (wasHeld) lease.loseAll('forced')
     }

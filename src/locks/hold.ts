@@ -12,36 +12,37 @@ export interface HoldTerms {
   readonly label: string | undefined
 }
 
-/** What a hold's client is to its call chains. */
+/** What call chains need of the client of a hold. */
 export interface HoldingClient {
   readonly owners: Owners
-  /** Whether a call re-enters what its call chain holds. */
+  /** Whether a call re-enters a hold that its call chain is inside of. */
   readonly implicitReentry: boolean
 }
 
-/** What stands behind a hold, and knows about Redis. */
+/** What a hold is a handle on. */
 export interface HeldLease {
-  /** The client whose it is. */
   readonly context: HoldingClient
   readonly lockName: string
-  /** What the program calls it, if that is another name. */
+  /** The name that the program uses, if it is another one. */
   readonly programName?: string | undefined
-  /** What that is the name of, at the beginning of a sentence. */
-  readonly noun: string
   readonly holder: string
   readonly ownerId: number
   readonly count: number
   readonly fencingToken: bigint | undefined
-  readonly permitIds?: readonly string[] | undefined
-  /** Whether its holds keep where they were taken. */
-  readonly tracesHolds: boolean
-  /** The holds that a hold on several locks is made of. */
+  readonly kind: {
+    /** What is held, at the beginning of a sentence. */
+    readonly noun: string
+    readonly permitIds?: readonly string[] | undefined
+    /** Whether its holds keep the stack of the call that took them. */
+    readonly tracesHolds: boolean
+  }
+  /** The members of a hold on several locks. */
   readonly members?: readonly Hold[]
-  /** For how long it is surely valid unless renewed, ms. */
+  /** For how long the hold is certain to be valid unless renewed, ms. */
   remainingMs(hold: Hold): number
-  /** End the hold if its time is over. */
+  /** Ends the hold if its deadline has passed. */
   expireIfDue(hold: Hold): void
-  /** How often this owner holds the lock, by Redis. Noticing a loss is a by-product. */
+  /** The hold count of this owner according to Redis. If Redis does not know the holder, the holds are lost. */
   askHoldCount(): Promise<number>
   release(hold: Hold): Promise<void>
   handOver(): void
@@ -49,142 +50,143 @@ export interface HeldLease {
 }
 
 /**
- * One hold of a lock, as a value: `lock()` returns it, and whoever has it may release it.
+ * One hold of a lock, as a value: `lock()` returns it, and any code that has it may release it.
  *
- * A hold knows until when it is surely valid: the monotonic time before the winning command was sent, plus the lease,
- * minus a small margin for clocks that run at different speeds. Past that, or once Redis says that the holder is gone, it
- * is lost for good: `assertHeld()` throws in the very first turn after a pause, `signal` aborts, and the client emits
- * `lost`. No late renewal revives it.
+ * A hold knows its deadline: the monotonic time at which the winning command was sent, plus the lease, minus a small margin
+ * for clocks that run at different speeds. After the deadline, or once Redis reports that the holder is gone, the hold is
+ * lost for good: `assertHeld()` throws from the first turn of the event loop after a pause, `signal` aborts, and the client
+ * emits `lost`. No late renewal revives it.
  */
 export class Hold {
-  /** What the caller said it is for. */
+  /** The `label` option of the call that took it. */
   readonly label: string | undefined
-  /** When it was granted, ms since the epoch by this machine's wall clock. For people; nothing is computed from it. */
+  /** When it was granted, ms since the epoch by this machine's wall clock. For people: nothing is computed from it. */
   readonly acquiredAt: number
-  readonly #holding: HeldLease
+  readonly #lease: HeldLease
   #ending: 'released' | LeaseLostError | undefined
   #abort: AbortController | undefined
 
-  /** @internal Holds come from `lock()` and its like. */
+  /** @internal Holds come from `lock()` and similar methods. */
   constructor(lease: HeldLease, label: string | undefined) {
-    this.#holding = lease
+    this.#lease = lease
     this.label = label
     this.acquiredAt = Date.now()
   }
 
   get lockName(): string {
-    return this.#holding.programName ?? this.#holding.lockName
+    return this.#lease.programName ?? this.#lease.lockName
   }
 
-  /** How the holder is spelled in Redis: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>`. */
+  /** The holder in Redis: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>`. */
   get holder(): string {
-    return this.#holding.holder
+    return this.#lease.holder
   }
 
-  /** Who holds it, inside this client: what a thread id is in Java. */
+  /** The owner inside this client: the equivalent of a thread id in Java. */
   get ownerId(): number {
-    return this.#holding.ownerId
+    return this.#lease.ownerId
   }
 
   /**
-   * A number higher than that of every earlier holder: give it to the resource that the lock guards, which refuses what
-   * comes with a lower one. Only locks of `getFencedLock` have it; a re-entry has that of the outer hold.
+   * A number higher than that of every earlier holder. Pass it to the resource that the lock guards, which rejects requests
+   * with a lower one. Only locks of `getFencedLock` have it; a re-entry has the token of the outer hold.
    * @see Redisson `RFencedLock.lockAndGetToken`
    */
   get fencingToken(): bigint | undefined {
-    return this.#holding.fencingToken
+    return this.#lease.fencingToken
   }
 
   /**
-   * Of permits of a `PermitExpirableSemaphore`: their ids, 32 hexadecimal digits each. Anybody can release them by these.
+   * The ids of permits of a `PermitExpirableSemaphore`, 32 hexadecimal digits each. Any client can release permits by id.
    * @see Redisson `RPermitExpirableSemaphore.acquire`
    */
   get permitIds(): readonly string[] | undefined {
-    return this.#holding.permitIds
+    return this.#lease.kind.permitIds
   }
 
-  /** How many holds its owner has on this lock at the moment, this one included; 0 when this one has ended. */
+  /** How many holds its owner has on this lock now, including this one; 0 once this one has ended. */
   get count(): number {
-    this.#notice()
-    return this.#ending ? 0 : this.#holding.count
+    this.#expireIfDue()
+    return this.#ending ? 0 : this.#lease.count
   }
 
   /**
-   * Aborts with a `LeaseLostError` the moment the hold is lost; never after a clean release. Pass it to what the lock
-   * guards: `fetch(url, { signal: hold.signal })`.
+   * Aborts with a `LeaseLostError` as soon as the hold is lost; never after a clean release. Pass it to the work that the
+   * lock guards: `fetch(url, { signal: hold.signal })`.
    */
   get signal(): AbortSignal {
     if (!this.#abort) {
       this.#abort = new AbortController()
-      setMaxListeners(0, this.#abort.signal) // a body may well pass it to more than ten calls
+      setMaxListeners(0, this.#abort.signal) // a body may pass it to more than ten calls
       if (this.#ending instanceof LeaseLostError) this.#abort.abort(this.#ending)
     }
-    this.#notice()
+    this.#expireIfDue()
     return this.#abort.signal
   }
 
-  /** For how long it is surely held unless renewed, ms; 0 when it has ended. Answers without I/O. */
+  /** For how long it is certain to be held unless renewed, ms; 0 once it has ended. Synchronous, without I/O. */
   remainingMs(): number {
-    this.#notice()
-    return this.#ending ? 0 : this.#holding.remainingMs(this)
+    this.#expireIfDue()
+    return this.#ending ? 0 : this.#lease.remainingMs(this)
   }
 
   /**
-   * Throws unless the lock is surely held right now. Synchronous and without I/O: call it before each step that must not
-   * happen twice.
+   * Throws unless the lock is certain to be held right now. Synchronous, without I/O: call it before each step that must
+   * not happen twice.
    * @throws {LeaseLostError} the hold was lost
    * @throws {NotHeldError} it was released
    */
   assertHeld(): void {
-    this.#notice()
+    this.#expireIfDue()
     if (this.#ending instanceof LeaseLostError) throw this.#ending
-    if (this.#ending) throw this.#holding.notHeld(`the hold was already ${this.#ending}`)
+    if (this.#ending) throw this.#lease.notHeld(`the hold was already ${this.#ending}`)
   }
 
   /**
-   * Ask Redis whether the lock is still held by this owner.
-   * @returns false once the hold has ended, or if Redis does not know the holder: then it is lost, and `signal` aborts
+   * Asks Redis whether this owner still holds the lock.
+   * @returns false once the hold has ended, or if Redis does not know the holder: then the hold is lost, and `signal` aborts
    * @throws {OutcomeUnknownError} Redis did not answer
    * @see Redisson `RLock.isHeldByThread`
    */
   async isHeld(): Promise<boolean> {
-    this.#notice()
+    this.#expireIfDue()
     if (this.#ending) return false
-    return (await this.#holding.askHoldCount()) > 0 && this.#ending === undefined
+    return (await this.#lease.askHoldCount()) > 0 && this.#ending === undefined
   }
 
   /**
-   * Release this hold: the last one of its owner frees the lock and wakes the waiters. Releasing twice is harmless.
+   * Releases this hold. Releasing the last hold of its owner frees the lock and wakes the waiters. Idempotent.
    * @throws {LeaseLostError} the hold had been lost before; what it guarded may not have been exclusive
-   * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background, and the lease ends it
-   *   at the latest
+   * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background, and the lock is free when
+   *   its lease ends at the latest
    * @see Redisson `RLock.unlock`
    */
   unlock(): Promise<void> {
-    return this.#ending === 'released' ? Promise.resolve() : this.#holding.release(this)
+    return this.#ending === 'released' ? Promise.resolve() : this.#lease.release(this)
   }
 
   /**
-   * Stop holding without releasing, so that another process can go on: `client.adopt(lockName, holder)` there. The lock
-   * stays taken until its lease ends, so adopt it before that. All holds of this owner on this lock end with it.
-   * @returns the holder to give to `adopt`
+   * Ends the hold without releasing the lock, to transfer it: another process continues with
+   * `client.adopt(lockName, holder)`. The lock stays taken until its lease ends, so adopt it before that. All holds of this
+   * owner on this lock end.
+   * @returns the holder to pass to `adopt`
    * @throws {LeaseLostError} the hold had been lost before
    * @throws {NotHeldError} it was released before
    */
   handOver(): string {
     this.assertHeld()
-    this.#holding.handOver()
+    this.#lease.handOver()
     return this.holder
   }
 
-  /** Releases at the end of an `await using` block. Never throws: a loss is told by `signal` and the `lost` event. */
+  /** Releases at the end of an `await using` block. Never throws: `signal` and the `lost` event report a loss. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.unlock().catch(() => {})
   }
 
   /** @internal */
   get isLive(): boolean {
-    this.#notice()
+    this.#expireIfDue()
     return this.#ending === undefined
   }
 
@@ -195,23 +197,23 @@ export class Hold {
 
   /** @internal */
   get lease(): HeldLease {
-    return this.#holding
+    return this.#lease
   }
 
-  /** @internal Itself, or the holds that it is made of. */
+  /** @internal The hold itself, or the members of a hold on several locks. */
   get members(): readonly Hold[] {
-    return this.#holding.members ?? [this]
+    return this.#lease.members ?? [this]
   }
 
-  /** @internal Told when it has ended, however that came. */
+  /** @internal Called when it has ended, whatever the cause. */
   onEnd: (() => void) | undefined
 
-  /** @internal Where it was taken, if its kind keeps that. Formatted when it is read, which costs more than to keep it. */
+  /** @internal The stack of the call that took it, if its kind keeps that. It is formatted when read: that is the costly part. */
   takenAt: { stack?: string } | undefined
 
   /**
-   * @internal Called by what stands behind it only. A release may still turn out to have come too late.
-   * @param parts  what was lost of a hold on several locks
+   * @internal Called by its lease only. A release may still turn out to have come too late.
+   * @param parts  the losses of the members of a hold on several locks
    */
   end(how: 'released' | LossReason, parts?: readonly LeaseLostError[]): LeaseLostError | undefined {
     if (this.#ending instanceof LeaseLostError) return undefined
@@ -220,15 +222,15 @@ export class Hold {
       this.onEnd?.()
       return undefined
     }
-    this.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#holding.noun, parts)
+    this.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#lease.kind.noun, parts)
     this.onEnd?.()
     const abort = this.#abort
     if (abort) runOutside(() => abort.abort(this.#ending))
     return this.#ending
   }
 
-  /** A deadline that has passed ends the hold here and now, not when a timer gets its turn. */
-  #notice(): void {
-    if (!this.#ending) this.#holding.expireIfDue(this)
+  /** Ends the hold in this turn of the event loop if its deadline has passed, even if the timer is late. */
+  #expireIfDue(): void {
+    if (!this.#ending) this.#lease.expireIfDue(this)
   }
 }

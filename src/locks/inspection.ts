@@ -4,11 +4,15 @@ import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
 import type { Inspection, LockKind } from './kinds/lock-kind.js'
 
+/** What Redis knows about a lock. */
 export async function inspect(context: Context, kind: LockKind, lockName: string): Promise<Inspection> {
   return await ask(context, lockName, 'inspect', kind.inspect(lockName), (reply) => kind.parseInspection(reply))
 }
 
-/** Run a script once for a caller; no answer becomes the error that users know. */
+/**
+ * Runs a script once on behalf of a caller.
+ * @throws {OutcomeUnknownError} Redis did not answer
+ */
 export async function ask<T>(
   context: Context,
   lockName: string,

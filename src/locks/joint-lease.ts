@@ -4,48 +4,47 @@ import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import type { Lease } from './lease.js'
 
 /**
- * What stands behind a hold on several locks: the holds on them, of which a certain number must live. Each is renewed by
- * the watchdog of its own client.
+ * The lease of a hold on several locks: a hold on each of them, of which a certain number must be live. Each is renewed by the
+ * watchdog of its own client.
  */
 export class JointLease implements HeldLease {
   readonly context: Context
   readonly lockName: string
-  readonly noun = 'Lock'
   readonly members: Hold[]
   readonly hold: Hold
   readonly fencingToken = undefined
-  readonly tracesHolds = false
+  readonly kind = { noun: 'Lock', tracesHolds: false }
   readonly #needed: number
-  /** How many of its locks may stay taken without keeping others out. */
+  /** How many of its locks others can do without. */
   readonly #dispensable: number
   /** When `maxHoldMs` ends it, on the clock. */
   readonly #maxHoldAt: number
 
   /**
-   * @param of  the lock that it is a hold on
+   * @param lock  the multi-lock or RedLock
    * @param members  at least one
-   * @param locks  how many there are in all
-   * @param terms  `maxHoldMs` and `warnAfterMs` count from now, and are not those of the members
+   * @param locks  how many locks there are in all
+   * @param terms  `maxHoldMs` and `warnAfterMs` start now; the members have none
    */
   constructor(
-    { context, name }: { readonly context: Context; readonly name: string },
+    lock: { readonly context: Context; readonly name: string },
     members: readonly Hold[],
     needed: number,
     locks: number,
     terms: HoldTerms,
   ) {
-    this.context = context
-    this.lockName = name
+    this.context = lock.context
+    this.lockName = lock.name
     this.members = []
     this.#needed = needed
     this.#dispensable = locks - needed
     this.hold = new Hold(this, terms.label)
-    this.#maxHoldAt = context.clock.now() + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
+    this.#maxHoldAt = lock.context.clock.now() + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
     this.hold.onEnd = this.#startTimers(terms)
     for (const member of members) this.add(member)
   }
 
-  /** @returns how to stop them */
+  /** @returns stops them */
   #startTimers({ maxHoldMs, warnAfterMs }: HoldTerms): () => void {
     const { clock } = this.context
     const { hold } = this
@@ -60,13 +59,13 @@ export class JointLease implements HeldLease {
     }
   }
 
-  /** One more of its locks was taken. */
+  /** Another one of its locks was taken. */
   add(member: Hold): void {
     this.members.push(member)
     member.onEnd = () => this.expireIfDue(this.hold)
   }
 
-  /** Those of its members. */
+  /** The holders of its members. */
   get holder(): string {
     return this.members.map(({ holder }) => holder).join(', ')
   }
@@ -85,7 +84,7 @@ export class JointLease implements HeldLease {
   }
 
   expireIfDue(hold: Hold): void {
-    if (this.context.clock.now() >= this.#maxHoldAt) this.#outstay(hold)
+    if (this.context.clock.now() >= this.#maxHoldAt) this.#endAtMaxHold(hold)
     else if (this.members.filter((member) => member.isLive).length < this.#needed) {
       const lost = this.members.flatMap(({ lostError }) => lostError ?? [])
       // Members that were released one by one end it, too.
@@ -93,8 +92,8 @@ export class JointLease implements HeldLease {
     }
   }
 
-  /** It has lasted for too long: its members are renewed no more, and come free with their leases. */
-  #outstay(hold: Hold): void {
+  /** `maxHoldMs` is over: the members are no longer renewed, and their locks are free when their leases end. */
+  #endAtMaxHold(hold: Hold): void {
     this.#lose(hold, 'maxHold')
     for (const member of this.members) {
       member.onEnd = undefined
@@ -102,7 +101,7 @@ export class JointLease implements HeldLease {
     }
   }
 
-  /** @param lost  which of its members were */
+  /** @param lost  the losses of its members */
   #lose(hold: Hold, reason: LossReason, lost: readonly LeaseLostError[] = []): LeaseLostError | undefined {
     const error = hold.end(reason, lost)
     if (error) this.context.emit('lost', { hold, error })
@@ -110,14 +109,14 @@ export class JointLease implements HeldLease {
   }
 
   async askHoldCount(): Promise<number> {
-    const answers = await Promise.allSettled(this.members.map((member) => member.isHeld()))
-    const held = answers.filter((answer) => answer.status === 'fulfilled' && answer.value).length
-    const unknown = answers.filter((answer) => answer.status === 'rejected')
+    const results = await Promise.allSettled(this.members.map((member) => member.isHeld()))
+    const held = results.filter((result) => result.status === 'fulfilled' && result.value).length
+    const unknown = results.filter((result) => result.status === 'rejected')
     if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]?.reason
     return held >= this.#needed ? 1 : 0
   }
 
-  /** Release every member, whatever becomes of the others; then report the first that failed. */
+  /** Releases every member even if some fail; then throws the first error that matters. */
   async release(hold: Hold): Promise<void> {
     for (const member of this.members) member.onEnd = undefined
     hold.end('released')
@@ -126,7 +125,7 @@ export class JointLease implements HeldLease {
     if (lostError) throw lostError
     const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
     const [lost, ...moreLost] = failures.filter((error) => error instanceof LeaseLostError)
-    // One whose release was not answered was held to the end.
+    // A member whose release got no reply was held to the end.
     if (lost && this.members.length - 1 - moreLost.length < this.#needed) {
       throw this.#lose(hold, lost.reason, [lost, ...moreLost]) as LeaseLostError
     }
@@ -135,7 +134,7 @@ export class JointLease implements HeldLease {
   }
 
   handOver(): void {
-    throw new ConfigError('handOver', undefined, 'a hold on one lock; hand its locks over one by one', this)
+    throw new ConfigError('handOver', undefined, 'a hold on one lock; hand over its locks one by one', this)
   }
 
   notHeld(why: string): NotHeldError {

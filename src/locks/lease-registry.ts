@@ -1,11 +1,33 @@
 import { DenseSet, NameMap } from '../util/collections.js'
+import type { LockKind } from './kinds/lock-kind.js'
 
-/** All that a client holds. */
-export class LeaseRegistry<L extends { readonly lockName: string }> {
+interface Registered {
+  readonly lockName: string
+  /** Its field in Redis. */
+  readonly holder: string
+  readonly owner: unknown
+  readonly kind: LockKind
+  /** When Redis granted it, on the clock. */
+  readonly grantedAt: number
+  readonly isLive: boolean
+  markLost(): void
+}
+
+/** One attempt to take a lock: from when it is sent until its caller has the outcome. */
+export interface LockAttempt<L extends Registered> {
+  readonly lease: L
+  /** It took the lock. */
+  hasWon: boolean
+  /** `forceUnlock` took away what it was granted. */
+  isForced: boolean
+}
+
+/** Every lease of one client. */
+export class LeaseRegistry<L extends Registered> {
   readonly #all: DenseSet<L>
   readonly #byName = new NameMap<L[]>()
 
-  /** @param onReleased  called when one has ended */
+  /** @param onReleased  called when a lease has ended */
   constructor(onReleased: () => void) {
     this.#all = new DenseSet(onReleased)
   }
@@ -14,9 +36,28 @@ export class LeaseRegistry<L extends { readonly lockName: string }> {
     return this.#all.size
   }
 
-  /** Those of one name now, whatever is done to them meanwhile. */
+  /** The leases on a lock at the time of the call. */
   named(lockName: string): readonly L[] {
     return this.#byName.get(lockName)?.slice() ?? []
+  }
+
+  /** The lease with this field in Redis. An owner has at most one of each field. */
+  find(lockName: string, holder: string): L | undefined {
+    return this.#byName.get(lockName)?.find((lease) => lease.holder === holder)
+  }
+
+  /**
+   * A grant shows that Redis no longer has the leases that it excludes: they are lost.
+   * @param sentAt  when the command that won was sent, on the clock
+   * @returns false: Redis has granted one of them since, so it is `lease` that is lost
+   */
+  displace({ lockName, owner, kind }: L, sentAt: number): boolean {
+    for (const other of this.named(lockName)) {
+      if (other.owner === owner || !kind.excludes(other.kind) || !other.isLive) continue
+      if (other.grantedAt > sentAt) return false
+      other.markLost()
+    }
+    return true
   }
 
   add(lease: L): void {

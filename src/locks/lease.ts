@@ -1,89 +1,80 @@
-import { NoReplyError, toArray, toInteger } from '../delivery/replies.js'
-import {
-  ConfigError,
-  clientWarning,
-  LeaseLostError,
-  type LossReason,
-  NotHeldError,
-  OutcomeUnknownError,
-} from '../errors.js'
+import { toArray, toInteger } from '../delivery/replies.js'
+import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { DenseSet } from '../util/collections.js'
+import { OneAtATime } from '../util/one-at-a-time.js'
 import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
-import { type Owner, spellHolder } from '../wire/holder.js'
+import { formatHolder, type Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
+import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './hand-off.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import { type LockKind, queueName } from './kinds/lock-kind.js'
-import type { LeaseRegistry } from './lease-registry.js'
-import { deadlineOf, driftMs, outlastNested, reasonAt, type Times, timesFrom } from './lease-times.js'
-import { runInTurnQueue, settle, turnQueueOf } from './turn-scripts.js'
+import { fieldOf, type LockKind, queueName } from './kinds/lock-kind.js'
+import {
+  deadlineOf,
+  extendByNested,
+  type HoldTimes,
+  leasedUntil,
+  leaseOwedMs,
+  lossReasonOf,
+  timesFrom,
+} from './lease-deadline.js'
+import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
+import { release, releaseInBackground, releaseOne } from './release.js'
 
-/** By how much Redis may keep a lease for longer than it was asked to before its clock is taken to have been set back. */
+/** A lease that Redis keeps for longer than requested by this much shows that the clock of Redis was set back, ms. */
 const OVERLONG_MS = 1_000
 
-/** How long to leave a lock to others who listen before this client asks for it again. */
-const OTHERS_FIRST_MS = 10
-
-/** One attempt to take a lock: from when it is sent until its caller has the outcome. */
-export interface LockAttempt {
-  readonly lease: Lease
-  /** It took the lock. */
-  hasWon: boolean
-  /** What it took was force-unlocked. */
-  isForced: boolean
-}
-
-/** What a client lends to what takes leases. */
+/** What a client provides to code that takes leases. */
 export interface LeaseContext extends Context {
-  /** All that this client holds. */
+  /** Every lease of this client. */
   readonly leases: LeaseRegistry<Lease>
-  /** What asks Redis for a lock right now. */
-  readonly attempts: DenseSet<LockAttempt>
+  /** The attempts in flight. */
+  readonly attempts: DenseSet<LockAttempt<Lease>>
 }
 
 /**
- * What one owner has of one lock: its holds (one for each re-entry), and what Redis is told about them. The hold count is
- * written, never incremented, so every command may run twice; commands of one lease go one after the other.
+ * What one owner has of one lock: its holds, one for each re-entry, and the lease that Redis keeps for them. Commands write
+ * the hold count and never increment it, so every command is idempotent.
  */
 export class Lease implements Watched, HeldLease {
   readonly lockName: string
   readonly holder: string
   readonly owner: Owner
   readonly kind: LockKind
-  /** What names this owner's field of this lock, to claim it. */
+  /** Identifies the lock and the side of it (read or write) among what its owner claims. */
   readonly field: string
   readonly context: LeaseContext
-  readonly #holds = new Map<Hold, Times>()
+  readonly #holds = new Map<Hold, HoldTimes>()
   leasedAt = 0
-  /** What Redis gave with the grant. */
+  /** From the grant, if the lock is fenced. */
   fencingToken: bigint | undefined
-  /** Whether an attempt without an answer came before the one that won: a copy of it may arrive after the release. */
+  /** Whether the attempt that won followed one without a reply: a late copy of that one may arrive after the release. */
   mayHaveLateCopies = false
-  /** This client is about to force it: should the answer to something else be here first, that is why it is gone. */
+  /** `forceUnlock` of this client is in flight: if a reply shows that the lease is gone, this is why. */
   isBeingForced = false
-  /** Callers who are about to take something else as the same owner: to read inside this write. */
+  /** Callers that are about to take another lock as the same owner: to read inside this write. */
   joining = 0
-  /** How often it went from one caller of this client to the next. What was inside it before is outside now. */
+  /** How often it was handed off. A call chain that was inside it before a hand-off is outside now. */
   handOffs = 0
   /** When Redis granted it, on the clock. */
-  #grantedAt = 0
-  /** When the last lease that was asked for ends at the latest, on the clock. */
-  #leaseEndsAt = 0
-  /** The longest lease that was asked for, ms. */
+  grantedAt = 0
+  /** When the last lease that was requested ends at the latest, on the clock. */
+  leaseEndsAt = 0
+  /** The longest lease that was requested, ms. */
   #longestLeaseMs = 0
-  /** Redis would keep it for longer than that: its clock was set back, and the next renewal makes good for it. */
+  /** Redis would keep it for longer than that: the clock of Redis was set back, and the next renewal corrects the lease. */
   #isOverlong = false
-  /** Those whose turn comes when the command on its way is answered; undefined: none is. */
-  #turns: (() => void)[] | undefined
+  /** Each command has to know the hold count that it starts from. */
+  readonly #commands = new OneAtATime()
 
   constructor(context: LeaseContext, kind: LockKind, lockName: string, owner: Owner) {
     this.context = context
     this.kind = kind
     this.lockName = lockName
     this.owner = owner
-    this.holder = kind.holder(spellHolder(context.clientId, owner.id))
+    this.holder = kind.holder(formatHolder(context.clientId, owner.id))
     this.field = fieldOf(kind, lockName)
   }
 
@@ -91,21 +82,9 @@ export class Lease implements Watched, HeldLease {
     return this.context.nameMapper?.unmap(this.lockName)
   }
 
-  /** Where those of this client stand who wait for the same. */
+  /** The wait queue of this client for the same lock. */
   get queue(): string {
     return queueName(this.kind, this.lockName)
-  }
-
-  get permitIds(): readonly string[] | undefined {
-    return this.kind.permitIds
-  }
-
-  get noun(): string {
-    return this.kind.noun
-  }
-
-  get tracesHolds(): boolean {
-    return this.kind.tracesHolds
   }
 
   get ownerId(): number {
@@ -116,7 +95,7 @@ export class Lease implements Watched, HeldLease {
     return this.#holds.size
   }
 
-  /** Whether any of its holds is surely valid now. */
+  /** Whether any of its holds is certain to be valid now. */
   get isLive(): boolean {
     for (const hold of this.#holds.keys()) this.expireIfDue(hold)
     return this.#holds.size > 0
@@ -128,41 +107,31 @@ export class Lease implements Watched, HeldLease {
   }
 
   /**
-   * Take it: the command that was sent at `sentAt` won. If this throws, the caller has to give it back.
+   * Registers a grant: the command that was sent at `sentAt` won. If this throws, the caller has to release the lock.
    * @param isWanted  false: it will be released at once, so it needs no renewal
-   * @throws {LeaseLostError} its lease was over before the answer was here, or another one of this client was granted since
+   * @throws {LeaseLostError} its lease ended before the reply arrived, or Redis granted the lock to another owner of this
+   *   client since
    * @throws {ClientClosedError} the client was closed meanwhile
    */
   begin(terms: HoldTerms, sentAt: number, isWanted = true): Hold {
     const times = this.#timesOf(terms, sentAt)
     this.context.assertOpen(this.lockName)
-    if (this.context.clock.now() >= deadlineOf(times))
-      throw new LeaseLostError(this.lockName, this.holder, 'expired', this.noun)
-    this.#displaceOthers(sentAt)
+    if (this.context.clock.now() >= deadlineOf(times)) throw this.#lossError('expired')
+    if (!this.context.leases.displace(this, sentAt)) throw this.#lossError('gone')
     this.leasedAt = sentAt
-    this.#grantedAt = sentAt
+    this.grantedAt = sentAt
     this.context.leases.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this, isWanted)
     return hold
   }
 
-  /** Redis grants it to one at a time: what this client was granted earlier is no longer there, and is lost at once. */
-  #displaceOthers(sentAt: number): void {
-    const { context, kind, lockName, owner } = this
-    for (const other of context.leases.named(lockName)) {
-      if (other.owner === owner || !kind.excludes(other.kind) || !other.isLive) continue
-      if (other.#grantedAt > sentAt) throw new LeaseLostError(lockName, this.holder, 'gone', this.noun)
-      other.markLost()
-    }
-  }
-
   /**
-   * One attempt to take the lock once more for the same owner; undefined if what was to be re-entered has ended.
-   * @param handOffs  when the caller was inside it
+   * One attempt to take the lock again for the same owner; undefined if the hold to re-enter has ended.
+   * @param handOffs  as it was when the caller entered that hold
    */
   async reenter(terms: HoldTerms, handOffs: number): Promise<Hold | undefined> {
-    return await this.#inTurn(async () => {
+    return await this.#commands.run(async () => {
       if (!this.isLive || this.handOffs !== handOffs) return undefined
       const sentAt = this.context.clock.now()
       const leaseTimeMs = this.#leaseOf(terms)
@@ -170,8 +139,8 @@ export class Lease implements Watched, HeldLease {
       const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
       if (toInteger(await this.context.scripts.run(call)) !== 1) this.markLost()
       this.leasedAt = sentAt
-      // The hold that was re-entered may have been lost on the way.
-      if (!this.isLive) throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+      // The outer hold may have been lost meanwhile.
+      if (!this.isLive) throw this.#lossError('gone')
       const hold = this.#add(terms, this.#timesOf(terms, sentAt))
       this.expireIfDue(hold)
       this.context.watchdog.schedule(this)
@@ -181,11 +150,11 @@ export class Lease implements Watched, HeldLease {
   }
 
   /**
-   * Let a hold that is renewed last for a lease of its own from now on, and no longer be renewed for its sake.
-   * @throws {LeaseLostError} it was lost
+   * Gives a renewed hold a lease of its own; the watchdog stops renewing it.
+   * @throws {LeaseLostError} the hold was lost
    */
   async lease(hold: Hold, leaseTimeMs: number): Promise<void> {
-    await this.#inTurn(async () => {
+    await this.#commands.run(async () => {
       const times = this.#holds.get(hold)
       const sentAt = this.context.clock.now()
       if (times) {
@@ -200,83 +169,85 @@ export class Lease implements Watched, HeldLease {
     })
   }
 
-  /** End one hold; the last one frees the lock. */
+  /** Ends one hold; the last one hands the lease off or frees the lock. */
   release(hold: Hold): Promise<void> {
-    return this.#inTurn(() => this.#release(hold))
+    return this.#commands.run(() => this.#release(hold))
   }
 
   #release(hold: Hold): Promise<void> | void {
     if (!hold.isLive) {
       const { lostError } = hold
       if (!lostError) return
-      // Redis may have the key for a while longer (a renewal whose answer never came): free it for the others.
+      // After a renewal without a reply Redis may keep the key for a while longer: free it for the others.
       const mayBeThere = lostError.reason === 'expired' || lostError.reason === 'maxHold'
-      if (mayBeThere && this.count === 0) this.settle()
+      if (mayBeThere && this.count === 0) this.releaseInBackground()
       throw lostError
     }
+    if (this.count > 1) return this.#releaseOne(hold)
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
-    if (this.count > 1) return this.#stepDown(hold)
-    if (queue && this.#mayBeHandedOff(hold) && queue.offer(this)) return
-    return queue && this.#isRunOver ? this.#freeForOthers(hold, queue) : this.#free(hold, queue)
+    if (!queue) return this.#free(hold)
+    if (mayBeHandedOff(this, this.#holds.get(hold) as HoldTimes) && queue.offer(this)) return
+    return isRunOver(this) ? releaseForOthers(queue, () => this.#free(hold, queue)) : this.#free(hold, queue)
   }
 
   /**
-   * Another caller of this client goes on with it, in the place of the one who lets it go. Redis is not told: there it stays
-   * with the same holder, on the lease that it has, renewed as before.
-   * @returns undefined if that is not what the caller asked for
+   * Ends the last hold, and begins the next one on the same lease. Redis is not involved: it keeps the holder and the lease,
+   * and the watchdog keeps renewing it.
+   * @returns undefined if the waiter cannot take it over
    */
   handOffTo(terms: HoldTerms): Hold | undefined {
     const [released] = this.#holds
-    if (!released || terms.leaseTimeMs !== undefined) return undefined
+    if (!released || !acceptsHandOff(terms)) return undefined
     const [from, { leasedUntil }] = released
     this.handOffs++
     const hold = this.#add(terms, timesFrom(this.context.clock.now(), terms, leasedUntil))
     // It was released in time, however late it is by now.
     this.end(from, 'released')
     this.expireIfDue(hold)
-    this.context.watchdog.look(this)
+    this.context.watchdog.inspect(this)
     return hold
   }
 
-  /** End all holds without telling Redis: another client goes on with them. */
+  /** Ends all holds but leaves the lease in Redis: another client adopts it. */
   handOver(): void {
     if (!this.kind.adopt) {
       throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
     }
-    this.owner.retire(this.field) // or it would take the lock beside its successor
+    this.owner.retire(this.field) // the next lease of this owner must not share a field with the adopter
     for (const hold of [...this.#holds.keys()]) this.end(hold, 'released')
   }
 
-  /** Lose all holds. */
+  /** Every hold is lost. */
   loseAll(reason: LossReason): void {
-    // What is left of it would keep others out until its lease ends.
-    if (this.kind.isDivisible && this.count > 0 && (reason === 'gone' || reason === 'forced')) this.settle()
+    // The part that is left would keep others out until its lease ends.
+    if (this.kind.isDivisible && this.count > 0 && (reason === 'gone' || reason === 'forced'))
+      this.releaseInBackground()
     for (const hold of [...this.#holds.keys()]) this.#lose(hold, reason)
   }
 
-  /** A command is about to ask for a lease: from now on the lock may be taken until this lease ends. */
+  /** A command that requests a lease is about to be sent: from now on the lock may be taken until that lease ends. */
   requesting(leaseTimeMs: number, sentAt: number): void {
-    this.#leaseEndsAt = Math.max(this.#leaseEndsAt, sentAt + leaseTimeMs)
+    this.leaseEndsAt = Math.max(this.leaseEndsAt, sentAt + leaseTimeMs)
     this.#longestLeaseMs = Math.max(this.#longestLeaseMs, leaseTimeMs)
   }
 
-  /** Free the lock in the background, as long as the last lease asked for may last. */
-  settle(): void {
+  /** Frees the lock in the background, until the last lease that was requested has ended. */
+  releaseInBackground(): void {
     this.owner.retire(this.field)
-    settle(this.context, this.kind, this.lockName, this.holder, this.#leaseEndsAt)
+    releaseInBackground(this, this.leaseEndsAt)
   }
 
   async askHoldCount(): Promise<number> {
     const { holders, partial = [] } = await inspect(this.context, this.kind, this.lockName)
     const mine = holders.find(({ holder }) => holder === this.holder)
     if (!mine || partial.includes(mine.holder)) this.markLost()
-    // Never below what Redis knows, but for a kind that keeps no count there.
+    // Some kinds keep no count in Redis.
     return mine && this.count > 0 ? Math.max(mine.holdCount, this.count) : 0
   }
 
   notHeld(why: string): NotHeldError {
     return new NotHeldError(
-      `${this.noun} ${JSON.stringify(this.lockName)} is not held by ${this.holder}: ${why}`,
+      `${this.kind.noun} ${JSON.stringify(this.lockName)} is not held by ${this.holder}: ${why}`,
       this.lockName,
     )
   }
@@ -288,10 +259,10 @@ export class Lease implements Watched, HeldLease {
 
   expireIfDue(hold: Hold): void {
     const times = this.#holds.get(hold)
-    if (times && this.#isOver(times, this.context.clock.now())) this.#lose(hold, reasonAt(times))
+    if (times && this.#isOver(times, this.context.clock.now())) this.#lose(hold, lossReasonOf(times))
   }
 
-  // What the watchdog calls.
+  // For the watchdog.
 
   get renewableUntil(): number {
     let until = 0
@@ -311,25 +282,13 @@ export class Lease implements Watched, HeldLease {
     return this.kind.renew(this.lockName, this.holder, leaseTimeMs)
   }
 
-  /** What its holds are entitled to, ms from `now`. */
-  #leaseOwedMs(now: number): number {
-    let owedMs = 1
-    for (const { terms, grantedAt, leasedUntil } of this.#holds.values()) {
-      // Not by way of an instant: a sum of fractions would be a millisecond too long when it is rounded up.
-      const leftMs = terms.leaseTimeMs === undefined ? this.#leaseOf(terms) : grantedAt + terms.leaseTimeMs - now
-      // It may last as long as a nested hold did.
-      owedMs = Math.max(owedMs, leftMs, leasedUntil - now)
-    }
-    return Math.ceil(owedMs)
-  }
-
   renewed(sentAt: number, leftMs?: number): void {
     this.leasedAt = sentAt
     if (this.renewableUntil > 0) this.requesting(this.context.watchdogTimeoutMs, sentAt)
     if (leftMs !== undefined) this.#isOverlong = leftMs > this.#longestLeaseMs + OVERLONG_MS
+    const until = leasedUntil(sentAt, this.context.watchdogTimeoutMs)
     for (const times of this.#holds.values()) {
-      if (times.terms.leaseTimeMs !== undefined) continue
-      times.leasedUntil = Math.max(times.leasedUntil, this.#leasedUntil(times.terms, sentAt))
+      if (times.terms.leaseTimeMs === undefined) times.leasedUntil = Math.max(times.leasedUntil, until)
     }
   }
 
@@ -341,7 +300,7 @@ export class Lease implements Watched, HeldLease {
     let next = Number.POSITIVE_INFINITY
     for (const [hold, times] of this.#holds) {
       if (this.#isOver(times, now)) {
-        this.#lose(hold, reasonAt(times))
+        this.#lose(hold, lossReasonOf(times))
         continue
       }
       if (now >= times.warnAt) {
@@ -353,29 +312,11 @@ export class Lease implements Watched, HeldLease {
     return next
   }
 
-  /** Others were kept waiting long enough while it went from one caller of this client to the next. */
-  get #isRunOver(): boolean {
-    const { clock, maxHandOffs, maxHandOffMs } = this.context
-    return this.handOffs >= maxHandOffs || clock.now() - this.#grantedAt >= maxHandOffMs
-  }
-
-  /** Whether the next caller may go on where this hold ends. */
-  #mayBeHandedOff(hold: Hold): boolean {
-    const { clock, watchdogTimeoutMs } = this.context
-    const { terms, leasedUntil } = this.#holds.get(hold) as Times
-    const now = clock.now()
-    // What the watchdog could not renew in time had better be asked for anew; and a longer lease that a re-entry asked for
-    // would outlive the next one.
-    const isOurs = terms.leaseTimeMs === undefined && this.#leaseEndsAt <= now + watchdogTimeoutMs
-    const isFresh = isOurs && leasedUntil - now > watchdogTimeoutMs / 3
-    return isFresh && !this.#isRunOver && !this.isBeingForced && this.joining === 0 && this.owner.hasOnly(this.field)
-  }
-
-  /** Whether its time is over, also if it was renewed while this thread was busy. */
-  #isOver(times: Times, now: number): boolean {
+  /** Whether its deadline has passed, also considering renewals by the watchdog thread and by nested holds. */
+  #isOver(times: HoldTimes, now: number): boolean {
     if (now < deadlineOf(times)) return false
     this.context.watchdog.threadClient?.catchUp(this)
-    outlastNested(times, this.#holds.values())
+    extendByNested(times, this.#holds.values())
     return now >= deadlineOf(times)
   }
 
@@ -383,89 +324,55 @@ export class Lease implements Watched, HeldLease {
     return terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
   }
 
-  #timesOf(terms: HoldTerms, sentAt: number): Times {
-    return timesFrom(sentAt, terms, this.#leasedUntil(terms, sentAt))
+  #leaseOwedMs(now: number): number {
+    return leaseOwedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
   }
 
-  #leasedUntil(terms: HoldTerms, sentAt: number): number {
-    const leaseTimeMs = this.#leaseOf(terms)
-    return sentAt + leaseTimeMs - driftMs(leaseTimeMs)
+  #timesOf(terms: HoldTerms, sentAt: number): HoldTimes {
+    return timesFrom(sentAt, terms, leasedUntil(sentAt, this.#leaseOf(terms)))
   }
 
-  #add(terms: HoldTerms, times: Times): Hold {
+  #add(terms: HoldTerms, times: HoldTimes): Hold {
     const hold = new Hold(this, terms.label)
     this.#holds.set(hold, times)
     return hold
   }
 
-  async #stepDown(hold: Hold): Promise<void> {
+  async #releaseOne(hold: Hold): Promise<void> {
     this.end(hold, 'released')
-    const { clock, scripts } = this.context
-    const sentAt = clock.now()
-    try {
-      const call = this.kind.releaseOne(this.lockName, this.holder, this.#leaseOwedMs(sentAt), this.count)
-      if (toInteger(await scripts.run(call)) === 1) return this.renewed(sentAt)
-    } catch {
-      // The owner goes on holding, with a count in Redis that is too high until its next command writes the right one.
-      // The last release deletes the field whatever the count, so nothing depends on this command.
-      return
-    }
+    const sentAt = this.context.clock.now()
+    const isHeld = await releaseOne(this, this.#leaseOwedMs(sentAt), this.count)
+    if (isHeld) return this.renewed(sentAt)
+    if (isHeld === undefined) return
     this.#lose(hold, 'gone')
     this.markLost()
-    throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+    throw this.#lossError('gone')
   }
 
-  /** @param queue  of those in this client who wait for it */
+  /** @param queue  the waiters of this client for the same lock */
   async #free(hold: Hold, queue?: WaitQueue): Promise<void> {
-    const { clock, scripts, backgroundRetries: settlements, commandTimeoutMs } = this.context
-    const { leasedUntil } = this.#holds.get(hold) as Times
-    // From here on nothing renews it, whatever becomes of the release: then the lease ends it.
+    const { clock } = this.context
+    const { leasedUntil } = this.#holds.get(hold) as HoldTimes
+    // From here on nothing renews it, so the lease ends it whatever becomes of the release.
     this.end(hold, 'released')
-    const reconnects = scripts.reconnects
-    let failures = 0
-    let heard: number | null
-    let isInLine = false
-    try {
-      const { kind, lockName, holder } = this
-      const inLine = turnQueueOf(this.context, kind)?.release(lockName, holder, queue?.onRelease(this.handOffs > 0))
-      isInLine = inLine !== undefined
-      const free = (call: ScriptCall): Promise<number | null> =>
-        settlements.retryUntilAnswered(call, commandTimeoutMs, () => failures++)
-      const otherwise = (): ScriptCall => {
-        failures = 0 // what was refused did not run
-        return kind.release(lockName, holder)
-      }
-      heard = await runInTurnQueue(this.context, inLine, otherwise, free)
-    } catch (error) {
-      this.settle()
-      throw error instanceof NoReplyError ? new OutcomeUnknownError(this.lockName, 'unlock', error) : error
-    }
-    const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
-    // The critical section was over in time; only its release arrived after the lease, when others may hold the lock already.
-    const hasRunOut = clock.now() >= leasedUntil
-    if (heard === null && !mayHaveRunBefore && !hasRunOut) {
+    const { receivers, mayHaveRunBefore, usesTurnQueue } = await release(this, queue)
+    // If only the release came too late, the critical section was over in time.
+    if (receivers === null && !mayHaveRunBefore && clock.now() < leasedUntil) {
       this.#lose(hold, 'gone')
-      throw new LeaseLostError(this.lockName, this.holder, 'gone', this.noun)
+      throw this.#lossError('gone')
     }
-    if (this.mayHaveLateCopies) this.settle()
+    if (this.mayHaveLateCopies) this.releaseInBackground()
     else if (mayHaveRunBefore) this.owner.retire(this.field)
     else this.owner.free(this.field)
-    if (heard === -1) this.context.emit('warning', publishRefused(this.lockName))
-    queue?.released(heard ?? 0)
-    // Clients of this process whose turn it is read that in the same poll, and would always come after a caller that goes on.
-    if (isInLine && (heard ?? 0) > (queue?.ears ?? 0)) await new Promise<void>((resolve) => clock.afterPoll(resolve))
+    const others = (receivers ?? 0) - (queue?.ownReceivers ?? 0)
+    queue?.released(receivers ?? 0)
+    // Other clients of this process read of their turn in the same poll of the event loop, and would always be later than a
+    // caller that takes the lock again at once.
+    if (usesTurnQueue && others > 0) await new Promise<void>((resolve) => clock.afterPoll(resolve))
   }
 
-  /** Free it, and leave it to others for a moment if they listen. */
-  async #freeForOthers(hold: Hold, queue: WaitQueue): Promise<void> {
-    const goOn = queue.standBack()
-    let isFree = false
-    try {
-      await this.#free(hold, queue)
-      isFree = true
-    } finally {
-      goOn(isFree && queue.hasRivals ? OTHERS_FIRST_MS : 0)
-    }
+  #lossError(reason: LossReason): LeaseLostError {
+    return new LeaseLostError(this.lockName, this.holder, reason, this.kind.noun)
   }
 
   #lose(hold: Hold, reason: LossReason): void {
@@ -478,7 +385,7 @@ export class Lease implements Watched, HeldLease {
   end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
     this.#holds.delete(hold)
     if (this.#holds.size === 0) {
-      // A renewal that the thread sent may still be on its way, and must not find another hold of the same owner.
+      // A renewal by the watchdog thread may be in flight, and must not extend a later lease of the same owner.
       if (this.context.watchdog.forget(this)) this.owner.retire(this.field)
       this.context.leases.delete(this)
     } else {
@@ -486,32 +393,4 @@ export class Lease implements Watched, HeldLease {
     }
     return hold.end(how)
   }
-
-  /** One command of this lease after the other, so that each one knows the count it starts from. */
-  async #inTurn<T>(action: () => Promise<T> | T): Promise<T> {
-    if (this.#turns) await new Promise<void>((resolve) => this.#turns?.push(resolve))
-    this.#turns ??= []
-    const turns = this.#turns
-    try {
-      return await action()
-    } finally {
-      const next = turns.shift()
-      if (next) next()
-      else this.#turns = undefined
-    }
-  }
-}
-
-/** A reader and a writer of one lock have a field each. */
-export function fieldOf(kind: LockKind, lockName: string): string {
-  return `${kind.holder('')}/${lockName}`
-}
-
-/** @param name  of what was released */
-export function publishRefused(name: string): Error {
-  return clientWarning(
-    'PUBLISH_REFUSED',
-    `Redis released ${JSON.stringify(name)} but refused to wake its waiters, who now wait for the lease or a poll: ` +
-      'allow PUBLISH and the channels &redisson_* and &holdfast_inbox:* in the ACL of this user',
-  )
 }

@@ -12,15 +12,23 @@ import {
 import type { ScriptCall } from '../lua/script.js'
 import { sleep } from '../util/sleep.js'
 import { checkName, ownOptions } from '../util/validate.js'
+import type { TurnRequest } from '../waiting/turn-queue.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
-import type { Standing } from '../waiting/wait-queue.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
 import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import type { AcquireReply, AcquireRequest, Grant, Holder, LockKind } from './kinds/lock-kind.js'
-import { fieldOf, Lease, type LeaseContext, type LockAttempt } from './lease.js'
+import {
+  type AcquireReply,
+  type AcquireRequest,
+  fieldOf,
+  type Grant,
+  type Holder,
+  type LockKind,
+} from './kinds/lock-kind.js'
+import { Lease, type LeaseContext } from './lease.js'
+import type { LockAttempt } from './lease-registry.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { isReady, untilReady } from './ready.js'
@@ -172,7 +180,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       if ('isGranted' in answer) await replication.confirm(lockName, route)
       if ('isGranted' in answer) return this.#begin(lease, terms, sentAt, answer)
     } catch (error) {
-      lease.settle() // it may have been taken over, and nobody else knows the new holder
+      lease.releaseInBackground() // it may have been taken over, and nobody else knows the new holder
       throw error
     }
     throw new NotHeldError(
@@ -217,7 +225,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const giveUp = (): void => {
       // What it holds claims it; and once it is spent it stays claimed.
       if (isClaimed && !mayBeHeld && lease.count === 0) owner.free(lease.field)
-      if (mayBeHeld) lease.settle()
+      if (mayBeHeld) lease.releaseInBackground()
       else if (mayBeQueued && kind.leave) {
         owner.retire(lease.field)
         const call = kind.leave(lockName, lease.holder, waitTimeMs)
@@ -226,7 +234,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
 
     const inLine = turnQueueOf(context, kind)
-    const attempt = async (standing?: Standing): Promise<Attempted<H>> => {
+    const attempt = async (turn?: TurnRequest): Promise<Attempted<H>> => {
       const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(lease))
       if (known) {
         const hold = await known.reenter(terms, known === reentered ? passes : known.handOffs)
@@ -243,7 +251,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
         // A sibling is about to take it, or to let it go: that is no refusal.
         await sleep(SIBLING_MS, { clock })
-        return isOver ? { heldForMs: 0 } : await attempt(standing)
+        return isOver ? { heldForMs: 0 } : await attempt(turn)
       }
       if (!isReady(context, lockName, leaseTimeMs)) {
         await untilReady(context, lockName, leaseTimeMs)
@@ -259,10 +267,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       let answer: AcquireReply
       const { replication } = context
       const route = replication.routeTo(lockName)
-      const current: LockAttempt = { lease: lease, hasWon: false, isForced: false }
+      const current: LockAttempt<Lease> = { lease: lease, hasWon: false, isForced: false }
       context.attempts.add(current)
       try {
-        const inLine = standing && turnQueueOf(context, kind)?.acquire?.(asked, standing)
+        const inLine = turn && turnQueueOf(context, kind)?.acquire?.(asked, turn)
         const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
         answer = kind.parseReply(await runInTurnQueue(context, inLine, () => kind.acquire(asked), ask), lockName)
         if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, route)
@@ -313,7 +321,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         // wait for its own write.
         line: reentered || joined || kind.isQueuedInRedis ? `${owner.id}: ${lease.queue}` : lease.queue,
         channel: kind.channel(lockName, lease.holder),
-        quit:
+        leaveTurnQueue:
           inLine?.acquire &&
           ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
         pace: kind.pace?.(context.random),
@@ -373,9 +381,9 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /** What a sibling task took for the same owner: two reads inside one write share a field. */
-  #siblingOf({ owner }: Lease): Lease | undefined {
-    const isSibling = (other: Lease): boolean => other.owner === owner && other.kind.is(this.kind) && other.isLive
-    return this.context.leases.named(this.name).find(isSibling)
+  #siblingOf({ holder }: Lease): Lease | undefined {
+    const sibling = this.context.leases.find(this.name, holder)
+    return sibling?.kind.is(this.kind) && sibling.isLive ? sibling : undefined
   }
 
   /** What the caller is inside of. */

@@ -3,16 +3,17 @@ import { around, runInside } from './call-chain.js'
 import type { Hold, HoldingClient } from './hold.js'
 
 /**
- * Who is inside whom. Java asks which thread runs; Node asks which call chain: `withLock(fn)` runs `fn` in a frame with
- * its hold, and what `fn` calls finds the frame. Siblings are in no frame of each other, so they exclude each other.
+ * What a call chain is inside of. In Java the thread owns a lock; in Node the call chain does: `withLock(fn)` runs `fn` in a
+ * frame with its hold, and the calls that `fn` makes find the frame. Siblings are not in each other's frames, so they
+ * exclude each other.
  */
 interface Frame {
-  /** One hold, those of a hold on several locks, or those of a scope. */
+  /** One hold, the members of a hold on several locks, or the holds of a scope. */
   readonly holds: readonly Hold[]
   readonly scope?: Scope
 }
 
-/** A call chain that is one owner, as a Java thread is one. */
+/** A call chain that is one owner, like a thread in Java. */
 export class Scope {
   readonly client: HoldingClient
   readonly #holds: Hold[] = []
@@ -24,22 +25,22 @@ export class Scope {
   }
 
   /**
-   * The owner for taking one more lock. Who asks while another task of the scope takes or holds the lock, and is not
-   * inside that hold, is a sibling: an owner of its own.
+   * The owner for taking another lock. If another task of the scope is taking or holds the lock, and the caller is not inside
+   * that hold, the caller is a sibling and gets an owner of its own.
    */
   ownerFor(field: string): Owner {
     if (this.#owner.isRetired) this.#owner = this.client.owners.next()
-    if (!this.#owner.hasBeside(field) && this.#owner.claim(field)) return this.#owner
+    if (!this.#owner.hasSameLock(field) && this.#owner.claim(field)) return this.#owner
     return this.client.owners.next()
   }
 
-  /** A hold that was taken by an explicit `lock()` in this scope, for `unlock()` to find. */
+  /** Adds a hold that an explicit `lock()` took in this scope, so that `unlock()` finds it. */
   add(hold: Hold): void {
     for (const [index, old] of [...this.#holds.entries()].reverse()) if (!old.isLive) this.#holds.splice(index, 1)
     this.#holds.push(hold)
   }
 
-  /** The one taken last comes last. */
+  /** In the order in which they were taken. */
   get holds(): readonly Hold[] {
     return this.#holds
   }
@@ -55,24 +56,24 @@ export function runInNewScope<T>(client: HoldingClient, fn: () => T): T {
 }
 
 function runIn<T>(frame: Frame, fn: () => T): T {
-  return runInside([frame, ...stillOfUse(around() as readonly Frame[], frame)], fn)
+  return runInside([frame, ...stillRelevant(around() as readonly Frame[], frame)], fn)
 }
 
 /**
- * Those of the frames around a new one that can still matter in it. A loop that starts its next round inside the last one
- * would otherwise collect all of them.
+ * The frames around a new one that still matter inside it. Without this, a loop that starts each round inside the last one
+ * would collect frames without end.
  */
-function stillOfUse(outer: readonly Frame[], { scope }: Frame): readonly Frame[] {
+function stillRelevant(outer: readonly Frame[], { scope }: Frame): readonly Frame[] {
   const scoped = [scope?.client]
   return outer.filter(({ holds, scope }) => {
-    // The innermost scope of a client owns what is taken next; one around it matters only for what it holds.
+    // The innermost scope of a client owns the locks that are taken next; outer scopes matter only for their holds.
     const isInnermost = scope !== undefined && !scoped.includes(scope.client)
     if (isInnermost) scoped.push(scope.client)
     return isInnermost || holds.some((hold) => hold.isLive)
   })
 }
 
-/** Nothing, if the client is to follow no call chain. */
+/** The frames around the caller; none if the client does not follow call chains. */
 function framesAround({ implicitReentry }: HoldingClient): readonly Frame[] {
   return implicitReentry ? (around() as readonly Frame[]) : []
 }
@@ -82,10 +83,7 @@ export function currentScope(client: HoldingClient): Scope | undefined {
   return framesAround(client).find(({ scope }) => scope?.client === client)?.scope
 }
 
-/**
- * The live holds on locks of this name that the caller is inside of, innermost first. A frame whose hold has ended counts
- * for nothing.
- */
+/** The live holds on locks of this name that the caller is inside of, innermost first. */
 export function* enclosingHolds(client: HoldingClient, lockName: string): Generator<Hold> {
   for (const { holds } of framesAround(client)) {
     for (let index = holds.length - 1; index >= 0; index--) {
@@ -95,9 +93,9 @@ export function* enclosingHolds(client: HoldingClient, lockName: string): Genera
   }
 }
 
-/** Whether the caller is inside any hold or scope of this client, so that "the current owner" means something. */
+/** Whether the caller is inside any hold or scope of this client, so that there is a current owner. */
 export function hasCurrentOwner(client: HoldingClient): boolean {
   return framesAround(client).some(
-    ({ holds, scope }) => scope?.client === client || holds.some(({ lease: holding }) => holding.context === client),
+    ({ holds, scope }) => scope?.client === client || holds.some(({ lease }) => lease.context === client),
   )
 }

@@ -3,37 +3,30 @@ import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
 import type { LockKind, TurnQueueScripts } from './kinds/lock-kind.js'
 
-/** How clients stand in line for a lock of this kind; undefined: they do not. */
+/** The scripts with which clients queue for a lock of this kind in Redis; undefined: they do not. */
 export function turnQueueOf(context: Context, kind: LockKind): TurnQueueScripts | undefined {
   return context.hasTurnQueue ? kind.turnQueue : undefined
 }
 
-/** Frees the lock in the background, until `untilAt` on the clock at most. */
-export function settle(context: Context, kind: LockKind, lockName: string, holder: string, untilAt: number): void {
-  const otherwise = kind.release(lockName, holder)
-  const call = turnQueueOf(context, kind)?.release(lockName, holder) ?? otherwise
-  void context.backgroundRetries.retryInBackground(call, untilAt, otherwise)
-}
-
 /**
- * Runs the call that knows of the turn queue. If this user may not touch the line, the other one does, from then on for
- * all: a release wakes all clients.
+ * Runs the call that uses the turn queue. If the ACL of this user forbids the queue, the client stops using it for all
+ * locks, and releases wake every client.
  */
 export function runInTurnQueue<T>(
   context: Context,
-  inLine: ScriptCall | undefined,
-  otherwise: () => ScriptCall,
+  withTurnQueue: ScriptCall | undefined,
+  withoutTurnQueue: () => ScriptCall,
   run: (call: ScriptCall) => Promise<T>,
 ): Promise<T> {
-  if (!inLine) return run(otherwise())
-  return run(inLine).catch(async (error: unknown) => {
+  if (!withTurnQueue) return run(withoutTurnQueue())
+  return run(withTurnQueue).catch(async (error: unknown) => {
     if (!(error instanceof Error) || !/\bNOPERM\b/.test(error.message)) throw error
-    const answer = await run(otherwise())
+    const reply = await run(withoutTurnQueue())
     context.hasTurnQueue = false
     const message =
-      `Redis refuses the turn queue to this user (${error.message}): a release wakes all that wait instead of one. ` +
-      'Allow the keys holdfast_turn_queue:* in its ACL'
+      `Redis denies this user the turn queue (${error.message}), so a release wakes every waiting client instead of one: ` +
+      'allow the keys holdfast_turn_queue:* in the ACL of this user'
     context.emit('warning', clientWarning('TURN_QUEUE_REFUSED', message, { cause: error }))
-    return answer
+    return reply
   })
 }

@@ -1,12 +1,11 @@
 import { toArray, toInteger } from '../delivery/replies.js'
-import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
+import { ConfigError, NotHeldError, publishRefused, WaitTimeoutError } from '../errors.js'
 import type { Hold } from '../locks/hold.js'
 import { ask } from '../locks/inspection.js'
 import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
 import { PlainKind } from '../locks/kinds/plain.js'
 import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
-import { publishRefused } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
 import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/options.js'
 import {

@@ -5,13 +5,13 @@
  * unlock, this took a fifth of the processor time.
  */
 
-type Placed = Record<symbol, number>
+type Indexed = Record<symbol, number>
 
 /** A `Set` without an order. */
 export class DenseSet<T extends object> {
   readonly #items: T[] = []
   /** The property in which an item keeps its index. */
-  readonly #place = Symbol('place')
+  readonly #index = Symbol('index')
   readonly #onDeleted: (() => void) | undefined
 
   /** @param onDeleted  called when an item was deleted */
@@ -24,7 +24,7 @@ export class DenseSet<T extends object> {
   }
 
   has(item: T): boolean {
-    return this.#items[(item as Placed)[this.#place] ?? -1] === item
+    return this.#items[(item as Indexed)[this.#index] ?? -1] === item
   }
 
   add(item: T): void {
@@ -33,9 +33,9 @@ export class DenseSet<T extends object> {
 
   delete(item: T): void {
     if (!this.has(item)) return
-    const place = (item as Placed)[this.#place] as number
+    const index = (item as Indexed)[this.#index] as number
     const last = this.#items.pop() as T
-    if (last !== item) this.#put(last, place)
+    if (last !== item) this.#put(last, index)
     this.#onDeleted?.()
   }
 
@@ -48,9 +48,9 @@ export class DenseSet<T extends object> {
     return [...this.#items].values()
   }
 
-  #put(item: T, place: number): void {
-    this.#items[place] = item
-    ;(item as Placed)[this.#place] = place
+  #put(item: T, index: number): void {
+    this.#items[index] = item
+    ;(item as Indexed)[this.#index] = index
   }
 }
 

@@ -1,22 +1,20 @@
 import { INBOX_PREFIX } from '../wire/keys.js'
 import type { Subscription, Wakeups } from './wakeups.js'
 
-/** What a release says to a client in line: it is its turn, or it is the one after. Undefined: messages may have been missed. */
-export type News = 'turn' | 'next' | undefined
+/** `turn`: the client is next; `next`: it is the one after. Undefined: messages may have been missed. */
+export type TurnMessage = 'turn' | 'next' | undefined
 
-/** A place in line, under one ticket. */
+/** A place in a turn queue. */
 export interface Ticket {
-  readonly ticket: string
+  readonly id: string
   close(): void
 }
 
-/**
- * The channel of one client, on which it hears of all its places in line, whatever the lock. Listened on while it has any.
- */
+/** The channel on which one client receives its turns, for every lock. Subscribed while the client has any ticket. */
 export class Inbox {
   readonly #clientId: string
   readonly #wakeups: Wakeups
-  readonly #listeners = new Map<string, (news: News) => void>()
+  readonly #listeners = new Map<string, (message: TurnMessage) => void>()
   #subscription: Subscription | undefined
   #issued = 0
 
@@ -29,18 +27,18 @@ export class Inbox {
     return this.#subscription?.isLive ?? false
   }
 
-  /** Whether Redis forbids to listen on it: then there is no standing in line. */
+  /** Whether Redis denies the subscription: then the client cannot use turn queues. */
   get isRefused(): boolean {
     return this.#subscription?.isRefused ?? false
   }
 
-  /** @param listener  told of this place, and once when the inbox is heard or found to be refused */
-  open(listener: (news: News) => void): Ticket {
+  /** @param listener  called with each message for this ticket, and once the subscription is confirmed or denied */
+  open(listener: (message: TurnMessage) => void): Ticket {
     const number = String(++this.#issued)
     this.#listeners.set(number, listener)
     if (this.isLive) listener(undefined)
-    this.#subscription ??= this.#wakeups.listen(INBOX_PREFIX + this.#clientId, (message) => this.#hear(message))
-    return { ticket: `${this.#clientId}:${number}`, close: () => this.#close(number) }
+    this.#subscription ??= this.#wakeups.listen(INBOX_PREFIX + this.#clientId, (message) => this.#receive(message))
+    return { id: `${this.#clientId}:${number}`, close: () => this.#close(number) }
   }
 
   #close(number: string): void {
@@ -50,12 +48,12 @@ export class Inbox {
     this.#subscription = undefined
   }
 
-  #hear(message: string | undefined): void {
-    if (message === undefined) {
+  #receive(text: string | undefined): void {
+    if (text === undefined) {
       for (const listener of [...this.#listeners.values()]) listener(undefined)
       return
     }
-    const [news, number = ''] = message.split(' ', 2)
-    if (news === 'turn' || news === 'next') this.#listeners.get(number)?.(news)
+    const [message, number = ''] = text.split(' ', 2)
+    if (message === 'turn' || message === 'next') this.#listeners.get(number)?.(message)
   }
 }

@@ -1,19 +1,20 @@
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
-import type { Place, Refusal, Standing, WaitQueues } from './wait-queue.js'
+import type { TurnRequest } from './turn-queue.js'
+import type { Refusal, WaitQueues, WakeUpSource } from './wait-queue.js'
 import { Waiter } from './waiter.js'
 
 /** What one attempt answered: the thing waited for, or for how long it is surely taken. */
 export type Attempted<T> = { readonly granted: T; readonly leaseMs: number } | Refusal
 
-export interface Wait<T> extends Place {
+export interface Wait<T> extends WakeUpSource {
   readonly lockName: string
   /**
    * Ask Redis once. Must be safe to repeat after an attempt without an answer.
-   * @param standing  to stand in line with, if it is refused
+   * @param turn  how to use the turn queue
    */
-  readonly attempt: (standing?: Standing) => Promise<Attempted<T>>
+  readonly attempt: (turn?: TurnRequest) => Promise<Attempted<T>>
   /** Whether another attempt may do better than the one that failed with this. */
   readonly isWorthRetrying: (error: unknown) => boolean
   /** Make of what a caller in the same line lets go what is waited for, without asking Redis; undefined: it does not fit. */
@@ -91,7 +92,7 @@ export async function waitFor<T>(
       waiter.clearWakeUp()
       paidUntil = Math.max(paidUntil, clock.now()) + LEAST_GAP_MS
       try {
-        const attempted = await attemptFor(waiter, wait, line.ask())
+        const attempted = await attemptFor(waiter, wait, line.request())
         if ('granted' in attempted) {
           if (!wait.isShared) takenUntil = clock.now() + attempted.leaseMs
           return attempted.granted
@@ -123,7 +124,7 @@ export async function waitFor<T>(
     const pollsAt = clock.now() + pollMs
     await waiter.pause(Math.min(untilFreeMs, pollMs), sleepsUntil)
     const isPoll = pollMs < untilFreeMs && clock.now() >= pollsAt
-    if (isPoll && !waiter.isWoken && !waiter.isTimeOver) line.look()
+    if (isPoll && !waiter.isWoken && !waiter.isTimeOver) line.markPoll()
   }
 }
 
@@ -143,8 +144,8 @@ export async function tryOnce<T>(wait: Wait<T>, { clock }: WaitTools): Promise<T
   }
 }
 
-function attemptFor<T>(waiter: Waiter, wait: Wait<T>, standing?: Standing): Promise<Attempted<T>> {
-  return waiter.unlessDismissed(wait.attempt(standing), (late) => {
+function attemptFor<T>(waiter: Waiter, wait: Wait<T>, turn?: TurnRequest): Promise<Attempted<T>> {
+  return waiter.unlessDismissed(wait.attempt(turn), (late) => {
     if ('granted' in late) wait.giveBack(late.granted)
   })
 }

@@ -1,41 +1,41 @@
 import type { RedisPort } from '../adapters/port.js'
 import { withoutSecrets } from '../util/secrets.js'
 
-/** Told each message; undefined: messages may have been missed. */
+/** Called with each message; undefined: messages may have been missed. */
 type Listener = (message?: string) => void
 
-/** A channel that somebody listens on. */
+/** A channel with at least one listener. */
 interface Channel {
   readonly listeners: Set<Listener>
-  isHeard: boolean
+  isSubscribed: boolean
   isRefused: boolean
 }
 
-/** One listener's place on a channel. */
+/** One listener of a channel. */
 export interface Subscription {
-  /** Whether Redis confirmed that we hear the channel. The listener is called when that is or becomes true. */
+  /** Whether Redis confirmed the subscription. The listener is called when that is or becomes true. */
   readonly isLive: boolean
-  /** Whether Redis forbids it. The listener is called when that becomes true. */
+  /** Whether Redis denies the subscription. The listener is called when that becomes true. */
   readonly isRefused: boolean
   /**
-   * How often a message on it is counted as heard because of this listener alone: in a cluster on both kinds of channels.
-   * 0 if others of this client listen, too.
+   * How many of the receivers that PUBLISH counts are due to this listener alone: in a cluster 2, for both kinds of
+   * channels. 0 if the client has other listeners of the channel, too.
    */
-  readonly ears: number
+  readonly ownReceivers: number
   leave(): void
 }
 
 /**
- * Wake-ups by pub/sub, counted: one SUBSCRIBE for a channel however many listen, one UNSUBSCRIBE when the last leaves.
- * A listener is called for each message, once when the channel is heard, when the subscription is lost, and after each
- * re-subscription, because messages may have been missed. All of them are hints to try again.
+ * Wake-ups by pub/sub. Subscriptions are reference-counted: one SUBSCRIBE for a channel however many listeners it has, and
+ * one UNSUBSCRIBE when the last one leaves. A listener is called for each message, and, because messages may have been
+ * missed, when the subscription is confirmed, lost or restored. Every call is only a hint to try again.
  */
 export class Wakeups {
   readonly #port: RedisPort
   readonly #onRefused: (channel: string, error: unknown) => void
   readonly #channels = new Map<string, Channel>()
 
-  /** @param onRefused  told when Redis refuses a subscription (an ACL): its waiters poll instead */
+  /** @param onRefused  called when Redis denies a subscription (an ACL): its waiters poll instead */
   constructor(port: RedisPort, onRefused: (channel: string, error: unknown) => void) {
     this.#port = port
     this.#onRefused = (channel, error) => onRefused(channel, withoutSecrets(error))
@@ -44,17 +44,17 @@ export class Wakeups {
   listen(name: string, listener: Listener): Subscription {
     const channel = this.#channels.get(name) ?? this.#open(name)
     channel.listeners.add(listener)
-    if (channel.isHeard) listener() // what came before it listened went to the others only
-    const ears = this.#port.isCluster ? 2 : 1
+    if (channel.isSubscribed) listener() // earlier messages went to the other listeners only
+    const receivers = this.#port.isCluster ? 2 : 1
     return {
       get isLive() {
-        return channel.isHeard
+        return channel.isSubscribed
       },
       get isRefused() {
         return channel.isRefused
       },
-      get ears() {
-        return channel.isHeard && channel.listeners.size === 1 ? ears : 0
+      get ownReceivers() {
+        return channel.isSubscribed && channel.listeners.size === 1 ? receivers : 0
       },
       leave: () => {
         channel.listeners.delete(listener)
@@ -65,32 +65,32 @@ export class Wakeups {
     }
   }
 
-  /** The channel is not heard any more: a message may have been missed already, so its listeners look for themselves. */
+  /** A subscription was lost: its listeners may have missed a message already. */
   subscriptionLost(name: string): void {
     const channel = this.#channels.get(name)
-    if (!channel?.isHeard) return
-    channel.isHeard = false
+    if (!channel?.isSubscribed) return
+    channel.isSubscribed = false
     wakeAll(channel)
   }
 
-  /** The channel is heard again after a reconnect, unless Redis refuses it now. */
+  /** A channel was subscribed to again after a reconnect, unless Redis denies it now. */
   resubscribed(name: string, refusal?: unknown): void {
     const channel = this.#channels.get(name)
     if (!channel) return
     channel.isRefused = refusal !== undefined
-    channel.isHeard = !channel.isRefused
-    if (!channel.isHeard) this.#onRefused(name, refusal)
+    channel.isSubscribed = !channel.isRefused
+    if (!channel.isSubscribed) this.#onRefused(name, refusal)
     wakeAll(channel)
   }
 
   #open(name: string): Channel {
-    const channel: Channel = { listeners: new Set(), isHeard: false, isRefused: false }
+    const channel: Channel = { listeners: new Set(), isSubscribed: false, isRefused: false }
     this.#channels.set(name, channel)
     this.#port
       .subscribe(name, (message) => wakeAll(channel, message))
       .then(
         () => {
-          channel.isHeard = true
+          channel.isSubscribed = true
           wakeAll(channel)
         },
         (error: unknown) => {
@@ -107,6 +107,6 @@ export class Wakeups {
 function wakeAll({ listeners }: Channel, message?: string): void {
   const [first] = listeners
   for (const listener of [...listeners]) listener(message)
-  // Another one is first the next time: none is always late.
+  // Another listener is first the next time, so that none is always the last.
   if (first && listeners.size > 1 && listeners.delete(first)) listeners.add(first)
 }

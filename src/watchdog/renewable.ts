@@ -3,27 +3,27 @@ import type { ScriptCall } from '../lua/script.js'
 /** Something with a lease. */
 export interface Renewable {
   /**
-   * The call that renews it now, of one key. A renewal script takes the keys and arguments of many such calls, one after
-   * the other, and replies for each: 0 gone, else what is left of its lease, ms, or 1 where that is not known.
+   * The call that renews it now, with one key. A renewal script takes the keys and arguments of many such calls in sequence,
+   * and replies for each: 0, the holder is gone; else what is left of the lease, ms, or 1 where that is not known.
    */
   renewal(now: number): ScriptCall
   /**
    * A renewal sent at `sentAt` was applied.
-   * @param leftMs  how long Redis keeps the lease, ms, if that is known: it may be longer than was asked for
+   * @param leftMs  how long Redis keeps the lease, ms, if that is known; it may be longer than requested
    */
   renewed(sentAt: number, leftMs?: number): void
-  /** Redis said that the holder is gone. */
+  /** Redis replied that the holder is gone. */
   markLost(): void
 }
 
-/** What the watchdog sees of a lease. */
+/** A lease, as the watchdog sees it. */
 export interface Watched extends Renewable {
-  /** The same as `renewal`, for this lease. */
+  /** As `renewal`, with this lease time. */
   renewalFor(leaseTimeMs: number): ScriptCall
-  /** When the lease that it has was asked for, on the clock. */
+  /** When its present lease was requested, on the clock. */
   readonly leasedAt: number
-  /** Until when the watchdog may renew it, on the clock; 0: it lives by leases of its own. */
+  /** Until when the watchdog may renew it, on the clock; 0: it has lease times of its own. */
   readonly renewableUntil: number
-  /** Ends or reports what is due now; answers when it wants to be looked at next, on the clock. */
+  /** Ends or reports the holds that are due. @returns when to call it again, on the clock */
   inspect(now: number): number
 }

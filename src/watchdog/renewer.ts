@@ -10,40 +10,40 @@ import { sleep } from '../util/sleep.js'
 import type { Renewable } from './renewable.js'
 
 export interface RenewalTerms {
-  /** How long a failed renewal is tried again, ms. */
+  /** For how long a failed renewal is retried, ms. */
   readonly periodMs: number
-  /** How many one script call renews. */
+  /** How many leases one script call renews. */
   readonly batchSize: number
 }
 
-/** Something to renew, with the call that does it now. */
+/** A lease to renew, with the call that does it. */
 interface Due<T> {
-  readonly one: T
+  readonly lease: T
   readonly call: ScriptCall
 }
 
-/** After so many renewals others have a turn of the event loop. */
-const AT_ONCE = 500
+/** How many leases are renewed in one turn of the event loop. */
+const PER_TURN = 500
 
-/** Renews with few script calls: many at once, in a cluster of one slot. */
+/** Renews with few script calls: each one renews many leases, in a cluster those of one slot. */
 export class Renewer<T extends Renewable> {
   readonly #clock: Clock
   readonly #random: Random
   readonly #scripts: Scripts
   readonly #terms: RenewalTerms
-  readonly #isWanted: (one: T) => boolean
+  readonly #isWanted: (lease: T) => boolean
   readonly #onRefused: (error: unknown) => void
 
   /**
-   * @param isWanted  asked before each try, and before an answer is passed on
-   * @param onRefused  told of each renewal that Redis answers with an error that will not pass
+   * @param isWanted  called before each attempt, and before its result is applied
+   * @param onRefused  called for each renewal that Redis rejects with a permanent error
    */
   constructor(
     clock: Clock,
     random: Random,
     scripts: Scripts,
     terms: RenewalTerms,
-    isWanted: (one: T) => boolean,
+    isWanted: (lease: T) => boolean,
     onRefused: (error: unknown) => void,
   ) {
     this.#clock = clock
@@ -55,32 +55,32 @@ export class Renewer<T extends Renewable> {
   }
 
   async renew(all: readonly T[]): Promise<void> {
-    const goOn = this.#scripts.admission.holdBack()
+    const resume = this.#scripts.admission.holdBack()
     try {
-      for (let start = 0; start < all.length; start += AT_ONCE) {
+      for (let start = 0; start < all.length; start += PER_TURN) {
         if (start > 0) await sleep(0, { clock: this.#clock, keepAlive: false })
-        for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
+        for (const group of this.#groups(all.slice(start, start + PER_TURN))) {
           for (const batch of inBatches(group, this.#terms.batchSize)) void this.#renewBatch(batch)
         }
       }
     } finally {
-      goOn()
+      resume()
     }
   }
 
-  /** What one script can renew. */
+  /** Groups of leases that one script call can renew. */
   #groups(all: readonly T[]): Iterable<readonly Due<T>[]> {
     const now = this.#clock.now()
     const groups = new Map<Script, Map<number, Due<T>[]>>()
-    for (const one of all) {
-      if (!this.#isWanted(one)) continue
-      const call = one.renewal(now)
+    for (const lease of all) {
+      if (!this.#isWanted(lease)) continue
+      const call = lease.renewal(now)
       const bySlot = groups.get(call.script) ?? new Map<number, Due<T>[]>()
       groups.set(call.script, bySlot)
       const slot = this.#scripts.slotOf(call.keys[0] as string)
       const group = bySlot.get(slot)
-      if (group) group.push({ one, call })
-      else bySlot.set(slot, [{ one, call }])
+      if (group) group.push({ lease, call })
+      else bySlot.set(slot, [{ lease, call }])
     }
     return [...groups.values()].flatMap((bySlot) => [...bySlot.values()])
   }
@@ -96,11 +96,11 @@ export class Renewer<T extends Renewable> {
       if (batch.length === 0) return
       const sentAt = this.#clock.now()
       const replies = toArray(await this.#scripts.run(together(batch)))
-      batch.forEach(({ one }, index) => {
-        if (!this.#isWanted(one)) return
+      batch.forEach(({ lease }, index) => {
+        if (!this.#isWanted(lease)) return
         const leftMs = toInteger(replies[index]) ?? 0
-        if (leftMs > 0) one.renewed(sentAt, leftMs)
-        else one.markLost()
+        if (leftMs > 0) lease.renewed(sentAt, leftMs)
+        else lease.markLost()
       })
     }
     try {
@@ -117,17 +117,18 @@ export class Renewer<T extends Renewable> {
         },
       })
     } catch (error) {
-      if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch)) await this.renew(batch.map(({ one }) => one))
+      if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch))
+        await this.renew(batch.map(({ lease }) => lease))
     }
   }
 
   /** The rest of a batch, with calls as of now. */
   #stillDue(batch: readonly Due<T>[]): readonly Due<T>[] {
     const now = this.#clock.now()
-    return batch.flatMap(({ one }) => (this.#isWanted(one) ? [{ one, call: one.renewal(now) }] : []))
+    return batch.flatMap(({ lease }) => (this.#isWanted(lease) ? [{ lease, call: lease.renewal(now) }] : []))
   }
 
-  /** Whether, by what is known now, it was put together wrongly. */
+  /** Whether its keys turn out to be in several slots. */
   #hasSeveralSlots(batch: readonly Due<T>[]): boolean {
     return new Set(batch.map(({ call }) => this.#scripts.slotOf(call.keys[0] as string))).size > 1
   }
@@ -137,7 +138,7 @@ function together(batch: readonly Due<unknown>[]): ScriptCall {
   const { script } = (batch[0] as Due<unknown>).call
   const keys: string[] = []
   const args: Argument[] = []
-  // Ten thousand of these every few seconds: flatMap would cost four times as much.
+  // This runs for ten thousand leases every few seconds; flatMap would cost four times as much.
   for (const { call } of batch) {
     for (const key of call.keys) keys.push(key)
     for (const arg of call.args) args.push(arg)

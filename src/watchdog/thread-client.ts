@@ -1,83 +1,50 @@
 import { Worker } from 'node:worker_threads'
 import { ConfigError, clientWarning } from '../errors.js'
-import type { Script, ScriptCall } from '../lua/script.js'
+import type { Script } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import { type Clock, threadClock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
 import { withoutSecrets } from '../util/secrets.js'
 import type { Watched } from './renewable.js'
-import type { RenewalTerms } from './renewer.js'
+import {
+  ALIVE_AT,
+  type Failure,
+  FIRST_SLOT,
+  type FromThread,
+  micros,
+  type Registration,
+  TAKE_OVER_AT,
+  type ThreadStatus,
+  type ToThread,
+} from './thread-protocol.js'
 
-/** What the thread is told of a client. */
-export interface Registration extends RenewalTerms {
-  /** The URL or configuration to connect with, checked. */
-  readonly connection: string | object
-  /**
-   * Words of 64 bits, in µs on `threadClock`: when to stand in, unless the client's own thread says something else before
-   * that; its last sign of life; then one for each lease: -id, or when the thread last renewed it, or 0.
-   */
-  readonly memory: SharedArrayBuffer
-  /** How long it stands in, ms. */
-  readonly maxBlockMs: number
-  readonly commandTimeoutMs: number
-}
-
-/** What is told to the thread. */
-export type ToThread = { readonly client: number } & (
-  | { readonly ward: Registration }
-  | { readonly script: Script }
-  | { readonly index: number; readonly id: bigint; readonly renewal: Renewal }
-  | { readonly isClosed: true }
-)
-
-/** How to renew a lease. */
-export interface Renewal extends Omit<ScriptCall, 'script'> {
-  readonly sha1: string
-  /** On `threadClock`, ms. */
-  readonly until: number
-}
-
-/** What the thread answers: it is connected, cannot be yet, or Redis refused a renewal. */
-export type Answer = { readonly isReady: true } | { readonly failure: Failure } | { readonly refused: Failure }
-export type FromThread = Answer & { readonly client: number }
-
-/** An error of the thread. */
-export interface Failure {
-  readonly message: string
-  readonly code?: string
-}
-
-export const TAKE_OVER_AT = 0
-export const ALIVE_AT = 1
-const FIRST_PLACE = 2
-
-/** A lease in the shared memory. */
-interface Place {
+/** The slot of a lease in the shared memory. */
+interface Slot {
   readonly index: number
-  /** Of what is there now: no two are the same. */
+  /** Of the present occupant: ids are never used twice. */
   id: bigint
   until: number
-  /** The thread may have sent a renewal of it, on a connection of its own. */
-  hasStoodIn: boolean
+  /** Whether the thread may have renewed the lease, on a connection of its own. */
+  mayHaveBeenRenewed: boolean
 }
 
 const START_MS = 30_000
 const LONGEST_PAUSE_MS = 30_000
-/** How late a renewal of the client's own thread may be before it counts as busy, in periods. */
-const PATIENCE = 1 / 4
-const FIRST_PLACES = 1_024
-/** So many places may there be: 64 MB, which are only used as far as they are needed. */
-const MOST_PLACES = 2 ** 23
+/** How late a renewal of the client's own thread may be before the thread takes over, in periods. */
+const GRACE = 1 / 4
+const INITIAL_WORDS = 1_024
+/** 64 MB, of which only as much is used as is needed. */
+const MAX_WORDS = 2 ** 23
 
-/** Those that run, by their file. */
+/** The running threads, by their file. */
 const threads = new Map<string, Thread>()
 let lastClient = 0
 
-/** One thread, for all clients of this process that ask for it: started by the first, ended with the last. */
+/** The watchdog thread of this process: the first client that wants it starts it, the last one to close ends it. */
 class Thread {
   readonly file: string
   readonly #random: Random
-  readonly #standIns = new Map<number, ThreadClient>()
+  readonly #clients = new Map<number, ThreadClient>()
   #worker: Worker | undefined
   #failures = 0
   #restart: NodeJS.Timeout | undefined
@@ -87,20 +54,20 @@ class Thread {
     this.#random = random
   }
 
-  join(standIn: ThreadClient): void {
-    this.#standIns.set(standIn.client, standIn)
+  join(client: ThreadClient): void {
+    this.#clients.set(client.id, client)
     threads.set(this.file, this)
     if (this.#worker) {
-      standIn.register()
+      client.register()
       return
     }
     clearTimeout(this.#restart)
     this.#start()
   }
 
-  async leave(standIn: ThreadClient): Promise<void> {
-    this.#standIns.delete(standIn.client)
-    if (this.#standIns.size > 0) return this.tell({ client: standIn.client, isClosed: true })
+  async leave({ id }: ThreadClient): Promise<void> {
+    this.#clients.delete(id)
+    if (this.#clients.size > 0) return this.send({ client: id, isClosed: true })
     threads.delete(this.file)
     clearTimeout(this.#restart)
     const worker = this.#worker
@@ -108,7 +75,7 @@ class Thread {
     await worker?.terminate()
   }
 
-  tell(message: ToThread): void {
+  send(message: ToThread): void {
     this.#worker?.postMessage(message)
   }
 
@@ -116,7 +83,7 @@ class Thread {
     let cause: unknown
     let worker: Worker
     try {
-      // Plain JavaScript: no loader that the program runs under has a say in it.
+      // The thread is plain JavaScript: loaders of the program must not affect it.
       const env = { ...process.env, NODE_OPTIONS: '' }
       worker = new Worker(new URL(this.file), { execArgv: [], env, name: 'holdfast-watchdog' })
     } catch (error) {
@@ -125,9 +92,9 @@ class Thread {
     }
     this.#worker = worker
     worker.unref()
-    worker.on('message', (answer: FromThread) => {
-      if ('isReady' in answer) this.#failures = 0
-      this.#standIns.get(answer.client)?.hear(answer)
+    worker.on('message', (status: FromThread) => {
+      if ('isReady' in status) this.#failures = 0
+      this.#clients.get(status.client)?.receive(status)
     })
     worker.on('error', (error) => {
       cause = withoutSecrets(error)
@@ -135,57 +102,56 @@ class Thread {
     worker.on('exit', (code) => {
       if (worker === this.#worker) this.#ended(cause ?? new Error(`it exited with code ${code}`))
     })
-    for (const standIn of this.#standIns.values()) standIn.register()
+    for (const client of this.#clients.values()) client.register()
   }
 
   #ended(cause: unknown): void {
     this.#worker = undefined
     const delayMs = backoffMs(this.#failures++, 100, LONGEST_PAUSE_MS, this.#random)
     this.#restart = setTimeout(() => this.#start(), delayMs).unref()
-    for (const standIn of [...this.#standIns.values()]) standIn.ended(cause)
+    for (const client of [...this.#clients.values()]) client.ended(cause)
   }
 }
 
-export interface StandInTerms extends Omit<Registration, 'memory'> {
-  /** Lease of what is renewed, ms. */
+export interface ThreadTerms extends Omit<Registration, 'memory'> {
+  /** The lease of each renewal, ms. */
   readonly leaseTimeMs: number
-  /** Where `watchdog-thread` is, if not beside this file. */
-  readonly file: string | undefined
+  /** The URL of the file of `watchdog-thread`. */
+  readonly file: string
 }
 
 /**
- * Lets the thread renew what a client holds while its own event loop is blocked.
+ * The client's side of the watchdog thread, which renews the leases of a client while the event loop of the client is
+ * blocked.
  *
- * What a busy thread and the other one must know of each other stands in shared memory. The client's thread writes when it
- * will renew next. When that time has passed, the other one renews in its place, and writes for each lease when that was
- * sent, so that the first look at a hold after the block finds its true deadline.
+ * The client writes into shared memory when it will renew next. Once that time has passed, the thread renews instead, and
+ * writes for each lease when the renewal was sent. After the block the first access to a hold finds its true deadline there.
  */
 export class ThreadClient {
-  readonly client = ++lastClient
+  readonly id = ++lastClient
   readonly #clock: Clock
-  readonly #terms: StandInTerms
+  readonly #terms: ThreadTerms
   readonly #onWarning: (warning: Error) => void
   readonly #onRefused: (error: unknown) => void
   readonly #thread: Thread
-  readonly #memory = new SharedArrayBuffer(8 * FIRST_PLACES, { maxByteLength: 8 * MOST_PLACES })
+  readonly #memory = new SharedArrayBuffer(8 * INITIAL_WORDS, { maxByteLength: 8 * MAX_WORDS })
   readonly #words = new BigInt64Array(this.#memory)
-  readonly #places = new Map<Watched, Place>()
+  readonly #slots = new Map<Watched, Slot>()
   readonly #free: number[] = []
   readonly #scripts = new Set<Script>()
-  #used = FIRST_PLACE
+  #used = FIRST_SLOT
   #lastId = 0n
-  /** The last sign of life, on `threadClock`, and how far the client's clock was ahead of that then. */
+  /** The last sign of life, on `threadClock`, and how far the client's clock was ahead of `threadClock` then. */
   #aliveAt = 0
   #aheadMs = 0
   #takeOverAt = 0
   #starting: { resolve(): void; reject(error: unknown): void } | undefined
   #isUp = false
 
-  /** @throws {ConfigError} the file of the thread is not known */
   constructor(
     clock: Clock,
     random: Random,
-    terms: StandInTerms,
+    terms: ThreadTerms,
     onWarning: (warning: Error) => void,
     onRefused: (error: unknown) => void,
   ) {
@@ -193,14 +159,13 @@ export class ThreadClient {
     this.#terms = terms
     this.#onWarning = onWarning
     this.#onRefused = onRefused
-    const file = terms.file ?? besideThis()
-    this.#thread = threads.get(file) ?? new Thread(file, random)
+    this.#thread = threads.get(terms.file) ?? new Thread(terms.file, random)
   }
 
   /**
    * Resolves when the thread is connected to Redis.
    * @throws {ConfigError} the file of the thread cannot be loaded
-   * @throws what the thread said: Redis cannot be reached, refuses the password …
+   * @throws the error of the thread: Redis is unreachable, rejects the password …
    */
   async start(): Promise<void> {
     const { file } = this.#thread
@@ -208,7 +173,7 @@ export class ThreadClient {
     try {
       await new Promise<void>((resolve, reject) => {
         this.#starting = { resolve, reject }
-        timer = setTimeout(() => reject(unusable(file, new Error(`no answer within ${START_MS} ms`))), START_MS)
+        timer = setTimeout(() => reject(unusable(file, new Error(`it did not start within ${START_MS} ms`))), START_MS)
         this.#thread.join(this)
       })
     } catch (error) {
@@ -221,134 +186,133 @@ export class ThreadClient {
   }
 
   async close(): Promise<void> {
-    this.#places.clear()
+    this.#slots.clear()
     await this.#thread.leave(this)
   }
 
-  /** This thread is alive, and will renew again at `dueAt`, on the client's clock. */
-  expect(dueAt: number): void {
+  /** Signals that the client is alive, and will renew again at `dueAt`, on the client's clock. */
+  heartbeat(dueAt: number): void {
     const now = threadClock.now()
-    // Later nobody could say how the clocks stood when the thread renewed.
+    // Now, before `#aheadMs` changes: the times of the thread refer to the old difference of the clocks.
     if (now > this.#takeOverAt) {
-      for (const [lease, place] of this.#places) {
+      for (const [lease, slot] of this.#slots) {
         this.catchUp(lease)
-        place.hasStoodIn = true
+        slot.mayHaveBeenRenewed = true
       }
     }
     this.#aliveAt = now
-    // In this order: a pause in between must not put it further ahead.
+    // In this order: a pause in between must not increase the difference.
     this.#aheadMs = this.#clock.now() - threadClock.now()
     Atomics.store(this.#words, ALIVE_AT, micros(now))
-    this.#takeOver(dueAt - this.#aheadMs + this.#terms.periodMs * PATIENCE)
+    this.#setTakeOverAt(dueAt - this.#aheadMs + this.#terms.periodMs * GRACE)
   }
 
-  /** From now on it is kept, for as long as the watchdog may renew it. Call it again when that may have changed. */
+  /** The thread renews this lease for as long as the watchdog may. Call it again when that may have changed. */
   watch(lease: Watched): void {
     const until = lease.renewableUntil
     if (until === 0) {
       this.forget(lease)
       return
     }
-    const known = this.#places.get(lease)
+    const known = this.#slots.get(lease)
     if (known?.until === until) return
-    const place = known ?? this.#take()
-    place.until = until
-    this.#places.set(lease, place)
-    // Its grant may have been long on its way: then it cannot wait for the next tick.
+    const slot = known ?? this.#allocate()
+    slot.until = until
+    this.#slots.set(lease, slot)
+    // If the grant took long to arrive, the lease cannot wait for the next tick.
     const { periodMs } = this.#terms
-    const latestAt = lease.leasedAt - this.#aheadMs + periodMs * (1 + PATIENCE)
+    const latestAt = lease.leasedAt - this.#aheadMs + periodMs * (1 + GRACE)
     if (latestAt < this.#takeOverAt) {
-      const at = Math.max(latestAt, threadClock.now() + periodMs * PATIENCE)
-      if (at < this.#takeOverAt) this.#takeOver(at)
+      const at = Math.max(latestAt, threadClock.now() + periodMs * GRACE)
+      if (at < this.#takeOverAt) this.#setTakeOverAt(at)
     }
-    this.#tellOf(lease, place)
+    this.#sendRenewal(lease, slot)
   }
 
-  /** @returns whether the thread may have renewed it, so that such a renewal may be on its way */
+  /** @returns whether the thread may have renewed it, so that a renewal may still be in flight */
   forget(lease: Watched): boolean {
-    const known = this.#places.get(lease)
+    const known = this.#slots.get(lease)
     if (!known) return false
-    this.#places.delete(lease)
+    this.#slots.delete(lease)
     Atomics.store(this.#words, known.index, 0n)
     this.#free.push(known.index)
-    return known.hasStoodIn || threadClock.now() > this.#takeOverAt
+    return known.mayHaveBeenRenewed || threadClock.now() > this.#takeOverAt
   }
 
-  /** Tell a lease that the thread renewed it while this one was busy. */
+  /** Applies renewals by the thread to a lease. */
   catchUp(lease: Watched): void {
-    const known = this.#places.get(lease)
+    const known = this.#slots.get(lease)
     if (!known) return
     const sentAt = Number(Atomics.load(this.#words, known.index)) / 1_000
-    // What was sent before the last sign of life was caught up with then. If the machine slept since, the client's clock may
-    // be further ahead than it was: that makes it less, never more.
+    // Renewals that were sent before the last sign of life were applied then. If the machine slept since, the client's clock
+    // may be further ahead than it was: the deadline then comes out too early, never too late.
     if (sentAt > this.#aliveAt && sentAt + this.#aheadMs > lease.leasedAt) lease.renewed(sentAt + this.#aheadMs)
   }
 
-  /** The thread is new: tell it all. */
+  /** Sends everything to a new thread. */
   register(): void {
-    const { leaseTimeMs, file, ...ward } = this.#terms
+    const { leaseTimeMs, file, ...terms } = this.#terms
     this.#scripts.clear()
-    this.#thread.tell({ client: this.client, ward: { ...ward, memory: this.#memory } })
-    for (const [lease, place] of this.#places) this.#tellOf(lease, place)
+    this.#thread.send({ client: this.id, registration: { ...terms, memory: this.#memory } })
+    for (const [lease, slot] of this.#slots) this.#sendRenewal(lease, slot)
   }
 
-  hear(answer: Answer): void {
-    if ('isReady' in answer) {
+  receive(status: ThreadStatus): void {
+    if ('isReady' in status) {
       this.#isUp = true
       this.#starting?.resolve()
-    } else if ('failure' in answer) this.#starting?.reject(errorOf(answer.failure, 'the thread of the watchdog: '))
-    else this.#onRefused(errorOf(answer.refused))
+    } else if ('failure' in status) this.#starting?.reject(errorOf(status.failure, 'watchdog thread: '))
+    else this.#onRefused(errorOf(status.refused))
   }
 
   /** The thread ended by itself; it will be started again. */
   ended(cause: unknown): void {
     this.#starting?.reject(unusable(this.#thread.file, cause))
-    for (const [lease, place] of this.#places) {
+    for (const [lease, slot] of this.#slots) {
       this.catchUp(lease)
-      // The next one begins anew.
-      this.#mark(place)
+      this.#assignId(slot)
     }
     if (!this.#isUp) return
     this.#isUp = false
     const why = cause instanceof Error ? cause.message : String(cause)
     const message =
-      `The thread of the watchdog ended (${why}): until it is there again, an event loop that is blocked for a ` +
-      'lease loses what it holds'
+      `The watchdog thread ended (${why}). It is being restarted; until then, locks are lost if the event loop is blocked for ` +
+      'as long as a lease'
     this.#onWarning(clientWarning('WATCHDOG_THREAD_ENDED', message, { cause }))
   }
 
-  #takeOver(at: number): void {
+  #setTakeOverAt(at: number): void {
     this.#takeOverAt = at
     Atomics.store(this.#words, TAKE_OVER_AT, micros(at))
   }
 
-  #take(): Place {
+  #allocate(): Slot {
     const index = this.#free.pop() ?? this.#used++
-    if (index >= this.#words.length) this.#memory.grow(Math.min(2 * this.#memory.byteLength, 8 * MOST_PLACES))
-    const place = { index, id: 0n, until: 0, hasStoodIn: false }
-    this.#mark(place)
-    return place
+    if (index >= this.#words.length) this.#memory.grow(Math.min(2 * this.#memory.byteLength, 8 * MAX_WORDS))
+    const slot = { index, id: 0n, until: 0, mayHaveBeenRenewed: false }
+    this.#assignId(slot)
+    return slot
   }
 
-  #mark(place: Place): void {
-    place.id = ++this.#lastId
-    Atomics.store(this.#words, place.index, -place.id)
+  #assignId(slot: Slot): void {
+    slot.id = ++this.#lastId
+    Atomics.store(this.#words, slot.index, -slot.id)
   }
 
-  #tellOf(lease: Watched, { index, id, until }: Place): void {
-    const { client } = this
+  #sendRenewal(lease: Watched, { index, id, until }: Slot): void {
+    const client = this.id
     const { script, keys, args } = lease.renewalFor(this.#terms.leaseTimeMs)
     if (!this.#scripts.has(script)) {
       this.#scripts.add(script)
-      this.#thread.tell({ client, script })
+      this.#thread.send({ client, script })
     }
-    this.#thread.tell({ client, index, id, renewal: { sha1: script.sha1, keys, args, until: until - this.#aheadMs } })
+    this.#thread.send({
+      client,
+      slot: index,
+      id,
+      renewal: { sha1: script.sha1, keys, args, until: until - this.#aheadMs },
+    })
   }
-}
-
-/** In whole µs, never later than it was. */
-export function micros(ms: number): bigint {
-  return BigInt(Math.floor(ms * 1_000))
 }
 
 function errorOf({ message, ...rest }: Failure, before = ''): Error {
@@ -357,14 +321,19 @@ function errorOf({ message, ...rest }: Failure, before = ''): Error {
 
 function unusable(file: string, cause: unknown): ConfigError {
   const allowed =
-    'the file of holdfast/watchdog-thread, which can be run as a thread. In a bundle say where it is: ' +
+    'the file of holdfast/watchdog-thread, which can be run as a thread. In a bundle specify its location: ' +
     'watchdog: { thread: new URL(…) }'
   return new ConfigError('watchdog.thread', file, allowed, { cause })
 }
 
-function besideThis(): string {
+/**
+ * The file of the thread next to a module.
+ * @param url  of the module; in a bundle, of the bundle, or undefined where that is not known
+ * @throws {ConfigError} it is not known
+ */
+export function threadFileNextTo(url: string | undefined): string {
   try {
-    return new URL('../watchdog-thread.js', import.meta.url).href
+    return new URL('./watchdog-thread.js', url).href
   } catch (cause) {
     throw unusable('', cause)
   }

@@ -10,23 +10,23 @@ import type { ThreadClient } from './thread-client.js'
 const BATCH_SIZE = 100
 
 /**
- * Keeps the holds of one client alive, and tells those that are lost, with one timer: it fires every third of the
- * watchdog's lease to renew, and at the earliest deadline of a hold to end it, whatever Redis does meanwhile.
+ * Renews the leases of one client and ends holds at their deadlines, with one timer: it fires every third of the watchdog's
+ * lease to renew, and at the earliest deadline of a hold to end it, even if Redis is unreachable.
  */
 export class Watchdog {
-  /** Renews while this thread is too busy to, if the client asked for one. */
+  /** The watchdog thread, if the client uses it: it renews while this event loop is blocked. */
   threadClient: ThreadClient | undefined
   readonly #clock: Clock
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
   readonly #watched = new DenseSet<Watched>()
-  /** What was long on its way. */
-  #late: Watched[] = []
+  /** Leases whose grants took long to arrive. */
+  #lateGrants: Watched[] = []
   #nextRenewalAt = 0
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
 
-  /** @param onRefused  told of each renewal that Redis answers with an error that will not pass */
+  /** @param onRefused  called for each renewal that Redis rejects with a permanent error */
   constructor(
     clock: Clock,
     random: Random,
@@ -41,42 +41,42 @@ export class Watchdog {
     this.#renewer = new Renewer(clock, random, scripts, terms, (one) => this.#watched.has(one), onRefused)
   }
 
-  /** @param isWanted  false: it is about to be released, so not even a late grant is renewed before the next tick */
+  /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */
   watch(lease: Watched, isWanted = true): void {
     if (this.#watched.size === 0) this.#renewNextAt(this.#clock.now() + this.#periodMs)
     this.#watched.add(lease)
     if (isWanted) this.schedule(lease)
-    else this.look(lease)
+    else this.inspect(lease)
   }
 
-  /** Look at a lease again: it gained a hold, which may be due earlier than the others. */
+  /** A lease gained a hold, which may be due earlier than the others. */
   schedule(lease: Watched): void {
-    this.look(lease)
-    // It was long on its way (a slow link, a server that was away): the next tick may be too late for what is left.
+    this.inspect(lease)
+    // If the grant took long to arrive (a slow link, an unreachable server), the next tick may be too late.
     if (isRenewed(lease) && this.#clock.now() - lease.leasedAt > this.#periodMs / 2) {
       this.#renewSoon(lease)
     }
   }
 
-  /** Those that one command granted are renewed by one. */
+  /** Leases that one command granted are renewed by one command. */
   #renewSoon(lease: Watched): void {
-    if (this.#late.push(lease) > 1) return
+    if (this.#lateGrants.push(lease) > 1) return
     queueMicrotask(() => {
-      const late = this.#late
-      this.#late = []
+      const late = this.#lateGrants
+      this.#lateGrants = []
       void this.#renewer.renew(late)
     })
   }
 
-  /** The same for a hold that Redis was not asked for. */
-  look(lease: Watched): void {
+  /** The same for a hold that needed no command, as after a hand-off. */
+  inspect(lease: Watched): void {
     this.threadClient?.watch(lease)
     this.#wakeBy(Math.min(this.#nextRenewalAt, lease.inspect(this.#clock.now())))
   }
 
   /**
-   * From here on nothing renews it: to be called before its release is sent.
-   * @returns whether a renewal of the thread may still arrive after the release
+   * Stops renewing a lease. Call it before its release is sent.
+   * @returns whether a renewal by the watchdog thread may still arrive after the release
    */
   forget(lease: Watched): boolean {
     this.#watched.delete(lease)
@@ -85,7 +85,7 @@ export class Watchdog {
     return mayBeRenewed
   }
 
-  /** Redis may have lost its data, or another server answers now: ask about everything at once. */
+  /** After a reconnect: Redis may have lost its data, or this may be another server. Every lease is checked at once. */
   audit(): void {
     this.#inspectAll()
     void this.#renewer.renew([...this.#watched])
@@ -98,11 +98,11 @@ export class Watchdog {
 
   #onTimer(): void {
     this.#wakeAt = Number.POSITIVE_INFINITY
-    // Deadlines first: after a pause of this process nothing that is over may be revived by a late renewal.
+    // Deadlines first: after a pause of this process no late renewal may revive an expired hold.
     let next = this.#inspectAll()
     const now = this.#clock.now()
     if (now >= this.#nextRenewalAt) {
-      // A fixed rate, however long the renewals take; a tick that was missed is not made up for.
+      // A fixed rate, however long the renewals take; missed ticks are skipped.
       this.#renewNextAt(Math.max(this.#nextRenewalAt + this.#periodMs, now + this.#periodMs / 2))
       void this.#renewer.renew([...this.#watched].filter(isRenewed))
     }
@@ -119,14 +119,14 @@ export class Watchdog {
 
   #renewNextAt(at: number): void {
     this.#nextRenewalAt = at
-    this.threadClient?.expect(at)
+    this.threadClient?.heartbeat(at)
   }
 
   #wakeBy(at: number): void {
     if (at >= this.#wakeAt) return
     this.#cancelTimer?.()
     this.#wakeAt = at
-    // Not a reason to keep the process alive: the connection is one as long as anything is held.
+    // The timer does not keep the process alive; the connection does.
     this.#cancelTimer = this.#clock.after(at - this.#clock.now(), () => this.#onTimer(), false)
   }
 

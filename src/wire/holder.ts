@@ -1,16 +1,15 @@
 import { ConfigError } from '../errors.js'
 
 /**
- * How a holder is spelled on the wire: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>`
- * (`RedissonBaseLock.getLockName`). The client id is a UUID made when the client is created; the owner id is a positive
- * integer, Java's thread id.
+ * A holder on the wire: `<client id>:<owner id>`, as Redisson's `<uuid>:<thread id>` (`RedissonBaseLock.getLockName`). The
+ * client id is a UUID that is generated when the client is created; the owner id is a positive integer, as Java's thread id.
  */
-export function spellHolder(clientId: string, ownerId: number): string {
+export function formatHolder(clientId: string, ownerId: number): string {
   return `${clientId}:${ownerId}`
 }
 
 /**
- * What the ids of all Holdfast clients end with, so that a script can tell them from Redisson's. What is left is random
+ * The end of every id of a Holdfast client, by which scripts tell them from Redisson's. The rest is random
  * enough: 90 bits.
  */
 const MARK = '401dfa57'
@@ -21,11 +20,11 @@ export function markedId(uuid: string): string {
 }
 
 /**
- * Who holds inside one client: what a thread is in Java.
+ * An owner of locks inside one client: the equivalent of a thread in Java.
  *
- * It has at most one lease of a lock at a time: two would share one field in Redis, and the release of one would end
- * the other. And once a command about a field is unsettled, or a hold was lost or handed over, it takes that field no
- * more: a late copy of its release could end what it takes next. It is spent for that field, for good.
+ * An owner has at most one lease of a lock at a time: two would share one field in Redis, and the release of one would end
+ * the other. Once the outcome of a command about a field is unknown, or a hold was lost or handed over, the owner is retired
+ * for that field: a late copy of the release could end its next lease.
  */
 export class Owner {
   readonly id: number
@@ -37,8 +36,9 @@ export class Owner {
   }
 
   /**
-   * Whether it may take this now; if so nobody else may by this owner until `free`.
-   * @param field  names a field that holder has in Redis
+   * Claims a field until `free`.
+   * @param field  as of `fieldOf`
+   * @returns false: it is claimed already, or the owner is retired for it
    */
   claim(field: string): boolean {
     if (this.#retired?.has(field) || this.#claimed.has(field)) return false
@@ -46,12 +46,12 @@ export class Owner {
     return true
   }
 
-  /** Whether it has any field of the same lock: who writes may read, but that is for the writer itself. */
-  hasBeside(field: string): boolean {
+  /** Whether it has claimed any field of the same lock: only the writer itself may read inside its write. */
+  hasSameLock(field: string): boolean {
     return [...this.#claimed].some((other) => lockOf(other) === lockOf(field))
   }
 
-  /** Whether this is the only field it has, or is about to have, of that lock. */
+  /** Whether it has claimed no other field of that lock. */
   hasOnly(field: string): boolean {
     for (const other of this.#claimed) if (other !== field && lockOf(other) === lockOf(field)) return false
     return true
@@ -61,7 +61,7 @@ export class Owner {
     this.#claimed.delete(field)
   }
 
-  /** Never again this field. */
+  /** The owner never takes this field again. */
   retire(field: string): void {
     this.#retired ??= new Set()
     this.#retired.add(field)
@@ -71,18 +71,18 @@ export class Owner {
     return this.#retired?.has(field) ?? false
   }
 
-  /** Whether it is of no more use for some field; then a scope goes on with a new owner. */
+  /** Whether it is retired for any field; a scope then continues with a new owner. */
   get isRetired(): boolean {
     return this.#retired !== undefined
   }
 }
 
-/** A field is `<suffix of the holder>/<lock name>`. */
+/** A field is `<suffix of the holder>/<lock name>`: see `fieldOf`. */
 function lockOf(field: string): string {
   return field.slice(field.indexOf('/'))
 }
 
-/** Mints owners with ids unique in one client. 2^53 of them outlast any process. */
+/** Creates owners with ids that are unique in one client. 2^53 of them outlast any process. */
 export class Owners {
   #lastId = 0
 
@@ -94,8 +94,8 @@ export class Owners {
 const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,15}$/
 
 /**
- * A holder that another process passed on.
- * @throws {ConfigError} it is not a holder as `Hold.holder` spells it
+ * Checks a holder from another process.
+ * @throws {ConfigError} it does not have the format of `Hold.holder`
  */
 export function checkHolder(holder: unknown): string {
   if (typeof holder === 'string' && HOLDER.test(holder)) return holder

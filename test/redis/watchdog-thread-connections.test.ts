@@ -45,7 +45,7 @@ describe('the first connections of the watchdog thread', () => {
   it('connect() rejects with the last error when every connection of the watchdog thread is cut', async () => {
     const { url } = await cutting(Number.POSITIVE_INFINITY)
     const connecting = connect({ url: lab.server.url, watchdog: { thread: true, connection: url } })
-    await assert.rejects(connecting, { code: 'ECONNRESET', message: /^the thread of the watchdog: / })
+    await assert.rejects(connecting, { code: 'ECONNRESET', message: /^watchdog thread: / })
   })
 })
 

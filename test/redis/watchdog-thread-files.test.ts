@@ -83,7 +83,7 @@ describe('the file of the watchdog thread', () => {
       )
       assert.match(
         await run(program),
-        /watchdog\.thread: expected the file of holdfast\/watchdog-thread.*In a bundle say/,
+        /watchdog\.thread: expected the file of holdfast\/watchdog-thread.*In a bundle specify/,
       )
     }
   })

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { lockRenew } from '../../src/lua/generated.js'
 import { threadClock } from '../../src/util/clock.js'
-import { ALIVE_AT, type FromThread, micros, TAKE_OVER_AT, type ToThread } from '../../src/watchdog/thread-client.js'
+import { ALIVE_AT, type FromThread, micros, TAKE_OVER_AT, type ToThread } from '../../src/watchdog/thread-protocol.js'
 import { setUpLab } from '../support/lab.js'
 import { startProxy } from '../support/tcp-proxy.js'
 import { waitUntil } from '../support/wait-until.js'
@@ -28,7 +28,7 @@ describe('the watchdog thread and its shared memory', () => {
     const tell = (message: ToThread): void => worker.postMessage(message)
     const terms = { periodMs: 20_000, batchSize: 100, maxBlockMs: 60_000, commandTimeoutMs: 10_000 }
     Atomics.store(words, TAKE_OVER_AT, micros(threadClock.now() + 600_000))
-    tell({ client: 1, ward: { ...terms, connection: proxy.url, memory } })
+    tell({ client: 1, registration: { ...terms, connection: proxy.url, memory } })
     const [answer] = (await once(worker, 'message')) as [FromThread]
     assert.equal('isReady' in answer, true)
 
@@ -43,7 +43,7 @@ describe('the watchdog thread and its shared memory', () => {
       Atomics.store(words, ALIVE_AT, micros(threadClock.now()))
       Atomics.store(words, TAKE_OVER_AT, micros(threadClock.now() + 50))
       if (id === 2n) proxy.delay(300)
-      tell({ client: 1, index: SLOT, id, renewal })
+      tell({ client: 1, slot: SLOT, id, renewal })
       await waitUntil(async () => (await admin.pttl('a')) > 1_000)
       if (id === 1n) await waitUntil(() => Atomics.load(words, SLOT) > 0n)
     }

@@ -254,7 +254,11 @@ describe('the watchdog thread', () => {
     const leaseMs = 3_000
     const client = new Client(ownedIoredis(new Redis(lab.server.url)), { lockWatchdogTimeoutMs: leaseMs }, { clock })
     lab.onEnd(() => client.close())
-    await client.protect({ connection: lab.server.url, maxBlockMs: 20 * leaseMs, file: undefined })
+    await client.protect({
+      connection: lab.server.url,
+      maxBlockMs: 20 * leaseMs,
+      file: new URL('../../src/watchdog-thread.js', import.meta.url).href,
+    })
     const hold = await client.getLock('a').lock()
     for (let times = 0; times < 2; times++) {
       sleptMs += 600
@@ -394,7 +398,7 @@ describe('connect() with a watchdog thread', () => {
   it('connect() reports that the thread cannot reach Redis, and leaves nothing', async () => {
     await assert.rejects(guarded({ watchdog: { connection: 'redis://127.0.0.1:1' } }), {
       code: 'ECONNREFUSED',
-      message: /^the thread of the watchdog: connect ECONNREFUSED/,
+      message: /^watchdog thread: connect ECONNREFUSED/,
     })
   })
 })

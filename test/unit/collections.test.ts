@@ -24,9 +24,9 @@ describe('DenseSet', () => {
     assert.deepEqual([dense.size, [...dense]], [0, []])
   })
 
-  it('reports each deletion once, and can be changed during iteration', () => {
-    let gone = 0
-    const dense = new DenseSet<object>(() => gone++)
+  it('reports each deletion once, and may be changed during iteration', () => {
+    let deleted = 0
+    const dense = new DenseSet<object>(() => deleted++)
     const items = [{}, {}, {}]
     for (const item of items) dense.add(item)
     const seen: object[] = []
@@ -34,10 +34,10 @@ describe('DenseSet', () => {
       seen.push(item)
       for (const one of items) dense.delete(one)
     }
-    assert.deepEqual([seen.length, gone, dense.size], [3, 3, 0])
+    assert.deepEqual([seen.length, deleted, dense.size], [3, 3, 0])
   })
 
-  it('may share items with another one', () => {
+  it('may share items with another DenseSet', () => {
     const [one, other] = [new DenseSet<object>(), new DenseSet<object>()]
     const [a, b] = [{}, {}]
     one.add(a)
@@ -48,7 +48,7 @@ describe('DenseSet', () => {
 })
 
 describe('NameMap', () => {
-  it('has values for names of all kinds, and none for names that were not set', () => {
+  it('accepts names of all kinds, and finds only those that were set', () => {
     const map = new NameMap<number>()
     const names = ['a', '7', '', '__proto__', 'constructor', Symbol('a'), Symbol('a')]
     assert(names.every((name) => map.get(name) === undefined))

@@ -1,4 +1,4 @@
-/** A lock goes from one caller of a client to the next: in which order things happen, to the turn. */
+/** Hand-offs: a lease goes from one caller of a client to the next. The order of events, to the turn of the event loop. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
@@ -20,7 +20,7 @@ let lock: Lock
 let otherPort: FakePort
 let other: Client
 let lost: LeaseLostError[]
-/** Those that a test makes beside the two. */
+/** Further clients of a test. */
 let more: Client[]
 
 beforeEach(() => {
@@ -38,7 +38,7 @@ beforeEach(() => {
 
 afterEach(async () => {
   await clock.until(Promise.all([client, other, ...more].map((each) => each.close())))
-  await clock.advance(10) // what stood back
+  await clock.advance(10) // a queue that yielded to others
   assert.equal(clock.pending, 0, 'no timer is left')
   assert.deepEqual([...port.channels, ...otherPort.channels], [], 'no subscription is left')
   assert.deepEqual(redis.keys, [], 'nothing is held')
@@ -48,7 +48,7 @@ function make(on: FakePort, options: ClientOptions = {}): Client {
   return fakeClient(clock, on, { lockWatchdogTimeoutMs: LEASE_MS, ...options })
 }
 
-/** One who holds the lock, and so many who wait for it, all of one client: the first of them has asked, and listens. */
+/** A hold and `waiters` waiters of one client: the first of them was refused, and has subscribed. */
 async function heldAndWaitedFor(waiters: number, options: LockOptions = {}): Promise<[Hold, Promise<Hold>[]]> {
   const hold = await lock.lock()
   const waiting = Array.from({ length: waiters }, () => lock.lock(options))
@@ -57,11 +57,11 @@ async function heldAndWaitedFor(waiters: number, options: LockOptions = {}): Pro
   return [hold, waiting]
 }
 
-function passesOf(hold: Hold): number {
+function handOffsOf(hold: Hold): number {
   return (hold.lease as Lease).handOffs
 }
 
-/** The commands that were sent so far, but for subscriptions; whether they name the turn queue does not matter here. */
+/** The commands so far except subscriptions, with or without the turn queue. */
 function commands(): string[] {
   return port.sent.map(({ name }) => name.replace('-queued', '')).filter((name) => name.includes('/'))
 }
@@ -73,8 +73,8 @@ async function commandsOf(action: () => unknown): Promise<string[]> {
   return commands().slice(before)
 }
 
-describe('a lock that is let go', () => {
-  it('goes to the first who waits in the same client, without a command, and keeps its holder in Redis', async () => {
+describe('a release', () => {
+  it('hands the lock off to the first waiter of the same client, without a command, and keeps the holder in Redis', async () => {
     const [first, waiting] = await heldAndWaitedFor(3)
     const { holder } = first
     const order: number[] = []
@@ -92,16 +92,16 @@ describe('a lock that is let go', () => {
     assert.deepEqual(order, [0, 1, 2])
     assert.deepEqual(redis.holders('a'), [{ holder, count: 1 }])
     const last = (await waiting[2]) as Hold
-    assert.equal(passesOf(last), 3)
+    assert.equal(handOffsOf(last), 3)
     assert.deepEqual(await commandsOf(() => last.unlock()), ['lock/release'])
   })
 
-  it('is released when nobody of the same client waits', async () => {
+  it('frees the lock in Redis if no caller of the same client waits', async () => {
     const hold = await lock.lock()
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release'])
   })
 
-  it('is released when it has a lease of its own, or was given one', async () => {
+  it('frees the lock in Redis if the hold has, or was given, a lease time of its own', async () => {
     const own = await lock.lock({ leaseTimeMs: 1_000 })
     const next = lock.lock()
     await turn()
@@ -115,7 +115,7 @@ describe('a lock that is let go', () => {
     await (await after).unlock()
   })
 
-  it('is released when a re-entry asked for a longer lease than the next caller wants', async () => {
+  it('frees the lock in Redis if a re-entry requested a longer lease than the next caller wants', async () => {
     const hold = await lock.lock()
     const inner = await lock.lock({ within: hold, leaseTimeMs: 60_000 })
     const next = lock.lock()
@@ -126,7 +126,7 @@ describe('a lock that is let go', () => {
     await (await next).unlock()
   })
 
-  it('is released for who asks for a lease of its own, which is then exactly that', async () => {
+  it('frees the lock in Redis for a waiter with a lease time of its own, which gets exactly that lease', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1, { leaseTimeMs: 1_000 })
     const behind = lock.lock()
     await turn()
@@ -138,7 +138,7 @@ describe('a lock that is let go', () => {
     await (await behind).unlock()
   })
 
-  it('is asked for at once by who never asked before, although the line knew of an earlier grant', async () => {
+  it('makes a new head of the wait queue request the lock at once, although the queue knew of an earlier grant', async () => {
     const held = await clock.until(other.getLock('a').lock())
     const order: string[] = []
     const take = async (name: string, options: LockOptions = {}): Promise<void> => {
@@ -156,7 +156,7 @@ describe('a lock that is let go', () => {
     assert(clock.now() - startedAt < 100, `it took ${clock.now() - startedAt} ms`)
   })
 
-  it('is released by its last re-entry only, and passed on from there', async () => {
+  it('hands the lock off when the last re-entry ends, not before', async () => {
     const [hold, waiting] = await heldAndWaitedFor(2)
     const inner = await lock.lock({ within: hold })
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release-one'])
@@ -171,7 +171,7 @@ describe('a lock that is let go', () => {
     await (await waiting[1])?.unlock()
   })
 
-  it('is released when it is to be renewed before anything else', async () => {
+  it('frees the lock in Redis if its last renewal failed', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     port.fault = ({ name }) => (name === 'lock/renew' ? { lost: 'request' } : undefined)
     await clock.advance((LEASE_MS * 2) / 3)
@@ -197,8 +197,8 @@ describe('a lock that is let go', () => {
   })
 })
 
-describe('a run', () => {
-  /** Tasks that take the lock again and again; answers how often it was released. */
+describe('a run of hand-offs', () => {
+  /** Tasks that take the lock again and again. Resolves to the hand-offs before each hold. */
   async function loop(of: Client, tasks: number, rounds: number, workMs: number): Promise<number[]> {
     const runs: number[] = []
     await clock.until(
@@ -206,7 +206,7 @@ describe('a run', () => {
         Array.from({ length: tasks }, async () => {
           for (let round = 0; round < rounds; round++) {
             await of.getLock('a').withLock(async (hold) => {
-              runs.push(passesOf(hold))
+              runs.push(handOffsOf(hold))
               if (workMs > 0) await pause(workMs)
             })
           }
@@ -216,7 +216,7 @@ describe('a run', () => {
     return runs
   }
 
-  it('of three hand-offs ends with the fourth release, which is open', async () => {
+  it('ends with a release in Redis after maxHandOffs: 3', async () => {
     const [port] = moreOf({ maxHandOffs: 3 })
     const runs = await loop(more[0] as Client, 4, 25, 1)
     assert.equal(runs.length, 100)
@@ -225,27 +225,27 @@ describe('a run', () => {
     assert(releases >= 25 && releases <= 40, `${releases} releases`)
   })
 
-  it('of none never begins', async () => {
+  it('never begins with maxHandOffs: 0', async () => {
     const [port] = moreOf({ maxHandOffs: 0 })
     const runs = await loop(more[0] as Client, 4, 10, 1)
     assert.equal(Math.max(...runs), 0)
     assert.equal(port.count('lock/release-queued'), 40)
   })
 
-  it('of no time never begins', async () => {
+  it('never begins with maxHandOffMs: 0', async () => {
     const [port] = moreOf({ maxHandOffMs: 0 })
     await loop(more[0] as Client, 4, 10, 1)
     assert.equal(port.count('lock/release-queued'), 40)
   })
 
-  it('ends when its time is over, counted from the grant of Redis', async () => {
+  it('ends after maxHandOffMs, counted from the grant by Redis', async () => {
     const [port] = moreOf({ maxHandOffMs: 20, maxHandOffs: 1_000_000 })
     const runs = await loop(more[0] as Client, 4, 100, 1)
     assert.equal(Math.max(...runs), 19)
     assert(port.count('lock/release-queued') >= 400 / 21, `${port.count('lock/release-queued')} releases`)
   })
 
-  it('lets others in before it goes on, and then goes on at once', async () => {
+  it('lets other clients in before the next run, which then begins at once', async () => {
     const workMs = 1
     let isOver = false
     const served: number[] = []
@@ -267,8 +267,8 @@ describe('a run', () => {
     assert(served.length >= 1_000 / 70, `served ${served.length} times`)
   })
 
-  it('goes on within a moment when those who were let in first do not come', async () => {
-    // Somebody listens, but never asks.
+  it('is followed by the next run within milliseconds if the other clients do not take the lock', async () => {
+    // A client that is subscribed but never requests the lock.
     await otherPort.subscribe(CHANNEL, () => {})
     const startedAt = clock.now()
     await loop(client, 3, 100, 1)
@@ -276,7 +276,7 @@ describe('a run', () => {
     await otherPort.unsubscribe(CHANNEL)
   })
 
-  it('is renewed as one hold would be, and costs no other command', async () => {
+  it('is renewed like one hold, and sends no other command', async () => {
     const [port] = moreOf({ maxHandOffMs: 60_000, maxHandOffs: 1_000_000 })
     let least = Number.POSITIVE_INFINITY
     const watch = (async () => {
@@ -302,8 +302,8 @@ describe('a run', () => {
   }
 })
 
-describe('a hold that was passed on', () => {
-  it('can do nothing to the next: not release, renew, re-enter, lease or lose it', async () => {
+describe('a hold that was handed off', () => {
+  it('cannot affect the next hold: not release, renew, re-enter, lease or lose it', async () => {
     const [stale, waiting] = await heldAndWaitedFor(2)
     const staleSignal = stale.signal
     await Promise.all([stale.unlock(), stale.unlock()])
@@ -330,7 +330,7 @@ describe('a hold that was passed on', () => {
     await (await clock.until(waiting[1] as Promise<Hold>)).unlock()
   })
 
-  it('is no hold to re-enter for what was left running in its body: that waits as anybody', async () => {
+  it('is not re-entered by code left running by its callback, which waits like any other caller', async () => {
     const order: string[] = []
     let stray: Promise<void> | undefined
     const first = lock.withLock(async () => {
@@ -353,7 +353,7 @@ describe('a hold that was passed on', () => {
     assert.deepEqual(order, ['second', 'second is done', 'stray'])
   })
 
-  it('is re-entered by nobody whose re-entry stood behind its release', async () => {
+  it('is not re-entered by a call that waited behind its release', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     port.once('lock/reenter', { replyMs: 100 })
     const inner = lock.lock({ within: hold })
@@ -371,7 +371,7 @@ describe('a hold that was passed on', () => {
     await (await waiting[0])?.unlock()
   })
 
-  it('is not re-entered through another that has the same holder by now', async () => {
+  it('is not re-entered through a later hold with the same holder', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     const inner = await lock.lock({ within: hold })
     port.once('lock/release-one', { replyMs: 10 })
@@ -385,41 +385,41 @@ describe('a hold that was passed on', () => {
     await next.unlock()
   })
 
-  it('counts maxHoldMs and warnAfterMs of the next from the hand-off', async () => {
+  it('is followed by a hold whose maxHoldMs and warnAfterMs count from the hand-off', async () => {
     const long: number[] = []
     client.on('longHold', ({ heldMs }) => long.push(heldMs))
     const hold = await lock.lock()
     const next = lock.lock({ maxHoldMs: 500, warnAfterMs: 200 })
     await clock.advance(10)
     await hold.unlock()
-    const passed = await next
-    assert.equal(passesOf(passed), 1)
-    assert.equal(passed.remainingMs(), 500)
+    const handedOff = await next
+    assert.equal(handOffsOf(handedOff), 1)
+    assert.equal(handedOff.remainingMs(), 500)
     await clock.advance(199)
     assert.deepEqual(long, [])
     await clock.advance(1)
     assert.deepEqual(long, [200])
     await clock.advance(299)
-    passed.assertHeld()
+    handedOff.assertHeld()
     await clock.advance(1)
-    assert.throws(() => passed.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
-    await assert.rejects(passed.unlock(), { code: 'LOCK_LEASE_LOST' })
+    assert.throws(() => handedOff.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
+    await assert.rejects(handedOff.unlock(), { code: 'LOCK_LEASE_LOST' })
     assert.doesNotThrow(() => hold.unlock())
   })
 
-  it('leaves its own maxHoldMs and warnAfterMs behind', async () => {
+  it('does not pass its maxHoldMs and warnAfterMs on to the next hold', async () => {
     client.on('longHold', () => assert.fail('it did not last'))
     const hold = await lock.lock({ maxHoldMs: 500, warnAfterMs: 400 })
     const next = lock.lock()
     await turn()
     await hold.unlock()
-    const passed = await next
+    const handedOff = await next
     await clock.advance(10_000)
-    passed.assertHeld()
-    await passed.unlock()
+    handedOff.assertHeld()
+    await handedOff.unlock()
   })
 
-  it('has the deadline of the lease that Redis gave, not a new one', async () => {
+  it('leaves the next hold the deadline of the lease in Redis, not a new one', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     await clock.advance(10)
     const leftMs = hold.remainingMs()
@@ -429,7 +429,7 @@ describe('a hold that was passed on', () => {
     await next.unlock()
   })
 
-  it('can be handed over to another client', async () => {
+  it('is followed by a hold that can be handed over to another client', async () => {
     const [stale, waiting] = await heldAndWaitedFor(2)
     await stale.unlock()
     const hold = (await waiting[0]) as Hold
@@ -442,7 +442,7 @@ describe('a hold that was passed on', () => {
     await last.unlock()
   })
 
-  it('may come from an adopted one', async () => {
+  it('may have been adopted from another client', async () => {
     const holder = (await other.getLock('a').lock()).handOver()
     const adopted = await client.adopt('a', holder)
     const next = lock.lock()
@@ -452,8 +452,8 @@ describe('a hold that was passed on', () => {
   })
 })
 
-describe('who waits and goes away in the turn of the hand-off', () => {
-  it('has the lock if it was let go first', async () => {
+describe('a waiter that gives up in the turn of the hand-off', () => {
+  it('gets the lock if the release came first', async () => {
     const controller = new AbortController()
     const [hold, waiting] = await heldAndWaitedFor(1, { signal: controller.signal })
     const behind = lock.lock()
@@ -466,7 +466,7 @@ describe('who waits and goes away in the turn of the hand-off', () => {
     await (await behind).unlock()
   })
 
-  it('leaves it to the one behind if the abort came first', async () => {
+  it('leaves the lock to the next waiter if the abort came first', async () => {
     const controller = new AbortController()
     const [hold, waiting] = await heldAndWaitedFor(1, { signal: controller.signal })
     const behind = lock.lock()
@@ -477,7 +477,7 @@ describe('who waits and goes away in the turn of the hand-off', () => {
     await (await clock.until(behind, 100)).unlock()
   })
 
-  it('leaves it to the one behind if its wait time ended in the turn before', async () => {
+  it('leaves the lock to the next waiter if its wait time ended in the turn before', async () => {
     const hold = await lock.lock()
     const waiter = lock.tryLock({ waitTimeMs: 40 })
     const behind = lock.lock()
@@ -488,7 +488,7 @@ describe('who waits and goes away in the turn of the hand-off', () => {
     await (await clock.until(behind, 100)).unlock()
   })
 
-  it('has the lock if it is let go a moment before its wait time ends', async () => {
+  it('gets the lock if it is released 1 ms before the end of its wait time', async () => {
     const hold = await lock.lock()
     const waiter = lock.tryLock({ waitTimeMs: 40 })
     await clock.advance(39)
@@ -500,7 +500,7 @@ describe('who waits and goes away in the turn of the hand-off', () => {
     await outcome?.unlock()
   })
 
-  it('has the lock if it is let go a moment before its wait time ends, while it pauses after an error', async () => {
+  it('gets the lock if it is released 1 ms before the end of its wait time, while it pauses after an error', async () => {
     const hold = await lock.lock()
     port.once('lock/acquire', { errorReply: 'BUSY Redis is busy running a script' })
     const waiter = lock.tryLock({ waitTimeMs: 10 })
@@ -519,7 +519,7 @@ describe('who waits and goes away in the turn of the hand-off', () => {
     await outcome?.unlock()
   })
 
-  it('is not given it when its wait time was over, and its timer late: Redis is asked', async () => {
+  it('gets no hand-off after its wait time, even if its timer is late', async () => {
     const hold = await lock.lock()
     const waiter = lock.tryLock({ waitTimeMs: 40 })
     const behind = lock.lock()
@@ -530,7 +530,7 @@ describe('who waits and goes away in the turn of the hand-off', () => {
     await (await clock.until(behind, 100)).unlock()
   })
 
-  it('never loses it, whoever goes away when', async () => {
+  it('never loses the lock, in 200 orders of release and aborts', async () => {
     for (let round = 0; round < 200; round++) {
       const hold = await clock.until(lock.lock())
       const controllers = Array.from({ length: 3 }, () => new AbortController())
@@ -555,34 +555,34 @@ describe('who waits and goes away in the turn of the hand-off', () => {
 })
 
 describe('a client that is closed during a run', () => {
-  it('sends its waiters away, and releases what is held at the end of the drain', async () => {
+  it('rejects its waiters, and releases its holds at the end of the drain', async () => {
     const [hold, waiting] = await heldAndWaitedFor(3)
     await hold.unlock()
-    const passed = (await waiting[0]) as Hold
+    const handedOff = (await waiting[0]) as Hold
     const closed = client.close({ drainMs: 500 })
     for (const waiter of waiting.slice(1)) await assert.rejects(waiter, { code: 'LOCK_CLIENT_CLOSED' })
-    passed.assertHeld()
-    await passed.unlock()
+    handedOff.assertHeld()
+    await handedOff.unlock()
     await clock.until(closed)
     assert.deepEqual(redis.keys, [])
     assert.deepEqual(lost, [])
   })
 
-  it('in the turn of a hand-off: who was given the lock has it until the drain ends', async () => {
+  it('in the turn of a hand-off lets the new holder keep the lock until the drain ends', async () => {
     const [hold, waiting] = await heldAndWaitedFor(2)
     const released = hold.unlock()
     const closed = client.close({ drainMs: 500 })
-    const passed = (await waiting[0]) as Hold
-    passed.assertHeld()
+    const handedOff = (await waiting[0]) as Hold
+    handedOff.assertHeld()
     await assert.rejects(waiting[1] as Promise<Hold>, { code: 'LOCK_CLIENT_CLOSED' })
     await released
     await clock.until(closed)
-    assert.equal((passed.signal.reason as LeaseLostError).reason, 'closed')
+    assert.equal((handedOff.signal.reason as LeaseLostError).reason, 'closed')
     assert.equal(hold.signal.aborted, false)
     assert.deepEqual(redis.keys, [])
   })
 
-  it('while others go first leaves no timer', async () => {
+  it('while it yields to other clients leaves no timer', async () => {
     await clock.until(client.close())
     const [port] = [new FakePort(clock, redis)]
     const closing = make(port, { maxHandOffs: 0 })
@@ -599,7 +599,7 @@ describe('a client that is closed during a run', () => {
 })
 
 describe('a lock that is lost during a run', () => {
-  it('by forceUnlock() of this client is told to who has it then, and the next gets it from Redis', async () => {
+  it('by forceUnlock() of this client is reported to the present holder, and Redis grants it to the next waiter', async () => {
     const [stale, waiting] = await heldAndWaitedFor(2)
     await stale.unlock()
     const hold = (await waiting[0]) as Hold
@@ -615,7 +615,7 @@ describe('a lock that is lost during a run', () => {
     assert.equal(lost.length, 1)
   })
 
-  it('is not passed on while this client is about to force it', async () => {
+  it('by forceUnlock() in flight is not handed off', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     port.once('lock/force-release-queued', { requestMs: 10, replyMs: 10 })
     const forced = lock.forceUnlock()
@@ -626,7 +626,7 @@ describe('a lock that is lost during a run', () => {
     await next.unlock().catch(() => {})
   })
 
-  it('by forceUnlock() of another is told to who has it at the next renewal, and the next gets it from Redis', async () => {
+  it('by forceUnlock() of another client is reported at the next renewal, and Redis grants it to the next waiter', async () => {
     const [stale, waiting] = await heldAndWaitedFor(2)
     await stale.unlock()
     const hold = (await waiting[0]) as Hold
@@ -640,7 +640,7 @@ describe('a lock that is lost during a run', () => {
     await next.unlock()
   })
 
-  it('by a DEL is told to who has it at the next renewal, and the next gets it within a poll', async () => {
+  it('by DEL is reported to the present holder at the next renewal, and the next waiter gets it within one poll', async () => {
     const [stale, waiting] = await heldAndWaitedFor(2)
     await stale.unlock()
     const hold = (await waiting[0]) as Hold
@@ -653,14 +653,14 @@ describe('a lock that is lost during a run', () => {
     await next.unlock()
   })
 
-  it('after an earlier turn of this line, by a DEL: the next gets it within a poll all the same', async () => {
+  it('by DEL after an earlier grant to the wait queue is taken by the next waiter within one poll', async () => {
     const held = await other.getLock('a').lock()
     const waiting = Array.from({ length: 4 }, () => lock.lock())
     await turn()
     await held.unlock()
     await (await waiting[0])?.unlock() // granted by Redis while the line listened
     const hold = (await waiting[1]) as Hold
-    assert.equal(passesOf(hold), 1)
+    assert.equal(handOffsOf(hold), 1)
     redis.flush()
     const startedAt = clock.now()
     const next = await clock.until(waiting[2] as Promise<Hold>)
@@ -669,12 +669,12 @@ describe('a lock that is lost during a run', () => {
     await (await clock.until(waiting[3] as Promise<Hold>)).unlock()
   })
 
-  it('while Redis is silent ends by its deadline, and later ones are served when Redis is back', async () => {
+  it('while Redis is silent ends at its deadline, and later waiters are served when Redis is back', async () => {
     const [stale, waiting] = await heldAndWaitedFor(3)
     await clock.advance(10)
     await stale.unlock()
     const hold = (await waiting[0]) as Hold
-    assert.equal(passesOf(hold), 1)
+    assert.equal(handOffsOf(hold), 1)
     const leftMs = hold.remainingMs()
     port.fault = () => ({ lost: 'request' })
     await clock.advance(leftMs - 1)
@@ -690,7 +690,7 @@ describe('a lock that is lost during a run', () => {
     await (await clock.until(waiting[2] as Promise<Hold>, 100)).unlock()
   })
 
-  it('and granted to another caller of this client is not passed on by the one who lost it', async () => {
+  it('and granted to another caller of this client is not handed off by the hold that was lost', async () => {
     const [hold, waiting] = await heldAndWaitedFor(2)
     redis.flush()
     redis.publish(CHANNEL, '0')
@@ -707,7 +707,7 @@ describe('a lock that is lost during a run', () => {
     await (await clock.until(waiting[1] as Promise<Hold>, 100)).unlock()
   })
 
-  it('by maxHoldMs during its release was released in time, whenever the clock is read', async () => {
+  it('by maxHoldMs during its release counts as released in time, whenever the clock is read', async () => {
     const now = clock.now.bind(clock)
     let looks = 0
     for (let late = 2; late <= 10; late++) {
@@ -724,7 +724,7 @@ describe('a lock that is lost during a run', () => {
     assert.equal(lost.length, 0)
   })
 
-  it('in a pause of the process is told in the first turn, and not passed on', async () => {
+  it('in a pause of the process is reported in the first turn, and not handed off', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     clock.block(LEASE_MS)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
 import { Client } from '../../src/client.js'
 import { systemRandom } from '../../src/util/random.js'
-import { checkHolder, Owners, spellHolder } from '../../src/wire/holder.js'
+import { checkHolder, formatHolder, Owners } from '../../src/wire/holder.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 
@@ -14,7 +14,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 
 describe('a holder', () => {
   it('is spelled <client id>:<owner id>', () => {
-    assert.equal(spellHolder('9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1', 42), '9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1:42')
+    assert.equal(formatHolder('9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1', 42), '9c5c8f8e-9a3f-4f43-8d0c-6a4c40a1e3a1:42')
   })
 
   it('of a hold names the client, and an owner of its own', async () => {
@@ -28,7 +28,7 @@ describe('a holder', () => {
   })
 
   it('that another process passed on is taken as it was spelled', () => {
-    for (const holder of [spellHolder(systemRandom.uuid(), 1), spellHolder('some_client', 2 ** 53 - 1)]) {
+    for (const holder of [formatHolder(systemRandom.uuid(), 1), formatHolder('some_client', 2 ** 53 - 1)]) {
       assert.equal(checkHolder(holder), holder)
     }
   })

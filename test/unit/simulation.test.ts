@@ -1,7 +1,7 @@
 /**
- * The client on a model of Redis, under faults, in time that is only counted: many short lives from one number each, the
- * seed. The same seed is the same life. To see one again: SIMULATION_SEED=17 node --test build/test/unit/simulation.test.js
- To live longer: SIMULATION_LIVES=20000
+ * The client on a model of Redis, under faults, on a fake clock: many short runs, each from a seed. The same seed gives the
+ * same run. To repeat one: SIMULATION_SEED=17 node --test build/test/unit/simulation.test.js
+ For more runs: SIMULATION_LIVES=20000
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -291,9 +291,9 @@ class World {
 
   async #workWith(hold: Hold): Promise<void> {
     this.grants++
-    const { handOffs: passes } = hold.lease as Lease
-    if (passes > 0 && hold.count === 1) this.handOffs++
-    this.#holds.set(hold, passes)
+    const { handOffs } = hold.lease as Lease
+    if (handOffs > 0 && hold.count === 1) this.handOffs++
+    this.#holds.set(hold, handOffs)
     await this.pause(this.dice.chance(0.9) ? 400 : 2 * LEASE_MS)
   }
 
@@ -382,7 +382,7 @@ async function liveAll(seeds: readonly number[]): Promise<Report> {
 if (isMainThread) {
   const only = process.env['SIMULATION_SEED']
   const seeds = only ? [Number(only)] : Array.from({ length: LIVES }, (_, n) => n + 1)
-  test(`nobody holds a lock beside somebody else, and everything settles, in ${seeds.length} lives`, async (t) => {
+  test(`no two owners hold a lock at once, and every call settles, in ${seeds.length} simulated runs`, async (t) => {
     // In a thread of its own, where the test runner does not follow each promise: that more than halves the time.
     const worker = new Worker(new URL(import.meta.url), { workerData: seeds })
     const [report] = (await once(worker, 'message')) as [Report]

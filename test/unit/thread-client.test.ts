@@ -4,12 +4,11 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { lockRenew } from '../../src/lua/generated.js'
 import { type Clock, threadClock } from '../../src/util/clock.js'
 import type { Watched } from '../../src/watchdog/renewable.js'
-import { type Answer, micros, TAKE_OVER_AT, ThreadClient } from '../../src/watchdog/thread-client.js'
+import { ThreadClient } from '../../src/watchdog/thread-client.js'
+import { FIRST_SLOT, micros, TAKE_OVER_AT, type ThreadStatus } from '../../src/watchdog/thread-protocol.js'
 import { sleep } from '../support/wait-until.js'
 
 const PERIOD_MS = 1_000
-/** The first slot of a lease in the shared memory. */
-const FIRST_SLOT = 2
 
 /** Replies that it is connected, with the memory that it was given. */
 const THREAD = `
@@ -27,9 +26,9 @@ function unexpected(error: unknown): never {
 class OpenThreadClient extends ThreadClient {
   words: BigInt64Array = new BigInt64Array()
 
-  override hear(answer: Answer & { readonly memory?: SharedArrayBuffer }): void {
+  override receive(answer: ThreadStatus & { readonly memory?: SharedArrayBuffer }): void {
     if (answer.memory) this.words = new BigInt64Array(answer.memory)
-    super.hear(answer)
+    super.receive(answer)
   }
 }
 
@@ -71,7 +70,7 @@ describe('the memory shared with the watchdog thread', () => {
 
   it('a renewal that the thread sent before the last sign of life is not counted after the machine slept', async () => {
     const renewals: number[] = []
-    client.expect(threadClock.now() + 60_000)
+    client.heartbeat(threadClock.now() + 60_000)
     const held = lease(threadClock.now(), renewals)
     client.watch(held)
     await sleep(5)
@@ -82,7 +81,7 @@ describe('the memory shared with the watchdog thread', () => {
 
     await sleep(5)
     aheadMs = 30_000 // the machine slept, and only the client's clock went on
-    client.expect(threadClock.now() + aheadMs + 60_000)
+    client.heartbeat(threadClock.now() + aheadMs + 60_000)
     client.catchUp(held)
     assert.equal(renewals.length, 1)
   })
@@ -90,7 +89,7 @@ describe('the memory shared with the watchdog thread', () => {
   it('a lease whose grant was slow brings the schedule of the thread forward', () => {
     const now = threadClock.now()
     const takesOverInMs = (): number => Number(Atomics.load(client.words, TAKE_OVER_AT)) / 1_000 - now
-    client.expect(now + PERIOD_MS)
+    client.heartbeat(now + PERIOD_MS)
     client.watch(lease(now))
     const usualMs = takesOverInMs()
     assert(usualMs > PERIOD_MS && usualMs < 2 * PERIOD_MS, `${usualMs} ms`)
@@ -100,7 +99,7 @@ describe('the memory shared with the watchdog thread', () => {
   })
 
   it('a lease that ends frees its slot for the next one, which the thread tells apart by its id', () => {
-    client.expect(threadClock.now() + 60_000)
+    client.heartbeat(threadClock.now() + 60_000)
     const [first, second] = [lease(threadClock.now()), lease(threadClock.now())]
     client.watch(first)
     const id = Atomics.load(client.words, FIRST_SLOT)

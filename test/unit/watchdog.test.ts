@@ -65,7 +65,7 @@ describe('the watchdog', () => {
     assert.equal(port.redis.pttl('a'), LEASE_MS)
   })
 
-  it('renews as many at once as lockWatchdogBatchSize says', async () => {
+  it('renews lockWatchdogBatchSize holds per script', async () => {
     open({ lockWatchdogBatchSize: 2 })
     const holds = await takeMany(5)
     await clock.advance(PERIOD_MS)
@@ -76,7 +76,7 @@ describe('the watchdog', () => {
     await clock.until(Promise.all(holds.map((hold) => hold.unlock())))
   })
 
-  it('keeps its rate, however long the renewals take', async () => {
+  it('renews at a fixed rate, however long the renewals take', async () => {
     port.fault = ({ name }) => (name === 'lock/renew' ? { requestMs: 700, replyMs: 800 } : undefined)
     const startedAt = clock.now()
     const hold = await take('a')
@@ -90,7 +90,7 @@ describe('the watchdog', () => {
     assert.equal(hold.remainingMs(), SURE_MS - 1_500)
   })
 
-  it('is one timer however many holds there are, and none without any', async () => {
+  it('uses one timer however many holds there are, and none without holds', async () => {
     assert.equal(clock.pending, 0)
     const holds = await takeMany(1_000)
     assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
@@ -100,7 +100,7 @@ describe('the watchdog', () => {
     assert.equal(clock.pending, 0)
   })
 
-  it('stays one timer through a thousand rounds of lock and unlock', async () => {
+  it('uses one timer through a thousand rounds of lock and unlock', async () => {
     for (let round = 0; round < 1_000; round++) {
       const hold = await take('a')
       assert.equal(clock.pending, 1)
@@ -130,7 +130,7 @@ describe('the watchdog', () => {
     assert.equal(outer.remainingMs(), SURE_MS)
   })
 
-  it('uses the lease of the client', async () => {
+  it('renews with lockWatchdogTimeoutMs', async () => {
     open({ lockWatchdogTimeoutMs: 900 })
     const hold = await take('a')
     await clock.advance(300)
@@ -140,7 +140,7 @@ describe('the watchdog', () => {
     )
   })
 
-  it('renews at once what was long on its way', async () => {
+  it('renews a lease at once if its grant took long to arrive', async () => {
     open({ commandTimeoutMs: 10_000 })
     await take('other')
     port.once('lock/acquire', { replyMs: 9_000 })
@@ -150,7 +150,7 @@ describe('the watchdog', () => {
     assert.equal(hold.remainingMs(), SURE_MS)
   })
 
-  it('survives that Redis forgot its scripts', async () => {
+  it('keeps renewing after SCRIPT FLUSH', async () => {
     const hold = await take('a')
     port.redis.forgetScripts()
     await clock.advance(2 * LEASE_MS)
@@ -160,7 +160,7 @@ describe('the watchdog', () => {
 })
 
 describe('a renewal that fails', () => {
-  it('stops no other batch, and is repeated within the period', async () => {
+  it('affects no other batch, and is retried within the period', async () => {
     const holds = await takeMany(250)
     const at = clock.now() + PERIOD_MS
     port.once('lock/renew', { errorReply: 'BUSY Redis is busy running a script' })
@@ -174,7 +174,7 @@ describe('a renewal that fails', () => {
     for (const hold of holds) assert(hold.remainingMs() > SURE_MS - 1_100)
   })
 
-  it('is repeated with growing pauses, and by the next tick anew', async () => {
+  it('is retried with growing pauses, and again by the next tick', async () => {
     const hold = await take('a')
     const startedAt = clock.now()
     port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
@@ -197,7 +197,7 @@ describe('a renewal that fails', () => {
     'CLUSTERDOWN The cluster is down',
     'ERR something that nobody thought of',
   ]) {
-    it(`costs no hold when Redis says ${error.split(' ')[0]} for less than the lease`, async () => {
+    it(`loses no hold when Redis replies ${error.split(' ')[0]} for less than the lease`, async () => {
       const hold = await take('a')
       port.fault = () => ({ errorReply: error })
       await clock.advance(2 * PERIOD_MS)
@@ -208,7 +208,7 @@ describe('a renewal that fails', () => {
     })
   }
 
-  it('by a lost reply counts as not done, and is repeated', async () => {
+  it('because of a lost reply counts as not done, and is retried', async () => {
     const hold = await take('a')
     port.once('lock/renew', { lost: 'reply' })
     await clock.advance(PERIOD_MS + 4_000)
@@ -216,7 +216,7 @@ describe('a renewal that fails', () => {
     assert(hold.remainingMs() > SURE_MS - 4_000)
   })
 
-  it('is not repeated for what was released meanwhile', async () => {
+  it('is not retried for leases that were released meanwhile', async () => {
     const [first, second] = await takeMany(2)
     port.once('lock/renew', { lost: 'request', failsWith: 'Connection is closed' })
     await clock.advance(PERIOD_MS)
@@ -228,7 +228,7 @@ describe('a renewal that fails', () => {
 })
 
 describe('a hold', () => {
-  it('is lost at its deadline although Redis never answers', async () => {
+  it('is lost at its deadline although Redis never replies', async () => {
     const hold = await take('a')
     const takenAt = clock.now()
     port.fault = () => ({ lost: 'request' })
@@ -248,7 +248,7 @@ describe('a hold', () => {
     await clock.advance(10_000)
   })
 
-  it('is lost when Redis does not know its holder at a renewal, and no other is', async () => {
+  it('is lost when a renewal finds no holder in Redis, and no other hold is', async () => {
     const [first, second, third] = await takeMany(3)
     port.redis.delete('lock:1')
     await clock.advance(PERIOD_MS)
@@ -277,7 +277,7 @@ describe('a hold', () => {
     assert.deepEqual(renewed(), [['b']])
   })
 
-  it('with a lease longer than that of the watchdog keeps it beside a hold that is renewed', async () => {
+  it('keeps a lease longer than that of the watchdog, along with a renewed hold', async () => {
     const outer = await take('a')
     const inner = await clock.until(client.getLock('a').lock({ within: outer, leaseTimeMs: 600_000 }))
     await clock.advance(3 * PERIOD_MS)
@@ -288,7 +288,7 @@ describe('a hold', () => {
     await outer.unlock()
   })
 
-  it('of a lease that ends before that of the enclosing one ends alone', async () => {
+  it('with a shorter lease than the enclosing hold ends alone', async () => {
     const outer = await take('a')
     const inner = await clock.until(client.getLock('a').lock({ within: outer, leaseTimeMs: 1_000 }))
     await clock.advance(1_000)
@@ -300,7 +300,7 @@ describe('a hold', () => {
     assert.equal(outer.count, 1)
   })
 
-  it('knows that it is lost in the first turn after a pause, before any timer', async () => {
+  it('is lost in the first turn after a pause, before any timer fires', async () => {
     const hold = await take('a')
     const leased = await take('b', { leaseTimeMs: 5_000 })
     clock.block(31_000)
@@ -310,7 +310,7 @@ describe('a hold', () => {
     assert.equal(lost.length, 2)
   })
 
-  it('that is over is ended by a late tick, not renewed; what is not over is renewed', async () => {
+  it('that has expired is ended by a late tick, not renewed; others are renewed', async () => {
     const first = await take('first')
     await clock.advance(8_000)
     const second = await take('second')
@@ -325,7 +325,7 @@ describe('a hold', () => {
     assert.equal(second.remainingMs(), SURE_MS)
   })
 
-  it('is not revived by a renewal that is answered after its deadline', async () => {
+  it('is not revived by a renewal whose reply arrives after its deadline', async () => {
     const hold = await take('a')
     port.fault = ({ name }) => (name === 'lock/renew' ? { replyMs: 25_000 } : undefined)
     await clock.advance(SURE_MS)
@@ -353,7 +353,7 @@ describe('a hold', () => {
 })
 
 describe('a release', () => {
-  it('is told apart from a loss when a renewal in flight finds the lock gone', async () => {
+  it('is not mistaken for a loss when a renewal in flight finds no lock', async () => {
     const hold = await take('a')
     port.once('lock/renew', { requestMs: 500, replyMs: 500 })
     await clock.advance(PERIOD_MS)
@@ -375,7 +375,7 @@ describe('a release', () => {
     assert.equal(renewals().length, 1)
   })
 
-  it('ends renewal before it is sent, whatever becomes of it', async () => {
+  it('stops renewals before it is sent, whatever its outcome', async () => {
     const hold = await take('a')
     await clock.advance(PERIOD_MS - 1_000)
     port.fault = ({ name }) => (name === 'lock/release-queued' ? { lost: 'request' } : undefined)
@@ -387,7 +387,7 @@ describe('a release', () => {
     assert.equal(lost.length, 0)
   })
 
-  it('of one of two holds goes on renewing the other', async () => {
+  it('of one of two holds leaves the other renewed', async () => {
     const outer = await take('a')
     const inner = await clock.until(client.getLock('a').lock({ within: outer }))
     await inner.unlock()
@@ -480,7 +480,7 @@ describe('warnAfterMs', () => {
 })
 
 describe('a reconnect', () => {
-  it('asks about everything that is held, at once', async () => {
+  it('checks every lease at once', async () => {
     const renewedHold = await take('a')
     const leased = await take('b', { leaseTimeMs: 20_000 })
     await clock.advance(1_000)
@@ -493,7 +493,7 @@ describe('a reconnect', () => {
     assert.equal(lost.length, 0)
   })
 
-  it('to a server that lost its data costs what is held, at once', async () => {
+  it('to a server that lost its data loses the holds at once', async () => {
     const holds = [...(await takeMany(150)), await take('leased', { leaseTimeMs: 20_000 })]
     port.redis.flush()
     port.reconnect()
@@ -504,7 +504,7 @@ describe('a reconnect', () => {
     assert.equal(clock.pending, 0)
   })
 
-  it('asks nothing when nothing is held', async () => {
+  it('sends nothing if nothing is held', async () => {
     const hold = await take('a')
     await hold.unlock()
     port.reconnect()
@@ -512,7 +512,7 @@ describe('a reconnect', () => {
     assert.equal(renewals().length, 0)
   })
 
-  it('ends what is over before it asks', async () => {
+  it('ends expired holds before it checks the others', async () => {
     await take('over')
     clock.block(LEASE_MS)
     const kept = await take('kept')

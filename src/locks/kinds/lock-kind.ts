@@ -1,6 +1,7 @@
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
-import type { Refusal, Standing } from '../../waiting/wait-queue.js'
+import type { TurnRequest, TurnTicket } from '../../waiting/turn-queue.js'
+import type { Refusal } from '../../waiting/wait-queue.js'
 
 /** A holder of a lock, according to Redis. */
 export interface Holder {
@@ -48,12 +49,12 @@ export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 /** Variants of the calls for the turn queue, in which a client waits under a ticket. */
 export interface TurnQueueScripts {
   /** Replies as `acquire`; a client that is refused joins the turn queue. Undefined: only releases serve the turn queue. */
-  acquire?(request: AcquireRequest, standing: Standing): ScriptCall
+  acquire?(request: AcquireRequest, turn: TurnRequest): ScriptCall
   /**
    * Replies as `release`.
    * @param ticket  of this client: it joins the turn queue if other callers wait, and leaves it otherwise
    */
-  release(lockName: string, holder: string, ticket?: { readonly ticket: string; readonly waits: boolean }): ScriptCall
+  release(lockName: string, holder: string, ticket?: TurnTicket): ScriptCall
   /** Replies as `forceRelease`. */
   forceRelease(lockName: string): ScriptCall
   leave(lockName: string, ticket: string): ScriptCall
@@ -130,4 +131,9 @@ export interface LockKind {
 /** The wait queue of the callers of a client that want the same. */
 export function queueName(kind: LockKind, lockName: string): string {
   return `${kind.queue}/${lockName}`
+}
+
+/** Identifies a lock, and the side of it, among what its owner claims: a reader and a writer have a field each in Redis. */
+export function fieldOf(kind: LockKind, lockName: string): string {
+  return `${kind.holder('')}/${lockName}`
 }

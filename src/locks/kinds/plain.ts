@@ -137,7 +137,7 @@ const QUEUE_TTL_MS = 60_000
 
 /** Releases that give the turn to the first client of the turn queue. */
 export const RELEASES_WITH_TURN_QUEUE: TurnQueueScripts = {
-  release: (lockName, holder, { ticket, waits } = { ticket: '', waits: true }) =>
+  release: (lockName, holder, { ticket, staysQueued } = { ticket: '', staysQueued: true }) =>
     lockReleaseQueued(
       lockName,
       turnQueueKey(lockName),
@@ -146,7 +146,7 @@ export const RELEASES_WITH_TURN_QUEUE: TurnQueueScripts = {
       UNLOCK_MESSAGE,
       INBOX_PREFIX,
       ticket,
-      waits ? QUEUE_TTL_MS : 0,
+      staysQueued ? QUEUE_TTL_MS : 0,
     ),
   forceRelease: (lockName) =>
     lockForceReleaseQueued(lockName, turnQueueKey(lockName), lockChannel(lockName), UNLOCK_MESSAGE, INBOX_PREFIX),
@@ -155,7 +155,7 @@ export const RELEASES_WITH_TURN_QUEUE: TurnQueueScripts = {
 
 const WITH_TURN_QUEUE: TurnQueueScripts = {
   ...RELEASES_WITH_TURN_QUEUE,
-  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isLook, waits }) =>
+  acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isPoll, staysQueued }) =>
     lockAcquireQueued(
       lockName,
       turnQueueKey(lockName),
@@ -164,8 +164,8 @@ const WITH_TURN_QUEUE: TurnQueueScripts = {
       ticket,
       QUEUE_TTL_MS,
       INBOX_PREFIX,
-      isLook ? 1 : 0,
-      waits ? 1 : 0,
+      isPoll ? 1 : 0,
+      staysQueued ? 1 : 0,
     ),
 }
 

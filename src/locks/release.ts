@@ -1,0 +1,82 @@
+import { NoReplyError, toInteger } from '../delivery/replies.js'
+import { OutcomeUnknownError, publishRefused } from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
+import type { WaitQueue } from '../waiting/wait-queue.js'
+import type { Context } from './context.js'
+import type { LockKind } from './kinds/lock-kind.js'
+import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
+
+/** What is released. */
+interface Releasable {
+  readonly context: Context
+  readonly kind: LockKind
+  readonly lockName: string
+  readonly holder: string
+  readonly handOffs: number
+  releaseInBackground(): void
+}
+
+/** What became of a release. */
+export interface Released {
+  /** How many subscribers were notified; -1: Redis refused to publish; null: Redis does not know the holder. */
+  readonly receivers: number | null
+  /** Whether a copy of the command may have run before the one that got a reply: then null proves nothing. */
+  readonly mayHaveRunBefore: boolean
+  readonly usesTurnQueue: boolean
+}
+
+/**
+ * Frees a lock in Redis, and repeats the command until Redis replies or `commandTimeoutMs` is over.
+ * @param queue  the callers of this client that wait for it
+ * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background
+ */
+export async function release(lease: Releasable, queue: WaitQueue | undefined): Promise<Released> {
+  const { context, kind, lockName, holder, handOffs } = lease
+  const { scripts, backgroundRetries, commandTimeoutMs } = context
+  const { reconnects } = scripts
+  let failures = 0
+  const run = (call: ScriptCall): Promise<number | null> =>
+    backgroundRetries.retryUntilAnswered(call, commandTimeoutMs, () => failures++)
+  const withoutTurnQueue = (): ScriptCall => {
+    failures = 0 // a refused command did not run
+    return kind.release(lockName, holder)
+  }
+  try {
+    const withTurnQueue = turnQueueOf(context, kind)?.release(lockName, holder, queue?.ticketForRelease(handOffs > 0))
+    const receivers = await runInTurnQueue(context, withTurnQueue, withoutTurnQueue, run)
+    if (receivers === -1) context.emit('warning', publishRefused(lockName))
+    const mayHaveRunBefore = failures > 0 || scripts.reconnects !== reconnects
+    return { receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined }
+  } catch (error) {
+    lease.releaseInBackground()
+    throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'unlock', error) : error
+  }
+}
+
+/**
+ * Reports to Redis that one of several holds has ended.
+ * @param count  of the holds that are left
+ * @returns whether Redis knows the holder; undefined: there was no reply, or an error. Nothing depends on this command:
+ *   the next one writes the right count, and the last release deletes the field whatever the count is
+ */
+export async function releaseOne(
+  { context, kind, lockName, holder }: Releasable,
+  leaseTimeMs: number,
+  count: number,
+): Promise<boolean | undefined> {
+  try {
+    return toInteger(await context.scripts.run(kind.releaseOne(lockName, holder, leaseTimeMs, count))) === 1
+  } catch {
+    return undefined
+  }
+}
+
+/** Frees a lock in the background. @param untilAt  when to give up, on the clock */
+export function releaseInBackground(
+  { context, kind, lockName, holder }: Pick<Releasable, 'context' | 'kind' | 'lockName' | 'holder'>,
+  untilAt: number,
+): void {
+  const withoutTurnQueue = kind.release(lockName, holder)
+  const call = turnQueueOf(context, kind)?.release(lockName, holder) ?? withoutTurnQueue
+  void context.backgroundRetries.retryInBackground(call, untilAt, withoutTurnQueue)
+}

@@ -1,0 +1,107 @@
+import type { Inbox, Ticket, TurnMessage } from './inbox.js'
+
+/** A client's ticket, as a release or a request passes it to Redis. */
+export interface TurnTicket {
+  readonly ticket: string
+  /** Whether callers of the client go on waiting under the ticket after this command. */
+  readonly staysQueued: boolean
+}
+
+/** A request for the lock that queues the client if it is refused. */
+export interface TurnRequest extends TurnTicket {
+  /** No message came for a while: if the request is granted, the client whose turn it was is gone. */
+  readonly isPoll: boolean
+}
+
+/**
+ * The place of one client in the turn queue of one lock, which Redis keeps: a release notifies the first client in the
+ * queue, and the others sleep. The ticket stands for all callers of the client.
+ */
+export class TurnQueue {
+  readonly #inbox: Inbox
+  readonly #giveUpPlace: (ticket: string) => void
+  readonly #onMessage: (message: TurnMessage) => void
+  #ticket: Ticket | undefined
+  /** Whether Redis has the ticket, as far as this client knows. */
+  #isQueued = false
+  /** It is this client's turn, and no request has been sent since. */
+  #isOurTurn = false
+  /** Whether Redis keeps the ticket even if the request in flight is granted. */
+  #staysQueued = false
+
+  constructor(inbox: Inbox, giveUpPlace: (ticket: string) => void, onMessage: (message: TurnMessage) => void) {
+    this.#inbox = inbox
+    this.#giveUpPlace = giveUpPlace
+    this.#onMessage = onMessage
+  }
+
+  /** Whether Redis lets this client receive its turns. */
+  get isAllowed(): boolean {
+    return !this.#inbox.isRefused
+  }
+
+  get hasTicket(): boolean {
+    return this.#ticket !== undefined
+  }
+
+  /** Whether this client would receive its turn. */
+  get isListening(): boolean {
+    return this.#ticket !== undefined && this.#inbox.isLive
+  }
+
+  get isQueued(): boolean {
+    return this.#isQueued
+  }
+
+  /** Takes a ticket, for the next request. */
+  takeTicket(): void {
+    this.#ticket ??= this.#inbox.open((message) => this.#receive(message))
+  }
+
+  /**
+   * The client is about to request the lock.
+   * @param hasMore  whether more callers of the client wait than the one that gets the lock
+   * @returns undefined: without the queue, as the client would not receive its turn yet
+   */
+  request(isPoll: boolean, hasMore: boolean): TurnRequest | undefined {
+    this.#isOurTurn = false
+    this.#staysQueued = false
+    if (!this.#ticket || !this.#inbox.isLive) return undefined
+    this.#isQueued = true // from now on: its turn may come before the reply
+    this.#staysQueued = hasMore
+    return { ticket: this.#ticket.id, isPoll, staysQueued: hasMore }
+  }
+
+  /** The last request was granted. */
+  granted(): void {
+    this.#isQueued &&= this.#staysQueued
+  }
+
+  /** The next release gives up the place. @returns the ticket, if Redis has it */
+  leaveWithRelease(): string | undefined {
+    const ticket = this.#isQueued ? this.#ticket?.id : undefined
+    this.#isQueued = false
+    return ticket
+  }
+
+  /** Gives up the place, and passes the turn on if it is this client's. */
+  leave(): void {
+    if (this.#ticket && (this.#isQueued || this.#isOurTurn)) this.#giveUpPlace(this.#ticket.id)
+    this.#isQueued = false
+    this.#isOurTurn = false
+  }
+
+  close(): void {
+    this.leave()
+    this.#ticket?.close()
+    this.#ticket = undefined
+  }
+
+  #receive(message: TurnMessage): void {
+    if (message === 'turn') {
+      this.#isQueued = false
+      this.#isOurTurn = true
+    }
+    this.#onMessage(message)
+  }
+}
