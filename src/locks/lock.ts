@@ -1,39 +1,24 @@
-import { mayBeGranted } from '../delivery/replica-acks.js'
-import { isRetryable, NoReplyError } from '../delivery/replies.js'
-import {
-  ConfigError,
-  LeaseLostError,
-  NotDurableError,
-  NotHeldError,
-  NotReplicatedError,
-  OutcomeUnknownError,
-  SelfDeadlockError,
-} from '../errors.js'
-import type { ScriptCall } from '../lua/script.js'
+import { NoReplyError } from '../delivery/replies.js'
+import { ConfigError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
 import { checkName, ownOptions } from '../util/validate.js'
-import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
-import type { Standing } from '../waiting/wait-queue.js'
+import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
+import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
 import { BaseLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import type { AcquireReply, AcquireRequest, Grant, Holder, LockKind } from './kinds/lock-kind.js'
-import { fieldOf, Lease, type LeaseContext, type LockAttempt } from './lease.js'
+import type { Holder, LockKind } from './kinds/lock-kind.js'
+import { fieldOf, Lease, type LeaseContext } from './lease.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
-import { isReady, untilReady } from './ready.js'
-import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
-
-/** A command may have been the last word on its owner for this long after its caller went away, ms. */
-const LEAVE_WITHIN_MS = 10_000
-/** How soon to look again for what a sibling of the same owner is about to take, ms. */
-const SIBLING_MS = 20
+import { untilReady } from './ready.js'
+import { leavingTurnQueue } from './turn-scripts.js'
 
 /** What the caller's call chain holds of this lock: what to re-enter, or as whom to take it. */
 interface Place {
   readonly reentered?: Lease
   /** How often that had gone from caller to caller. */
-  readonly passes?: number
+  readonly handOffs?: number
   /** The writer inside whom it is read. */
   readonly joined?: Lease
 }
@@ -42,13 +27,6 @@ interface Place {
 function framesOf({ stack = '' }: { stack?: string }): string {
   const frames = stack.split('\n').slice(1)
   return frames.filter((line) => !/ (#runLocked|#inScope) /.test(line)).join('\n')
-}
-
-/** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
-export function isTransient(error: unknown): boolean {
-  if (isRetryable(error) || error instanceof NotReplicatedError) return true
-  if (error instanceof NotDurableError) return error.reason === 'late'
-  return error instanceof LeaseLostError && error.reason === 'expired'
 }
 
 /**
@@ -158,7 +136,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
     const lease = new Lease(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    if (!isReady(context, lockName, leaseTimeMs)) await untilReady(context, lockName, leaseTimeMs)
+    await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
     lease.requesting(leaseTimeMs, sentAt)
     const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
@@ -168,7 +146,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       const route = replication.routeTo(lockName)
       const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
       if ('isGranted' in answer) await replication.confirm(lockName, route)
-      if ('isGranted' in answer) return this.#begin(lease, terms, sentAt, answer)
+      if ('isGranted' in answer) return begin(lease, terms, sentAt, answer) as H
     } catch (error) {
       lease.settle() // it may have been taken over, and nobody else knows the new holder
       throw error
@@ -189,151 +167,49 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /** @internal */
-  async acquire({ terms, waitTimeMs, signal, within, onRefused }: Request): Promise<H | undefined> {
+  async acquire(request: Request): Promise<H | undefined> {
     const { context, kind, name: lockName } = this
-    const { clock, commandTimeoutMs } = context
-    const askedAt = clock.now()
-    const deadlineAt = askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-    const { reentered, joined, passes = 0 } = this.#place(within)
+    const { terms, waitTimeMs, within } = request
+    const { reentered, joined, handOffs = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
-
-    const owner = joined?.owner ?? (reentered ? reentered.owner : this.#owner())
-    const lease = reentered ?? new Lease(context, kind, lockName, owner)
+    const outer = reentered ?? joined
+    const lease = reentered ?? new Lease(context, kind, lockName, outer?.owner ?? this.#owner())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    const asked: AcquireRequest = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }
-    /** Whether the owner's field is claimed for this lease. Somebody who joins claims it when it is its turn. */
-    let isClaimed = !reentered && !joined
-    /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
-    let mayBeHeld = false
-    /** Whether Redis may have given it a place in the queue. */
-    let mayBeQueued = false
-    /** The caller has its outcome; what an attempt in flight still brings is not for anybody. */
-    let isOver = false
-    let isInFlight = false
-
-    /** Nobody will use what Redis granted, or the place it gave. */
-    const giveUp = (): void => {
-      // What it holds claims it; and once it is spent it stays claimed.
-      if (isClaimed && !mayBeHeld && lease.count === 0) owner.free(lease.field)
-      if (mayBeHeld) lease.settle()
-      else if (mayBeQueued && kind.leave) {
-        owner.retire(lease.field)
-        const call = kind.leave(lockName, lease.holder, waitTimeMs)
-        void context.backgroundRetries.retryInBackground(call, clock.now() + LEAVE_WITHIN_MS)
-      }
-    }
-
-    const inLine = turnQueueOf(context, kind)
-    const attempt = async (standing?: Standing): Promise<Attempted<H>> => {
-      const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(lease))
-      if (known) {
-        const hold = await known.reenter(terms, known === reentered ? passes : known.handOffs)
-        if (hold) return { granted: hold as H, leaseMs: leaseTimeMs }
-        if (known === reentered) throw known.notHeld('the hold it was to re-enter has ended')
-        // A sibling's hold, which it never asked to re-enter, was released meanwhile: take the lock itself.
-      }
-      isClaimed ||= owner.claim(lease.field)
-      if (!isClaimed) {
-        // Only inside its own write: as the writer it cannot read any more, and as anybody else it must not.
-        if (owner.isRetiredFor(lease.field)) {
-          throw lease.notHeld('an earlier hold of it inside the same write was lost, or its release is not settled')
-        }
-        if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
-        // A sibling is about to take it, or to let it go: that is no refusal.
-        await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
-        return isOver ? { heldForMs: 0 } : await attempt(standing)
-      }
-      if (!isReady(context, lockName, leaseTimeMs)) {
-        await untilReady(context, lockName, leaseTimeMs)
-        if (isOver || (waitTimeMs !== 0 && clock.now() >= deadlineAt)) return { heldForMs: 0 }
-      }
-      let sentAt = clock.now()
-      const onSent = (at: number): void => {
-        sentAt = at
-        lease.requesting(leaseTimeMs, at)
-      }
-      isInFlight = true
-      mayBeQueued = waitTimeMs !== 0
-      let answer: AcquireReply
-      const { replication } = context
-      const route = replication.routeTo(lockName)
-      const current: LockAttempt = { lease: lease, hasWon: false, isForced: false }
-      context.attempts.add(current)
-      try {
-        const inLine = standing && turnQueueOf(context, kind)?.acquire?.(asked, standing)
-        const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
-        answer = kind.parseReply(await runInTurnQueue(context, inLine, () => kind.acquire(asked), ask), lockName)
-        if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, route)
-      } catch (error) {
-        mayBeHeld ||= mayBeGranted(error)
-        if (isOver) giveUp()
-        throw error
-      } finally {
-        isInFlight = false
-        context.attempts.delete(current)
-      }
-      // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
-      if (current.isForced) {
-        mayBeHeld ||= 'isGranted' in answer
-        answer = { heldForMs: 0 }
-      }
-      if ('heldForMs' in answer) {
-        if (isOver) giveUp()
-        return answer
-      }
-      mayBeQueued = false
-      lease.mayHaveLateCopies ||= mayBeHeld
-      mayBeHeld = true
-      try {
-        // Also for a caller who is gone: then it is given back as any other.
-        const granted = this.#begin(lease, terms, sentAt, answer, !isOver)
-        current.hasWon = true
-        mayBeHeld = false
-        return { granted, leaseMs: leaseTimeMs }
-      } catch (error) {
-        if (isOver) giveUp()
-        throw error
-      }
-    }
-    const takeOver = (offered: unknown): H | undefined => (offered as Lease).handOffTo(terms) as H | undefined
-    const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
+    const attempt = reentered
+      ? reentry(reentered, handOffs, terms, leaseTimeMs)
+      : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
+    const wait = this.#wait(attempt, lease, request, outer !== undefined)
     const stopWarning = warnOfLongWait(context, lockName, terms)
     if (joined) joined.joining++
     try {
-      const wait = {
-        lockName,
-        attempt,
-        isWorthRetrying: isTransient,
-        takeOver: reentered || joined ? undefined : takeOver,
-        onRefused,
-        giveBack,
-        // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
-        // wait for its own write.
-        line: reentered || joined || kind.isQueuedInRedis ? `${owner.id}: ${lease.queue}` : lease.queue,
-        channel: kind.channel(lockName, lease.holder),
-        quit:
-          inLine?.acquire &&
-          ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
-        pace: kind.pace?.(context.random),
-        isShared: kind.isShared,
-        deadlineAt,
-        signal,
-      }
-      return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
+      return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
     } catch (error) {
       throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
     } finally {
-      isOver = true
       if (joined) joined.joining--
       stopWarning?.()
-      if (!isInFlight) giveUp()
     }
   }
 
-  #begin(lease: Lease, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
-    if (grant.warning) this.context.emit('warning', grant.warning)
-    lease.fencingToken = grant.fencingToken
-    return lease.begin(terms, sentAt, isWanted) as H
+  #wait(attempt: Attempt<Hold>, lease: Lease, request: Request, isInside: boolean): Wait<Hold> {
+    const { context, kind, name: lockName } = this
+    const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal, onRefused } = request
+    return {
+      lockName,
+      attempt,
+      isTransient,
+      takeOver: isInside ? undefined : (offered) => (offered as Lease).handOffTo(terms),
+      onRefused,
+      // A re-entry must not queue behind those who wait for its own outer hold, nor a reader behind those who wait for its
+      // own write.
+      queue: isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${lease.queue}` : lease.queue,
+      channel: kind.channel(lockName, lease.holder),
+      quit: leavingTurnQueue(context, kind, lockName),
+      pace: kind.pace?.(context.random),
+      isShared: kind.isShared,
+      deadlineAt: context.clock.now() + waitTimeMs,
+      signal,
+    }
   }
 
   /** @internal A new lease for the owner that the caller is. It claims the owner's field. */
@@ -353,7 +229,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
       const lease = hold.lease as Lease
       const nesting = this.kind.nestingIn(lease.kind)
-      if (nesting === 'again') return { reentered: lease, passes: lease.handOffs }
+      if (nesting === 'again') return { reentered: lease, handOffs: lease.handOffs }
       if (nesting === 'join') joined ??= lease
       if (nesting === 'deadlock') obstacle ??= hold
     }
@@ -368,12 +244,6 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       return within.assertHeld()
     }
     throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })
-  }
-
-  /** What a sibling task took for the same owner: two reads inside one write share a field. */
-  #siblingOf({ owner }: Lease): Lease | undefined {
-    const isSibling = (other: Lease): boolean => other.owner === owner && other.kind.is(this.kind) && other.isLive
-    return this.context.leases.named(this.name).find(isSibling)
   }
 
   /** What the caller is inside of. */

@@ -1,6 +1,6 @@
 import { isRetryable } from '../delivery/replies.js'
 import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
-import { waitFor } from '../waiting/wait-loop.js'
+import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
 import { BaseLock, type Request, warnOfLongWait } from './base-lock.js'
 import type { Hold } from './hold.js'
@@ -204,16 +204,15 @@ class Taking {
     const lease = (hold: Hold): Promise<unknown> => {
       const lease = hold.lease as Lease
       const { lockName, context } = lease
-      const attempt = async () => {
+      const run = async (): Promise<Outcome<true>> => {
         await lease.lease(hold, leaseTimeMs)
-        return { granted: true, leaseMs: 0 }
+        return { is: 'granted', value: true, leaseMs: 0 }
       }
       const wait = {
         lockName,
-        attempt,
-        isWorthRetrying: (error: unknown) => error instanceof OutcomeUnknownError || isRetryable(error),
-        giveBack: () => {},
-        line: Symbol(lockName),
+        attempt: { run, undo: () => {} },
+        isTransient: (error: unknown) => error instanceof OutcomeUnknownError || isRetryable(error),
+        queue: Symbol(lockName),
         channel: undefined,
         deadlineAt: this.#deadlineAt,
         signal: this.#request.signal,

@@ -1,11 +1,12 @@
 import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, QuorumError } from '../errors.js'
-import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { isTransient, releaseLate } from './acquisition.js'
 import { releaseAll } from './all-or-none.js'
 import { BaseLock, type Request, warnOfLongWait } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
-import { isTransient, type Lock } from './lock.js'
+import type { Lock } from './lock.js'
 import { checkLocks, refuseWithin } from './multi-lock.js'
 
 /** How long to wait before another round, ms: at least, and at random on top, so that two do not split the votes again. */
@@ -47,11 +48,13 @@ export class RedLock extends BaseLock {
     try {
       const wait = {
         lockName: this.name,
-        attempt: () => this.#askAll(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
-        isWorthRetrying: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
-        giveBack: (late: Hold) => void releaseAll([late]),
+        attempt: {
+          run: () => this.#askAll(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
+          undo: releaseLate,
+        },
+        isTransient: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
         // Not behind those who wait for what the caller itself holds.
-        line: isNested ? Symbol(this.name) : this.name,
+        queue: isNested ? Symbol(this.name) : this.name,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
         deadlineAt,
@@ -83,7 +86,7 @@ export class RedLock extends BaseLock {
   }
 
   /** One round: decided as soon as a majority has granted it, or cannot any more. */
-  #askAll(terms: Request['terms'], leftMs: number): Promise<Attempted<Hold>> {
+  #askAll(terms: Request['terms'], leftMs: number): Promise<Outcome<Hold>> {
     return new Promise((resolve, reject) => new Vote(this, this.#locks, this.#needed, terms, leftMs, resolve, reject))
   }
 }
@@ -95,7 +98,7 @@ class Vote {
   readonly #needed: number
   readonly #terms: Request['terms']
   readonly #leftMs: number
-  readonly #resolve: (attempted: Attempted<Hold>) => void
+  readonly #resolve: (outcome: Outcome<Hold>) => void
   readonly #reject: (error: QuorumError) => void
   readonly #granted: Hold[] = []
   readonly #errors: { lockName: string; index: number; error: unknown }[] = []
@@ -112,7 +115,7 @@ class Vote {
     needed: number,
     terms: Request['terms'],
     leftMs: number,
-    resolve: (attempted: Attempted<Hold>) => void,
+    resolve: (outcome: Outcome<Hold>) => void,
     reject: (error: QuorumError) => void,
   ) {
     this.#red = red
@@ -203,7 +206,7 @@ class Vote {
       this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
       const { hold } = this.#joint
       if (hold.isLive) {
-        this.#resolve({ granted: hold, leaseMs: hold.remainingMs() })
+        this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
         return
       }
     }
@@ -212,7 +215,7 @@ class Vote {
     const released = releaseAll(this.#granted)
     void (isWaitOver ? Promise.resolve() : released).then(() => {
       if (isOutage) this.#reject(new QuorumError(this.#red.name, this.#needed, errors))
-      else this.#resolve({ heldForMs: -1 })
+      else this.#resolve({ is: 'refused', heldForMs: -1 })
     })
   }
 }

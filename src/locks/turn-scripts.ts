@@ -1,11 +1,19 @@
 import { clientWarning } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
+import type { Place } from '../waiting/wait-queue.js'
 import type { Context } from './context.js'
 import type { LockKind, TurnQueueScripts } from './kinds/lock-kind.js'
 
 /** How clients stand in line for a lock of this kind; undefined: they do not. */
 export function turnQueueOf(context: Context, kind: LockKind): TurnQueueScripts | undefined {
   return context.hasTurnQueue ? kind.turnQueue : undefined
+}
+
+/** How a client leaves the turn queue of a lock; undefined: it is in none. */
+export function leavingTurnQueue(context: Context, kind: LockKind, lockName: string): Place['quit'] {
+  const turnQueue = turnQueueOf(context, kind)
+  if (!turnQueue?.acquire) return undefined
+  return (ticket) => void context.scripts.run(turnQueue.leave(lockName, ticket)).catch(() => {})
 }
 
 /** Frees the lock in the background, until `untilAt` on the clock at most. */

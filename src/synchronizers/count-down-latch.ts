@@ -6,7 +6,7 @@ import { ask } from '../locks/inspection.js'
 import { publishRefused } from '../locks/lease.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, checkName, ownOptions } from '../util/validate.js'
-import { waitFor } from '../waiting/wait-loop.js'
+import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { Waiter } from '../waiting/waiter.js'
 import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../wire/keys.js'
 import { countOnce } from './count-once.js'
@@ -184,17 +184,17 @@ export class CountDownLatch {
   async #watch(gate: Gate): Promise<void> {
     const context = this.#context
     const { name } = this
+    const run = async (): Promise<Outcome<true>> => {
+      const { waiters } = gate
+      const count = toInteger(await context.scripts.run(latchInspect(name)))
+      if (count !== 0) return { is: 'refused', heldForMs: -1 }
+      return gate.open(waiters) ? { is: 'granted', value: true, leaseMs: 0 } : { is: 'refused', heldForMs: 0 }
+    }
     const wait = {
       lockName: name,
-      attempt: async () => {
-        const { waiters } = gate
-        const count = toInteger(await context.scripts.run(latchInspect(name)))
-        if (count !== 0) return { heldForMs: -1 }
-        return gate.open(waiters) ? { granted: true as const, leaseMs: 0 } : { heldForMs: 0 }
-      },
-      isWorthRetrying: isRetryable,
-      giveBack: () => {},
-      line: `latch/${name}`,
+      attempt: { run, undo: () => {} },
+      isTransient: isRetryable,
+      queue: `latch/${name}`,
       channel: latchChannel(name),
       isShared: true,
       deadlineAt: Number.POSITIVE_INFINITY,

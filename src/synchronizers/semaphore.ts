@@ -1,17 +1,12 @@
-import { type Operation, TooLate } from '../delivery/idempotency.js'
-import { mayBeGranted } from '../delivery/replica-acks.js'
 import { NoReplyError, toInteger } from '../delivery/replies.js'
 import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
+import { isTransient } from '../locks/acquisition.js'
 import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
-import type { Context, Section } from '../locks/context.js'
+import type { Context } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
 import { publishRefused } from '../locks/lease.js'
-import { isTransient } from '../locks/lock.js'
 import { checkBody, refuseUnread } from '../locks/locked-callback.js'
-import { isReady, untilReady } from '../locks/ready.js'
 import {
-  semaphoreAcquire,
-  semaphoreCancel,
   semaphoreDelete,
   semaphoreDrainPermits,
   semaphoreInspect,
@@ -19,10 +14,10 @@ import {
   semaphoreSetPermits,
 } from '../lua/generated.js'
 import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../util/validate.js'
-import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
-import type { Refusal } from '../waiting/wait-queue.js'
+import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
-import { addPermits, countOnce, SETTLE_MS } from './count-once.js'
+import { addPermits, countOnce } from './count-once.js'
+import { type PermitSection, PermitsAcquisition } from './permits-acquisition.js'
 
 export interface SemaphoreOptions {
   /** How many; default 1. */
@@ -36,14 +31,6 @@ export interface SemaphoreOptions {
   /** What it is for; shown in events. */
   label?: string | undefined
 }
-
-/** What runs with permits of one generation of the semaphore. */
-interface PermitSection extends Section {
-  generation: number
-}
-
-/** The reply of an acquire that was refused; otherwise it is the generation. */
-const REFUSED = 0
 
 const SEMAPHORE_OPTIONS = ['permits', 'waitTimeMs', 'signal', 'warnAfterMs', 'label']
 
@@ -225,104 +212,35 @@ export class Semaphore {
   async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
     const { name } = this
-    const { clock, idempotencyKeys: receipts, backgroundRetries: settlements } = context
-    const { permits: wanted = 1 } = options
-    const permits = checkCount('permits', wanted, 0, name)
+    const permits = checkCount('permits', options.permits ?? 1, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
     context.assertOpen(name)
     signal?.throwIfAborted()
-    const begin = (begun: PermitSection, generation: number): void => {
-      begun.generation = generation
-      context.sections.add(begun)
-    }
     if (permits === 0) {
-      if (section) begin(section, 0)
+      if (section) context.sections.add(section)
       return true
     }
-
-    const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-    /** Of an attempt, until Redis answers it. The next one has a number of its own: a wait may be long, an operation may not. */
-    let operation: Operation | undefined
-    let isInFlight = false
-    /** The caller has its outcome. */
-    let isOver = false
-
-    const undo = (): void => {
-      if (section) context.sections.delete(section)
-      if (!operation) return
-      const undone = operation
-      const { key, number } = undone
-      const call = semaphoreCancel(name, key, generationKey(name), permits, number, semaphoreChannel(name))
-      const cancel = (timeoutMs?: number): Promise<unknown> => receipts.run(call, timeoutMs)
-      void settlements.retryInBackground(cancel, clock.now() + SETTLE_MS).then(() => receipts.close(undone))
+    const wait = {
+      lockName: name,
+      attempt: new PermitsAcquisition(context, name, permits, section),
+      isTransient,
+      // Callers who want the same number: one who wants few is not held up by one who wants many. Never those who want
+      // permits with leases: their attempts return what has expired.
+      queue: `${permits} permits without leases/${name}`,
+      channel: semaphoreChannel(name),
+      isShared: true,
+      deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+      signal,
     }
-    const undoIfInDoubt = (): void => {
-      if (operation && receipts.mayHaveRun(operation)) undo()
-    }
-    /** A copy may still arrive, and take permits for nobody. */
-    const refused = (heldForMs: number): Refusal => {
-      undoIfInDoubt()
-      operation = undefined
-      return { heldForMs }
-    }
-    const attempt = async (): Promise<Attempted<true>> => {
-      if (!isReady(context, name)) {
-        await untilReady(context, name)
-        if (isOver || (waitTimeMs !== 0 && clock.now() >= deadlineAt)) return { heldForMs: 0 }
-      }
-      isInFlight = true
-      operation ??= receipts.open(name)
-      try {
-        const route = context.replication.routeTo(name)
-        const generation = await receipts.send(operation, ({ key, number, openedAt }) =>
-          semaphoreAcquire(name, key, generationKey(name), permits, number, openedAt),
-        )
-        if (generation === REFUSED) return refused(-1)
-        await context.replication.confirm(name, route)
-        try {
-          context.assertOpen(name)
-        } catch (error) {
-          // Nobody could give it back later.
-          undo()
-          throw error
-        }
-        if (section) begin(section, generation)
-        return { granted: true, leaseMs: 0 }
-      } catch (error) {
-        if (error instanceof TooLate) return refused(0)
-        operation.isInDoubt ||= operation.openedAt > 0 && mayBeGranted(error)
-        if (isOver) undoIfInDoubt()
-        throw error
-      } finally {
-        isInFlight = false
-      }
-    }
-
     const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
-    let isTaken: true | undefined
     try {
-      const wait = {
-        lockName: name,
-        attempt,
-        isWorthRetrying: isTransient,
-        giveBack: undo,
-        // Those who want the same: who wants few is not kept back by somebody who wants many. Never those who want permits
-        // with leases: their attempts give back what has expired.
-        line: `${permits} permits without leases/${name}`,
-        channel: semaphoreChannel(name),
-        isShared: true,
-        deadlineAt,
-        signal,
-      }
-      isTaken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
-      if (isTaken && operation) receipts.close(operation)
-      return isTaken === true
+      const operation = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
+      if (operation) context.idempotencyKeys.close(operation)
+      return operation !== undefined
     } catch (error) {
       throw error instanceof NoReplyError ? new OutcomeUnknownError(name, 'acquire', error) : error
     } finally {
-      isOver = true
       stopWarning?.()
-      if (!isTaken && !isInFlight) undoIfInDoubt()
     }
   }
 

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Random } from '../../src/util/random.js'
-import { OUTAGE_PATIENCE_MS, tryOnce, type Wait, type WaitTools, waitFor } from '../../src/waiting/wait-loop.js'
+import {
+  type Attempt,
+  OUTAGE_PATIENCE_MS,
+  type Outcome,
+  tryOnce,
+  type Wait,
+  type WaitTools,
+  waitFor,
+} from '../../src/waiting/wait-loop.js'
 import { WaitQueues } from '../../src/waiting/wait-queue.js'
 import { Wakeups } from '../../src/waiting/wakeups.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
@@ -29,7 +37,10 @@ let attemptMs: number
 let failure: Error | undefined
 /** Who asked, and when. */
 let attempts: { who: string; at: number }[]
+/** What came too late for its caller. */
 let givenBack: string[]
+/** Whose waits were undone, in order. */
+let undone: string[]
 
 beforeEach(() => {
   clock = new FakeClock()
@@ -50,6 +61,7 @@ beforeEach(() => {
   failure = undefined
   attempts = []
   givenBack = []
+  undone = []
 })
 
 afterEach(() => {
@@ -65,24 +77,34 @@ function waitOf(who: string, options: { waitTimeMs?: number; signal?: AbortSigna
   if (signal) signals.push(signal)
   return {
     lockName: 'a',
-    line: 'a',
+    queue: 'a',
     channel: CHANNEL,
     deadlineAt: clock.now() + waitTimeMs,
     signal,
-    isWorthRetrying: (error) => error instanceof Passing,
-    giveBack: (granted) => {
-      givenBack.push(granted)
-      takenUntil = 0
-    },
-    attempt: async () => {
+    isTransient: (error) => error instanceof Passing,
+    attempt: attemptOf(who),
+  }
+}
+
+function attemptOf(who: string): Attempt<string> {
+  return {
+    run: async () => {
       attempts.push({ who, at: clock.now() })
       await travel(attemptMs / 2)
       const leftMs = takenUntil - clock.now()
       if (leftMs <= 0 && !failure) takenUntil = clock.now() + LEASE_MS
       await travel(attemptMs / 2)
       if (failure) throw failure
-      if (leftMs <= 0) return { granted: who, leaseMs: LEASE_MS }
-      return { heldForMs: leftMs === Number.POSITIVE_INFINITY ? -1 : leftMs }
+      if (leftMs <= 0) return { is: 'granted', value: who, leaseMs: LEASE_MS }
+      return { is: 'refused', heldForMs: leftMs === Number.POSITIVE_INFINITY ? -1 : leftMs }
+    },
+    undo: (left) => {
+      undone.push(who)
+      for (const outcome of left) {
+        if (outcome.is !== 'granted') continue
+        givenBack.push(outcome.value)
+        takenUntil = 0
+      }
     },
   }
 }
@@ -92,8 +114,8 @@ async function travel(ms: number): Promise<void> {
 }
 
 /** Starts to wait; the answer is what it came to, once it did. */
-function start(who: string, options: { waitTimeMs?: number; signal?: AbortSignal } = {}): Outcome {
-  const outcome: Outcome = { promise: waitFor(waitOf(who, options), tools), at: undefined, value: undefined }
+function start(who: string, options: { waitTimeMs?: number; signal?: AbortSignal } = {}): Waiting {
+  const outcome: Waiting = { promise: waitFor(waitOf(who, options), tools), at: undefined, value: undefined }
   const settled = (value: unknown): void => {
     outcome.at = clock.now()
     outcome.value = value
@@ -102,7 +124,7 @@ function start(who: string, options: { waitTimeMs?: number; signal?: AbortSignal
   return outcome
 }
 
-interface Outcome {
+interface Waiting {
   readonly promise: Promise<string | undefined>
   at: number | undefined
   value: unknown
@@ -119,7 +141,7 @@ function attemptsSince(since: number): number[] {
 }
 
 /** Ends a wait that the test is done with. */
-async function end(...outcomes: Outcome[]): Promise<void> {
+async function end(...outcomes: Waiting[]): Promise<void> {
   tools.waitQueues.dismissAll(() => new Error('the test is over'))
   await Promise.allSettled(outcomes.map(({ promise }) => promise))
 }
@@ -318,11 +340,11 @@ describe('a wait', () => {
 
   it('asks at most 50 times a second when the lease is said to end right now, for ever', async () => {
     let asked = 0
-    const attempt = async () => {
+    const run = async (): Promise<Outcome<string>> => {
       asked++
-      return { heldForMs: 0 }
+      return { is: 'refused', heldForMs: 0 }
     }
-    const waiting = waitFor({ ...waitOf('me'), attempt }, tools)
+    const waiting = waitFor({ ...waitOf('me'), attempt: { ...attemptOf('me'), run } }, tools)
     await clock.advance(10_000)
     assert(asked <= 505, `${asked} attempts in 10 s`)
     tools.waitQueues.dismissAll(() => new Error('the test is over'))
@@ -569,13 +591,13 @@ describe('a line of waiters', () => {
 
   it('asks after a grant when the lease of that ends, if that is sooner than a poll', async () => {
     takenUntil = Number.POSITIVE_INFINITY
-    const wait = waitOf('head')
-    const brief = async () => {
-      const attempted = await wait.attempt()
-      if ('granted' in attempted) takenUntil = clock.now() + 2_000
-      return 'granted' in attempted ? { ...attempted, leaseMs: 2_000 } : attempted
+    const attempt = attemptOf('head')
+    const run: Attempt<string>['run'] = async (caller) => {
+      const outcome = await attempt.run(caller)
+      if (outcome.is === 'granted') takenUntil = clock.now() + 2_000
+      return outcome.is === 'granted' ? { ...outcome, leaseMs: 2_000 } : outcome
     }
-    const head = waitFor({ ...wait, attempt: brief }, tools)
+    const head = waitFor({ ...waitOf('head'), attempt: { ...attempt, run } }, tools)
     const next = start('next')
     await clock.advance(1_000)
     release()
