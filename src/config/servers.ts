@@ -128,7 +128,6 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
-    slotsRefreshInterval: deployment.scanIntervalMs,
     // One server after the other is asked: those that say nothing must leave time for the others.
     slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
     // It asks one server at random, without a time limit: a frozen one would hold up every command.
@@ -150,7 +149,17 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
   )
   // Before it connects.
   if (tls) opened.on('+node', ({ options }: Redis) => (options.tls = { ...serverName(options.host ?? ''), ...tls }))
+  refreshSlots(opened, deployment.scanIntervalMs)
   return opened
+}
+
+/**
+ * In place of ioredis's `slotsRefreshInterval`: a cluster that is disconnected while a refresh is in flight goes on
+ * refreshing for ever (ioredis 5 and 6), which keeps the process alive.
+ */
+function refreshSlots(opened: Cluster, everyMs: number): void {
+  const timer = setInterval(() => opened.refreshSlotsCache(), everyMs).unref()
+  opened.once('end', () => clearInterval(timer))
 }
 
 /** A cluster finds the new master by itself. */

@@ -8,7 +8,7 @@ const BLOCKING = new URL('../support/blocking-process.js', import.meta.url)
 const PROCESSES = 3
 const SECTIONS = 5
 
-describe('a thread that stands in', () => {
+describe('the watchdog thread', () => {
   const lab = setUpLab()
 
   /** What came of it: updates that were lost or done by two at once, and holds that were lost. */
@@ -34,7 +34,7 @@ describe('a thread that stands in', () => {
     assert.deepEqual(await storm(true, 3_000), { missing: 0, overlaps: 0, lost: 0 })
   })
 
-  it('without it the same storm loses locks', async () => {
+  it('without the watchdog thread, blocked event loops lose locks', async () => {
     assert((await storm(false, 1_500)).lost > 0)
   })
 })

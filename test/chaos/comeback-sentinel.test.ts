@@ -151,7 +151,7 @@ for (const [naming, place] of Object.entries(places)) {
     })
     after(() => group.stop())
 
-    it('connect, called while the master is frozen, resolves with the next one', async () => {
+    it('connect() called while the master is frozen resolves with the next master', async () => {
       const frozen = await group.freezeMaster()
       const opening = openByConfig(group, place.host)
       contenders = [await opening]
@@ -164,7 +164,7 @@ for (const [naming, place] of Object.entries(places)) {
       await hold.unlock()
     })
 
-    it('an ioredis client that its failover detector ended is replaced, one that its owner closed is not', async () => {
+    it('an ioredis client ended by its failover detector is replaced, one closed by its owner is not', async () => {
       const sentinels = group.sentinels.map(({ port }) => ({ host: place.host, port }))
       const open = async (): Promise<{ user: Redis; client: Client }> => {
         const user = new Redis({ sentinels, name: group.masterName, failoverDetector: true })
@@ -189,7 +189,7 @@ for (const [naming, place] of Object.entries(places)) {
 
     for (const [fault, { strike, limitMs = SOON_MS }] of Object.entries(faults)) {
       if (!place.faults.includes(fault)) continue
-      it(`${fault}: every client takes locks again within ${limitMs / 1_000} s of the new master`, async (t) => {
+      it(`${fault}: every client acquires locks again within ${limitMs / 1_000} s of the new master`, async (t) => {
         contenders = await openAll(group, place.host)
         for (const [index, contender] of contenders.entries()) await servesAt(group, contender, index)
         const writtenAt = await strike(group)

@@ -85,7 +85,7 @@ describe('one server', { concurrency: 1 }, () => {
   }
 
   for (const [fault, strike] of Object.entries(faults)) {
-    it(`one server ${fault}: every client takes locks again within ${SOON_MS / 1_000} s`, async () => {
+    it(`one server ${fault}: every client acquires locks again within ${SOON_MS / 1_000} s`, async () => {
       const opening = Object.values(ways).flatMap((way) => Array.from({ length: CLIENTS }, way))
       const clients = await Promise.all(opening)
       for (const client of clients) ends.push(() => client.close())
@@ -98,7 +98,7 @@ describe('one server', { concurrency: 1 }, () => {
 
 describe('a list of servers', { concurrency: 1 }, () => {
   for (const section of ['masterSlaveServersConfig', 'replicatedServersConfig'] as const) {
-    it(`${section}: the master is killed, another one promoted: every client takes locks again within ${SOON_MS / 1_000} s`, async () => {
+    it(`${section}: the master is killed and another one promoted: every client acquires locks again within ${SOON_MS / 1_000} s`, async () => {
       const args = ['--repl-diskless-sync-delay', '0']
       const master = await startRedis({ args })
       ends.push(() => master.stop())

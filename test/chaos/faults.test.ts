@@ -60,7 +60,7 @@ function faults(kind: Kind, driver: Driver): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it('the reply of a tryLock() is lost: it is held once, or unknown and free again within its lease', async () => {
+  it('the reply of a tryLock() is lost: the lock is held once, or the outcome is unknown and it is free within its lease', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     await warmUp(client)
     proxy.dropNextReply(acquire)
@@ -100,7 +100,7 @@ function faults(kind: Kind, driver: Driver): void {
       assert.equal(await bench.isFree(), true)
     })
 
-    it('the request or the reply of a partial release is lost: the last one frees the lock all the same', async () => {
+    it('the request or the reply of a partial release is lost: the last release still frees the lock', async () => {
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
       const stepDown = requestTo('stepDown')
@@ -120,7 +120,7 @@ function faults(kind: Kind, driver: Driver): void {
     })
   }
 
-  it('the reply of a release is lost: it is a release all the same, and a later holder is left alone', async () => {
+  it('the reply of a release is lost: the release still counts, and a later holder is not affected', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const other = await lab.connect()
     await warmUp(client)
@@ -148,7 +148,7 @@ function faults(kind: Kind, driver: Driver): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it('the reply or the request of a renewal is lost: the next try renews, and nobody is told of a loss', async () => {
+  it('the reply or the request of a renewal is lost: the next attempt renews, and no loss is reported', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_500 })
     const lost: LeaseLostError[] = []
     client.on('lost', ({ error }) => lost.push(error))
@@ -222,7 +222,7 @@ function faults(kind: Kind, driver: Driver): void {
   if (!kind.isShared) {
     const LONG_RUN = { maxHandOffMs: 60_000, maxHandOffs: 1_000_000 }
 
-    it('Redis is frozen during a run: who has it then is told by the deadline, and the next are served after the thaw', async () => {
+    it('Redis is frozen during hand-offs: the holder is notified by its deadline, and the next ones are served after the thaw', async () => {
       const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: 1_000, commandTimeoutMs: 500 })
       const lock = bench.lock(client)
       const earlier = await lock.lock()
@@ -251,7 +251,7 @@ function faults(kind: Kind, driver: Driver): void {
       await waitUntil(() => bench.isFree(), { timeoutMs: 3_000 })
     })
 
-    it('connections are killed during a run: it goes on, one at a time, and nobody is told of a loss', async () => {
+    it('connections are killed during hand-offs: they continue one at a time, and no loss is reported', async () => {
       const client = await lab.connect(LONG_RUN)
       client.on('lost', () => assert.fail('it was lost'))
       let inside = 0
@@ -279,7 +279,7 @@ function faults(kind: Kind, driver: Driver): void {
     })
   }
 
-  it('Redis is frozen: the signal aborts by the lease deadline, every promise settles, and a late grant is given back', async () => {
+  it('Redis is frozen: the signal aborts by the lease deadline, every promise settles, and a late grant is released', async () => {
     const options = { lockWatchdogTimeoutMs: 1_000, commandTimeoutMs: 500 }
     const [owner, client] = [await lab.connect(options), await lab.connect(options)]
     const hold = await bench.rival(owner).lock()
@@ -310,7 +310,7 @@ function faults(kind: Kind, driver: Driver): void {
     await (await bench.lock(client).lock({ waitTimeMs: 2_000 })).unlock()
   })
 
-  it('replies are lost for longer than the lease: the holder assumes the worst, and Redis is freed when they pass', async () => {
+  it('replies are lost for longer than the lease: the holder assumes a loss, and Redis is freed when they pass', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 900, commandTimeoutMs: 300 })
     const hold = await bench.lock(client).lock()
     proxy.mute()
@@ -322,7 +322,7 @@ function faults(kind: Kind, driver: Driver): void {
     await (await bench.lock(client).lock({ waitTimeMs: 5_000 })).unlock()
   })
 
-  it('a release is not answered in time: the caller is told so, and the lock comes free in the background', async () => {
+  it('a release gets no reply in time: the caller gets an error, and the lock is freed in the background', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300 })
     const hold = await bench.lock(client).lock({ leaseTimeMs: 20_000 })
     proxy.freeze()
@@ -331,7 +331,7 @@ function faults(kind: Kind, driver: Driver): void {
     await waitUntil(() => bench.isFree(), { timeoutMs: 5_000 })
   })
 
-  it('withLock gives the value of a body that was alone to its end, although the release is not answered', async () => {
+  it('withLock resolves to the value of an exclusive callback, although the release gets no reply', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300 })
     const warnings: Error[] = []
     client.on('warning', (warning) => warnings.push(warning))
@@ -363,7 +363,7 @@ function faults(kind: Kind, driver: Driver): void {
     await hold.unlock()
   })
 
-  it('an abort during a silent attempt rejects at once, and a late grant is given back', async () => {
+  it('an abort during an attempt without a reply rejects at once, and a late grant is released', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     await warmUp(client)
     const controller = new AbortController()
@@ -378,7 +378,7 @@ function faults(kind: Kind, driver: Driver): void {
     await waitUntil(() => bench.isFree())
   })
 
-  it('an aborted wait whose request was not answered leaves no place in a queue and no grant', async () => {
+  it('an aborted wait whose request got no reply leaves no place in a queue and no grant', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const owner = await lab.connect()
     await warmUp(client)
@@ -399,7 +399,7 @@ function faults(kind: Kind, driver: Driver): void {
 
   // The lease of a lock made of others begins when all of them are taken.
   if (!kind.isJoint) {
-    it('a grant that arrives after its lease is no grant: it is asked for again, and the new one counts', async () => {
+    it('a grant that arrives after its lease is discarded: the lock is requested again, and the new grant counts', async () => {
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
       proxy.holdReplies()
@@ -430,7 +430,7 @@ function faults(kind: Kind, driver: Driver): void {
     await hold.unlock()
   })
 
-  it('the round trip takes most of a renewal period: a hold is renewed in time all the same', async () => {
+  it('the round trip takes most of a renewal period: a hold is still renewed in time', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 2_700, commandTimeoutMs: 2_200 })
     await bench.lock(client).withLock(renewed) // Redis knows the scripts from here on
     proxy.delay(1_200)
@@ -447,7 +447,7 @@ function faults(kind: Kind, driver: Driver): void {
   // As long as people are patient for the kind that most use, and shorter for the others, of which there are many.
   const outageMs = kind === kinds[0] ? 10_000 : 3_000
 
-  it(`Redis is down for ${outageMs / 1_000} s and comes back empty: the holder is told, then locks work and renew again`, async () => {
+  it(`Redis is down for ${outageMs / 1_000} s and comes back empty: the holder is notified, then locks work and renew again`, async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
     const hold = await bench.lock(client).lock()
     const long = await bench.lock(client, 'b').lock({ leaseTimeMs: 60_000 })
@@ -472,7 +472,7 @@ function faults(kind: Kind, driver: Driver): void {
     await bench.lock(client).withLock(() => {})
   })
 
-  it('Redis restarts with its data: what is held stays held, and waiters are served', async () => {
+  it('Redis restarts with its data: holds stay held, and waiters are served', async () => {
     await lab.server.restart(['--appendonly', 'yes', '--appendfsync', 'always'])
     const [owner, client] = [await lab.connect(), await lab.connect()]
     const hold = await bench.rival(owner).lock()
@@ -493,11 +493,11 @@ function faultsOfProcesses(kind: Kind): void {
   const lab = setUpLab(undefined, [], { keysThatStay: kind.keysThatStay, isBesideOthers: true })
   const bench = new Bench(kind, lab)
 
-  it('that was stopped past its lease knows in its first turn that it lost the lock, and renews nothing', async () =>
+  it('a process stopped past its lease knows in its first turn that it lost the lock, and renews nothing', async () =>
     await isStopped(0))
 
   if (!kind.isShared) {
-    it('that was stopped past its lease in the middle of a run of its callers knows that just as soon', async () =>
+    it('a process stopped past its lease during hand-offs knows in its first turn that it lost the lock', async () =>
       await isStopped(5))
   }
 
@@ -526,7 +526,7 @@ function faultsOfProcesses(kind: Kind): void {
 describe('a holder process', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:/ })
 
-  it('whose event loop was blocked past its lease is told on the first line after the block', async () => {
+  it('a holder whose event loop was blocked past its lease knows on the first line after the block', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const holds = await Promise.all(kinds.map((kind) => kind.lock(client, kind.name).lock()))
     const endsAt = performance.now() + 900
@@ -546,10 +546,10 @@ describe('a holder process', () => {
   })
 })
 
-describe('an ioredis client that leaves what it had sent unanswered for ever', () => {
+describe('an ioredis client that never settles commands without a reply', () => {
   const lab = setUpLab()
 
-  it('leaves no call of ours unanswered, and nothing taken', async () => {
+  it('every call settles although the ioredis client never does, and nothing stays acquired', async () => {
     const proxy = await startProxy(lab.server.port)
     lab.onEnd(() => proxy.stop())
     const redis = new Redis(proxy.url, { autoResendUnfulfilledCommands: false, maxRetriesPerRequest: null })

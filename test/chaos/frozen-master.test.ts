@@ -108,7 +108,7 @@ describe('a master that freezes', { concurrency: 1 }, () => {
     after(() => cluster.stop())
     suite(['a configuration', "the user's ioredis", "the user's node-redis"], () => clusterDeployment(cluster))
 
-    it('holds up no client that connects meanwhile, whichever server it happens to ask', async () => {
+    it('a client that connects while the master is frozen is not delayed, whichever server it asks', async () => {
       const { ways, freeze, replaced, heal } = clusterDeployment(cluster)
       await freeze()
       try {
@@ -136,7 +136,7 @@ function suite(names: readonly string[], deploymentOf: () => Deployment): void {
     ends = []
   })
 
-  it('stays frozen: every client leaves it, and locks again within 10 s of its replacement', async (t) => {
+  it('every client leaves a master that stays frozen, and locks again within 10 s of its replacement', async (t) => {
     const { ways, freeze, replaced } = deploymentOf()
     const clients: [string, Client][] = []
     for (const [name, way] of Object.entries(ways)) {
@@ -166,7 +166,7 @@ function suite(names: readonly string[], deploymentOf: () => Deployment): void {
   })
 
   for (const name of names) {
-    it(`grants nothing after its replacement to a client that connected while it was frozen: ${name}`, async (t) => {
+    it(`a replaced master grants nothing to a client that connected while it was frozen: ${name}`, async (t) => {
       const { ways, freeze, replaced } = deploymentOf()
       const way = ways[name] as Deployment['ways'][string]
       const thaw = await freeze()

@@ -54,7 +54,7 @@ function faults(driver: Driver): void {
   const takes = ['semaphore/acquire', 'permit/acquire'] as const
   const gives = ['semaphore/release', 'permit/release'] as const
 
-  it('the reply or the request of an acquire is lost: it took once what was asked for', async () => {
+  it('the reply or the request of an acquire is lost: the permits are taken once', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const { semaphore, permits } = await warmUp(client)
     for (const drop of [proxy.dropNextReply.bind(proxy), proxy.dropNextRequest.bind(proxy)]) {
@@ -75,7 +75,7 @@ function faults(driver: Driver): void {
     await allPermitsAreBack()
   })
 
-  it('the reply of asking once is lost: it has them once, or it is unknown and they come back', async () => {
+  it('the reply of tryAcquire() is lost: the permits are taken once, or the outcome is unknown and they return', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const { semaphore, permits } = await warmUp(client)
     for (let round = 0; round < 3; round++) {
@@ -96,7 +96,7 @@ function faults(driver: Driver): void {
     }
   })
 
-  it('the reply or the request of a release is lost: it is a release all the same, once', async () => {
+  it('the reply or the request of a release is lost: the permits are released once', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const other = await lab.connect()
     const { semaphore, permits } = await warmUp(client)
@@ -120,7 +120,7 @@ function faults(driver: Driver): void {
     assert.deepEqual(lost, [])
   })
 
-  it('a reply of counting down is lost: who waits goes at zero, not before', async () => {
+  it('the reply of a count-down is lost: waiters continue at zero, not before', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const { latch } = await warmUp(client)
     const other = (await lab.connect()).getCountDownLatch('l')
@@ -137,7 +137,7 @@ function faults(driver: Driver): void {
     await waiting
   })
 
-  it('a release is not answered in time: the caller is told so, and it is done once in the background', async () => {
+  it('a release of permits gets no reply in time: the caller gets an error, and it runs once in the background', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300 })
     const { semaphore, permits } = await warmUp(client)
     await semaphore.acquire({ permits: 2 })
@@ -161,7 +161,7 @@ function faults(driver: Driver): void {
     await allPermitsAreBack()
   })
 
-  it('an abort during a silent attempt rejects at once, and what comes late is given back', async () => {
+  it('an abort during an attempt without a reply rejects at once, and late permits are released', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const { semaphore, permits } = await warmUp(client)
     const reason = new Error('the request was aborted')
@@ -183,7 +183,7 @@ function faults(driver: Driver): void {
     }
   })
 
-  it('the subscriber is killed in the gap before the release: those who wait are served within 1 s', async () => {
+  it('the subscriber is killed in the gap before the release: waiters are served within 1 s', async () => {
     const [owner, client] = [await lab.connect(), await lab.connect()]
     const { semaphore, permits, latch } = await warmUp(owner)
     await semaphore.acquire({ permits: PERMITS })
@@ -205,7 +205,7 @@ function faults(driver: Driver): void {
     await semaphore.release(PERMITS)
   })
 
-  it('Redis forgets its scripts again and again: nobody notices', async () => {
+  it('Redis loses its scripts repeatedly: no call fails', async () => {
     const client = await lab.connect()
     const { semaphore, permits, latch } = await warmUp(client)
     const flush = () => lab.server.admin.script('FLUSH')
@@ -226,7 +226,7 @@ function faults(driver: Driver): void {
     await allPermitsAreBack()
   })
 
-  it('connections are killed again and again: never more inside than permits, and in the end all are there', async () => {
+  it('connections are killed again and again: never more holders than permits, and all permits return in the end', async () => {
     const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
     const [first] = clients
     assert(first)
@@ -331,7 +331,7 @@ function faults(driver: Driver): void {
     await client.getPermitExpirableSemaphore('p').withPermit({ permits: PERMITS, waitTimeMs: 2_000 }, () => {})
   })
 
-  it('Redis is down for 3 s and comes back empty: holders are told, and those who wait are served when there are permits', async () => {
+  it('Redis is down for 3 s and comes back empty: holders are notified, and waiters are served when there are permits', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
     const { semaphore, permits, latch } = await warmUp(client)
     client.on('warning', () => {})

@@ -36,7 +36,7 @@ describe('acknowledgement', { concurrency: true }, () => {
     })
 
     for (const driver of DRIVERS) {
-      it(`the first command to a server, through ${driver}: it opens a connection, and is granted at once`, async () => {
+      it(`the first command to a server, through ${driver}, opens a connection and is granted at once`, async () => {
         const { client, end } = await openClient(driver, place, { commandTimeoutMs: 1_500 })
         ends.push(end)
         const warnings: string[] = []
@@ -53,7 +53,7 @@ describe('acknowledgement', { concurrency: true }, () => {
       })
     }
 
-    it('a server that nothing was sent to is forgotten meanwhile: that is no reconnect, and the grant counts', async () => {
+    it('an idle server connection that was closed is no reconnect, and the grant counts', async () => {
       const redis = new RedisCluster(cluster.urls.slice(0, 1))
       const client = await connect({ client: redis })
       ends.push(async () => {
@@ -71,7 +71,7 @@ describe('acknowledgement', { concurrency: true }, () => {
       await hold.unlock()
     })
 
-    it('a replica takes over right after a grant, 21 times: it has what was granted', async (t) => {
+    it('a replica that takes over right after a grant has that grant, 21 times', async (t) => {
       const clients = await Promise.all(
         DRIVERS.map(async (driver) => {
           const { client, end } = await openClient(driver, place, { commandTimeoutMs: 1_500 })
@@ -187,7 +187,7 @@ function masterAndReplica(driver: DriverName): void {
     )
   }
 
-  it('the replica is frozen: whatever is asked for is refused in time, nothing stays taken, and it works again after', async (t) => {
+  it('a frozen replica: acquires are refused in time, nothing stays acquired, and they work again afterwards', async (t) => {
     const client = await open()
     await permits(client)
     for (const [name, take] of Object.entries(TAKES)) {
@@ -227,7 +227,7 @@ function masterAndReplica(driver: DriverName): void {
     }
   })
 
-  it('WAIT keeps the connection busy all the time: renewals get through, and nothing is lost', async (t) => {
+  it('WAIT keeps the connection busy: renewals get through, and nothing is lost', async (t) => {
     const client = await open({ lockWatchdogTimeoutMs: 5 * SYNC_MS })
     const lost: LeaseLostError[] = []
     client.on('lost', ({ error }) => lost.push(error))
@@ -254,7 +254,7 @@ function masterAndReplica(driver: DriverName): void {
     await hold.unlock()
   })
 
-  it('the replica goes away: nothing is granted for a while, as it may be the master now, then it goes on without', async (t) => {
+  it('the replica goes away: nothing is granted while it may be the master, then locks work without it', async (t) => {
     const client = await open()
     await client.getLock('t:before').withLock(() => {})
     await replica.admin.call('REPLICAOF', 'NO', 'ONE')
@@ -278,7 +278,7 @@ function masterAndReplica(driver: DriverName): void {
     replica.thaw()
   })
 
-  it('the master is demoted during a WAIT: that is no refusal to tell, and the next one is asked again', async () => {
+  it('the master is demoted during a WAIT: the attempt is repeated instead of refused', async () => {
     const client = await open({ slavesSyncTimeoutMs: 20_000 })
     const warnings: string[] = []
     client.on('warning', ({ message }) => warnings.push(message))
@@ -302,7 +302,7 @@ function masterAndReplica(driver: DriverName): void {
     assert.deepEqual(warnings, [])
   })
 
-  it('the server refuses writes without enough replicas: who waits is served when there are enough', async () => {
+  it('the server refuses writes without enough replicas: waiters are served when there are enough', async () => {
     const client = await open()
     await master.admin.config('SET', 'min-replicas-to-write', '2')
     await assert.rejects(client.getLock('t:few').tryLock(), /NOREPLICAS/)
@@ -315,7 +315,7 @@ function masterAndReplica(driver: DriverName): void {
   })
 
   for (const command of ['wait', 'info']) {
-    it(`${command.toUpperCase()} is forbidden: one warning, and it goes on without`, async () => {
+    it(`${command.toUpperCase()} is forbidden: one warning, and locks work without it`, async () => {
       await master.admin.call('ACL', 'SETUSER', 'app', 'reset', 'on', '>secret', '~*', '&*', '+@all', `-${command}`)
       const client = await open({}, 'app')
       const warnings: string[] = []

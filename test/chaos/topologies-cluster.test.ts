@@ -75,7 +75,7 @@ describe('cluster', { concurrency: 1 }, () => {
     )
   }
 
-  it('the event loop is blocked for two leases: a thread renews what is held in every slot', async () => {
+  it('the event loop is blocked for two leases: a thread renews the holds in every slot', async () => {
     const client = await connect({
       config: { clusterServersConfig: { nodeAddresses: [...cluster.urls] } },
       lockWatchdogTimeoutMs: 1_500,
@@ -90,7 +90,7 @@ describe('cluster', { concurrency: 1 }, () => {
     await Promise.all(holds.map((hold) => hold.unlock()))
   })
 
-  describe('while many tasks of several clients and processes take and release locks', () => {
+  describe('while many tasks of several clients and processes acquire and release locks', () => {
     const faults: Record<string, () => Promise<{ ms: number }>> = {
       'CLUSTER FAILOVER': () => cluster.failover(CONTENDED),
       'CLUSTER FAILOVER TAKEOVER': () => cluster.failover(CONTENDED, { mode: 'TAKEOVER' }),
@@ -110,7 +110,7 @@ describe('cluster', { concurrency: 1 }, () => {
       },
     }
     for (const [fault, strike] of Object.entries(faults)) {
-      it(`${fault}: nobody is inside with somebody else, and all are served`, async (t) => {
+      it(`${fault}: no sections overlap, and all callers are served`, async (t) => {
         const storm = await Storm.start(place, OPTIONS)
         await sleep(500)
         const faultAt = monotonicMs()
@@ -126,7 +126,7 @@ describe('cluster', { concurrency: 1 }, () => {
   for (const driver of DRIVERS) {
     describe(`through ${driver}`, () => {
       for (const mode of [undefined, 'TAKEOVER'] as const) {
-        it(`the slot fails over (${mode ?? 'by agreement'}) while somebody waits: served when it is released`, async (t) => {
+        it(`the slot fails over (${mode ?? 'by agreement'}) during a wait: the waiter is served after the release`, async (t) => {
           const [owner, client] = [await open(driver, OPTIONS), await open(driver, OPTIONS)]
           const hold = await owner.getLock('w').lock()
           const waiting = client.getLock('w').lock()
@@ -148,7 +148,7 @@ describe('cluster', { concurrency: 1 }, () => {
         })
       }
 
-      it('a master is killed: what was acknowledged stays held, renewed at the new master', async (t) => {
+      it('a master is killed: acknowledged holds stay held and are renewed at the new master', async (t) => {
         const client = await open(driver, { lockWatchdogTimeoutMs: 9_000, commandTimeoutMs: 1_500 })
         const lost: LeaseLostError[] = []
         client.on('lost', ({ error }) => lost.push(error))
@@ -179,7 +179,7 @@ describe('cluster', { concurrency: 1 }, () => {
         await semaphore.delete()
       })
 
-      it('a slot is uncovered: who asks meanwhile waits until the cluster is whole again', async (t) => {
+      it('a slot is uncovered: callers wait until the cluster is whole again', async (t) => {
         const client = await open(driver, OPTIONS)
         await client.getLock('covered').withLock(() => {})
         const master = await cluster.nodeOf('uncovered')
@@ -199,7 +199,7 @@ describe('cluster', { concurrency: 1 }, () => {
         await outcome.value.unlock()
       })
 
-      it('a slot moves while it is held: renewals and releases follow it, and nothing is lost', async (t) => {
+      it('a slot moves while its lock is held: renewals and releases follow it, and nothing is lost', async (t) => {
         const client = await open(driver, { lockWatchdogTimeoutMs: 1_500 })
         const lost: LeaseLostError[] = []
         client.on('lost', ({ error }) => lost.push(error))
@@ -250,7 +250,7 @@ describe('cluster', { concurrency: 1 }, () => {
       })
 
       for (const how of ['PUBLISH', 'SPUBLISH'] as const) {
-        it(`a slot moves while somebody waits: woken by ${how} where the slot is now`, async (t) => {
+        it(`a slot moves during a wait: the waiter is woken by ${how} at its new node`, async (t) => {
           const client = await open(driver, OPTIONS)
           const lock = `moving by ${how}`
           const before = await cluster.nodeOf(lock)

@@ -61,7 +61,7 @@ describe('sentinel', { concurrency: 1 }, () => {
     return client
   }
 
-  it('the checker sees two who are inside at once, and tokens that repeat', () => {
+  it('the checker reports overlapping sections and repeated tokens', () => {
     const section = { lock: 'a', by: 'ioredis', askedAt: 0, from: 1, to: 5, token: '1' } as const
     assert.equal(overlaps([section, { ...section, from: 5, to: 6 }]).length, 0)
     assert.equal(overlaps([{ ...section, from: 4, to: 6 }, section, { ...section, from: 5.5, to: 7 }]).length, 2)
@@ -70,7 +70,7 @@ describe('sentinel', { concurrency: 1 }, () => {
     )
   })
 
-  describe('while many tasks of several clients and processes take and release locks', () => {
+  describe('while many tasks of several clients and processes acquire and release locks', () => {
     async function stormAround(servers: SentinelGroup, fault: string, strike: () => Promise<{ ms: number }>) {
       const storm = await Storm.start(placeOf(servers), OPTIONS)
       await sleep(500)
@@ -85,7 +85,7 @@ describe('sentinel', { concurrency: 1 }, () => {
     // With one replica, the one that takes over is the one that acknowledges. With more, Redis itself loses what the old
     // master takes in after the order, and another replica may have acknowledged that: against it there is
     // min-replicas-to-write with the number of replicas.
-    it('SENTINEL FAILOVER: nobody is inside with somebody else, and all are served', async (t) => {
+    it('SENTINEL FAILOVER: no sections overlap, and all callers are served', async (t) => {
       await using pair = await startSentinels({ replicas: 1 })
       t.diagnostic(await stormAround(pair, 'SENTINEL FAILOVER', () => pair.failover()))
     })
@@ -105,7 +105,7 @@ describe('sentinel', { concurrency: 1 }, () => {
       },
     }
     for (const [fault, strike] of Object.entries(faults)) {
-      it(`${fault}: nobody is inside with somebody else, and all are served`, async (t) => {
+      it(`${fault}: no sections overlap, and all callers are served`, async (t) => {
         t.diagnostic(await stormAround(group, fault, strike))
       })
     }
@@ -113,7 +113,7 @@ describe('sentinel', { concurrency: 1 }, () => {
 
   for (const driver of DRIVERS) {
     describe(`through ${driver}`, () => {
-      it('the master is killed: what was acknowledged stays held, renewed at the new master', async (t) => {
+      it('the master is killed: acknowledged holds stay held and are renewed at the new master', async (t) => {
         const client = await open(driver, { lockWatchdogTimeoutMs: 9_000, commandTimeoutMs: 1_500 })
         const lost: LeaseLostError[] = []
         client.on('lost', ({ error }) => lost.push(error))
@@ -141,7 +141,7 @@ describe('sentinel', { concurrency: 1 }, () => {
         await client.getPermitExpirableSemaphore('p').delete()
       })
 
-      it('a failover by order right after a permit was taken: the semaphore does not give it twice', async () => {
+      it('a failover by command right after a permit was granted: the semaphore does not grant it twice', async () => {
         const [one, other] = [await open(driver, OPTIONS), await open(driver, OPTIONS)]
         await one.getSemaphore('s').trySetPermits(1)
         assert.equal(await one.getSemaphore('s').tryAcquire(), true)
@@ -153,7 +153,7 @@ describe('sentinel', { concurrency: 1 }, () => {
         assert.equal(await other.getSemaphore('s').tryAcquire({ waitTimeMs: 2_000 }), true)
       })
 
-      it('replicas are cut off, and nobody asks them: the loss is told at once, and tokens that repeat are reported', async (t) => {
+      it('replicas are cut off without acknowledgement: the loss is reported at once, and so are repeated tokens', async (t) => {
         const options = { ...OPTIONS, lockWatchdogTimeoutMs: 30_000 }
         const careless = await open(driver, { ...options, checkLockSyncedSlaves: false })
         const careful = await open(driver, { ...options, slavesSyncTimeoutMs: 300 })
@@ -182,7 +182,7 @@ describe('sentinel', { concurrency: 1 }, () => {
         await next.unlock()
       })
 
-      it('the master was replaced while it was frozen: it grants nothing any more when it goes on', async (t) => {
+      it('a master replaced while it was frozen grants nothing when it continues', async (t) => {
         // As users have it: this ioredis stays with the old master until its connection is closed.
         const userOptions = driver === 'ioredis' ? { failoverDetector: false } : {}
         const stale = await open(driver, { ...OPTIONS, lockWatchdogTimeoutMs: 30_000 }, userOptions)

@@ -9,7 +9,7 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 export function latchContract(setUp: SetUp): void {
   const lab = setUp()
 
-  it('is open until a count closes it, and opens when that was counted down', async () => {
+  it('a latch is open until a count closes it, and opens when that is counted down', async () => {
     const latch = (await lab.connect()).getCountDownLatch('a')
     const other = (await lab.connect()).getCountDownLatch('a')
     assert.equal(latch.name, 'a')
@@ -27,7 +27,7 @@ export function latchContract(setUp: SetUp): void {
     assert.equal(await other.await({ waitTimeMs: 5_000 }), true)
   })
 
-  it('stays open, however often it is counted down', async () => {
+  it('an open latch stays open however often it is counted down', async () => {
     const latch = (await lab.connect()).getCountDownLatch('a')
     for (let n = 0; n < 3; n++) await latch.countDown()
     assert.equal(await latch.getCount(), 0)
@@ -39,7 +39,7 @@ export function latchContract(setUp: SetUp): void {
     assert.equal(await latch.delete(), true)
   })
 
-  it('lets all who wait go at once, here and elsewhere', async () => {
+  it('a latch releases all waiters at once, local and remote', async () => {
     const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
     const [latch] = clients.map((client) => client.getCountDownLatch('a'))
     assert(latch)
@@ -58,7 +58,7 @@ export function latchContract(setUp: SetUp): void {
     assert(performance.now() - openedAt < WOKEN_MS, 'woken, not polling')
   })
 
-  it('is opened by its deletion, for those who wait, too', async () => {
+  it('deleting a latch opens it for its waiters too', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const latch = client.getCountDownLatch('a')
     assert.equal(await latch.delete(), false)
@@ -71,7 +71,7 @@ export function latchContract(setUp: SetUp): void {
     assert(performance.now() - deletedAt < WOKEN_MS, 'woken, not polling')
   })
 
-  it('ends a wait when its time is over, at once by a signal with its reason, and leaves nothing', async () => {
+  it('a wait for a latch ends on time, or at once with the reason of its signal, and leaves nothing', async () => {
     const latch = (await lab.connect()).getCountDownLatch('a')
     await latch.trySetCount(1)
     const reason = new Error('the request was aborted')
@@ -93,7 +93,7 @@ export function latchContract(setUp: SetUp): void {
     await listening(lab, 0)
   })
 
-  it('rejects waiters when the client closes, and refuses every call after it', async () => {
+  it('a closing client rejects its waiters and refuses every later call', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const latch = client.getCountDownLatch('a')
     await other.getCountDownLatch('a').trySetCount(1)

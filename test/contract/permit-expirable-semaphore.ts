@@ -35,7 +35,7 @@ export const idOf = (permit: Permit): string => {
 export function permitContract(setUp: SetUp): void {
   const lab = setUp()
 
-  it('is created once, and can have more permits or fewer, whatever is held', async () => {
+  it('a permit-expirable semaphore is created once, and can have more or fewer permits, whatever is held', async () => {
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     const numbers = async () => [
       await semaphore.availablePermits(),
@@ -68,7 +68,7 @@ export function permitContract(setUp: SetUp): void {
     await semaphore.delete()
   })
 
-  it('gives permits as holds, all that were asked for or none', async () => {
+  it('permits are granted as holds, all of the requested ones or none', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 3)
     const other = (await lab.connect()).getPermitExpirableSemaphore('a')
     const permit = await semaphore.acquire({ permits: 2, label: 'import' })
@@ -98,7 +98,7 @@ export function permitContract(setUp: SetUp): void {
     await second.unlock()
   })
 
-  it('gives one more permit to who has one, in the same scope, too', async () => {
+  it('a holder of a permit gets another one, in the same scope too', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 3)
     await client.runInScope(async () => {
       const [first, second] = [await semaphore.acquire(), await semaphore.acquire()]
@@ -111,7 +111,7 @@ export function permitContract(setUp: SetUp): void {
     })
   })
 
-  it('releases at the end of a block, and of a function however it ends', async () => {
+  it('permits are released at the end of a block, and of a callback however it ends', async () => {
     const { semaphore } = await semaphoreWith(lab, 2)
     {
       await using permit = await semaphore.acquire({ permits: 2 })
@@ -142,7 +142,7 @@ export function permitContract(setUp: SetUp): void {
     )
   })
 
-  it('wakes one who waits in another process as soon as there are enough', async () => {
+  it('a waiter in another process is woken as soon as there are enough permits', async () => {
     const { semaphore } = await semaphoreWith(lab, 2)
     const other = (await lab.connect()).getPermitExpirableSemaphore('a')
     const [first, second] = [await semaphore.acquire(), await semaphore.acquire()]
@@ -156,7 +156,7 @@ export function permitContract(setUp: SetUp): void {
     await permit.unlock()
   })
 
-  it('serves as many of those who wait, here and elsewhere, as permits come at once', async () => {
+  it('as many waiters are served, local and remote, as permits become available', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 4)
     const other = await lab.connect()
     const all = await semaphore.acquire({ permits: 4 })
@@ -174,7 +174,7 @@ export function permitContract(setUp: SetUp): void {
     await Promise.all(permits.map((permit) => permit.unlock()))
   })
 
-  it('refuses when the wait time is over, and has taken nothing', async () => {
+  it('an acquire is refused when its wait time ends, and has taken nothing', async () => {
     const { semaphore } = await semaphoreWith(lab, 1)
     for (const waitTimeMs of [0, 150]) {
       assert.equal(await semaphore.tryAcquire({ permits: 2, waitTimeMs }), null)
@@ -187,7 +187,7 @@ export function permitContract(setUp: SetUp): void {
     }
   })
 
-  it('ends a wait by a signal at once, with its reason, and loses no permit to a race with the grant', async () => {
+  it('an abort ends a wait for permits at once with its reason, and a race with the grant loses no permit', async () => {
     const { semaphore } = await semaphoreWith(lab, 2)
     const other = (await lab.connect()).getPermitExpirableSemaphore('a')
     const reason = new Error('the request was aborted')
@@ -210,7 +210,7 @@ export function permitContract(setUp: SetUp): void {
     await listening(lab, 0)
   })
 
-  it('gives back what is held when the client closes, after drainMs, and rejects waiters at once', async () => {
+  it('a closing client releases its permits after drainMs, and rejects waiters at once', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 5)
     const foreign = await (await lab.connect()).getPermitExpirableSemaphore('a').acquire()
     const permit = await semaphore.acquire({ permits: 2 })
@@ -253,7 +253,7 @@ export function permitContract(setUp: SetUp): void {
     await foreign.unlock()
   })
 
-  it('can be released by its id from anywhere, once; its hold notices', async () => {
+  it('a permit can be released once by its id from anywhere, and its hold notices', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 3, { lockWatchdogTimeoutMs: 900 })
     const other = (await lab.connect()).getPermitExpirableSemaphore('a')
     const lost: LeaseLostError[] = []
@@ -286,7 +286,7 @@ export function permitContract(setUp: SetUp): void {
     await waitUntil(async () => (await other.availablePermits()) === 3)
   })
 
-  it('is renewed for as long as it is held; with a lease of its own it is not', async () => {
+  it('a permit is renewed as long as it is held, unless it has a fixed lease', async () => {
     const { semaphore } = await semaphoreWith(lab, 3, { lockWatchdogTimeoutMs: 900 })
     const [renewed, leased] = [await semaphore.acquire({ permits: 2 }), await semaphore.acquire({ leaseTimeMs: 700 })]
     await waitUntil(() => leased.signal.aborted)
@@ -300,7 +300,7 @@ export function permitContract(setUp: SetUp): void {
     await assert.rejects(leased.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
   })
 
-  it('comes back to those who wait when its lease ends, without anybody’s doing', async () => {
+  it('permits return to waiters when their lease ends, without any action', async () => {
     const { semaphore } = await semaphoreWith(lab, 2)
     const other = (await lab.connect()).getPermitExpirableSemaphore('a')
     const askedAt = performance.now()

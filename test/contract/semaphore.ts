@@ -21,7 +21,7 @@ export function semaphoreContract(setUp: SetUp): void {
     return { client, semaphore }
   }
 
-  it('is created once, and has none before', async () => {
+  it('a semaphore is created once, and has no permits before', async () => {
     const client = await lab.connect()
     const semaphore = client.getSemaphore('a')
     assert.equal(semaphore.name, 'a')
@@ -37,7 +37,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.delete(), true)
   })
 
-  it('gives permits as long as there are enough, to whoever asks', async () => {
+  it('a semaphore grants permits as long as there are enough', async () => {
     const { semaphore } = await semaphoreWith(3)
     const other = (await lab.connect()).getSemaphore('a')
     await semaphore.acquire()
@@ -49,7 +49,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 3)
   })
 
-  it('takes and releases no permits without a word to Redis', async () => {
+  it('zero permits are acquired and released without a command', async () => {
     const { semaphore } = await semaphoreWith(0)
     const count = await countCommands(lab.server, async () => {
       await semaphore.acquire({ permits: 0 })
@@ -64,7 +64,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert(count.scripts <= 1, `${count.scripts} commands`)
   })
 
-  it('can have more permits, fewer, fewer than none, or be drained', async () => {
+  it('a semaphore can get more permits, fewer, fewer than none, or be drained', async () => {
     const { semaphore } = await semaphoreWith(2)
     await semaphore.addPermits(3)
     assert.equal(await semaphore.availablePermits(), 5)
@@ -81,7 +81,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.tryAcquire(), false)
   })
 
-  it('may end by itself, and is not created again by releaseIfExists', async () => {
+  it('a semaphore may expire, and releaseIfExists does not create it again', async () => {
     const semaphore = (await lab.connect()).getSemaphore('a')
     assert.equal(await semaphore.trySetPermits(1, { timeToLiveMs: 1_000 }), true)
     await semaphore.acquire()
@@ -95,7 +95,7 @@ export function semaphoreContract(setUp: SetUp): void {
     await semaphore.delete()
   })
 
-  it('wakes one who waits in another process as soon as there are enough', async () => {
+  it('a waiter in another process is woken as soon as there are enough permits', async () => {
     const { semaphore } = await semaphoreWith(0)
     const other = (await lab.connect()).getSemaphore('a')
     const waiting = other.acquire({ permits: 2 })
@@ -109,7 +109,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 0)
   })
 
-  it('serves as many of those who wait, here and elsewhere, as permits come at once', async () => {
+  it('as many waiters are served, local and remote, as permits become available', async () => {
     const { client, semaphore } = await semaphoreWith(0)
     const other = await lab.connect()
     let served = 0
@@ -127,7 +127,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 0)
   })
 
-  it('wakes those who wait for it to be created', async () => {
+  it('waiters are woken when the semaphore is created', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     const [client, other] = [await lab.connect(), await lab.connect()]
     const waiting = client.getSemaphore('a').acquire()
@@ -138,7 +138,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert(performance.now() - createdAt < WOKEN_MS, 'woken, not polling')
   })
 
-  it('refuses when the wait time is over, and has taken nothing', async () => {
+  it('an acquire is refused when its wait time ends, and has taken nothing', async () => {
     const { semaphore } = await semaphoreWith(1)
     for (const waitTimeMs of [0, 150]) {
       const askedAt = performance.now()
@@ -156,7 +156,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
-  it('ends a wait by a signal at once, with its reason, and leaves nothing', async () => {
+  it('an abort ends a wait for permits at once with its reason, and leaves nothing', async () => {
     const { semaphore } = await semaphoreWith(0)
     const reason = new Error('the request was aborted')
     await assert.rejects(semaphore.acquire({ signal: AbortSignal.abort(reason) }), reason)
@@ -177,7 +177,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
-  it('loses no permit to an abort that races with the grant', async () => {
+  it('an abort that races with the grant loses no permit', async () => {
     const { semaphore } = await semaphoreWith(2)
     const other = (await lab.connect()).getSemaphore('a')
     const outcomes = { taken: 0, aborted: 0 }
@@ -208,7 +208,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert(outcomes.aborted > 0, 'some were aborted')
   })
 
-  it('runs a function with permits, and gives them back however it ends', async () => {
+  it('withPermit runs a callback with permits, and releases them however it ends', async () => {
     const { semaphore } = await semaphoreWith(2)
     assert.equal(await semaphore.withPermit(() => 'done'), 'done')
     const value = await semaphore.withPermit({ permits: 2 }, async (signal) => {
@@ -237,7 +237,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 2)
   })
 
-  it('gets nothing back from withPermit when it has ended by itself, and the next one can be created', async () => {
+  it('withPermit returns nothing to a semaphore that expired meanwhile, and the next one can be created', async () => {
     const semaphore = (await lab.connect()).getSemaphore('a')
     await semaphore.trySetPermits(2, { timeToLiveMs: 1_000 })
     const areGone = () => waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
@@ -253,7 +253,7 @@ export function semaphoreContract(setUp: SetUp): void {
     await semaphore.delete()
   })
 
-  it('gets nothing back from withPermit that was taken from an earlier one of its name', async () => {
+  it('withPermit returns no permits of an earlier semaphore to the next one of its name', async () => {
     const { client, semaphore } = await semaphoreWith(2)
     const other = (await lab.connect()).getSemaphore('a')
     const { admin } = lab.server
@@ -276,7 +276,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.releaseIfExists(), false, 'it was not created')
   })
 
-  it('gets back from withPermit what was taken, whatever Redisson and others did to the number meanwhile', async () => {
+  it('withPermit returns its permits whatever Redisson and others did to the number meanwhile', async () => {
     const { semaphore } = await semaphoreWith(3)
     const { admin } = lab.server
     await semaphore.withPermit(async () => {
@@ -295,7 +295,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
-  it('gets nothing back from withPermit that was taken from an earlier window of Redisson', async () => {
+  it('withPermit returns no permits of an earlier rate window of Redisson', async () => {
     const { client } = await semaphoreWith(1)
     const { admin } = lab.server
     const semaphore = client.getSemaphore('a')
@@ -310,7 +310,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await semaphore.availablePermits(), 2)
   })
 
-  it('rejects waiters when the client closes, and refuses every call after it', async () => {
+  it('a closing client rejects its waiters and refuses every later call', async () => {
     const { client, semaphore } = await semaphoreWith(0)
     const waiting = Array.from({ length: 200 }, (_, n) =>
       settlesWithin(semaphore.acquire({ permits: 1 + (n % 3) }), 5_000),
@@ -339,7 +339,7 @@ export function semaphoreContract(setUp: SetUp): void {
     }
   })
 
-  it('lets sections end by themselves for drainMs, and gives the permits of the others back then', async () => {
+  it('sections may end within drainMs, then close() releases the remaining permits', async () => {
     const { client, semaphore } = await semaphoreWith(5)
     const steps: string[] = []
     let reason: ClientClosedError | undefined
@@ -370,7 +370,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(await lab.server.admin.get('a'), '5', 'given back once')
   })
 
-  it('gives back what is granted while the client closes', async () => {
+  it('a grant that arrives while the client closes is returned', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     for (let round = 0; round < 5; round++) {
       await lab.server.admin.set('a', '40')

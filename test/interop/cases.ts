@@ -68,7 +68,7 @@ function sleepsOn({ name }: Kind, version: string): string | undefined {
 export const CASES: readonly Case[] = [
   {
     id: 'java-first',
-    title: 'while Java holds it Node is refused, then Node has it',
+    title: 'while Java holds the lock Node is refused, then Node gets it',
     async run(bench) {
       await javaExcludes(bench, await bench.oneJava())
       return undefined
@@ -76,7 +76,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'node-first',
-    title: 'while Node holds it Java is refused, then Java has it',
+    title: 'while Node holds the lock Java is refused, then Java gets it',
     async run(bench) {
       await nodeExcludes(bench)
       return undefined
@@ -84,7 +84,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'names',
-    title: 'names with tags, braces, spaces and letters of all kinds mean the same lock',
+    title: 'names with tags, braces, spaces and any letters mean the same lock',
     async run(bench) {
       const { asksAgain } = bench.kind
       for (const name of oddNames(bench)) {
@@ -165,7 +165,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'ttl',
-    title: 'each side sees what is left of the lease of the other',
+    title: 'each side sees the remaining lease of the other',
     async run(bench) {
       const java = await bench.oneJava()
       const node = bench.node()
@@ -193,7 +193,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'java-lease',
-    title: 'a lease of Java that ends without an unlock lets Node in',
+    title: 'Node gets the lock when a lease of Java ends without an unlock',
     async run(bench) {
       for (const rival of bench.rivals) {
         await (await bench.oneJava()).lock(700)
@@ -206,7 +206,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'node-lease',
-    title: 'a lease of Node that ends without an unlock lets Java in, and the hold in Node is lost',
+    title: 'Java gets the lock when a lease of Node ends without an unlock, and the hold in Node is lost',
     notFor: sleepsOn,
     async run(bench) {
       for (const rival of bench.rivals) {
@@ -223,7 +223,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'not-owner',
-    title: 'an unlock by somebody else is refused, on both sides',
+    title: 'an unlock by a non-holder is refused, on both sides',
     async run(bench) {
       const [java, other] = await bench.java(2)
       assert.ok(java && other)
@@ -251,7 +251,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'java-forces',
-    title: 'Java forces: the holder in Node learns of it at its next renewal, a waiter in Node goes on at once',
+    title: 'Java forces the lock: the holder in Node notices at its next renewal, and a waiter in Node gets it at once',
     async run(bench) {
       const java = await bench.oneJava()
       const hold = await bench.node().lock()
@@ -273,7 +273,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'node-forces',
-    title: 'Node forces: the holder in Java holds it no more, a waiter in Java goes on at once',
+    title: 'Node forces the lock: the holder in Java has lost it, and a waiter in Java gets it at once',
     async run(bench) {
       const java = await bench.oneJava()
       const waiting = await bench.rival.oneJava()
@@ -293,7 +293,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'watchdog',
-    title: 'the watchdogs of both sides let the TTL fall to two thirds, and renew it to the full',
+    title: 'the watchdogs of both sides let the TTL fall to two thirds and renew it to the full lease',
     async run(bench) {
       const [javaName, nodeName] = [`${bench.name}:java`, `${bench.name}:node`]
       // A client of Redisson 4.7 that has locked and unlocked often renews much more often: its timers are not stopped.
@@ -313,7 +313,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'java-dies',
-    title: 'the JVM is killed: Node has the lock when the lease is over',
+    title: 'the JVM is killed: Node gets the lock when the lease ends',
     dies: 'jvm',
     async run(bench) {
       const { doomedJvm } = bench.site
@@ -324,7 +324,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'node-dies',
-    title: 'the Node process is killed: Java has the lock when the lease is over',
+    title: 'the Node process is killed: Java gets the lock when the lease ends',
     dies: 'node',
     notFor: sleepsOn,
     async run(bench) {
@@ -339,7 +339,7 @@ export const CASES: readonly Case[] = [
   },
   {
     id: 'restart',
-    title: 'Redis restarts empty: a waiter in Node goes on, and its unlock wakes the waiter in Java',
+    title: 'Redis restarts empty: a waiter in Node is served, and its unlock wakes the waiter in Java',
     notFor: (kind, _, { takesOver }) => takesOver ?? kind.deafAfterRestart,
     async run(bench) {
       const { kind, name, rival } = bench

@@ -14,7 +14,7 @@ const CLUSTER = ['cluster'] as const
 export const LOCKS_IN_CLUSTERS: readonly Case[] = [
   {
     id: 'listens',
-    title: 'Java listens as the file says, on a sharded channel or a plain one; Node on both',
+    title: 'Java subscribes as its file says, to a sharded or a plain channel; Node to both',
     kinds: ['lock'],
     topologies: CLUSTER,
     async run(bench) {
@@ -57,7 +57,7 @@ export const LOCKS_IN_CLUSTERS: readonly Case[] = [
 export const LATCHES_IN_CLUSTERS: readonly Case<LatchBench>[] = [
   {
     id: 'tagged-names',
-    title: 'a name with a tag fails in Java, which puts braces around it once more, and works in Node',
+    title: 'a name with a tag fails in Java, which adds another pair of braces, and works in Node',
     topologies: CLUSTER,
     async run(bench) {
       const name = `{shop}:${bench.name}`

@@ -16,7 +16,7 @@ const FAILOVER = { id: 'failover', topologies: ['cluster', 'sentinel'], dies: 'm
 export const LOCKS_FAIL_OVER: readonly Case[] = [
   {
     ...FAILOVER,
-    title: 'replicas take over while each side holds and waits: nobody else gets in, and the waiters go on',
+    title: 'replicas take over while each side holds and waits: no sections overlap, and the waiters are served',
     async run(bench) {
       const { rival, site } = bench
       const [ofJava, ofNode] = [`${bench.name}:java`, `${bench.name}:node`]
@@ -46,7 +46,7 @@ export const LOCKS_FAIL_OVER: readonly Case[] = [
 export const SEMAPHORES_FAIL_OVER: readonly Case<SemaphoreBench>[] = [
   {
     ...FAILOVER,
-    title: 'replicas take over while each side has the only permit and the other waits: the waiters go on',
+    title: 'replicas take over while each side has the only permit and the other waits: the waiters are served',
     async run(bench) {
       const names = [`${bench.name}:java`, `${bench.name}:node`] as const
       const pairs = [
@@ -83,7 +83,7 @@ export const SEMAPHORES_FAIL_OVER: readonly Case<SemaphoreBench>[] = [
 export const LATCHES_FAIL_OVER: readonly Case<LatchBench>[] = [
   {
     ...FAILOVER,
-    title: 'replicas take over while both sides wait: whoever counts down then, all go on',
+    title: 'replicas take over while both sides wait: a count-down by either side releases all',
     async run(bench) {
       const names = [`${bench.name}:java`, `${bench.name}:node`] as const
       const openers = [await bench.java(names[0]), bench.node(names[1])]

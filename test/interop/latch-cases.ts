@@ -9,7 +9,7 @@ import { becomes, HEARS_AGAIN_MS, measure, PROMPT_MS, soon, WOKEN_MS } from './s
 export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
     id: 'java-opens',
-    title: `both sides count down, Java last: waiters of both sides are told within ${WOKEN_MS} ms`,
+    title: `both sides count down, Java last: waiters of both sides are notified within ${WOKEN_MS} ms`,
     alone: true,
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
@@ -18,7 +18,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   },
   {
     id: 'node-opens',
-    title: `both sides count down, Node last: waiters of both sides are told within ${WOKEN_MS} ms`,
+    title: `both sides count down, Node last: waiters of both sides are notified within ${WOKEN_MS} ms`,
     alone: true,
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
@@ -50,7 +50,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   },
   {
     id: 'open',
-    title: 'an open latch lets everybody pass at once, and stays open when it is counted down further',
+    title: 'an open latch releases everybody at once, and stays open when it is counted down further',
     async run(bench) {
       const sides = [await bench.java(), bench.node()]
       for (const counter of sides) {
@@ -63,7 +63,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   },
   {
     id: 'again',
-    title: 'who comes when the latch was closed anew waits for that, whoever opened it before',
+    title: 'a waiter that comes after the latch was closed again waits for that count, whoever opened the latch before',
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
       for (let round = 0; round < 3; round++) {
@@ -84,7 +84,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   },
   {
     id: 'names',
-    title: 'names with tags, braces, spaces and letters of all kinds mean the same latch',
+    title: 'names with tags, braces, spaces and any letters mean the same latch',
     async run(bench) {
       const names = oddNames(bench).filter((name) => bench.site.topology.name !== 'cluster' || !name.includes('{'))
       for (const name of names) {
@@ -106,7 +106,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   },
   {
     id: 'node-deletes',
-    title: 'Node deletes it: waiters of both sides go on at once',
+    title: 'Node deletes a latch: waiters of both sides continue at once',
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
       for (const maker of [java, node]) {
@@ -122,7 +122,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   },
   {
     id: 'java-deletes',
-    title: 'Java deletes it: waiters in Node go on at once; those in Java wait until it is opened the next time',
+    title: 'Java deletes a latch: waiters in Node continue at once, those in Java when it is opened the next time',
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
       assert.equal(await node.trySetCount(2), true)
@@ -142,7 +142,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   },
   {
     id: 'restart',
-    title: 'Redis restarts empty, so the latch is open: Node goes on, Java when it is opened the next time',
+    title: 'Redis restarts empty, so the latch is open: Node continues, Java when it is opened the next time',
     notFor: (_kind, _version, { takesOver }) => takesOver,
     async run(bench) {
       await bench.site.onAnotherServer(async (server, client, redisson) => {

@@ -17,8 +17,7 @@ const ID = /^[\da-f]{32}$/
 export const PERMIT_CASES: readonly SemaphoreCase[] = [
   {
     id: 'ids',
-    title:
-      'an id is 32 hexadecimal digits on both sides and their 16 bytes in Redis; each side releases by those of the other',
+    title: 'an id is 32 hexadecimal digits on both sides and 16 bytes in Redis; each side releases ids of the other',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 5)
@@ -42,7 +41,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'released-twice',
-    title: 'what one side released the other cannot release again, nor what was never taken',
+    title: 'a permit released by one side, or never acquired, cannot be released by the other',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 2)
@@ -64,7 +63,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'totals',
-    title: 'both sides agree on how many permits are free, held and in all, also with more held than there shall be',
+    title: 'both sides agree on free, held and total permits, even with more held than the new total',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 3)
@@ -90,7 +89,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'set-permits',
-    title: 'permits that one side sets wake the other, also where there was no semaphore',
+    title: 'permits set by one side wake the other, even where there was no semaphore',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 0)
@@ -120,7 +119,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'java-lease',
-    title: 'Node sees the lease of a permit of Java, and has the permit when it is over; Java cannot release it then',
+    title: 'Node sees the lease of a Java permit and gets the permit when it ends; Java cannot release it then',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 1)
@@ -139,7 +138,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'node-lease',
-    title: 'a lease of a permit of Node that ends lets Java have it, and the hold in Node is lost',
+    title: 'the lease of a Node permit ends: Java gets the permit, and the hold in Node is lost',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 1)
@@ -154,7 +153,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'lease-in-java',
-    title: 'Java sees the lease of a permit of Node, of its own or of the watchdog',
+    title: 'Java sees the lease of a Node permit, fixed or renewed',
     kinds: KINDS,
     notFor: (_, version) => (isBefore(version, '3.41.0') ? 'Redisson has getLeaseTime since 3.41' : undefined),
     async run(bench) {
@@ -198,7 +197,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'endless',
-    title: 'a permit of Java without a lease never ends; Node sees that, waits, and is woken when it is released',
+    title: 'a Java permit without a lease never ends; Node sees that, waits, and is woken by its release',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 1)
@@ -226,8 +225,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'watchdog',
-    title:
-      'permits of Node without a lease are renewed when a third is over, each to the full, while those of Java only fall',
+    title: 'Node permits without a lease are renewed after a third of it to the full, while those of Java only fall',
     kinds: KINDS,
     async run(bench) {
       const pool = await poolOf(bench, 3)
@@ -246,7 +244,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   {
     id: 'java-dies',
     title:
-      'the JVM is killed: Node has its permit when the lease is over; one without a lease stays until it is released',
+      'the JVM is killed: Node gets its permit when the lease ends; one without a lease stays until it is released',
     kinds: KINDS,
     dies: 'jvm',
     async run(bench) {
@@ -269,7 +267,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'node-dies',
-    title: 'the Node process is killed: Java has its permit when the lease is over',
+    title: 'the Node process is killed: Java gets its permit when the lease ends',
     kinds: KINDS,
     dies: 'node',
     async run(bench) {

@@ -16,7 +16,7 @@ const STOCK = 60
 export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   {
     id: 'java-first',
-    title: 'while Java has all permits Node and Java are refused, then Node has them',
+    title: 'while Java has all permits Node and Java are refused, then Node gets them',
     async run(bench) {
       const [java, node] = await sidesOf(bench, 3)
       await excludes(java, node, 3)
@@ -26,7 +26,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'node-first',
-    title: 'while Node has all permits Java and Node are refused, then Java has them',
+    title: 'while Node has all permits Java and Node are refused, then Java gets them',
     async run(bench) {
       const [java, node] = await sidesOf(bench, 3)
       await excludes(node, java, 3)
@@ -36,7 +36,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'names',
-    title: 'names with tags, braces, spaces and letters of all kinds mean the same semaphore',
+    title: 'names with tags, braces, spaces and any letters mean the same semaphore',
     async run(bench) {
       for (const name of oddNames(bench)) {
         const [java, node] = await sidesOf(bench, 2, name)
@@ -74,7 +74,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'several',
-    title: 'when several permits come back at once, as many threads and tasks have them at once',
+    title: 'when several permits return at once, as many threads and tasks get them at once',
     async run(bench) {
       const [java, node] = await sidesOf(bench, 6)
       for (const from of [java, node]) {
@@ -96,7 +96,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'many-wanted',
-    title: 'who wants several permits has them as soon as the last of them came back, not earlier',
+    title: 'a caller for several permits gets them when the last of them returns, not earlier',
     async run(bench) {
       const [java, node] = await sidesOf(bench, 3)
       const pairs = [
@@ -122,7 +122,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'counts',
-    title: 'each side sees how many permits the other has left, and what it creates, adds and takes away',
+    title: 'each side sees the free permits of the other, and what it creates, adds and removes',
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
       const both = [java, node]
@@ -153,7 +153,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'java-adds',
-    title: 'permits that Java adds wake Node',
+    title: 'permits added by Java wake Node',
     notFor: (_, version) =>
       isBefore(version, '3.16.2')
         ? 'before 3.16.2 it tells nobody: who waits in Java sleeps on, who waits in Node asks again after 5 s'
@@ -167,7 +167,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'node-adds',
-    title: 'permits that Node adds wake Java',
+    title: 'permits added by Node wake Java',
     async run(bench) {
       const [java, node] = await sidesOf(bench, 0)
       await wakesByAdding(bench, node, java)
@@ -177,7 +177,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'deleted',
-    title: 'who waits when one side deletes it waits until the other side creates it again',
+    title: 'waiters of a semaphore that one side deletes wait until the other side creates it again',
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
       for (const [deleter, maker] of [
@@ -202,7 +202,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'restart',
-    title: 'Redis restarts empty: waiters of both sides go on when Node has created the semaphore again',
+    title: 'Redis restarts empty: waiters of both sides are served when Node has created the semaphore again',
     notFor: (_kind, _version, { takesOver }) => takesOver,
     async run(bench) {
       await bench.site.onAnotherServer(async (server, client, redisson) => {
@@ -224,7 +224,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'flash-sale',
-    title: `four threads and four tasks sell a stock of ${STOCK} with three permits: never more than three are inside`,
+    title: `four threads and four tasks sell a stock of ${STOCK} with three permits, never more than three at once`,
     async run(bench) {
       const permits = 3
       const [, node] = await sidesOf(bench, permits)
@@ -263,7 +263,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'anybody',
-    title: 'a permit has no holder: what one side took the other gives back, and more than were taken',
+    title: 'a permit has no holder: either side releases permits of the other, and more than were acquired',
     kinds: ['semaphore'],
     async run(bench) {
       const [java, node] = await sidesOf(bench, 1)
@@ -282,7 +282,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'drained',
-    title: 'who drains it has all there is, and the other side finds nothing',
+    title: 'a drain takes all available permits, and the other side finds none',
     kinds: ['semaphore'],
     async run(bench) {
       const [java, node] = await sidesOf(bench, 5)
@@ -303,7 +303,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'expiry',
-    title: 'each side sees the expiry of the other; Node keeps it, and creates nothing anew when it is over',
+    title: 'each side sees the expiry of the other; Node keeps it, and creates nothing when it is over',
     kinds: ['semaphore'],
     async run(bench) {
       const [java, node] = [await bench.java(), bench.node()]
@@ -327,7 +327,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
   },
   {
     id: 'java-expiry',
-    title: 'what Java creates with an expiry ends for Node too; a release by either side if it exists creates nothing',
+    title: 'a semaphore created by Java with an expiry ends for Node too, and releaseIfExists creates nothing',
     kinds: ['semaphore'],
     notFor: (_, version) => (isBefore(version, '4.0.0') ? 'Redisson has it since 3.29 and 4.0' : undefined),
     async run(bench) {

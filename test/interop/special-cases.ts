@@ -24,7 +24,7 @@ const ODD_VALUES = [
 export const SPECIAL_CASES: readonly Case[] = [
   {
     id: 'asks-again',
-    title: 'who is not woken asks again, and has it within a second',
+    title: 'a waiter that is not woken polls, and gets the lock within a second',
     kinds: ['spin', 'red'],
     async run(bench) {
       const java = await bench.oneJava()
@@ -41,7 +41,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'taken-again',
-    title: 'taking it again is an error in Java and in Node, and each side sees one hold',
+    title: 'acquiring it again is an error in Java and in Node, and each side sees one hold',
     kinds: ['nonReentrant', 'nonReentrantFair'],
     async run(bench) {
       const java = await bench.oneJava()
@@ -65,7 +65,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'gets-its-turn',
-    title: 'Java has it within a second, again and again, beside 20 tasks of one Node client that never rest',
+    title: 'Java gets the lock within a second again and again, next to 20 tasks of one Node client that never pause',
     kinds: ['lock', 'nonReentrant', 'write'],
     alone: true,
     async run(bench) {
@@ -96,7 +96,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'order',
-    title: 'threads and tasks that wait in turn are served in the order of asking, each at once',
+    title: 'threads and tasks that alternate in the queue are served in order, each at once',
     kinds: FAIR,
     async run(bench) {
       return await servesInOrder(bench, ['java', 'node', 'node', 'java', 'java', 'node', 'java', 'node'], PROMPT_MS)
@@ -104,7 +104,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'dead-nodes',
-    title: 'a Node process that dies in the queue changes nothing in the order, and costs the next one some seconds',
+    title: 'a Node process that dies in the queue does not change the order, and delays the next one by seconds',
     kinds: FAIR,
     dies: 'node',
     async run(bench) {
@@ -119,7 +119,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'dead-threads',
-    title: 'a JVM that dies in the queue changes nothing in the order, and costs the next one some seconds',
+    title: 'a JVM that dies in the queue does not change the order, and delays the next one by seconds',
     kinds: FAIR,
     dies: 'jvm',
     async run(bench) {
@@ -197,7 +197,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'own-read',
-    title: 'the writer reads as well, in Java or in Node: the other side sees both, and neither reads nor writes',
+    title: 'a writer in Java or Node also reads: the other side sees both, and neither reads nor writes',
     kinds: ['write'],
     async run(bench) {
       const [write, read] = [bench, bench.as('read')]
@@ -235,7 +235,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'java-downgrades',
-    title: 'Java goes on reading after it wrote: Node reads beside it, and writes when Java has left',
+    title: 'Java keeps reading after a write: Node reads with it, and writes when Java has left',
     kinds: ['write'],
     async run(bench) {
       const [write, read] = [bench, bench.as('read')]
@@ -262,7 +262,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'node-downgrades',
-    title: 'Node goes on reading after it wrote: waiting readers in Java are woken, and write when Node has left',
+    title: 'Node keeps reading after a write: waiting readers in Java are woken, and write when Node has left',
     kinds: ['write'],
     async run(bench) {
       const [write, read] = [bench, bench.as('read')]
@@ -328,7 +328,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'members',
-    title: 'a multi-lock on two servers keeps each of its locks from the other side, and needs them all',
+    title: 'a multi-lock on two servers excludes the other side from each of its locks, and needs all of them',
     kinds: ['multi'],
     async run(bench) {
       const members = await membersOf(bench)
@@ -361,7 +361,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'majority',
-    title: 'a red lock on three servers is to be had as long as a majority of them is free, on both sides',
+    title: 'a red lock on three servers is available on both sides while a majority of them is free',
     kinds: ['red'],
     async run(bench) {
       const [first, second] = await membersOf(bench)
@@ -393,7 +393,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
   {
     id: 'values',
-    title: 'the same values mean the same; with one in common they exclude each other, with none they do not',
+    title: 'equal values are the same lock: sets with a common value exclude each other, others do not',
     kinds: ['fasterMulti'],
     async run(bench) {
       const { redissons, clients } = bench.site

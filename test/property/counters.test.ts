@@ -60,7 +60,7 @@ interface Play {
   end(): Promise<void>
 }
 
-describe('agrees with a model of its numbers after every step of random sequences', () => {
+describe('counters agree with the model after every step of random sequences', () => {
   const lab = setUpLab()
 
   async function agree(play: (clients: readonly Client[], name: string) => Play): Promise<string> {

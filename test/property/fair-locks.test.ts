@@ -1,6 +1,6 @@
 import { describe } from 'node:test'
 import { itAgrees } from './agreement.js'
 
-describe('agrees with the model after every step of random sequences', () => {
+describe('locks agree with the model after every step of random sequences', () => {
   itAgrees('fair-locks')
 })

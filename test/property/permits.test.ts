@@ -70,7 +70,7 @@ describe('permits that can expire', () => {
     await admin.flushall()
   }
 
-  it('are conserved while processes are killed at random', async (t) => {
+  it('permits are conserved while processes are killed at random', async (t) => {
     const property = fc.asyncProperty(fleets, live)
     const details = await fc.check(property, {
       numRuns: 8,

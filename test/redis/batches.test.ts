@@ -15,10 +15,10 @@ async function letGo(holds: readonly Hold[]): Promise<void> {
   await Promise.all(holds.map((hold) => hold.unlock()))
 }
 
-describe('what is asked for in one turn', () => {
+describe('calls made in the same turn of the event loop', () => {
   const lab = setUpLab()
 
-  it('costs a command for 32 locks, and each caller gets its own', async () => {
+  it('32 locks requested in one turn cost one command, and each caller gets its own lock', async () => {
     const client = await lab.connect()
     const other = await lab.connect()
     await letGo(await take(client, names(40))) // Redis knows the scripts from here on
@@ -37,7 +37,7 @@ describe('what is asked for in one turn', () => {
     await taken.unlock()
   })
 
-  it('goes in commands of its own where names are long, and so do their renewals', async () => {
+  it('long names are split over several commands, and so are their renewals', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 6_000 })
     const long = names(8).map((name) => name.padEnd(100_000, 'x'))
     await letGo(await take(client, long)) // Redis knows the scripts from here on
@@ -50,14 +50,14 @@ describe('what is asked for in one turn', () => {
     assert(taking.scripts >= 24, `${taking.scripts} commands in all`)
   })
 
-  it('is sent anew when Redis has forgotten the script', async () => {
+  it('a batch is sent again when Redis has lost the script', async () => {
     const client = await lab.connect()
     await letGo(await take(client, names(3)))
     await lab.server.admin.script('FLUSH')
     await letGo(await take(client, names(3)))
   })
 
-  it('fails for those that it fails for alone, with the error that Redis has for them', async () => {
+  it('a batch with failing calls rejects only those calls, each with its own Redis error', async () => {
     const client = await lab.connect()
     await lab.server.admin.set('order:1', 'a string')
     const outcomes = await Promise.allSettled(names(4).map((name) => client.getLock(name).lock()))
@@ -72,7 +72,7 @@ describe('what is asked for in one turn', () => {
     await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
   })
 
-  it('is refused only to those who use a key that this user may not touch', async () => {
+  it('a batch rejects only the calls whose key the user may not access', async () => {
     const { admin, port } = lab.server
     const line = (await admin.call('ACL', 'LIST')) as string[]
     const rights = line.find((rule) => rule.startsWith('user default'))?.replace('user default', '') ?? ''
@@ -89,7 +89,7 @@ describe('what is asked for in one turn', () => {
     await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
   })
 
-  it('is unknown to each of them if nobody answers, and what they got comes free', async () => {
+  it('a batch without a reply has an unknown outcome for every caller, and its grants are released', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300 })
     await letGo(await take(client, names(3))) // Redis knows the scripts from here on
     proxy.holdReplies()
@@ -102,7 +102,7 @@ describe('what is asked for in one turn', () => {
     await waitUntil(async () => (await lab.server.admin.exists(...names(3))) === 0)
   })
 
-  it('is given back for those who went away, and as a whole when the client closes in that turn', async () => {
+  it('grants of a batch are released for callers that gave up, and all of them when the client closes in that turn', async () => {
     const client = await lab.connect()
     const abort = new AbortController()
     const outcomes = Promise.allSettled(
@@ -116,7 +116,7 @@ describe('what is asked for in one turn', () => {
     assert.equal(await lab.server.admin.exists(...names(4)), 0)
   })
 
-  it('reaches Redis in the order in which it was asked for, as far as it is about the same lock', async () => {
+  it('calls for the same lock reach Redis in the order in which they were made', async () => {
     const client = await lab.connect()
     const lock = client.getLock('order:1')
     await (await lock.lock()).unlock() // Redis knows the scripts from here on

@@ -10,7 +10,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-describe('a loop that starts its next round inside the last one', () => {
+describe('a loop that starts its next round inside the previous one', () => {
   const lab = setUpLab()
 
   /** Runs the rounds, and asserts that next to nothing of them stays in memory. */
@@ -28,7 +28,7 @@ describe('a loop that starts its next round inside the last one', () => {
     assert(alive < 100, `${alive} of ${rounds} holds are in memory`)
   }
 
-  it('keeps none of 10 000 rounds in memory: a timer inside withLock()', async () => {
+  it('10 000 rounds started by a timer inside withLock() stay out of memory', async () => {
     const client = await lab.connect()
     await expectNothingKept(10_000, (startNext) =>
       client.getLock('a').withLock(async (hold) => {
@@ -38,7 +38,7 @@ describe('a loop that starts its next round inside the last one', () => {
     )
   })
 
-  it('keeps no round in memory when each one begins while the last one still holds its lock', async () => {
+  it('rounds that begin while the previous round still holds its lock stay out of memory', async () => {
     const client = await lab.connect()
     let rounds = 0
     await expectNothingKept(2_000, (startNext) =>
@@ -50,7 +50,7 @@ describe('a loop that starts its next round inside the last one', () => {
     )
   })
 
-  it('keeps no round in memory when each one is a scope, of two clients by turns', async () => {
+  it('rounds that are scopes, alternating between two clients, stay out of memory', async () => {
     const clients = [await lab.connect(), await lab.connect()]
     let rounds = 0
     await expectNothingKept(2_000, async (startNext) => {
@@ -64,7 +64,7 @@ describe('a loop that starts its next round inside the last one', () => {
     })
   })
 
-  it('is still in what lasts: an outer hold, and the scope around it', async () => {
+  it('a round still re-enters what lasts: an outer hold and the scope around it', async () => {
     const client = await lab.connect()
     const [lock, other] = [client.getLock('a'), client.getLock('b')]
     await client.runInScope(async () => {
@@ -88,7 +88,7 @@ describe('a loop that starts its next round inside the last one', () => {
 describe('a client with implicitReentry: false', () => {
   const lab = setUpLab()
 
-  it('lets a job of one task, which runs in the call chain of another one, wait for that one', async () => {
+  it('a job of one task that runs in the call chain of another task waits for that task', async () => {
     const client = await lab.connect({ implicitReentry: false })
     const lock = client.getLock('a')
     const jobs: (() => void)[] = []
@@ -118,7 +118,7 @@ describe('a client with implicitReentry: false', () => {
     assert.equal(hasOverlapped, false)
   })
 
-  it('re-enters by within only, in any kind of lock', async () => {
+  it('without implicit re-entry, every kind of lock re-enters by `within` only', async () => {
     const client = await lab.connect({ implicitReentry: false })
     const cells = client.getReadWriteLock('cells')
     for (const lock of [client.getLock('a'), client.getFairLock('fair'), cells.writeLock()]) {
@@ -136,7 +136,7 @@ describe('a client with implicitReentry: false', () => {
     })
   })
 
-  it('sees no self-deadlock and no current owner, and opens no scope', async () => {
+  it('without implicit re-entry there is no self-deadlock check, no current owner and no scope', async () => {
     const client = await lab.connect({ implicitReentry: false })
     const lock = client.getNonReentrantLock('a')
     await lock.withLock(async () => {
@@ -151,7 +151,7 @@ describe('a client with implicitReentry: false', () => {
     })
   })
 
-  it('leaves the call chains of other clients alone, also inside a multi-lock of both', async () => {
+  it('disabling implicit re-entry does not affect other clients, even inside a multi-lock of both', async () => {
     const [client, other] = [await lab.connect({ implicitReentry: false }), await lab.connect()]
     const [explicit, implicit] = [client.getLock('a'), other.getLock('b')]
     await getMultiLock(explicit, implicit).withLock(async () => {

@@ -13,7 +13,7 @@ for (const driver of drivers) {
   describe(`close(), through ${driver.name}`, () => {
     const lab = setUpLab(driver)
 
-    it('aborts and releases what is held, rejects waiters, and refuses new work', async () => {
+    it('close() aborts and releases holds, rejects waiters, and refuses new work', async () => {
       const [client, other] = [await lab.connect(), await lab.connect()]
       const holds = await Promise.all(Array.from({ length: 1_000 }, (_, n) => client.getLock(`lock:${n}`).lock()))
       const foreign = await other.getLock('foreign').lock()
@@ -37,7 +37,7 @@ for (const driver of drivers) {
       await foreign.unlock()
     })
 
-    it('lets holds end by themselves for drainMs, re-entries included', async () => {
+    it('close() lets holds finish within drainMs, re-entries included', async () => {
       const client = await lab.connect()
       const steps: string[] = []
       const body = client.getLock('a').withLock(async (hold) => {
@@ -56,7 +56,7 @@ for (const driver of drivers) {
       assert(drainedMs < 2_000, `did not wait longer than needed: ${drainedMs} ms`)
     })
 
-    it('ends the drain when its time is over, or a later call says so', async () => {
+    it('the drain ends when drainMs is over or a later close() cuts it short', async () => {
       const client = await lab.connect()
       const hold = await client.getLock('a').lock()
       const closed = client.close({ drainMs: 60_000 })
@@ -68,7 +68,7 @@ for (const driver of drivers) {
       assert.equal(await lab.server.admin.exists('a'), 0)
     })
 
-    it('refuses every call after it, and is not held up by callers who go on asking', async () => {
+    it('a closed client refuses every call, and callers that keep retrying do not delay close()', async () => {
       const [client, other] = [await lab.connect(), await lab.connect()]
       const foreign = await other.getLock('a').lock()
       const lock = client.getLock('a')
@@ -90,7 +90,7 @@ for (const driver of drivers) {
       await foreign.unlock()
     })
 
-    it('waits for a release that Redis could not do at once', async () => {
+    it('close() waits for a release that Redis could not perform at once', async () => {
       const client = await lab.connect()
       const hold = await client.getLock('a').lock()
       await lab.server.admin.replicaof('127.0.0.1', 1)
@@ -102,7 +102,7 @@ for (const driver of drivers) {
       assert.equal(await lab.server.admin.exists('a'), 0)
     })
 
-    it('gives back a grant that arrives while it closes', async () => {
+    it('a grant that arrives while the client closes is released', async () => {
       const client = await lab.connect()
       const taking = Array.from({ length: 20 }, (_, n) => settlesWithin(client.getLock(`lock:${n}`).tryLock(), 5_000))
       await client.close()
@@ -115,7 +115,7 @@ for (const driver of drivers) {
       assert.deepEqual(await lab.server.admin.keys('*'), [])
     })
 
-    it('is what the end of an await using block does', async () => {
+    it('the end of an await using block closes the client', async () => {
       const outer = await lab.connect()
       {
         await using client = outer
@@ -129,7 +129,7 @@ for (const driver of drivers) {
 describe('close()', () => {
   const lab = setUpLab()
 
-  it('ends what Holdfast opened, and nothing else', async () => {
+  it('close() closes the connections that Holdfast opened, and no others', async () => {
     const own = new Redis(lab.server.url)
     const ownNodeRedis = createClient({ url: lab.server.url })
     await ownNodeRedis.connect()
@@ -151,7 +151,7 @@ describe('close()', () => {
     assert.equal(await ownNodeRedis.ping(), 'PONG')
   })
 
-  it('does not wait for long on a Redis that is away', async () => {
+  it('close() does not wait long for an unreachable Redis', async () => {
     const client = await lab.connect()
     const hold = await client.getLock('a').lock()
     await lab.server.kill()
@@ -162,13 +162,13 @@ describe('close()', () => {
     await lab.server.restart()
   })
 
-  it('lets the process exit by itself', async () => {
+  it('after close() the process exits by itself', async () => {
     const child = spawnChild(HOLDER, [lab.server.url, 'close'])
     await child.nextMessage(({ at }) => at === 'closed')
     assert.deepEqual(await Promise.race([child.exit, sleep(1_000)]), { code: 0, signal: null })
   })
 
-  it('lets the process exit when Redis is away', async () => {
+  it('after close() the process exits even if Redis is unreachable', async () => {
     const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
     await child.nextMessage(({ at }) => at === 'held')
     await lab.server.kill()
@@ -180,7 +180,7 @@ describe('close()', () => {
   })
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    it(`happens on ${signal}: holds drain, what remains is released, and the signal ends the process`, async () => {
+    it(`${signal} closes the client: holds drain, the rest is released, and the signal ends the process`, async () => {
       const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
       await child.nextMessage(({ at }) => at === 'held')
       process.kill(child.pid ?? 0, signal)
@@ -190,7 +190,7 @@ describe('close()', () => {
     })
   }
 
-  it('is left to the lease by a process that is killed', async () => {
+  it('the locks of a killed process stay held until their lease ends', async () => {
     const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
     await child.nextMessage(({ at }) => at === 'held')
     const client = await lab.connect()

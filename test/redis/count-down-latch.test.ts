@@ -13,7 +13,7 @@ for (const driver of drivers) {
 describe('a count-down latch', () => {
   const lab = setUpLab()
 
-  it('refuses what cannot work by name and value, and sends nothing', async () => {
+  it('invalid arguments are refused by name and value, and nothing is sent', async () => {
     const client = await lab.connect()
     const latch = client.getCountDownLatch('a')
     const refusal = (path: string) => ({ code: 'LOCK_CONFIG', path, lockName: 'a' })
@@ -36,7 +36,7 @@ describe('a count-down latch', () => {
     }
   })
 
-  it('tells a thousand who wait at once, for the commands of one', async () => {
+  it('a thousand waiters of a latch are notified at the cost of one', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const latch = client.getCountDownLatch('a')
     await other.getCountDownLatch('a').trySetCount(1)
@@ -59,7 +59,7 @@ describe('a count-down latch', () => {
     assert(count.scripts <= 8, `${count.scripts} commands`)
   })
 
-  it('opens for who comes while the others go, and closes for who comes after a new count', async () => {
+  it('a latch opens for a waiter that joins while others leave, and is closed for one that joins after a new count', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const [latch, theirs] = [client.getCountDownLatch('a'), other.getCountDownLatch('a')]
     for (let round = 0; round < 30; round++) {
@@ -76,7 +76,7 @@ describe('a count-down latch', () => {
     }
   })
 
-  it('is never seen open by who asks after it was closed, however late an earlier answer is', async () => {
+  it('a caller that asks after the latch was closed never sees it open, however late an earlier reply arrives', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const other = (await lab.connect()).getCountDownLatch('a')
     const latch = client.getCountDownLatch('a')
@@ -96,7 +96,7 @@ describe('a count-down latch', () => {
     await other.delete()
   })
 
-  it('reports a long wait, of each who waits', async () => {
+  it('a long wait is reported for each waiter of a latch', async () => {
     const client = await lab.connect()
     const latch = client.getCountDownLatch('a')
     await latch.trySetCount(1)
@@ -111,7 +111,7 @@ describe('a count-down latch', () => {
     await latch.delete()
   })
 
-  it('leaves data of another type at its name alone, and tells those who wait', async () => {
+  it('data of another type under the name of a latch is left alone, and waiters get the error', async () => {
     const latch = (await lab.connect()).getCountDownLatch('a')
     await lab.server.admin.lpush('a', 'my data')
     for (const call of [

@@ -19,7 +19,7 @@ for (const driver of drivers) {
     const lab = setUpLab(driver)
 
     for (const [title, lockOf] of Object.entries(LOCKS)) {
-      it(`a waiter for ${title} without a subscriber connection asks by itself and is served soon, in its turn`, async () => {
+      it(`a waiter for ${title} without a subscriber connection polls and is served soon, in order`, async () => {
         const { client: deaf, proxy } = await lab.connectThroughProxy()
         const [holding, other] = [await lab.connect(), await lab.connect()]
         const lock = lockOf(holding)

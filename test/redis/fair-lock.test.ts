@@ -35,7 +35,7 @@ describe('the queue of a fair lock', () => {
     await lab.server.admin.rpush(QUEUE, holder)
   }
 
-  it('a fair lock is taken within 1 s of its lease when the waiter before took it and died', async () => {
+  it('a fair lock is acquired within 1 s of its lease when the previous waiter acquired it and died', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     await enqueueFrozen(peer.holder(7))
     const waiting = client.getFairLock('order').lock()
@@ -51,7 +51,7 @@ describe('the queue of a fair lock', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('all places of a client that stands still in a fair queue are passed over together', async () => {
+  it('all places of a stalled client in a fair queue are skipped together', async () => {
     const [client, other, peer] = [await lab.connect(), await lab.connect(), await twin()]
     await enqueueFrozen(peer.holder(1))
     const between = other.getFairLock('order').withLock(() => {})
@@ -67,7 +67,7 @@ describe('the queue of a fair lock', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('a client that is alive keeps its places in a fair queue although one of them did not come', async () => {
+  it('a live client keeps its places in a fair queue although one of its waiters did not come', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const frozen = `${client.id}:999`
     await enqueueFrozen(frozen)

@@ -4,10 +4,10 @@ import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
-describe('a multi-lock of values', () => {
+describe('a faster multi-lock', () => {
   const lab = setUpLab()
 
-  it('that is free is not held up by those of its client who wait for other values of the group', async () => {
+  it('free values are acquired although callers of the same client wait for other values of the group', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getFasterMultiLock('order', ['a']).lock()
     const waiting = client.getFasterMultiLock('order', ['a', 'b']).lock()
@@ -20,7 +20,7 @@ describe('a multi-lock of values', () => {
     await (await waiting).unlock()
   })
 
-  it('that is free is had at once by the next in line of its client, whoever of them got other values before', async () => {
+  it('freed values go at once to the next waiter of the client, whoever acquired other values before', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getFasterMultiLock('order', ['a', 'b']).lock()
     const waiting = ['a', 'b'].map(async (value) => await client.getFasterMultiLock('order', [value]).lock())
@@ -33,7 +33,7 @@ describe('a multi-lock of values', () => {
     for (const hold of holds) await hold.unlock()
   })
 
-  it('is renewed by one script call together with others, and a loss is told of the one that it befell', async () => {
+  it('faster multi-locks are renewed together in one script call, and only a lost one is reported', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 1_800 })
     const holds = await Promise.all(
       Array.from({ length: 20 }, (_, n) =>

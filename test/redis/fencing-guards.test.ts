@@ -35,14 +35,14 @@ describe('a fenced write to Redis', () => {
     return await reply.then(String, (error: Error) => error.message)
   }
 
-  it('is written by any token at first, and again by the same one', async () => {
+  it('a fenced write accepts any first token, and the same token again', async () => {
     assert.equal(await write('a', 7n), 1)
     assert.deepEqual(await stored(), ['a', '7'])
     assert.equal(await write('b', 7n), 1)
     assert.deepEqual(await stored(), ['b', '7'])
   })
 
-  it('is refused with 0 when a higher token was seen, and changes nothing', async () => {
+  it('a fenced write with a token lower than the highest seen returns 0 and changes nothing', async () => {
     await write('new', 10n)
     assert.equal(await write('stale', 9n), 0)
     assert.deepEqual(await stored(), ['new', '10'])
@@ -50,7 +50,7 @@ describe('a fenced write to Redis', () => {
     assert.deepEqual(await stored(), ['newer', '11'])
   })
 
-  it('compares tokens as numbers, also where the numbers of Lua and JavaScript end', async () => {
+  it('fenced writes compare tokens as numbers, even beyond the integers of Lua and JavaScript', async () => {
     const tokens = [9n, 10n, 9n, 99n, 100n, 11n, BIG, BIG + 2n, BIG + 1n, 100n, MAX_TOKEN, MAX_TOKEN - 1n, MAX_TOKEN]
     const replies: unknown[] = []
     for (const token of tokens) replies.push(await write(String(token), token))
@@ -58,7 +58,7 @@ describe('a fenced write to Redis', () => {
     assert.deepEqual(await stored(), [String(MAX_TOKEN), String(MAX_TOKEN)])
   })
 
-  it('works through node-redis, with the same reply', async () => {
+  it('a fenced write works through node-redis with the same reply', async () => {
     const redis = await createClient({ url: server.url }).connect()
     const options = { key: 'report', tokenKey: 'report:token', value: 'Straße 🔒' }
     assert.equal(await redis.sendCommand(fencedSet(2n, options)), 1)
@@ -67,7 +67,7 @@ describe('a fenced write to Redis', () => {
     assert.deepEqual(await stored(), ['Straße 🔒', '2'])
   })
 
-  it('works by EVALSHA or a defined command, and with a binary value', async () => {
+  it('a fenced write works by EVALSHA or a defined command, and with a binary value', async () => {
     const value = Buffer.from([0, 255, 13, 10])
     const sha1 = String(await server.admin.script('LOAD', FENCED_SET))
     assert.equal(await server.admin.evalsha(sha1, 2, 'report', 'report:token', '5', value), 1)
@@ -75,14 +75,14 @@ describe('a fenced write to Redis', () => {
     assert.deepEqual(await server.admin.getBuffer('report'), value)
   })
 
-  it('is guarded across all the values that share a token key', async () => {
+  it('a fenced write is guarded across all values that share a token key', async () => {
     const options = { tokenKey: 'shop:token', value: 'v' }
     assert.equal(await server.admin.call(...fencedSet(8n, { ...options, key: 'shop:stock' })), 1)
     assert.equal(await server.admin.call(...fencedSet(7n, { ...options, key: 'shop:price' })), 0)
     assert.equal(await server.admin.exists('shop:price'), 0)
   })
 
-  it('goes on after the token key was deleted or set to 0', async () => {
+  it('fenced writes continue after the token key is deleted or set to 0', async () => {
     await write('a', 100n)
     await server.admin.set('report:token', '0')
     assert.equal(await write('b', 2n), 1)
@@ -92,20 +92,20 @@ describe('a fenced write to Redis', () => {
   })
 
   for (const found of ['abc', '', '-1', '1.5', '007', '1\n', ' 1', '1e3']) {
-    it(`is an error when the token key has ${JSON.stringify(found)} in it, and changes nothing`, async () => {
+    it(`a fenced write fails when the token key contains ${JSON.stringify(found)}, and changes nothing`, async () => {
       await server.admin.mset('report', 'old', 'report:token', found)
       assert.match(await errorOf(write('new', 5n)), /^ERR KEYS\[2\] is not a fencing token/)
       assert.deepEqual(await stored(), ['old', found])
     })
 
-    it(`is an error when the token given to the script is ${JSON.stringify(found)}, and changes nothing`, async () => {
+    it(`a fenced write fails when the token passed is ${JSON.stringify(found)}, and changes nothing`, async () => {
       const reply = server.admin.eval(FENCED_SET, 2, 'report', 'report:token', found, 'new')
       assert.match(await errorOf(reply), /^ERR ARGV\[1\] is not a fencing token/)
       assert.deepEqual(await stored(), [null, null])
     })
   }
 
-  it('is an error when the token key has data of another type, and leaves that alone', async () => {
+  it('a fenced write fails when the token key has another type, and leaves that key alone', async () => {
     await server.admin.hset('report:token', 'a', '1')
     assert.match(await errorOf(write('new', 5n)), /^(ERR Error running script .*)?WRONGTYPE/)
     assert.deepEqual(await server.admin.hgetall('report:token'), { a: '1' })

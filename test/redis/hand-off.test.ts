@@ -57,13 +57,13 @@ function figures(waited: readonly number[]): string {
   return `${waited.length} waits, median ${at(0.5)} ms, p90 ${at(0.9)} ms, longest ${at(1)} ms`
 }
 
-describe('a lock that goes from task to task of one client', () => {
+describe('hand-offs between tasks of one client', () => {
   const lab = setUpLab()
 
   for (const workMs of [0, 1]) {
     const sections = workMs > 0 ? `sections of ${workMs} ms` : 'empty sections'
 
-    it(`lets in another client after each run, although 50 tasks never rest, with ${sections}`, async (t) => {
+    it(`another client gets the lock after each run, although 50 tasks never pause, with ${sections}`, async (t) => {
       const [client, other] = [await lab.connect(), await lab.connect()]
       const crowd = new Crowd(client.getLock('a'), 50, workMs)
       const waited = await waits(30, async () => {
@@ -76,7 +76,7 @@ describe('a lock that goes from task to task of one client', () => {
       assert(crowd.sections > 2 * crowd.grants, 'it was passed on')
     })
 
-    it(`lets in Redisson after each run, although 50 tasks never rest, with ${sections}`, async (t) => {
+    it(`Redisson gets the lock after each run, although 50 tasks never pause, with ${sections}`, async (t) => {
       const client = await lab.connect()
       await using java = await startTwin(lab.server.url)
       const crowd = new Crowd(client.getLock('a'), 50, workMs)
@@ -90,7 +90,7 @@ describe('a lock that goes from task to task of one client', () => {
     })
   }
 
-  it('lets in the readers of the same client after each run of its writers', async (t) => {
+  it('readers of the same client get the lock after each run of its writers', async (t) => {
     const client = await lab.connect()
     const lock = client.getReadWriteLock('a')
     const crowd = new Crowd(lock.writeLock(), 50, 1)
@@ -103,7 +103,7 @@ describe('a lock that goes from task to task of one client', () => {
     assert((waited.at(-1) as number) < SOON_MS)
   })
 
-  it('lets in the non-reentrant lock of the same client and name after each run', async (t) => {
+  it('the non-reentrant lock of the same client and name gets its turn after each run', async (t) => {
     const client = await lab.connect()
     const crowd = new Crowd(client.getLock('a'), 50, 1)
     const waited = await waits(30, async () => {
@@ -115,7 +115,7 @@ describe('a lock that goes from task to task of one client', () => {
     assert((waited.at(-1) as number) < SOON_MS)
   })
 
-  it('serves two crowds of two clients about equally', async (t) => {
+  it('two busy clients get about equal shares of a lock', async (t) => {
     const clients = [await lab.connect(), await lab.connect()]
     const crowds = clients.map((client) => new Crowd(client.getLock('a'), 10, 1))
     await sleep(3_000)
@@ -125,7 +125,7 @@ describe('a lock that goes from task to task of one client', () => {
     assert(Math.min(one, two) > Math.max(one, two) / 3, `${one} and ${two} sections`)
   })
 
-  it('is released by each with maxHandOffs: 0, and by every fourth with maxHandOffs: 3', async () => {
+  it('every holder releases to Redis with maxHandOffs: 0, every fourth with maxHandOffs: 3', async () => {
     for (const [maxHandOffs, share] of [
       [0, 1],
       [3, 4],
@@ -140,7 +140,7 @@ describe('a lock that goes from task to task of one client', () => {
     }
   })
 
-  it('is renewed through a run of five leases, which costs renewals and nothing else', async (t) => {
+  it('a run of hand-offs over five leases is renewed, and costs only renewals', async (t) => {
     const leaseMs = 900
     const client = await lab.connect({ ...LONG_RUN, lockWatchdogTimeoutMs: leaseMs })
     client.on('lost', () => assert.fail('it was lost'))
@@ -165,7 +165,7 @@ describe('a lock that goes from task to task of one client', () => {
     await crowd.stop()
   })
 
-  it('keeps the event loop busy for no longer than a run, when sections are empty', async (t) => {
+  it('a run with empty sections blocks the event loop no longer than maxHandOffMs', async (t) => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     client.on('lost', () => assert.fail('it was lost'))
     const delay = monitorEventLoopDelay({ resolution: 1 })
@@ -184,7 +184,7 @@ describe('a lock that goes from task to task of one client', () => {
   })
 })
 
-describe('a write lock', () => {
+describe('hand-offs of a write lock', () => {
   const lab = setUpLab()
 
   /** Whether a writer who waits was given it, or got it from Redis. */
@@ -201,13 +201,13 @@ describe('a write lock', () => {
     return (await first) === (await second)
   }
 
-  it('is passed on when whoever wrote has read inside, and no longer does', async () => {
+  it('a write lock is handed off when its holder has read inside and released the read', async () => {
     const client = await lab.connect(LONG_RUN)
     assert.equal(await isPassedOn(client, async () => {}), true)
     assert.equal(await isPassedOn(client, async (lock) => await lock.readLock().withLock(() => {})), true)
   })
 
-  it('is not passed on while whoever wrote still reads', async () => {
+  it('a write lock is not handed off while its holder still reads', async () => {
     const client = await lab.connect(LONG_RUN)
     const lock = client.getReadWriteLock('a')
     let release: Promise<void> | undefined
@@ -226,7 +226,7 @@ describe('a write lock', () => {
     await release
   })
 
-  it('is not passed on while what was left running inside is still to read: that reads as the old owner', async () => {
+  it('a write lock is not handed off while a leftover task of its holder is about to read as the old owner', async () => {
     const client = await lab.connect(LONG_RUN)
     let stray: Promise<unknown> | undefined
     const passed = await isPassedOn(client, async (lock) => {

@@ -25,7 +25,7 @@ for (const driver of drivers) {
   describe(`a reply that arrives while the event loop is blocked, through ${driver.name}`, () => {
     const lab = setUpLab(driver)
 
-    it('counts, although the time-out of its command has passed', async () => {
+    it('a reply that arrived in time counts, although its command timeout expired during a block of the event loop', async () => {
       const client = await lab.connect({ commandTimeoutMs: 500 })
       const lock = client.getLock('a')
       await (await lock.lock()).unlock() // Redis knows the scripts from here on
@@ -65,7 +65,7 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
     }
   }
 
-  it('lets a waiter wait, and a release be repeated until it is done', async () => {
+  it('while Redis refuses writes, waiters keep waiting and releases are repeated until they succeed', async () => {
     const client = await lab.connect()
     const hold = await client.getLock('a').lock()
     const { fix } = await refuseWrites()
@@ -78,7 +78,7 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
     await (await waiting)?.unlock()
   })
 
-  it('that lasts for longer than the caller of unlock() waits leaves the release to the background', async () => {
+  it('a release refused for longer than unlock() waits continues in the background', async () => {
     const client = await lab.connect({ commandTimeoutMs: 300 })
     const hold = await client.getLock('a').lock()
     const { fix } = await refuseWrites()
@@ -91,7 +91,7 @@ describe('Redis that refuses writes for a while (MISCONF)', () => {
 describe('a release that Redis refuses for good', () => {
   const lab = setUpLab()
 
-  it('is tried once more in the background', async () => {
+  it('a release that Redis refuses for good is tried once more in the background', async () => {
     const { admin } = lab.server
     await admin.acl('SETUSER', 'app', 'reset', 'on', '>hunter2', '+@all', '~*', '&*')
     lab.onEnd(() => admin.acl('DELUSER', 'app'))
@@ -110,7 +110,7 @@ describe('a release that Redis refuses for good', () => {
 })
 
 describe('a node of a cluster that is used as a single server', () => {
-  it('serves many locks at once and renews them, and one warning says what to do', async () => {
+  it('a cluster node used as a single server serves and renews many locks, and one warning names the fix', async () => {
     const cluster = await startCluster({ masters: 1, replicasEach: 0 })
     const client = await connect({ url: cluster.nodes[0]?.url ?? '', lockWatchdogTimeoutMs: 3_000 })
     try {
@@ -132,7 +132,7 @@ describe('a node of a cluster that is used as a single server', () => {
     }
   })
 
-  it('serves locks that are asked for in one turn', async () => {
+  it('a cluster node used as a single server serves locks requested in one turn', async () => {
     const cluster = await startCluster({ masters: 1, replicasEach: 0 })
     const client = await connect(cluster.nodes[0]?.url ?? '')
     try {
@@ -153,7 +153,7 @@ describe('a node of a cluster that is used as a single server', () => {
 describe('a channel that is left while its connection dies, through node-redis', () => {
   const lab = setUpLab(nodeRedis)
 
-  it('is no longer listened on after the reconnect', async () => {
+  it('a channel that was left while its connection died is not subscribed to after the reconnect', async () => {
     const owner = await lab.connect()
     const client = await lab.connect()
     const { admin } = lab.server
@@ -185,7 +185,7 @@ describe('a server whose clock is set back', () => {
   /** What that does to a key: all that is left of its time, and how far the clock went back. */
   const JUMP_MS = 119_000
 
-  it('keeps a lock that is renewed no longer than its lease, from the second renewal on', async () => {
+  it('a renewed lock on a server whose clock was set back lasts no longer than its lease from the second renewal on', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 3_000 })
     const hold = await client.getLock('a').lock()
     await lab.server.admin.pexpire('a', JUMP_MS)
@@ -194,7 +194,7 @@ describe('a server whose clock is set back', () => {
     await hold.unlock()
   })
 
-  it('cuts no longer lease that a re-entry asked for', async () => {
+  it('a renewal on a server whose clock was set back does not shorten a longer lease of a re-entry', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
     const hold = await client.getLock('a').lock()
     const inner = await client.getLock('a').lock({ within: hold, leaseTimeMs: 60_000 })
@@ -208,7 +208,7 @@ describe('a server whose clock is set back', () => {
     await hold.unlock()
   })
 
-  it('costs a waiter no more than a few seconds when the lock is freed without a message', async () => {
+  it('a waiter on a server whose clock was set back is served within seconds when the lock is freed without a message', async () => {
     const client = await lab.connect()
     await lab.server.admin.hset('a', 'somebody:1', '1')
     await lab.server.admin.pexpire('a', JUMP_MS)

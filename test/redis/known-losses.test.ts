@@ -33,7 +33,7 @@ describe('a lock that Redis grants to a second task of the client', () => {
     'multi-lock of values': (client) => client.getFasterMultiLock('a', ['x', 'y']),
   }
   for (const [kind, lockOf] of Object.entries(exclusive)) {
-    it(`is lost to the first one at once: ${kind}`, async () => {
+    it(`a grant to a second task of the client ends the first hold at once: ${kind}`, async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
       const losses = lossesOf(client)
       const lock = lockOf(client)
@@ -52,7 +52,7 @@ describe('a lock that Redis grants to a second task of the client', () => {
     })
   }
 
-  it('is lost to readers when a writer has it, and to a writer when a reader has it', async () => {
+  it('a grant to a writer ends the holds of readers, and a grant to a reader ends the hold of a writer', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const [reads, writes] = [client.getReadWriteLock('a').readLock(), client.getReadWriteLock('a').writeLock()]
     const readers = [await reads.lock(), await reads.lock()]
@@ -66,7 +66,7 @@ describe('a lock that Redis grants to a second task of the client', () => {
     await reader.unlock()
   })
 
-  it('is lost to those with a value in common, and to nobody else', async () => {
+  it('a grant of values ends the holds with a value in common, and no others', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const first = await client.getFasterMultiLock('a', ['x', 'y']).lock()
     const apart = await client.getFasterMultiLock('a', ['z']).lock()
@@ -78,7 +78,7 @@ describe('a lock that Redis grants to a second task of the client', () => {
     await apart.unlock().catch(() => {})
   })
 
-  it('stays with all who may share it: readers, a writer that reads, holders of permits', async () => {
+  it('a grant ends no hold that may share the lock: readers, a reading writer, permits', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const cells = client.getReadWriteLock('a')
     const semaphore = client.getPermitExpirableSemaphore('permits')
@@ -98,7 +98,7 @@ describe('a lock that Redis grants to a second task of the client', () => {
 describe('forceUnlock', () => {
   const lab = setUpLab()
 
-  it('ends a hold that was asked for before it, in the same turn, at once', async () => {
+  it('forceUnlock() ends a hold that was requested before it in the same turn at once', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const losses = lossesOf(client)
     const lock = client.getLock('a')
@@ -112,7 +112,7 @@ describe('forceUnlock', () => {
     assert.equal(await lab.server.admin.exists('a'), 0)
   })
 
-  it('leaves the lock free when an acquire that was sent before it had to be sent again and ran after it', async () => {
+  it('forceUnlock() leaves the lock free when an earlier acquire had to be repeated and ran after it', async () => {
     const { admin } = lab.server
     const [holder, client] = [await lab.connect(), await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })]
     await holder.getLock('a').lock()
@@ -125,7 +125,7 @@ describe('forceUnlock', () => {
     await waitUntil(async () => (await admin.exists('a')) === 0, { timeoutMs: 5_000, message: 'the lock is free' })
   })
 
-  it('leaves a hold alone that was asked for after it, in the same turn', async () => {
+  it('forceUnlock() does not affect a hold requested after it in the same turn', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const lock = client.getLock('a')
     const first = await lock.lock()

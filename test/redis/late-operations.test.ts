@@ -30,7 +30,7 @@ function runs(command: Command, script: string): boolean {
   return SCRIPT_NAMES.get(command[1] ?? '') === script
 }
 
-describe('an operation on a number that reaches Redis late', () => {
+describe('an operation on a counter that reaches Redis late', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
 
   /** A client with a clock that can be set, whose commands pass through `pass`. */
@@ -49,7 +49,7 @@ describe('an operation on a number that reaches Redis late', () => {
     return { client, clock }
   }
 
-  it('changes nothing when its kept reply has expired, whatever the operation', async () => {
+  it('an operation that arrives after its idempotency key expired changes nothing, whatever it is', async () => {
     const { admin } = lab.server
     const sent: Command[] = []
     const { client } = await connect((command, send) => {
@@ -95,7 +95,7 @@ describe('an operation on a number that reaches Redis late', () => {
     }
   })
 
-  it('is of unknown outcome if one copy ran without a reply and the next comes too late, and counts once', async () => {
+  it('an operation has an unknown outcome if one copy ran without a reply and the next is too late, and counts once', async () => {
     const { admin } = lab.server
     let tries = 0
     const { client } = await connect(
@@ -116,7 +116,7 @@ describe('an operation on a number that reaches Redis late', () => {
     assert.equal(await admin.get('a'), '4')
   })
 
-  it('is done once, with one more round trip, after the clock of Redis was set forward or back by hours', async () => {
+  it('an operation runs once, with one more round trip, after the clock of Redis was moved by hours', async () => {
     const { client, clock } = await connect((command, send) => send(command))
     const [semaphore, latch] = [client.getSemaphore('a'), client.getCountDownLatch('l')]
     await semaphore.trySetPermits(1)
@@ -138,7 +138,7 @@ describe('an operation on a number that reaches Redis late', () => {
     assert.equal(await lab.server.admin.get('a'), '0')
   })
 
-  it('is done once in the background when it is the first one of its client, and Redis does not reply', async () => {
+  it('the first operation of a client runs once in the background when Redis does not reply', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
     lab.onEnd(() => lab.server.admin.del('a'))
     const semaphore = client.getSemaphore('a')

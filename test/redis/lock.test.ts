@@ -8,7 +8,7 @@ for (const driver of drivers) {
   describe(`a plain lock, through ${driver.name}`, () => {
     const lab = setUpLab(driver)
 
-    it('waits for a key without expiry with at most 5 commands a second', async () => {
+    it('a waiter for a lock without an expiry sends at most 5 commands a second', async () => {
       const client = await lab.connect()
       await lab.server.admin.hset('a', 'foreign:1', 1)
       assert.equal(await client.getLock('a').remainingLeaseMs(), Number.POSITIVE_INFINITY)
@@ -20,7 +20,7 @@ for (const driver of drivers) {
       await lab.server.admin.del('a')
     })
 
-    it('is not lost when it was released in time, and the release took longer than the lease', async () => {
+    it('a lock released in time is not reported lost, although the release took longer than the lease', async () => {
       const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 500 })
       let lost = 0
       client.on('lost', () => lost++)
@@ -31,7 +31,7 @@ for (const driver of drivers) {
       proxy.pass()
     })
 
-    it('is adopted by client.adopt(), too: one hold, whatever the hold count was', async () => {
+    it('client.adopt() adopts a plain lock as one hold, whatever its hold count was', async () => {
       const [one, two] = [await lab.connect(), await lab.connect()]
       const hold = await one.getLock('a').lock()
       await one.getLock('a').lock({ within: hold })

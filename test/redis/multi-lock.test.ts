@@ -35,7 +35,7 @@ describe('a multi-lock', () => {
     }
   }
 
-  it('is served beside a busy second lock as soon as a waiter for that one alone, and keeps the first one free', async () => {
+  it('a multi-lock is served next to a busy second lock as soon as a plain waiter, and keeps the first lock free', async () => {
     const client = await lab.connect()
     const serve = async (kind: 'getLock' | 'getFairLock', name: string): Promise<void> => {
       const [first, second] = [client[kind](`${name}:1`), client[kind](`${name}:2`)]
@@ -59,7 +59,7 @@ describe('a multi-lock', () => {
     await Promise.all([serve('getLock', 'a'), serve('getFairLock', 'b')])
   })
 
-  it('of two locks that are both in steady use is served, as it keeps the first one for longer after each round', async () => {
+  it('a multi-lock of two busy locks is served, because it keeps the first one longer after each round', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const users = ['a', 'b'].map((name) => use(other.getLock(name), 3, 60))
     await sleep(100)
@@ -68,7 +68,7 @@ describe('a multi-lock', () => {
     await Promise.all(users.map((each) => each.end()))
   })
 
-  it('keeps its place before those of its client who ask later, when a hold that it was to re-enter is lost', async () => {
+  it('a multi-lock keeps its place ahead of later callers of its client when a hold that it would re-enter is lost', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     for (let round = 0; round < 5; round++) {
       const [a, b] = [client.getLock(`a${round}`), client.getLock(`b${round}`)]
@@ -95,7 +95,7 @@ describe('a multi-lock', () => {
     }
   })
 
-  it('of value sets of one group, and of one name on two servers, is soon had by two who name them in opposite order', async () => {
+  it('two multi-locks named in opposite order are soon served: value sets of one group, one name on two servers', async () => {
     const second = await startRedis()
     lab.onEnd(() => second.stop())
     const [here, there] = [await lab.connect(), await lab.connect({}, second.url)]
@@ -118,7 +118,7 @@ describe('a multi-lock', () => {
     }
   })
 
-  it('of plain locks of one server is one command to take, one to be refused, and one to release', async () => {
+  it('a multi-lock of plain locks on one server is acquired, refused and released by one command each', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const names = ['a', 'b', 'c', 'd']
     const all = getMultiLock(...names.map((name) => client.getLock(name)))
@@ -141,7 +141,7 @@ describe('a multi-lock', () => {
     await busy.unlock()
   })
 
-  it('of plain locks has none of them without the others, however many want some of them', async () => {
+  it('a multi-lock of plain locks never holds some without the others, however many contend', async () => {
     const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
     const names = ['a', 'b', 'c', 'd']
     const inside = new Map<string, number>()
@@ -168,7 +168,7 @@ describe('a multi-lock', () => {
     assert.deepEqual(await lab.server.admin.keys('[abcd]'), [])
   })
 
-  it('of plain locks whose command was not answered is asked for again as the same owners', async () => {
+  it('a multi-lock of plain locks repeats a command without a reply as the same owners', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
     const both = getMultiLock(client.getLock('a:1'), client.getLock('a:2'))
     await both.withLock(() => {})
@@ -180,7 +180,7 @@ describe('a multi-lock', () => {
     await waitUntil(async () => (await lab.server.admin.dbsize()) === 0)
   })
 
-  it('repeats the command that sets its lease like any other attempt', async () => {
+  it('a multi-lock repeats the command that sets its lease like any other attempt', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
     const both = getMultiLock(...unlike(client))
     await both.withLock({ leaseTimeMs: 20_000 }, () => {})
@@ -194,7 +194,7 @@ describe('a multi-lock', () => {
     await hold.unlock()
   })
 
-  it('counts maxHoldMs and warnAfterMs from when it has all, and reports itself and none of its locks', async () => {
+  it('a multi-lock counts maxHoldMs and warnAfterMs from its last grant, and reports itself but none of its members', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const reports: string[] = []
     client.on('longWait', ({ lockName }) => reports.push(`waits for ${lockName}`))
@@ -218,7 +218,7 @@ describe('a multi-lock', () => {
     }
   })
 
-  it('says which of its locks was lost', async () => {
+  it('a multi-lock reports which of its locks was lost', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const errors: LeaseLostError[] = []
     const both = getMultiLock(client.getLock('a'), client.getLock('b'))
@@ -236,7 +236,7 @@ describe('a multi-lock', () => {
     await assert.rejects(hold.unlock(), (thrown) => thrown === error)
   })
 
-  it('is a LeaseLostError where the watchdog’s lease is too short for the round trip, and not an endless wait', async () => {
+  it('a watchdog lease shorter than the round trip is a LeaseLostError of a multi-lock, not an endless wait', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_000 })
     const both = getMultiLock(...unlike(client))
     await both.withLock(() => {})
@@ -249,10 +249,10 @@ describe('a multi-lock', () => {
   })
 })
 
-describe('a red lock of which one server does not answer', () => {
+describe('a red lock with one silent server', () => {
   const lab = setUpLab()
 
-  it('is refused in time, and not after commandTimeoutMs, when the others split the votes', async () => {
+  it('a red lock with one silent server is refused in time when the other servers split the votes', async () => {
     const servers = [lab.server, await startRedis(), await startRedis()]
     for (const server of servers.slice(1) as RedisServer[]) lab.onEnd(() => server.stop())
     const connect = async () =>

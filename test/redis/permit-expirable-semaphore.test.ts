@@ -16,7 +16,7 @@ for (const driver of drivers) {
 describe('a permit-expirable semaphore', () => {
   const lab = setUpLab()
 
-  it('refuses what cannot work by name and value, and sends nothing', async () => {
+  it('invalid arguments are refused by name and value, and nothing is sent', async () => {
     const client = await lab.connect()
     const semaphore = client.getPermitExpirableSemaphore('a')
     const refusal = (path: string) => ({ code: 'LOCK_CONFIG', path, lockName: 'a' })
@@ -81,7 +81,7 @@ describe('a permit-expirable semaphore', () => {
     }
   })
 
-  it('costs two commands for an acquire and a release, however many permits', async () => {
+  it('a permit acquire and release costs two commands, however many permits', async () => {
     const { semaphore } = await semaphoreWith(lab, 100)
     await (await semaphore.acquire()).unlock()
     await receiptsForgotten(lab)
@@ -91,7 +91,7 @@ describe('a permit-expirable semaphore', () => {
     assert.equal(count.scripts, 100)
   })
 
-  it('gives a thousand permits at once', async () => {
+  it('a thousand permits are granted at once', async () => {
     const { semaphore } = await semaphoreWith(lab, 1_000)
     const permit = await semaphore.acquire({ permits: 1_000 })
     assert.equal(new Set(permit.permitIds).size, 1_000)
@@ -99,7 +99,7 @@ describe('a permit-expirable semaphore', () => {
     await permit.unlock()
   })
 
-  it('tells and changes the lease of a permit by its id', async () => {
+  it('the lease of a permit is read and changed by its id', async () => {
     const { semaphore } = await semaphoreWith(lab, 2)
     const other = (await lab.connect()).getPermitExpirableSemaphore('a')
     const permit = await semaphore.acquire({ leaseTimeMs: 20_000 })
@@ -119,7 +119,7 @@ describe('a permit-expirable semaphore', () => {
     await assert.rejects(permit.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
   })
 
-  it('has no permit after maxHoldMs, whoever renews it', async () => {
+  it('a permit ends at maxHoldMs, whoever renews it', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 1, { lockWatchdogTimeoutMs: 600 })
     const lost: unknown[] = []
     client.on('lost', ({ hold, error }) => lost.push([hold, error.reason]))
@@ -132,7 +132,7 @@ describe('a permit-expirable semaphore', () => {
     await next.unlock()
   })
 
-  it('is lost with the data of Redis, and the holder is told at its next renewal', async () => {
+  it('a permit is lost with the data of Redis, and the holder is notified at its next renewal', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 2, { lockWatchdogTimeoutMs: 900 })
     const other = await lab.connect()
     const permit = await semaphore.acquire()
@@ -153,7 +153,7 @@ describe('a permit-expirable semaphore', () => {
     await assert.rejects(permit.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('has the permits of a process that was killed again when their lease ends, and not before', async () => {
+  it('permits of a killed process return when their lease ends, and not before', async () => {
     const { semaphore } = await semaphoreWith(lab, 3)
     const child = spawnChild(VICTIM, [lab.server.url, '2'])
     lab.onEnd(() => child.stop())
@@ -171,7 +171,7 @@ describe('a permit-expirable semaphore', () => {
     await permit.unlock()
   })
 
-  it('is not kept back by one who waits for permits without leases of the same name', async () => {
+  it('a permit with a lease is not delayed by a waiter for permits without leases of the same name', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 1)
     const gone = await semaphore.acquire({ leaseTimeMs: 300 })
     const abort = new AbortController()
@@ -187,7 +187,7 @@ describe('a permit-expirable semaphore', () => {
     if (first !== 'plain' && outcome.status === 'fulfilled') await client.getSemaphore('a').release()
   })
 
-  it('reports long waits and holds', async () => {
+  it('long waits and holds of permits are reported', async () => {
     const { client, semaphore } = await semaphoreWith(lab, 1)
     const events: unknown[] = []
     client.on('longWait', ({ lockName, label }) => events.push(['longWait', lockName, label]))

@@ -8,7 +8,7 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 describe('a read-write lock', () => {
   const lab = setUpLab()
 
-  it('keeps tasks of one scope apart: who does not write does not read beside the writer', async () => {
+  it('tasks of one scope are kept apart: a task that does not write does not read during a write', async () => {
     const client = await lab.connect()
     const lock = client.getReadWriteLock('a')
     await client.runInScope(async () => {
@@ -31,7 +31,7 @@ describe('a read-write lock', () => {
     })
   })
 
-  it('tells who takes a lost write again that it is lost, though a read inside it waits', async () => {
+  it('a lost write that is re-entered is reported lost, although a read inside it waits', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const lock = client.getReadWriteLock('a')
     const ended = lock.writeLock().withLock(async (write) => {
@@ -50,7 +50,7 @@ describe('a read-write lock', () => {
     await assert.rejects(ended, { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('a read inside a write succeeds while other reads inside it are being released', async () => {
+  it('a read inside a write succeeds while other reads inside it are released', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a')
     await lock.writeLock().withLock(async (within) => {
       for (let round = 0; round < 20; round++) {
@@ -63,7 +63,7 @@ describe('a read-write lock', () => {
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 
-  it('a waiting writer is woken when a release leaves only the short lease of a reader that died', async () => {
+  it('a waiting writer is woken when a release leaves only the short lease of a dead reader', async () => {
     const [living, dead, writing] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const read = await living.getReadWriteLock('a').readLock().lock()
     const leaseTimeMs = 2_000
@@ -81,7 +81,7 @@ describe('a read-write lock', () => {
     await write.unlock()
   })
 
-  it('a waiting writer of Redisson, woken for the short lease of a reader that died, is refused and waits for its end', async () => {
+  it('a Redisson writer woken for the short lease of a dead reader is refused and waits for its end', async () => {
     const [living, dead] = [await lab.connect(), await lab.connect()]
     const peer = await startTwin(lab.server.url)
     lab.onEnd(() => peer.close())
@@ -99,7 +99,7 @@ describe('a read-write lock', () => {
     assert.equal(await peer.writeRelease('a', 7), 1)
   })
 
-  it('a reader that leaves wakes nobody while other readers have long leases left', async () => {
+  it('a reader that leaves wakes nobody while other readers have long leases', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const stays = await client.getReadWriteLock('a').readLock().lock({ leaseTimeMs: 20_000 })
     const leaves = await other.getReadWriteLock('a').readLock().lock()
@@ -109,7 +109,7 @@ describe('a read-write lock', () => {
     await stays.unlock()
   })
 
-  it('wakes writers of a client whose readers listen already', async () => {
+  it('writers of a client are woken whose readers are already subscribed', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getReadWriteLock('a').writeLock().lock()
     const reading = client.getReadWriteLock('a').readLock().lock()

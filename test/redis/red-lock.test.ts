@@ -24,7 +24,7 @@ describe('a red lock on three servers', () => {
     return await Promise.all(at.map(({ admin }) => admin.dbsize()))
   }
 
-  it('is held on all of them, and free on all of them', async () => {
+  it('a red lock is held on all servers, then free on all servers', async () => {
     const at = await servers()
     const [lock] = await red(at)
     const hold = await lock.lock()
@@ -34,7 +34,7 @@ describe('a red lock on three servers', () => {
     await waitUntil(async () => (await keys(at)).join() === '0,0,0')
   })
 
-  it('is taken, waited for, held and released while a minority does not answer', async () => {
+  it('a red lock is acquired, awaited, held and released while a minority of servers does not reply', async () => {
     const at = await servers()
     const [[lock], [rival]] = [await red(at), await red(at)]
     await lock.withLock(() => {})
@@ -53,7 +53,7 @@ describe('a red lock on three servers', () => {
     await waitUntil(async () => (await keys(at)).join() === '0,0,0', { timeoutMs: 35_000 })
   })
 
-  it('is a QuorumError with a cause for each server when a majority cannot be asked, and nothing is left', async () => {
+  it('a red lock without a reachable majority throws QuorumError with a cause for each server, and leaves nothing', async () => {
     const at = await servers()
     const [lock] = await red(at)
     await lock.withLock(() => {})
@@ -79,7 +79,7 @@ describe('a red lock on three servers', () => {
     await waitUntil(async () => (await keys(at)).join() === '0,0,0', { timeoutMs: 35_000 })
   })
 
-  it('is refused, with nothing left, when others hold a majority; a minority of theirs does not matter', async () => {
+  it('a red lock is refused and leaves nothing when others hold a majority, and granted when they hold a minority', async () => {
     const at = await servers()
     const [[lock], [, others]] = [await red(at), await red(at)]
     const [first, second] = await Promise.all(others.slice(1).map((client) => client.getLock('a').lock()))
@@ -92,7 +92,7 @@ describe('a red lock on three servers', () => {
     await second?.unlock()
   })
 
-  it('survives the loss of one server with all its data, and is lost when a second one goes', async () => {
+  it('a red lock survives the data loss of one server, and is lost with a second one', async () => {
     const at = await servers()
     const [lock, clients] = await red(at, { lockWatchdogTimeoutMs: 1_200 })
     const losses: string[] = []
@@ -112,7 +112,7 @@ describe('a red lock on three servers', () => {
     assert.deepEqual(await keys(at), [0, 0, 0])
   })
 
-  it('ends a wait with the reason of the signal, and is re-entered along the call chain', async () => {
+  it('a wait for a red lock ends with the reason of its signal, and a red lock is re-entered along the call chain', async () => {
     const at = await servers()
     const [[lock], [rival]] = [await red(at), await red(at)]
     const abort = new AbortController()
@@ -125,7 +125,7 @@ describe('a red lock on three servers', () => {
     await waitUntil(async () => (await keys(at)).join() === '0,0,0')
   })
 
-  it('takes a majority of locks whose client is closed for what it is: an error at once', async () => {
+  it('a red lock with a majority of closed clients is an error at once', async () => {
     const at = await servers()
     const [lock, [, second, third]] = await red(at)
     await second?.close()

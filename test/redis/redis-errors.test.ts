@@ -25,7 +25,7 @@ for (const driver of drivers) {
       return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
     }
 
-    it('WRONGTYPE passes through, and leaves the data of the user alone', async () => {
+    it("WRONGTYPE is passed on, and the user's data is not changed", async () => {
       const client = await lab.connect()
       await lab.server.admin.set('a', 'my data')
       const lock = client.getLock('a')
@@ -42,7 +42,7 @@ for (const driver of drivers) {
       await lab.server.admin.del('a')
     })
 
-    it('WRONGTYPE at the key of a held lock costs that hold, and no other of the same renewal', async () => {
+    it('WRONGTYPE at the key of a held lock ends that hold, and no other of the same renewal', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
       const holds = await Promise.all(['a', 'b', 'c'].map((name) => client.getLock(name).lock()))
       await lab.server.admin.set('b', 'overwritten')
@@ -55,7 +55,7 @@ for (const driver of drivers) {
       await lab.server.admin.del('b')
     })
 
-    it('NOPERM for the key or for scripts passes through at once, and nothing is taken', async () => {
+    it('NOPERM for the key or for scripts is passed on at once, and nothing is acquired', async () => {
       const noKey = await connectAs(['+@all', '~other:*', '&*'])
       await assert.rejects(noKey.getLock('a').lock(), { message: /NOPERM|permission/i })
       const noScripts = await connectAs(['+@all', '-eval', '-evalsha', '~*', '&*'])
@@ -63,13 +63,13 @@ for (const driver of drivers) {
       assert.equal(await lab.server.admin.exists('a'), 0)
     })
 
-    it('NOPERM for the expiry leaves no key that never ends', async () => {
+    it('NOPERM for the expiry leaves no key without an expiry', async () => {
       const client = await connectAs(['+@all', '-pexpire', '~*', '&*'])
       await assert.rejects(client.getLock('a').lock(), { message: /NOPERM|permission|can't run/i })
       assert.equal(await lab.server.admin.exists('a'), 0)
     })
 
-    it('without the right to publish the lock is free all the same, and a warning names the right', async () => {
+    it('without the right to publish the lock is still released, and a warning names the right', async () => {
       const client = await connectAs(['+@all', '~*', 'resetchannels'])
       const warnings: string[] = []
       client.on('warning', (warning) => warnings.push(warning.message))
@@ -113,7 +113,7 @@ for (const driver of drivers) {
       assert.deepEqual(warnings, ['TURN_QUEUE_REFUSED', 'TURN_QUEUE_REFUSED'])
     })
 
-    it('a channel that is forbidden makes no other one deaf after a reconnect', async () => {
+    it('a forbidden channel does not prevent other subscriptions after a reconnect', async () => {
       const owner = await lab.connect()
       const client = await connectAs(['+@all', '~*', '&redisson_lock__channel:{ok}'])
       const holds = [await owner.getLock('forbidden').lock(), await owner.getLock('ok').lock()]
@@ -129,7 +129,7 @@ for (const driver of drivers) {
       assert(performance.now() - releasedAt < 1_000)
     })
 
-    it('OOM passes through from an acquire; what is held is renewed and released all the same', async () => {
+    it('OOM is passed on by an acquire, while holds are renewed and released', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
       const hold = await client.getLock('a').lock()
       const inner = await client.getLock('a').lock({ within: hold })
@@ -147,7 +147,7 @@ for (const driver of drivers) {
       }
     })
 
-    it('OOM lets permits be renewed and given back, and a latch be counted down', async () => {
+    it('OOM allows permits to be renewed and released, and latches to be counted down', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
       const expirable = client.getPermitExpirableSemaphore('a')
       await expirable.setPermits(2)
@@ -178,7 +178,7 @@ for (const driver of drivers) {
       for (const counted of [expirable, semaphore]) await counted.delete()
     })
 
-    it('OOM lets a permit be given back whose caller has gone', async () => {
+    it('OOM allows a permit whose caller has gone to be released', async () => {
       const { client, proxy } = await lab.connectThroughProxy()
       const semaphore = client.getSemaphore('a')
       await semaphore.trySetPermits(1)
@@ -199,7 +199,7 @@ for (const driver of drivers) {
       await semaphore.delete()
     })
 
-    it('READONLY is waited out: a demoted server grants nothing, and the wait goes on when it is master again', async () => {
+    it('READONLY is waited out: a demoted server grants nothing, and the wait continues when it is master again', async () => {
       const client = await lab.connect()
       await lab.server.admin.config('SET', 'replica-read-only', 'yes')
       await lab.server.admin.replicaof('127.0.0.1', 1)
@@ -210,7 +210,7 @@ for (const driver of drivers) {
       await (await waiting).unlock()
     })
 
-    it('BUSY is waited out, and a renewal survives it', async () => {
+    it('BUSY is waited out, and renewals survive it', async () => {
       const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
       const hold = await client.getLock('a').lock()
       await lab.server.admin.config('SET', 'lua-time-limit', '50')
@@ -228,7 +228,7 @@ for (const driver of drivers) {
   })
 }
 
-describe('a server that refuses us', () => {
+describe('a server that refuses the client', () => {
   const lab = setUpLab()
 
   it('WRONGPASS and NOAUTH end connect at once, with no password in the error', async () => {
@@ -247,7 +247,7 @@ describe('a server that refuses us', () => {
   })
 })
 
-describe('a server that loads its data', () => {
+describe('a server that is loading its data', () => {
   const lab = setUpLab(undefined, ['--appendonly', 'yes'])
 
   it('LOADING is waited out, and the lock is still held afterwards', async () => {

@@ -44,7 +44,7 @@ function isLive(hold: Hold): boolean {
 describe('renewals', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:|^holdfast_receipts:|^permit:/ })
 
-  it('OOM: every kind of hold is still renewed and released', async () => {
+  it('OOM does not stop the renewal and release of any kind of hold', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })
     const warnings: string[] = []
     client.on('warning', (warning) => warnings.push(warning.message))
@@ -67,7 +67,7 @@ describe('renewals', () => {
     }
   })
 
-  it('OOM: a read lock taken inside a write lock outlives the write and is renewed', async () => {
+  it('OOM: a read lock acquired inside a write lock outlives the write and is renewed', async () => {
     const [client, other] = [await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS }), await lab.connect()]
     const lock = client.getReadWriteLock('a')
     const write = await lock.writeLock().lock()
@@ -85,7 +85,7 @@ describe('renewals', () => {
     await read.unlock()
   })
 
-  it('a key that another program overwrote costs its own hold and no other of the same batch, for every kind of hold', async () => {
+  it('a key overwritten by another program ends its own hold and no other of the same batch, for every kind of hold', async () => {
     await Promise.all(HELD.map(spoilTwo))
   })
 

@@ -7,10 +7,10 @@ import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
 import { waitUntil } from '../support/wait-until.js'
 
-describe('many', () => {
+describe('many waiters, locks and processes', () => {
   const lab = setUpLab()
 
-  it('waiters of one process on one lock share one subscription, and cost a handful of commands in all', async () => {
+  it('waiters of one process for one lock share one subscription and cost a handful of commands in total', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     const hold = await lock.lock()
@@ -60,7 +60,7 @@ describe('many', () => {
     await waitUntil(async () => (await lab.server.admin.keys('*')).length === 0)
   })
 
-  it('cycles leave the heap flat and no key behind', async () => {
+  it('lock cycles leave the heap flat and no key behind', async () => {
     setFlagsFromString('--expose-gc')
     const collectGarbage = runInNewContext('gc') as () => void
     const client = await lab.connect()
@@ -84,7 +84,7 @@ describe('many', () => {
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 
-  it('processes contend for one lock: no section overlaps, no update is lost, nobody starves', async () => {
+  it('processes contend for one lock: no sections overlap, no update is lost, nobody starves', async () => {
     const CONTENDER = new URL('../support/contender-process.js', import.meta.url)
     const children = Array.from({ length: 4 }, () => spawnChild(CONTENDER, [lab.server.url, '4', '25']))
     await Promise.all(children.map((child) => child.nextMessage(({ at }) => at === 'ready', 20_000)))

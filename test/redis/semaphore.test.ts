@@ -20,7 +20,7 @@ for (const driver of drivers) {
 describe('a semaphore', () => {
   const lab = setUpLab()
 
-  it('refuses what cannot work by name and value, and sends nothing', async () => {
+  it('invalid arguments are refused by name and value, and nothing is sent', async () => {
     const client = await lab.connect()
     const semaphore = client.getSemaphore('a')
     const refusal = (path: string) => ({ code: 'LOCK_CONFIG', path, lockName: 'a' })
@@ -64,7 +64,7 @@ describe('a semaphore', () => {
     }
   })
 
-  it('costs two commands for an acquire and a release, and a few for all that Redis may forget then', async () => {
+  it('a semaphore acquire and release costs two commands, and a few to clear the idempotency keys', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     const semaphore = (await lab.connect()).getSemaphore('a')
     await semaphore.trySetPermits(1)
@@ -84,7 +84,7 @@ describe('a semaphore', () => {
     )
   })
 
-  it('lets a thousand wait at the price of one, and none of them be missed', async () => {
+  it('a thousand waiters of a semaphore cost as much as one, and all of them are served', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     const [client, other] = [await lab.connect(), await lab.connect()]
     const semaphore = client.getSemaphore('a')
@@ -109,7 +109,7 @@ describe('a semaphore', () => {
     assert.equal(await semaphore.availablePermits(), 10)
   })
 
-  it('reports a long wait', async () => {
+  it('a long wait for a semaphore is reported', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     const client = await lab.connect()
     const waits: unknown[] = []
@@ -119,7 +119,7 @@ describe('a semaphore', () => {
     assert.deepEqual(waits, [{ lockName: 'a', label: 'import', waitedMs: 100 }])
   })
 
-  it('keeps its value and its permits when data of another type is at its name', async () => {
+  it('data of another type under the name of a semaphore is not changed', async () => {
     const semaphore = (await lab.connect()).getSemaphore('a')
     await lab.server.admin.lpush('a', 'my data')
     for (const call of [
@@ -146,7 +146,7 @@ describe('a semaphore that was replaced', () => {
     ['order', 'holdfast_generation:{order}'],
     ['{shop}:order', 'holdfast_generation:{shop}:order'],
   ] as const) {
-    it(`has another number than before in a key that lasts for a day, or as long as the semaphore: ${name}`, async () => {
+    it(`a replaced semaphore has a new generation, in a key that lasts a day or as long as the semaphore: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name))
       const { admin } = lab.server
       const semaphore = (await lab.connect()).getSemaphore(name)
@@ -178,7 +178,7 @@ describe('a semaphore that was replaced', () => {
     })
   }
 
-  it('gets nothing back of what an acquire took whose caller had gone', async () => {
+  it('permits acquired from the previous semaphore for a caller that has gone are not added to the new one', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const other = (await lab.connect()).getSemaphore('a')
     const semaphore = client.getSemaphore('a')
@@ -205,7 +205,7 @@ describe('a semaphore that was replaced', () => {
 describe('a semaphore whose client is closed in the middle of a release', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
 
-  it('is settled before close() resolves', async () => {
+  it('a release during close() completes before close() resolves', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     await lab.server.admin.set('a', '1')
     const client = await connect(lab.server.url)
@@ -221,10 +221,10 @@ describe('a semaphore whose client is closed in the middle of a release', () => 
   })
 })
 
-describe('a semaphore whose client is closed right after a grant', () => {
+describe('a semaphore whose client closes right after a grant', () => {
   const lab = setUpLab()
 
-  it('has all its permits again, however soon that is, and nobody runs on without one', async () => {
+  it('all permits are back after close() right after a grant, and no callback continues without one', async () => {
     const { admin, url } = lab.server
     lab.onEnd(() => admin.del('a'))
     await admin.set('a', '1')

@@ -42,7 +42,7 @@ describe('clients that wait for one lock', () => {
     assert.equal((await settlesWithin(all, withinMs)).status, 'fulfilled')
   }
 
-  it('are served in the order in which they came, at one attempt for each release', async () => {
+  it('waiting clients are served in the order in which they came, with one attempt for each release', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const { waiting } = await waiters(6)
@@ -62,7 +62,7 @@ describe('clients that wait for one lock', () => {
     assert.deepEqual(await queued(), [])
   })
 
-  it('are served within 1 s or so when the one whose turn it is stands still', async () => {
+  it('waiting clients are served within about 1 s when the client whose turn it is stalls', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const frozen = spawnChild(WAITER, [lab.server.url])
@@ -80,7 +80,7 @@ describe('clients that wait for one lock', () => {
     await frozen.exit
   })
 
-  it('go on at once when the one whose turn it is gives up', async () => {
+  it('waiting clients are served at once when the client whose turn it is gives up', async () => {
     for (let round = 0; round < 20; round++) {
       const holder = await lab.connect()
       const hold = await holder.getLock('a').lock()
@@ -105,7 +105,7 @@ describe('clients that wait for one lock', () => {
     }
   })
 
-  it('keep their place for callers who took turns, and pass it on if these do not come back', async () => {
+  it('a client keeps its place for callers that come in turns, and gives it up if they do not come back', async () => {
     const [busy, other, third] = [await lab.connect(LONG_RUN), await lab.connect(), await lab.connect()]
     const held = await busy.getLock('a').lock()
     const passedOn = busy.getLock('a').lock()
@@ -131,7 +131,7 @@ describe('clients that wait for one lock', () => {
     if (hold.status === 'fulfilled') await hold.value.unlock()
   })
 
-  it('ask at once when nobody stood in line, although others listened', async () => {
+  it('a client asks at once when nobody was queued, although others were subscribed', async () => {
     const listener = lab.server.admin.duplicate()
     lab.onEnd(() => listener.disconnect())
     await listener.subscribe(lockChannel('a'))
@@ -152,7 +152,7 @@ describe('clients that wait for one lock', () => {
     assert(slowest < 900, `it took ${Math.round(slowest)} ms`)
   })
 
-  it('that took turns are all served, with rests of any length between', async () => {
+  it('clients that take turns with pauses of any length are all served', async () => {
     const clients = await Promise.all(Array.from({ length: 3 }, () => lab.connect()))
     let slowest = 0
     const loops = clients.flatMap((client, at) =>
@@ -170,7 +170,7 @@ describe('clients that wait for one lock', () => {
     assert(slowest < 900, `somebody waited for ${Math.round(slowest)} ms`) // nobody had to look for itself
   })
 
-  it('are woken together by a release of somebody who knows of no line', async () => {
+  it('a release by a program without a turn queue wakes all clients together', async () => {
     const twin = new Twin(lab.server.url)
     lab.onEnd(() => twin[Symbol.asyncDispose]())
     await twin.acquire('a', 7, 30_000)
@@ -179,7 +179,7 @@ describe('clients that wait for one lock', () => {
     await allServed(waiting, 1_000)
   })
 
-  it('leave the lock to a waiting thread of Redisson before long, however many of them there are', async (t) => {
+  it('a waiting Redisson thread gets the lock soon, however many clients wait', async (t) => {
     const twin = new Twin(lab.server.url)
     lab.onEnd(() => twin[Symbol.asyncDispose]())
     const clients = await Promise.all(Array.from({ length: 4 }, () => lab.connect()))
@@ -202,7 +202,7 @@ describe('clients that wait for one lock', () => {
     assert(Math.max(...waits) < POLL_MS, `${waits}`)
   })
 
-  it('are served within a poll when Redis has forgotten the line', async () => {
+  it('waiting clients are served within a poll when Redis has lost the turn queue', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const { waiting } = await waiters(2)
@@ -211,7 +211,7 @@ describe('clients that wait for one lock', () => {
     await allServed(waiting, POLL_MS + 1_000)
   })
 
-  it('stand in a line of their own when somebody has written a million entries into it', async () => {
+  it('clients use a turn queue of their own when somebody has written a million entries into it', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const fill =
@@ -227,7 +227,7 @@ describe('clients that wait for one lock', () => {
     assert.deepEqual(await queued(), [])
   })
 
-  it('keep their places in a line of thousands', async () => {
+  it('clients keep their places in a turn queue of thousands', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const others = Array.from({ length: 4_095 }, (_, n) => `other-${n}`)
@@ -241,7 +241,7 @@ describe('clients that wait for one lock', () => {
     await lab.server.admin.del(waitersKey('a'))
   })
 
-  it('stop listening soon after the last of them has left, and nothing stays in line', async () => {
+  it('clients unsubscribe soon after the last waiter has left, and nothing stays in the turn queue', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const client = await lab.connect()

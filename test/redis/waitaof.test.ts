@@ -89,12 +89,12 @@ describe('checkLockFsynced', () => {
     })
     after(() => server.stop())
 
-    it('is true or false', async () => {
+    it('checkLockFsynced must be true or false', async () => {
       const options = { url: server.url, checkLockFsynced: 'yes' as unknown as boolean }
       await assert.rejects(connect(options), { code: 'LOCK_CONFIG', path: 'checkLockFsynced' })
     })
 
-    it('refuses whatever is asked for at once, says what the server needs, and leaves nothing taken', async () => {
+    it('without WAITAOF every acquire is refused at once with what the server needs, and nothing stays acquired', async () => {
       const client = await open()
       await setPermits(client)
       await refuseEach(client, 'refused', 60_000)
@@ -119,7 +119,7 @@ describe('checkLockFsynced', () => {
     })
 
     for (const library of ['ioredis', 'node-redis', 'valkey-glide'] as const) {
-      it(`lets through what is fsynced, whatever is asked for, through ${library}`, async (t) => {
+      it(`a grant that is fsynced passes for every kind, through ${library}`, async (t) => {
         if (!(await hasWaitAof(server))) return t.skip(NO_WAITAOF)
         const client = await open(library)
         await setPermits(client)
@@ -138,7 +138,7 @@ describe('checkLockFsynced', () => {
     }
 
     for (const library of ['ioredis', 'node-redis'] as const) {
-      it(`refuses what is not fsynced in time, leaves nothing taken, and waits for it where it may, through ${library}`, async (t) => {
+      it(`a grant that is not fsynced in time is refused and released, or the wait continues, through ${library}`, async (t) => {
         if (!(await hasWaitAof(server))) return t.skip(NO_WAITAOF)
         const client = await open(library, { commandTimeoutMs: COMMAND_MS })
         await setPermits(client)
@@ -158,7 +158,7 @@ describe('checkLockFsynced', () => {
         await takeEach(client)
       })
 
-      it(`believes no other connection than the one of the grant, through ${library}`, async (t) => {
+      it(`a WAITAOF on another connection than that of the grant does not count, through ${library}`, async (t) => {
         if (!(await hasWaitAof(server))) return t.skip(NO_WAITAOF)
         const client = await open(library)
         await client.getLock('t:before').withLock(() => {})
@@ -176,7 +176,7 @@ describe('checkLockFsynced', () => {
       })
     }
 
-    it('costs one WAITAOF for all who ask in the same turn', async (t) => {
+    it('one WAITAOF covers all calls of the same turn', async (t) => {
       if (!(await hasWaitAof(server))) return t.skip(NO_WAITAOF)
       if (await waitsForFsync(server)) await set('everysec')
       const client = await open()
@@ -187,7 +187,7 @@ describe('checkLockFsynced', () => {
       await Promise.all(holds.map((hold) => hold.unlock()))
     })
 
-    it('keeps the connection busy: renewals get through all the same', async (t) => {
+    it('renewals get through although WAITAOF keeps the connection busy', async (t) => {
       if (!(await hasWaitAof(server))) return t.skip(NO_WAITAOF)
       const client = await open('ioredis', { commandTimeoutMs: COMMAND_MS, lockWatchdogTimeoutMs: 5 * FSYNC_MS })
       const hold = await client.getLock('t:held').lock()
@@ -202,7 +202,7 @@ describe('checkLockFsynced', () => {
       await hold.unlock()
     })
 
-    it('refuses where the user may not run WAITAOF', async (t) => {
+    it('an acquire is refused where the user may not run WAITAOF', async (t) => {
       if (!(await hasWaitAof(server))) return t.skip(NO_WAITAOF)
       await server.admin.call('ACL', 'SETUSER', 'app', 'reset', 'on', '>secret', '~*', '&*', '+@all', '-waitaof')
       const client = await open('ioredis', {}, 'app')
@@ -214,7 +214,7 @@ describe('checkLockFsynced', () => {
   })
 })
 
-describe('checkLockFsynced where others may take over', { concurrency: 1 }, () => {
+describe('checkLockFsynced with a possible failover', { concurrency: 1 }, () => {
   let isThere = false
   before(async () => {
     await using server = await startRedis()
@@ -222,7 +222,7 @@ describe('checkLockFsynced where others may take over', { concurrency: 1 }, () =
   })
 
   for (const driver of DRIVERS) {
-    it(`asks the master that has the lock, in a cluster, through ${driver}`, async (t) => {
+    it(`WAITAOF goes to the master that has the lock, in a cluster, through ${driver}`, async (t) => {
       if (!isThere) return t.skip(NO_WAITAOF)
       await using cluster = await startCluster({ args: AOF })
       const { client, end } = await openClient(driver, { nodes: cluster.urls }, { checkLockFsynced: true })
@@ -233,7 +233,7 @@ describe('checkLockFsynced where others may take over', { concurrency: 1 }, () =
       }
     })
 
-    it(`asks the master, with Sentinel, through ${driver}`, async (t) => {
+    it(`WAITAOF goes to the master, with Sentinel, through ${driver}`, async (t) => {
       if (!isThere) return t.skip(NO_WAITAOF)
       await using group = await startSentinels({ replicas: 1, args: AOF })
       const master = await group.master()

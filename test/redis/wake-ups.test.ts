@@ -46,7 +46,7 @@ describe('a release of a lock', () => {
     return { all, clients }
   }
 
-  it('passes over the clients that were killed while they waited', async (t) => {
+  it('a release skips clients that were killed while they waited', async (t) => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const killed = await processWith(20)
@@ -62,7 +62,7 @@ describe('a release of a lock', () => {
     assert.equal(await queued(), 0)
   })
 
-  it('that another client forces wakes those who wait in the client that had it', async () => {
+  it('a forced release by another client wakes the waiters of the client that had the lock', async () => {
     const [holder, waiter, other] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const hold = await holder.getLock('a').lock()
     const [second, third] = [waiter.getLock('a').lock(), waiter.getLock('a').lock()]
@@ -75,7 +75,7 @@ describe('a release of a lock', () => {
     await (await third).unlock()
   })
 
-  it('costs one poll in all when many clients in the queue are frozen', async (t) => {
+  it('many frozen clients in the queue cost one poll in total', async (t) => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const frozen = await processWith(12)
@@ -92,7 +92,7 @@ describe('a release of a lock', () => {
     await frozen.exit
   })
 
-  it('sends as many messages and runs as many scripts for forty waiting clients as for ten', async (t) => {
+  it('forty waiting clients cost as many messages and scripts for each release as ten', async (t) => {
     const costOfTurn = async (count: number): Promise<{ bytes: number; scripts: number }> => {
       const holder = await lab.connect()
       const hold = await holder.getLock('a').lock()
@@ -114,7 +114,7 @@ describe('a release of a lock', () => {
     assert(many.bytes < 1.5 * few.bytes, `${many.bytes} bytes a turn, with fewer clients ${few.bytes}`)
   })
 
-  it('of Redisson wakes a waiter whatever was published on the channels before', async () => {
+  it('a release by Redisson wakes a waiter whatever was published on the channels before', async () => {
     const peer = twin()
     await peer.acquire('a', 7, 30_000)
     const client = await lab.connect()
@@ -132,7 +132,7 @@ describe('a release of a lock', () => {
     if (outcome.status === 'fulfilled') await outcome.value.unlock()
   })
 
-  it('of one lock leaves the queue of the lock with the same name in braces alone', async () => {
+  it('a release does not affect the queue of the lock with the same name in braces', async () => {
     const [holder, first, second] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const braced = await holder.getLock('{a}').lock()
     const waitsForBraced = first.getLock('{a}').lock()
@@ -153,7 +153,7 @@ describe('a release of a lock', () => {
     ['forceUnlock() of another client', (other: Client) => other.getLock('a').forceUnlock()],
     ['the release of a fenced lock of the same name', undefined],
   ] as const) {
-    it(`wakes the first in line, also by ${what}`, async () => {
+    it(`the first client in the queue is also woken by ${what}`, async () => {
       const holder = await lab.connect()
       const hold = await (release ? holder.getLock('a') : holder.getFencedLock('a')).lock()
       const waiting = (await lab.connect()).getLock('a').lock()
@@ -167,7 +167,7 @@ describe('a release of a lock', () => {
     })
   }
 
-  it('that is only announced as Redisson does it wakes the client that has been first in the queue for a second', async () => {
+  it('a release announced only as Redisson does it wakes the client that has been first in the queue for a second', async () => {
     const hold = await (await lab.connect()).getLock('a').lock()
     const waiting = (await lab.connect()).getLock('a').lock()
     const behind = (await lab.connect()).getLock('a').lock()
@@ -181,7 +181,7 @@ describe('a release of a lock', () => {
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
   })
 
-  it('that is only announced as Redisson does it wakes a client that had the lock, and whose other callers wait', async () => {
+  it('a release announced only as Redisson does it wakes other waiters of the client that had the lock', async () => {
     const client = await lab.connect()
     const hold = await (await lab.connect()).getLock('a').lock()
     const [first, second] = [client.getLock('a').lock(), client.getLock('a').lock()]
@@ -196,7 +196,7 @@ describe('a release of a lock', () => {
     await (await second).unlock()
   })
 
-  it('reaches a client that lost its subscription and has it again', async () => {
+  it('a release reaches a client that lost its subscription and regained it', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const client = await lab.connect()
@@ -219,7 +219,7 @@ describe('a release of a lock', () => {
 describe('a waiter', () => {
   const lab = setUpLab()
 
-  it('makes no more than one attempt in 10 ms, however many messages arrive', async (t) => {
+  it('a waiter makes at most one attempt in 10 ms, however many messages arrive', async (t) => {
     const peer = new Twin(lab.server.url)
     lab.onEnd(() => peer[Symbol.asyncDispose]())
     await peer.acquire('a', 7, 30_000)
@@ -251,7 +251,7 @@ describe('a waiter', () => {
     ['empty sections', 0, 2_000],
     ['sections of a millisecond', 1, 200],
   ] as const) {
-    it(`in each of eight clients of one process is served, although none of them ever pauses: ${sections}`, async (t) => {
+    it(`waiters in each of eight busy clients of one process are served: ${sections}`, async (t) => {
       const clients = await Promise.all(Array.from({ length: 8 }, () => lab.connect()))
       const grants = clients.map(() => 0)
       const isOver = (): boolean => Math.max(...grants) >= most

@@ -35,22 +35,22 @@ async function cutting(connections: number): Promise<{ url: string; count: () =>
 }
 
 describe('the first connections of the watchdog thread', () => {
-  it('may be cut: the thread opens another one, and connect() waits for it', async () => {
+  it('a cut first connection of the watchdog thread is replaced, and connect() waits for it', async () => {
     const { url, count } = await cutting(2)
     const client = await connect({ url: lab.server.url, watchdog: { thread: true, connection: url } })
     assert.equal(count(), 3)
     await client.close()
   })
 
-  it('are given up when each of them is cut, with the error of the last', async () => {
+  it('connect() rejects with the last error when every connection of the watchdog thread is cut', async () => {
     const { url } = await cutting(Number.POSITIVE_INFINITY)
     const connecting = connect({ url: lab.server.url, watchdog: { thread: true, connection: url } })
     await assert.rejects(connecting, { code: 'ECONNRESET', message: /^the thread of the watchdog: / })
   })
 })
 
-describe('a renewal of the watchdog thread that is long on its way', () => {
-  it('does not lengthen the lease of the next hold in the same scope, which has another holder', async () => {
+describe('a slow renewal of the watchdog thread', () => {
+  it('a slow renewal does not extend the lease of the next hold in the same scope, which has another holder', async () => {
     const proxy = await startProxy(lab.server.port)
     lab.onEnd(() => proxy.stop())
     const client = await connect({
@@ -77,7 +77,7 @@ describe('a renewal of the watchdog thread that is long on its way', () => {
     await client.close()
   })
 
-  it('costs a scope no holder when the thread had nothing to do', async () => {
+  it('a scope keeps its holder when the watchdog thread had nothing to do', async () => {
     const client = await connect({ url: lab.server.url, watchdog: { thread: true } })
     const lock = client.getLock('a')
     await client.runInScope(async () => {

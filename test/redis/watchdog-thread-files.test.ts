@@ -45,12 +45,12 @@ async function run(
   return message ?? at
 }
 
-describe('the file of the thread', () => {
-  it('is found by a program of modules, which ends by itself', async () => {
+describe('the file of the watchdog thread', () => {
+  it('an ES module program finds the thread file and exits by itself', async () => {
     assert.equal(await run(PROGRAM), 'done')
   })
 
-  it('is run as it is under a loader: no hook of the program gets there', async () => {
+  it('the thread file runs unchanged under a loader: no hook of the program affects it', async () => {
     const log = join(OUT, 'loaded.txt')
     const hooks = join(OUT, 'hooks.mjs')
     writeFileSync(
@@ -73,7 +73,7 @@ describe('the file of the thread', () => {
     }
   })
 
-  it('is missed in a bundle that has only the program, and connect() says so', async () => {
+  it('connect() reports that the thread file is missing from a bundle', async () => {
     for (const format of ['esm', 'cjs'] as const) {
       const program = await bundle(
         PROGRAM,
@@ -88,13 +88,13 @@ describe('the file of the thread', () => {
     }
   })
 
-  it('may lie beside a bundle, itself a bundle or not', async () => {
+  it('the thread file may be next to a bundle, bundled or not', async () => {
     await bundle(THREAD, 'watchdog-thread.js', 'esm', 'external')
     const program = await bundle(PROGRAM, 'guarded-program-beside.mjs', 'esm', 'external')
     assert.equal(await run(program), 'done')
   })
 
-  it('may be anywhere, if the program says where', async () => {
+  it('the thread file may be anywhere if the program names its location', async () => {
     const program = await bundle(PROGRAM, 'guarded-program-far.cjs', 'cjs')
     assert.equal(await run(program, [fileURLToPath(THREAD)]), 'done')
     assert.equal(await run(program, [THREAD.href]), 'done')

@@ -59,7 +59,7 @@ async function assertHeldInRedis(holds: readonly Hold[]): Promise<void> {
 }
 
 describe('an event loop that is blocked for three leases', () => {
-  it('loses no lock of any kind: nobody else gets in, and the first turn after the block knows it', async () => {
+  it('a block of three leases loses no lock of any kind: nobody else gets in, and the first turn after it knows', async () => {
     // Long enough for the machine to stall for 2 s between two renewals.
     const leaseMs = 4_000
     await using child = spawnChild(BLOCKED, [lab.server.url, String(leaseMs), String(10 * leaseMs)])
@@ -110,7 +110,7 @@ describe('an event loop that is blocked for three leases', () => {
     assert.deepEqual(await child.exit, { code: 0, signal: null })
   })
 
-  it('keeps thousands of locks with a script call for each hundred', async () => {
+  it('the watchdog thread keeps thousands of locks with one script call for each hundred', async () => {
     const client = await guarded({ lockWatchdogTimeoutMs: 2 * LEASE_MS })
     const holds: Hold[] = []
     while (holds.length < 2_500) {
@@ -125,7 +125,7 @@ describe('an event loop that is blocked for three leases', () => {
     await Promise.all(holds.map((hold) => hold.unlock()))
   })
 
-  it('keeps what a configuration with a database and a name mapper leads to', async () => {
+  it('the watchdog thread keeps locks of a configuration with a database and a name mapper', async () => {
     const client = await guarded({
       config: { singleServerConfig: { address: lab.server.url, database: 3 } },
       nameMapper: { map: (name) => `app:${name}`, unmap: (key) => key.slice('app:'.length) },
@@ -136,7 +136,7 @@ describe('an event loop that is blocked for three leases', () => {
     await hold.unlock()
   })
 
-  it('keeps what a client of the user holds, by a connection of its own', async () => {
+  it('the watchdog thread keeps locks of a client that the user passed, over its own connection', async () => {
     const redis = new Redis(lab.server.url)
     lab.onEnd(() => redis.disconnect())
     const client = await guarded({ client: redis, watchdog: { connection: lab.server.url } })
@@ -146,7 +146,7 @@ describe('an event loop that is blocked for three leases', () => {
     await hold.unlock()
   })
 
-  it('keeps what was taken again without a limit, and what was taken again in vain', async () => {
+  it('the watchdog thread keeps locks that were re-entered without a limit or unsuccessfully', async () => {
     const client = await guarded()
     const [first, second] = [client.getLock('a'), client.getLock('b')]
     const outer = await first.lock({ maxHoldMs: 60_000 })
@@ -161,7 +161,7 @@ describe('an event loop that is blocked for three leases', () => {
 })
 
 describe('an event loop that is blocked for longer than maxBlockMs', () => {
-  it('loses its locks while it is blocked, and the first turn after the block knows it', async () => {
+  it('locks are lost during a block longer than maxBlockMs, and the first turn after it knows', async () => {
     await using child = spawnChild(BLOCKED, [lab.server.url, String(LEASE_MS), String(LEASE_MS)])
     await child.nextMessage(({ at }) => at === 'held', 30_000)
     const contender = await lab.connect()
@@ -185,8 +185,8 @@ describe('an event loop that is blocked for longer than maxBlockMs', () => {
   })
 })
 
-describe('the thread', () => {
-  it('keeps nothing beyond maxHoldMs, and no hold with a lease of its own', async () => {
+describe('the watchdog thread', () => {
+  it('the watchdog thread keeps no lock beyond maxHoldMs, and none with a fixed lease', async () => {
     const client = await guarded()
     const holds = [
       await client.getLock('limited').lock({ maxHoldMs: LEASE_MS / 2 }),
@@ -201,7 +201,7 @@ describe('the thread', () => {
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 
-  it('revives nothing that was freed before or during the block', async () => {
+  it('the watchdog thread does not revive a lock that was freed before or during the block', async () => {
     const client = await guarded()
     const gone = await client.getLock('gone').lock()
     const released = await client.getLock('released').lock()
@@ -224,7 +224,7 @@ describe('the thread', () => {
     await operator.stop()
   })
 
-  it('sends nothing as long as the event loop runs', async () => {
+  it('the watchdog thread sends nothing while the event loop runs', async () => {
     const client = await guarded()
     const hold = await client.getLock('a').lock()
     const monitor = await recordMonitor(lab.server)
@@ -235,7 +235,7 @@ describe('the thread', () => {
     await hold.unlock()
   })
 
-  it('reconnects by itself while the event loop is blocked', async () => {
+  it('the watchdog thread reconnects while the event loop is blocked', async () => {
     const client = await guarded({ watchdog: { maxBlockMs: 20 * LEASE_MS } })
     const hold = await client.getLock('a').lock()
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal')
@@ -244,7 +244,7 @@ describe('the thread', () => {
     await hold.unlock()
   })
 
-  it('counts the time that a suspended machine slept as time without a renewal', async () => {
+  it('time in which the machine was suspended counts as time without renewal', async () => {
     let sleptMs = 0
     const clock = new SystemClock({
       monotonic: () => performance.now(),
@@ -267,7 +267,7 @@ describe('the thread', () => {
     await assert.rejects(hold.unlock(), { reason: 'expired' })
   })
 
-  it('is told of by a warning when it ends, is started again, and stands in as before', async (t) => {
+  it('a watchdog thread that ends causes a warning, is restarted, and renews as before', async (t) => {
     const threads = threadsOf(t)
     const client = await guarded()
     const warnings: (Error & { code?: string })[] = []
@@ -287,7 +287,7 @@ describe('the thread', () => {
     await hold.unlock()
   })
 
-  it('is one for all clients of a process, started by the first and ended with the last', async (t) => {
+  it('one watchdog thread serves all clients of a process, from the first to the last', async (t) => {
     const threads = threadsOf(t)
     const [one, other] = await Promise.all([guarded(), guarded()])
     const holds = [await one.getLock('a').lock(), await other.getLock('b').lock()]
@@ -307,7 +307,7 @@ describe('the thread', () => {
     await again.close()
   })
 
-  it('warns once when Redis refuses its renewals', async () => {
+  it('the watchdog warns once when Redis refuses its renewals', async () => {
     const { url, admin } = lab.server
     await admin.acl('SETUSER', 'app', 'on', '>hunter2', '+@all', '~*', '&*')
     lab.onEnd(() => admin.acl('DELUSER', 'app'))
@@ -322,7 +322,7 @@ describe('the thread', () => {
     assert.deepEqual(codes, ['RENEWAL_REFUSED'])
   })
 
-  it('costs connect() once what starting it costs', async (t) => {
+  it('the cost of starting the watchdog thread is paid once, in connect()', async (t) => {
     const times: number[] = []
     for (const watchdog of [{ thread: false }, { thread: true }, { thread: true }]) {
       const startedAt = performance.now()
@@ -336,7 +336,7 @@ describe('the thread', () => {
   })
 })
 
-describe('connect() with a thread', () => {
+describe('connect() with a watchdog thread', () => {
   const refused: [title: string, options: ConnectOptions, path: string, allowed: RegExp][] = [
     ['an unknown option', { watchdog: { threads: true } as object }, 'threads', /thread, maxBlockMs, connection/],
     ['no options', { watchdog: true as unknown as object }, 'options', /an object/],
@@ -351,7 +351,7 @@ describe('connect() with a thread', () => {
     ],
   ]
   for (const [title, options, path, allowed] of refused) {
-    it(`refuses ${title} before it connects`, async () => {
+    it(`connect() refuses ${title} before it connects`, async () => {
       await assert.rejects(connect({ url: 'redis://127.0.0.1:1', ...options }), (error) => {
         assert(error instanceof Error)
         assert.deepEqual((error as { path?: string }).path, path)
@@ -361,7 +361,7 @@ describe('connect() with a thread', () => {
     })
   }
 
-  it('refuses a client of the user without a connection for it', async () => {
+  it('connect() refuses a client of the user if the watchdog thread has no connection', async () => {
     const redis = new Redis(lab.server.url, { lazyConnect: true })
     await assert.rejects(connect({ client: redis, watchdog: { thread: true } }), {
       path: 'watchdog.connection',
@@ -370,7 +370,7 @@ describe('connect() with a thread', () => {
     redis.disconnect()
   })
 
-  it('refuses a configuration with functions, which no thread can get, unless there is another one', async () => {
+  it('connect() refuses a configuration with functions, unless the thread gets another one', async () => {
     const config = { singleServerConfig: { address: lab.server.url } }
     const credentialsResolver = () => ({})
     await assert.rejects(connect({ config, credentialsResolver, watchdog: { thread: true } }), {
@@ -381,7 +381,7 @@ describe('connect() with a thread', () => {
     await client.getLock('a').withLock(() => {})
   })
 
-  it('says that its file cannot be loaded, or is another one, and leaves nothing', async () => {
+  it('connect() reports a thread file that cannot be loaded or is another one, and leaves nothing', async () => {
     for (const thread of ['/nowhere/watchdog-thread.js', new URL('../support/kinds.js', import.meta.url)]) {
       await assert.rejects(guarded({ watchdog: { thread } }), {
         code: 'LOCK_CONFIG',
@@ -391,7 +391,7 @@ describe('connect() with a thread', () => {
     }
   })
 
-  it('says that the thread cannot reach Redis, and leaves nothing', async () => {
+  it('connect() reports that the thread cannot reach Redis, and leaves nothing', async () => {
     await assert.rejects(guarded({ watchdog: { connection: 'redis://127.0.0.1:1' } }), {
       code: 'ECONNREFUSED',
       message: /^the thread of the watchdog: connect ECONNREFUSED/,

@@ -13,7 +13,7 @@ function isLost(error: LeaseLostError): false {
 describe('the watchdog', () => {
   const lab = setUpLab()
 
-  it('renews a hold every third of its lease, to the full lease', async () => {
+  it('the watchdog renews a hold every third of its lease to the full lease', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const hold = await client.getLock('a').lock()
     let least = Number.POSITIVE_INFINITY
@@ -33,7 +33,7 @@ describe('the watchdog', () => {
     await hold.unlock()
   })
 
-  it('renews 250 locks with 3 scripts a period, and none is lost', async () => {
+  it('the watchdog renews 250 locks with 3 scripts a period, and none is lost', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
     const holds = await Promise.all(Array.from({ length: 250 }, (_, n) => client.getLock(`lock:${n}`).lock()))
     const count = await countCommands(lab.server, () => sleep(2_500))
@@ -42,7 +42,7 @@ describe('the watchdog', () => {
     await Promise.all(holds.map((hold) => hold.unlock()))
   })
 
-  it('leaves a hold with a lease of its own alone', async () => {
+  it('the watchdog does not renew a hold with a fixed lease', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const hold = await client.getLock('a').lock({ leaseTimeMs: 800 })
     const count = await countCommands(lab.server, () => sleep(500))
@@ -51,7 +51,7 @@ describe('the watchdog', () => {
     await waitUntil(() => hold.signal.aborted)
   })
 
-  it('renews each owner of a client for itself, and the longest lease of nested holds', async () => {
+  it('the watchdog renews each owner separately, with the longest lease of nested holds', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const hold = await client.getLock('a').lock()
     const long = await client.getLock('a').lock({ within: hold, leaseTimeMs: 5_000 })
@@ -65,7 +65,7 @@ describe('the watchdog', () => {
     await hold.unlock()
   })
 
-  it('keeps an outer hold with a lease of its own for as long as a nested hold is renewed', async () => {
+  it('an outer hold with a fixed lease is kept as long as a nested hold is renewed', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 6_000 })
     const lost: unknown[] = []
     client.on('lost', (loss) => lost.push(loss))
@@ -81,7 +81,7 @@ describe('the watchdog', () => {
     assert.equal(await lab.server.admin.exists('a'), 0)
   })
 
-  it('ends an outer hold with its own lease once the nested hold was released', async () => {
+  it('an outer hold with a fixed lease ends with it once the nested hold is released', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 30_000 })
     const outer = await client.getLock('a').lock({ leaseTimeMs: 1_000 })
     await (await client.getLock('a').lock({ within: outer })).unlock()
@@ -90,7 +90,7 @@ describe('the watchdog', () => {
     await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
   })
 
-  it('never renews after the release was sent, whenever that is', async () => {
+  it('nothing is renewed after its release was sent, whenever that is', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 60 })
     const monitor = await recordMonitor(lab.server)
     lab.onEnd(() => monitor.stop())
@@ -120,7 +120,7 @@ describe('the watchdog', () => {
     assert.equal(await client.getLock('a').isLocked(), false)
   })
 
-  it('tells the holder within one renewal that an operator deleted, renamed or flushed the lock', async () => {
+  it('the holder is notified within one renewal that an operator deleted, renamed or flushed the lock', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const { admin } = lab.server
     for (const fault of [() => admin.del('a'), () => admin.rename('a', 'b'), () => admin.flushall()]) {
@@ -141,7 +141,7 @@ describe('the watchdog', () => {
     }
   })
 
-  it('gives a lock that lost its expiry its lease back', async () => {
+  it('a lock that lost its expiry gets its lease back', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const hold = await client.getLock('a').lock()
     await lab.server.admin.persist('a')
@@ -150,7 +150,7 @@ describe('the watchdog', () => {
     await hold.unlock()
   })
 
-  it('never revives a hold that was lost, also if somebody else took and freed the lock meanwhile', async () => {
+  it('a lost hold is never revived, even if somebody else acquired and released the lock meanwhile', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const hold = await client.getLock('a').lock()
     await lab.server.admin.del('a')
@@ -159,7 +159,7 @@ describe('the watchdog', () => {
     assert.equal(await hold.isHeld(), false)
   })
 
-  it('ends renewal at maxHoldMs: the signal aborts, and the lock comes free with its lease', async () => {
+  it('renewal ends at maxHoldMs: the signal aborts, and the lock is free after its lease', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 600 })
     const other = await lab.connect()
     const hold = await client.getLock('a').lock({ maxHoldMs: 900 })
@@ -174,7 +174,7 @@ describe('the watchdog', () => {
     await next.unlock()
   })
 
-  it('frees the lock at once when the task reacts to maxHoldMs', async () => {
+  it('a task that reacts to maxHoldMs releases the lock at once', async () => {
     const client = await lab.connect({ maxHoldMs: 100 })
     await assert.rejects(
       client.getLock('a').withLock(async (hold) => await waitUntil(() => hold.signal.aborted)),
@@ -183,7 +183,7 @@ describe('the watchdog', () => {
     await waitUntil(async () => !(await client.getLock('a').isLocked()), { timeoutMs: 500 })
   })
 
-  it('reports long holds and long waits once each', async () => {
+  it('long holds and long waits are reported once each', async () => {
     const client = await lab.connect({ warnAfterMs: 100 })
     const reports: string[] = []
     client.on('longHold', ({ hold, heldMs }) => reports.push(`hold ${hold.label} ${heldMs >= 100}`))
@@ -196,7 +196,7 @@ describe('the watchdog', () => {
     await (await waiting).unlock()
   })
 
-  it('warns once when Redis refuses its renewals', async () => {
+  it('the watchdog warns once when Redis refuses its renewals', async () => {
     const { url, admin } = lab.server
     await admin.acl('SETUSER', 'app', 'on', '>hunter2', '+@all', '~*', '&*')
     lab.onEnd(() => admin.acl('DELUSER', 'app')) // after the client, whose connection it would end
@@ -211,7 +211,7 @@ describe('the watchdog', () => {
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
   })
 
-  it('is not stopped by a listener that throws', async () => {
+  it('a listener that throws does not stop the watchdog', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const warnings: string[] = []
     const onWarning = (warning: Error): void => void warnings.push(warning.message)

@@ -9,7 +9,7 @@ import { sleep, waitUntil } from '../support/wait-until.js'
 const WATCHDOG_MS = 30_000
 const TOKENS = 'redisson_lock_token:{order}'
 
-describe('the wire of a fenced lock', () => {
+describe('the wire format of a fenced lock', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -24,7 +24,7 @@ describe('the wire of a fenced lock', () => {
   }
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is the plain hash, and a counter that ends in ${tagged} and never expires`, async () => {
+    it(`a fenced lock named ${JSON.stringify(name)} is the plain hash, and a counter that ends in ${tagged} and never expires`, async () => {
       const tokens = `redisson_lock_token:${tagged}`
       forgetTokens(tokens)
       const client = await lab.connect()
@@ -57,7 +57,7 @@ describe('the wire of a fenced lock', () => {
     })
   }
 
-  it('of a lease of its own, a renewal, and a forced release leaves the counter without a TTL', async () => {
+  it('a fixed lease, a renewal and a forced release leave the token counter without a TTL', async () => {
     forgetTokens()
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     const lock = client.getFencedLock('order')
@@ -78,7 +78,7 @@ describe('the wire of a fenced lock', () => {
     await assert.rejects(renewed.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
   })
 
-  it('of a hold that is handed over is the field of the successor, and the next token', async () => {
+  it('a transfer of a fenced lock replaces the field of the holder and draws the next token', async () => {
     forgetTokens()
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFencedLock('order').lock()
@@ -91,7 +91,7 @@ describe('the wire of a fenced lock', () => {
     await adopted.unlock()
   })
 
-  it('of those who wait is the channel of the plain lock; each grant draws one token', async () => {
+  it('waiters of a fenced lock use the plain channel, and each grant draws one token', async () => {
     forgetTokens()
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFencedLock('order').lock()
@@ -107,7 +107,7 @@ describe('the wire of a fenced lock', () => {
     await next.unlock()
   })
 
-  it('of an uncontended lock and unlock is two commands', async () => {
+  it('an uncontended lock and unlock costs two commands', async () => {
     forgetTokens()
     const client = await lab.connect()
     const lock = client.getFencedLock('order')
@@ -120,7 +120,7 @@ describe('the wire of a fenced lock', () => {
     assert.deepEqual(Object.keys(count.calls).sort(), ['evalsha', ...inside])
   })
 
-  it('counts on exactly beyond 2^53, where numbers of Lua and JavaScript end', async () => {
+  it('fencing tokens count exactly beyond 2^53, the limit of numbers in Lua and JavaScript', async () => {
     forgetTokens()
     const client = await lab.connect()
     for (const last of [2n ** 53n, 2n ** 62n + 1n]) {
@@ -134,8 +134,8 @@ describe('the wire of a fenced lock', () => {
     }
   })
 
-  describe('with a peer that does what Redisson does', () => {
-    it('shares the counter with it: no token is drawn twice, each is higher than the one before', async () => {
+  describe('next to a Redisson peer', () => {
+    it('a fenced lock shares the counter with a Redisson peer: tokens are unique and rise', async () => {
       forgetTokens()
       const client = await lab.connect()
       const peer = await twin()
@@ -152,7 +152,7 @@ describe('the wire of a fenced lock', () => {
       assert.deepEqual(tokens, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     })
 
-    it('goes on where a counter stands that it raised', async () => {
+    it('a fenced lock continues from a counter that a Redisson peer raised', async () => {
       forgetTokens()
       const client = await lab.connect()
       const peer = await twin()
@@ -166,7 +166,7 @@ describe('the wire of a fenced lock', () => {
       await hold.unlock()
     })
 
-    it('wakes it, and is woken by it', async () => {
+    it('a fenced lock wakes a Redisson peer and is woken by it', async () => {
       forgetTokens()
       const client = await lab.connect()
       const peer = await twin()
@@ -184,7 +184,7 @@ describe('the wire of a fenced lock', () => {
       await next.unlock()
     })
 
-    it('and its plain lock of the same name exclude each other; a plain lock draws no token', async () => {
+    it('a fenced lock and a plain Redisson lock of one name exclude each other, and the plain lock draws no token', async () => {
       forgetTokens()
       const client = await lab.connect()
       const peer = await twin()

@@ -19,7 +19,7 @@ function lasting(ttl: number) {
   return { string: '1', ttl } as const
 }
 
-describe('the wire of a read-write lock', () => {
+describe('the wire format of a read-write lock', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -33,7 +33,7 @@ describe('the wire of a read-write lock', () => {
   }
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is one hash for both sides; read holds begin with ${tagged}`, async () => {
+    it(`a read-write lock named ${JSON.stringify(name)} is one hash for both sides; read holds begin with ${tagged}`, async () => {
       const client = await lab.connect()
       const { server } = lab
       const channel = `redisson_rwlock:${tagged}`
@@ -76,7 +76,7 @@ describe('the wire of a read-write lock', () => {
     })
   }
 
-  it('has a field and a hold key for each reader, and publishes when the last one leaves', async () => {
+  it('each reader has a field and a hold key, and the last one that leaves publishes', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const messages = await recordMessages(lab)
     const first = await client.getReadWriteLock('order').readLock().lock()
@@ -95,7 +95,7 @@ describe('the wire of a read-write lock', () => {
     assert.deepEqual(await messages(), [[CHANNEL, '0']])
   })
 
-  it('of a writer that reads, too, is both fields; after the write it is a read lock with the lease of the reads', async () => {
+  it('a writer that also reads has both fields, and becomes a read lock with the lease of the reads after the write', async () => {
     const client = await lab.connect()
     const { writeLock, readLock } = {
       writeLock: client.getReadWriteLock('order').writeLock(),
@@ -123,7 +123,7 @@ describe('the wire of a read-write lock', () => {
     ])
   })
 
-  it('of a writer that ends its read first stays that of a writer, and nothing is published before its release', async () => {
+  it('a writer that ends its read first stays a writer, and publishes nothing before its release', async () => {
     const client = await lab.connect()
     const messages = await recordMessages(lab)
     const write = await client.getReadWriteLock('order').writeLock().lock()
@@ -134,7 +134,7 @@ describe('the wire of a read-write lock', () => {
     assert.deepEqual(await messages(), [[CHANNEL, '1']])
   })
 
-  it('of nested holds has the longest lease; that of a write is never the sum', async () => {
+  it('nested read or write holds have the longest lease, never the sum', async () => {
     const client = await lab.connect()
     const { server } = lab
     const lock = client.getReadWriteLock('order')
@@ -154,7 +154,7 @@ describe('the wire of a read-write lock', () => {
     await read.unlock()
   })
 
-  it('of a renewal is the TTL of the hash, and of the read holds of this owner alone', async () => {
+  it('a renewal of a read-write lock sets the TTL of the hash and of the read holds of this owner only', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
     const peer = await twin()
     await peer.readAcquire('order', 7, 20_000)
@@ -174,7 +174,7 @@ describe('the wire of a read-write lock', () => {
     await peer.readRelease('order', 7)
   })
 
-  it('of a forced release is DEL with all read holds, and the message of its side; of the other side nothing', async () => {
+  it('a forced release of a read or write lock is DEL with all read holds and its message; of the other side it does nothing', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const { readLock, writeLock } = {
@@ -206,7 +206,7 @@ describe('the wire of a read-write lock', () => {
     ])
   })
 
-  it('of those who wait is one channel for both sides', async () => {
+  it('readers and writers wait on one channel', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const write = await client.getReadWriteLock('order').writeLock().lock()
     const waits = [
@@ -222,7 +222,7 @@ describe('the wire of a read-write lock', () => {
     await expectKeys(lab.server, {})
   })
 
-  it('of an uncontended lock and unlock is two commands, on either side', async () => {
+  it('an uncontended read or write lock and unlock costs two commands', async () => {
     const client = await lab.connect()
     const lock = client.getReadWriteLock('order')
     const inside = {
@@ -239,189 +239,5 @@ describe('the wire of a read-write lock', () => {
       const unexpected = Object.keys(count.calls).filter((call) => call !== 'evalsha' && !commands.includes(call))
       assert.deepEqual(unexpected, [])
     }
-  })
-
-  describe('with a peer that does what Redisson does', () => {
-    it('keeps its writer out while we read, lets its readers in, and wakes its writer', async () => {
-      const client = await lab.connect()
-      const peer = await twin()
-      const read = await client.getReadWriteLock('order').readLock().lock()
-      const left = await peer.writeAcquire('order', 7, WATCHDOG_MS)
-      assert(left !== null && left > WATCHDOG_MS - 4_000 && left <= WATCHDOG_MS)
-      assert.equal(await peer.readAcquire('order', 8, WATCHDOG_MS), null)
-      await expectKeys(lab.server, {
-        order: { hash: { mode: 'read', [read.holder]: '1', [peer.holder(8)]: '1' }, ttl: WATCHDOG_MS },
-        [readHold(read.holder, 1)]: lasting(WATCHDOG_MS),
-        [readHold(peer.holder(8), 1)]: lasting(WATCHDOG_MS),
-      })
-      assert.equal(await peer.readRelease('order', 8), 0)
-      const waiting = peer.writeLock('order', 7, WATCHDOG_MS, 60_000)
-      await listening()
-      const releasedAt = performance.now()
-      await read.unlock()
-      assert.equal(await waiting, true)
-      assert(performance.now() - releasedAt < 3_000, 'woken, not polling')
-      await expectKeys(lab.server, {
-        order: { hash: { mode: 'write', [`${peer.holder(7)}:write`]: '1' }, ttl: WATCHDOG_MS },
-      })
-      assert.equal(await peer.writeRelease('order', 7), 1)
-    })
-
-    it('keeps all its threads out while we write, and wakes its readers', async () => {
-      const client = await lab.connect()
-      const peer = await twin()
-      const write = await client.getReadWriteLock('order').writeLock().lock()
-      assert.notEqual(await peer.writeAcquire('order', 7, WATCHDOG_MS), null)
-      const waits = [7, 8].map((threadId) => peer.readLock('order', threadId, WATCHDOG_MS, 60_000))
-      await waitUntil(() => peer.sleeping === 2, { message: 'both sleep: a message 1 wakes those who do' })
-      const releasedAt = performance.now()
-      await write.unlock()
-      assert.deepEqual(await Promise.all(waits), [true, true])
-      assert(performance.now() - releasedAt < 3_000, 'woken, not polling')
-      assert.equal(await peer.readRelease('order', 7), 0)
-      assert.equal(await peer.readRelease('order', 8), 1)
-    })
-
-    it('is kept out while it writes, and its message 1 wakes all our readers', async () => {
-      const [client, other] = [await lab.connect(), await lab.connect()]
-      const peer = await twin()
-      await peer.writeAcquire('order', 7, WATCHDOG_MS)
-      const reader = client.getReadWriteLock('order').readLock()
-      assert.equal(await reader.tryLock(), null)
-      assert.equal(await client.getReadWriteLock('order').writeLock().tryLock(), null)
-      const waits = [reader.lock(), reader.lock(), other.getReadWriteLock('order').readLock().lock()]
-      await listening()
-      await sleep(100)
-      const releasedAt = performance.now()
-      assert.equal(await peer.writeRelease('order', 7), 1)
-      const holds = await Promise.all(waits)
-      assert(performance.now() - releasedAt < 3_000, 'woken, not polling')
-      assert.equal(await lab.server.admin.hlen('order'), 4)
-      for (const hold of holds) await hold.unlock()
-    })
-
-    it('is kept from writing while it reads, and its message 0 wakes our writer', async () => {
-      const client = await lab.connect()
-      const peer = await twin()
-      await peer.readAcquire('order', 7, WATCHDOG_MS)
-      await peer.readAcquire('order', 7, WATCHDOG_MS)
-      const reader = client.getReadWriteLock('order').readLock()
-      assert.deepEqual(await reader.getHolders(), [{ holder: peer.holder(7), holdCount: 2 }])
-      const waiting = client.getReadWriteLock('order').writeLock().lock()
-      await listening()
-      assert.equal(await peer.readRelease('order', 7), 0)
-      assert.equal(await peer.readRelease('order', 7), 1)
-      const releasedAt = performance.now()
-      const write = await waiting
-      assert(performance.now() - releasedAt < 3_000, 'woken, not polling')
-      await expectKeys(lab.server, { order: { hash: { mode: 'write', [write.holder]: '1' }, ttl: WATCHDOG_MS } })
-      await write.unlock()
-    })
-
-    it('leaves its reads alone at our release: the lock lasts as long as the longest of them', async () => {
-      const client = await lab.connect()
-      const peer = await twin()
-      const messages = await recordMessages(lab)
-      const read = await client.getReadWriteLock('order').readLock().lock()
-      await peer.readAcquire('order', 7, 20_000)
-      await peer.readAcquire('order', 7, 8_000)
-      await peer.readAcquire('order', 8, 12_000)
-      await read.unlock()
-      await expectKeys(lab.server, {
-        order: { hash: { mode: 'read', [peer.holder(7)]: '2', [peer.holder(8)]: '1' }, ttl: 20_000 },
-        [readHold(peer.holder(7), 1)]: lasting(20_000),
-        [readHold(peer.holder(7), 2)]: lasting(8_000),
-        [readHold(peer.holder(8), 1)]: lasting(12_000),
-      })
-      assert.equal(await peer.readRelease('order', 7), 0)
-      assert.equal(await peer.readRelease('order', 7), 0)
-      assert.equal(await peer.readRelease('order', 8), 1)
-      assert.deepEqual(await messages(), [[CHANNEL, '0']])
-    })
-
-    it('has its release shorten the lock to the longest of our reads, which our renewal makes good', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
-      const peer = await twin()
-      await peer.readAcquire('order', 7, 60_000)
-      const read = await client.getReadWriteLock('order').readLock().lock()
-      const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
-      assert.equal(await peer.readRelease('order', 7), 0)
-      await expectKeys(lab.server, {
-        order: { hash: { mode: 'read', [read.holder]: '2' }, ttl: 1_500 },
-        [readHold(read.holder, 1)]: lasting(1_500),
-        [readHold(read.holder, 2)]: lasting(1_500),
-      })
-      await sleep(2_500)
-      read.assertHeld()
-      await again.unlock()
-      await read.unlock()
-      await expectKeys(lab.server, {})
-    })
-
-    it('does not wait for its readers that died: our release frees the lock and says so', async () => {
-      const client = await lab.connect()
-      const peer = await twin()
-      const heard = await peer.listen('order', CHANNEL)
-      const read = await client.getReadWriteLock('order').readLock().lock()
-      await peer.readAcquire('order', 7, 50)
-      await peer.readAcquire('order', 8, 50)
-      await waitUntil(async () => (await lab.server.admin.exists(readHold(peer.holder(8), 1))) === 0)
-      assert.equal((await client.getReadWriteLock('order').readLock().getHolders()).length, 1, 'we read alone')
-      await read.unlock()
-      await expectKeys(lab.server, {})
-      assert.equal((await heard.next()).payload, '0')
-      assert.equal(heard.messages.length, 1)
-      await heard.stop()
-    })
-
-    it('joins its readers without shortening the lock', async () => {
-      const client = await lab.connect()
-      const peer = await twin()
-      await peer.readAcquire('order', 7, 60_000)
-      const read = await client.getReadWriteLock('order').readLock().lock({ leaseTimeMs: 5_000 })
-      await expectKeys(lab.server, {
-        order: { hash: { mode: 'read', [peer.holder(7)]: '1', [read.holder]: '1' }, ttl: 60_000 },
-        [readHold(peer.holder(7), 1)]: lasting(60_000),
-        [readHold(read.holder, 1)]: lasting(5_000),
-      })
-      await read.unlock()
-      await peer.readRelease('order', 7)
-    })
-
-    it('lets its readers in after our downgrade, and goes on reading beside them', async () => {
-      const client = await lab.connect()
-      const peer = await twin()
-      const write = await client.getReadWriteLock('order').writeLock().lock()
-      const read = await client.getReadWriteLock('order').readLock().lock({ within: write })
-      const waiting = peer.readLock('order', 7, 20_000, 60_000)
-      await waitUntil(() => peer.sleeping === 1)
-      await write.unlock()
-      assert.equal(await waiting, true)
-      await expectKeys(lab.server, {
-        order: { hash: { mode: 'read', [read.holder]: '1', [peer.holder(7)]: '1' }, ttl: WATCHDOG_MS },
-        [readHold(read.holder, 1)]: lasting(WATCHDOG_MS),
-        [readHold(peer.holder(7), 1)]: lasting(20_000),
-      })
-      await read.unlock()
-      assert.equal(await peer.readRelease('order', 7), 1)
-    })
-
-    it('joins a downgraded writer of it, and is woken when it has read to its end', async () => {
-      const [client, other] = [await lab.connect(), await lab.connect()]
-      const peer = await twin()
-      await peer.writeAcquire('order', 7, WATCHDOG_MS)
-      await peer.readAcquire('order', 7, WATCHDOG_MS)
-      assert.equal(await client.getReadWriteLock('order').readLock().tryLock(), null)
-      assert.deepEqual(await client.getReadWriteLock('order').writeLock().getHolders(), [
-        { holder: `${peer.holder(7)}:write`, holdCount: 1 },
-      ])
-      assert.equal(await peer.writeRelease('order', 7), 1)
-      const read = await client.getReadWriteLock('order').readLock().lock()
-      await read.unlock()
-      const writing = other.getReadWriteLock('order').writeLock().lock()
-      await listening()
-      assert.equal(await peer.readRelease('order', 7), 1)
-      await (await writing).unlock()
-    })
   })
 })

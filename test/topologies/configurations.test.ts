@@ -5,7 +5,7 @@ import { type AddressInfo, createServer, connect as openSocket, type Server, typ
 import { after, afterEach, before, describe, it } from 'node:test'
 import { createServer as createTlsServer } from 'node:tls'
 import { type Client, connect, type RedissonConfig } from '../../src/index.js'
-import { watchProcess } from '../support/leak-check.js'
+import { timersLeft, watchProcess } from '../support/leak-check.js'
 import { type Cluster, startCluster } from '../support/redis-cluster.js'
 import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -285,6 +285,17 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
       await takesLocksAgain(client)
     })
   }
+
+  it('clusterServersConfig: closes the client for good, also while it asks for the slots', async () => {
+    const timersBefore = timersLeft()
+    for (let round = 0; round < 20; round++) {
+      const config = { clusterServersConfig: { nodeAddresses: cluster.nodes.map(({ url }) => url), scanInterval: 2 } }
+      const client = await connect({ config: { ...config, ...CREDENTIALS } })
+      await sleep(round)
+      await client.close()
+    }
+    await waitUntil(() => timersLeft(timersBefore) <= 0, { message: 'no timer is left' })
+  })
 
   it('clusterServersConfig: a replica that falls silent later does not keep the client from the masters', async () => {
     const client = await open({ ...sections['clusterServersConfig']?.([], ''), ...CREDENTIALS })

@@ -487,6 +487,20 @@ describe('who waits and goes away in the turn of the hand-off', () => {
     await outcome?.unlock()
   })
 
+  it('has the lock if it is let go a moment before its wait time ends, while it pauses after an error', async () => {
+    const hold = await lock.lock()
+    port.once('lock/acquire', { errorReply: 'BUSY Redis is busy running a script' })
+    const waiter = lock.tryLock({ waitTimeMs: 30 })
+    await clock.advance(29)
+    const released = hold.unlock()
+    clock.block(10)
+    const outcome = await waiter
+    outcome?.assertHeld()
+    assert.equal(outcome?.holder, hold.holder)
+    await released
+    await outcome?.unlock()
+  })
+
   it('is not given it when its wait time was over, and its timer late: Redis is asked', async () => {
     const hold = await lock.lock()
     const waiter = lock.tryLock({ waitTimeMs: 40 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
 import type { Hold, Lock } from '../../src/index.js'
+import type { Lease } from '../../src/locks/lease.js'
 import type { Random } from '../../src/util/random.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
@@ -163,6 +164,38 @@ describe('a release', () => {
     redis.flush()
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     assert.equal(hold.signal.aborted, true)
+  })
+
+  it('of an inner hold that finds the lock gone loses the outer hold too', async () => {
+    const outer = await lock.lock()
+    const inner = await lock.lock({ within: outer })
+    redis.flush()
+    await assert.rejects(inner.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    assert.equal(port.count('lock/step-down'), 1)
+    assert.equal(outer.signal.aborted, true)
+    await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+  })
+
+  it('after lease() is repeated in the background as long as that lease may last', async () => {
+    const hold = await lock.lock()
+    await (hold.lease as Lease).lease(hold, 50_000)
+    port.fault = ({ name }) => (name.startsWith('lock/release') ? { lost: 'request' } : undefined)
+    await assert.rejects(clock.until(hold.unlock()), NO_ANSWER)
+    await clock.advance(38_000)
+    port.fault = () => undefined
+    assert.equal(redis.pttl('a') > 5_000, true)
+    await clock.advance(6_000)
+    assert.deepEqual(redis.keys, [])
+  })
+
+  it('after an attempt without a reply is sent again, because a copy of that attempt may arrive later', async () => {
+    port.once('lock/acquire', { requestMs: 5_000, failsWith: 'Connection is closed' })
+    const hold = await clock.until(lock.lock({ leaseTimeMs: 20_000 }))
+    await hold.unlock()
+    assert.deepEqual(redis.keys, [])
+    await clock.advance(5_000 + 1)
+    await clock.advance(5_000)
+    assert.deepEqual(redis.keys, [], 'what the copy took is released')
   })
 
   it('wakes a waiter in another process at once', async () => {

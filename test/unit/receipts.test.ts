@@ -28,11 +28,8 @@ describe('an operation on a number', () => {
       listen: () => {},
       close: async () => {},
     }
-    return {
-      clock,
-      sent,
-      receipts: new IdempotencyKeys(clock, 'id', new Scripts(port, clock, commandTimeoutMs), commandTimeoutMs),
-    }
+    const scripts = new Scripts(port, clock, commandTimeoutMs)
+    return { clock, sent, scripts, receipts: new IdempotencyKeys(clock, 'id', scripts, commandTimeoutMs) }
   }
 
   /** A Redis that knows of time, and does what is not too late. */
@@ -93,5 +90,20 @@ describe('an operation on a number', () => {
       await receipts.flush()
       assert.deepEqual(forgets(), expected)
     }
+  })
+
+  it('keeps its reply in Redis when the connection was lost meanwhile, because the client may have sent it twice', async () => {
+    const { clock, sent, receipts, scripts } = setUp((command) => redisAt(() => clock.now())(command))
+    const forgets = () => sent.filter(([, sha1]) => sha1 === FORGET.sha1).map((command) => command.slice(4))
+    await receipts.send(receipts.open('a'), release) // from here on the clock of Redis is known
+    const operation = receipts.open('a')
+    await receipts.send(operation, release)
+    scripts.reconnects++
+    receipts.close(operation)
+    await receipts.flush()
+    assert.deepEqual(forgets(), [])
+    await clock.advance(1_300_000)
+    await receipts.flush()
+    assert.deepEqual(forgets(), [['2']])
   })
 })

@@ -89,6 +89,27 @@ describe('a release that Redis did not answer', () => {
     assert(last <= startedAt + 10_000 && last >= startedAt + 8_000, `last sent after ${last - startedAt} ms`)
   })
 
+  it('is given up after a minute, although its lease never ends', async () => {
+    const startedAt = clock.now()
+    port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
+    void settlements.retryInBackground(RELEASE, Number.POSITIVE_INFINITY)
+    await clock.advance(60_000)
+    assert.equal(settlements.size, 0)
+    const last = port.sent.at(-1)?.at ?? 0
+    assert(last >= startedAt + 50_000, `last sent after ${last - startedAt} ms`)
+  })
+
+  it('is not tried again for its caller once the client closes', async () => {
+    port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
+    const outcome = settlements.retryUntilAnswered(RELEASE, 30_000, () => {})
+    outcome.catch(() => {})
+    await clock.advance(200)
+    const before = port.count()
+    await settlements.close()
+    await assert.rejects(clock.until(outcome, 0), /Connection is closed/)
+    assert(port.count() <= before + 1, 'one last try')
+  })
+
   it('is given up when Redis says that it will not be done', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { errorReply: "NOPERM this user has no permissions to run the 'evalsha' command" })

@@ -18,7 +18,7 @@ const NAMES: readonly (readonly [name: string, channel: string])[] = [
   ['Schloß 锁 🔒', 'redisson_lock__channel:{Schloß 锁 🔒}'],
 ]
 
-describe('the wire of a plain lock', () => {
+describe('the wire format of a plain lock', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -47,7 +47,7 @@ describe('the wire of a plain lock', () => {
   }
 
   for (const [name, channel] of NAMES) {
-    it(`of ${JSON.stringify(name)} is the hash of that name and the channel ${channel}`, async () => {
+    it(`a plain lock named ${JSON.stringify(name)} is the hash of that name and the channel ${channel}`, async () => {
       const client = await lab.connect()
       const peer = await twin()
       const heard = await listen(peer, name)
@@ -75,14 +75,14 @@ describe('the wire of a plain lock', () => {
     })
   }
 
-  it('carries a lease of its own as the TTL', async () => {
+  it('a fixed lease of a plain lock is its TTL', async () => {
     const client = await lab.connect()
     const hold = await client.getLock('leased').lock({ leaseTimeMs: 5_000 })
     await expectKey('leased', { [hold.holder]: '1' }, [4_000, 5_000])
     await hold.unlock()
   })
 
-  it('sets the longest lease of nested holds, and never shortens it before the last release', async () => {
+  it('nested holds set the longest lease, and never shorten it before the last release', async () => {
     const client = await lab.connect()
     const lock = client.getLock('nested')
     const outer = await lock.lock({ leaseTimeMs: 20_000 })
@@ -97,7 +97,7 @@ describe('the wire of a plain lock', () => {
     await outer.unlock()
   })
 
-  it('of a forced release is DEL and the message 0; of a forced release of a free lock nothing', async () => {
+  it('a forced release of a plain lock is DEL and the message 0; of a free lock it does nothing', async () => {
     const client = await lab.connect()
     const heard = await listen(await twin(), 'forced')
     assert.equal(await client.getLock('forced').forceUnlock(), false)
@@ -109,7 +109,7 @@ describe('the wire of a plain lock', () => {
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
   })
 
-  it('of an uncontended lock and unlock is two commands', async () => {
+  it('an uncontended lock and unlock costs two commands', async () => {
     const { countCommands } = await import('../support/command-stats.js')
     const client = await lab.connect()
     const lock = client.getLock('cheap')
@@ -121,7 +121,7 @@ describe('the wire of a plain lock', () => {
     assert.deepEqual(Object.keys(count.calls).sort(), ['evalsha', 'hdel', 'hset', 'lpop', 'pexpire', 'pttl', 'publish'])
   })
 
-  it('keeps a twin of Redisson out, and wakes it within 100 ms', async () => {
+  it('a plain lock keeps a Redisson twin out, and wakes it within 100 ms', async () => {
     const client = await lab.connect()
     const peer = await twin()
     const hold = await client.getLock('shared').lock()
@@ -139,7 +139,7 @@ describe('the wire of a plain lock', () => {
     await peer.release('shared', 7)
   })
 
-  it('is kept out by a twin of Redisson, and woken by it within 100 ms', async () => {
+  it('a plain lock is refused by a Redisson twin, and woken by it within 100 ms', async () => {
     const client = await lab.connect()
     const lock = client.getLock('shared')
     const peer = await twin()
@@ -160,7 +160,7 @@ describe('the wire of a plain lock', () => {
     await hold.unlock()
   })
 
-  it('shows the watchdog of the other side: a twin that renews keeps us out, a twin that stops lets us in', async () => {
+  it('a Redisson twin that renews keeps the lock, and one that stops loses it', async () => {
     const client = await lab.connect()
     const lock = client.getLock('crashed')
     const peer = await twin()
@@ -174,7 +174,7 @@ describe('the wire of a plain lock', () => {
     await hold.unlock()
   })
 
-  it('lets a twin force us out, which our next renewal notices', async () => {
+  it('a Redisson twin can force a plain lock, which the next renewal notices', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const peer = await twin()
     const hold = await client.getLock('forced').lock()

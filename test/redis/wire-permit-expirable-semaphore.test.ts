@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Redis } from 'ioredis'
 import type { Permit } from '../../src/index.js'
 import { permitAcquire } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
-import { recordMonitor } from '../support/command-stats.js'
 import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
 import { listening, receiptsForgotten } from '../support/synchronizers.js'
@@ -58,147 +56,11 @@ async function run(lab: Lab, { script, keys, args }: ScriptCall): Promise<unknow
   return await lab.server.admin.eval(script.text, keys.length, ...keys, ...args)
 }
 
-describe('the wire of a semaphore', () => {
+describe('the wire format of a permit-expirable semaphore', () => {
   const lab = setUpLab()
 
   for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is a string with the number of permits, and messages that say how many there are`, async () => {
-      const semaphore = (await lab.connect()).getSemaphore(name)
-      const messages = await recordMessages(lab)
-      const expectPermits = (permits: number) => expectOnly(lab, { [name]: { string: String(permits) } })
-      await semaphore.trySetPermits(3)
-      await expectPermits(3)
-      await semaphore.trySetPermits(9)
-      await semaphore.acquire({ permits: 2 })
-      await expectPermits(1)
-      assert.equal(await semaphore.tryAcquire({ permits: 2 }), false)
-      await expectPermits(1)
-      await semaphore.release(2)
-      await expectPermits(3)
-      await semaphore.releaseIfExists()
-      await expectPermits(4)
-      await semaphore.addPermits(2)
-      await expectPermits(6)
-      await semaphore.reducePermits(8)
-      await expectPermits(-2)
-      await semaphore.addPermits(1)
-      await expectPermits(-1)
-      await semaphore.release(3)
-      await expectPermits(2)
-      await semaphore.drainPermits()
-      await expectPermits(0)
-      await semaphore.delete()
-      await expectOnly(lab, {})
-      await semaphore.releaseIfExists()
-      await expectOnly(lab, {})
-      const heard = ['3', '3', '4', '6', '2'].map((permits) => [`redisson_sc:${tagged}`, permits])
-      assert.deepEqual(await messages(), heard)
-    })
-  }
-
-  it('has a TTL if it was created with one, and release after its end creates it without', async () => {
-    const semaphore = (await lab.connect()).getSemaphore('order')
-    await semaphore.trySetPermits(3, { timeToLiveMs: 60_000 })
-    await expectOnly(lab, { order: { string: '3', ttl: 60_000 } })
-    await semaphore.acquire()
-    await semaphore.release(2)
-    await expectOnly(lab, { order: { string: '4', ttl: 60_000 } })
-    await lab.server.admin.del('order')
-    await semaphore.release()
-    await expectOnly(lab, { order: { string: '1' } })
-    await semaphore.delete()
-  })
-
-  for (const [name, tagged] of [['order', '{order}'] as const, ['{shop}:order', '{shop}:order'] as const]) {
-    it(`has what was answered in a hash of its own for 20 minutes, until it is forgotten: ${name}`, async () => {
-      lab.onEnd(() => lab.server.admin.del(name))
-      const client = await lab.connect()
-      const record = await recordMonitor(lab.server)
-      lab.onEnd(() => record.stop())
-      const semaphore = client.getSemaphore(name)
-      await semaphore.trySetPermits(2)
-      await semaphore.acquire()
-      await semaphore.tryAcquire({ permits: 2 })
-      await semaphore.release()
-      await receiptsForgotten(lab)
-      const key = `holdfast_receipts:${tagged}:${client.id}`
-      const lines = (await record.stop()).filter(({ source, args }) => source === 'lua' && args[1] === key)
-      const told = lines.map(({ args: [command = '', , ...rest] }) => [command.toLowerCase(), ...rest])
-      assert.deepEqual(
-        told.filter(([command]) => command === 'hset' || command === 'pexpire'),
-        ['1', '2', '4'].flatMap((operation) => [
-          ...(operation === '4' ? [['pexpire', '1200000']] : []), // so that a Redis without memory does the rest
-          ['hset', operation, told.find(([command, of]) => command === 'hset' && of === operation)?.[2]],
-          ['pexpire', '1200000'],
-        ]),
-      )
-      const forgotten = told.filter(([command]) => command === 'hdel').flatMap(([, ...operations]) => operations)
-      assert.deepEqual(forgotten.sort(), ['1', '2', '4'], 'what was refused has left nothing')
-    })
-  }
-
-  for (const name of ['order', '{shop}:order']) {
-    it(`keeps a twin of Redisson out, and wakes it within 100 ms: ${name}`, async () => {
-      lab.onEnd(() => lab.server.admin.del(name))
-      const semaphore = (await lab.connect()).getSemaphore(name)
-      const peer = await twin(lab)
-      await semaphore.trySetPermits(2)
-      assert.equal(await peer.trySetPermits(name, 7), false)
-      await semaphore.acquire()
-      assert.equal(await peer.tryAcquire(name, 2), false)
-      assert.equal(await peer.tryAcquire(name), true)
-      for (const wake of [
-        () => semaphore.release(),
-        () => semaphore.addPermits(1),
-        () => semaphore.releaseIfExists(),
-      ]) {
-        const waiting = peer.acquire(name)
-        await waitUntil(() => peer.sleeping === 1)
-        const releasedAt = performance.now()
-        await wake()
-        await waiting
-        assert(performance.now() - releasedAt < 100, 'woken')
-      }
-      const waiting = [peer.acquire(name), peer.acquire(name), peer.acquire(name)]
-      await waitUntil(() => peer.sleeping === 3)
-      await semaphore.release(3)
-      await Promise.all(waiting)
-      await semaphore.delete()
-      const created = peer.acquire(name)
-      await waitUntil(() => peer.sleeping === 1)
-      await semaphore.trySetPermits(1)
-      await created
-    })
-
-    it(`is kept out by a twin of Redisson, and woken by it within 100 ms: ${name}`, async () => {
-      lab.onEnd(() => lab.server.admin.del(name))
-      const semaphore = (await lab.connect()).getSemaphore(name)
-      const peer = await twin(lab)
-      assert.equal(await peer.trySetPermits(name, 1), true)
-      assert.equal(await semaphore.trySetPermits(7), false)
-      assert.equal(await peer.tryAcquire(name), true)
-      assert.equal(await semaphore.tryAcquire(), false)
-      const waiting = semaphore.acquire()
-      await listening(lab)
-      await receiptsForgotten(lab) // it has asked again by then
-      const releasedAt = performance.now()
-      await peer.release(name)
-      await waiting
-      assert(performance.now() - releasedAt < 100, 'woken, not polling')
-      const several = [semaphore.acquire(), semaphore.acquire(), semaphore.acquire()]
-      await listening(lab)
-      await peer.release(name, 3)
-      await Promise.all(several)
-      assert.equal(await lab.server.admin.get(name), '0')
-    })
-  }
-})
-
-describe('the wire of a permit-expirable semaphore', () => {
-  const lab = setUpLab()
-
-  for (const [name, tagged] of NAMES) {
-    it(`of ${JSON.stringify(name)} is a string, a sorted set of 16-byte permits, and the semaphore’s messages`, async () => {
+    it(`permits named ${JSON.stringify(name)} are a string, a sorted set of 16-byte ids, and the semaphore’s messages`, async () => {
       const key = `${tagged}:timeout`
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const messages = await recordMessages(lab)
@@ -245,7 +107,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     })
   }
 
-  it('gives the sorted set the TTL of the semaphore, as Redisson does', async () => {
+  it('the sorted set of permits gets the TTL of the semaphore, as in Redisson', async () => {
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     await lab.server.admin.set('order', 2, 'PX', 60_000)
     const permit = await semaphore.acquire()
@@ -256,7 +118,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     await semaphore.delete()
   })
 
-  it('of a renewal is a later score, in whole ms; never an earlier one', async () => {
+  it('a renewal of a permit is a later score in whole ms, never an earlier one', async () => {
     const semaphore = (await lab.connect({ lockWatchdogTimeoutMs: 900 })).getPermitExpirableSemaphore('order')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2 })
@@ -278,7 +140,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     }
   })
 
-  it('of a lease that has ended is one permit more, and a message, whoever asks first', async () => {
+  it('an ended lease adds one permit and a message, whoever asks first', async () => {
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2, leaseTimeMs: 50 })
@@ -296,7 +158,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     }
   })
 
-  it('has as many permits as before when the request of an acquire comes twice, also after a release of some', async () => {
+  it('the number of permits is right when an acquire arrives twice, even after some were released', async () => {
     const { admin } = lab.server
     const ids = ['1'.repeat(32), '2'.repeat(32), '3'.repeat(32)]
     const acquire = permitAcquire('order', '{order}:timeout', WATCHDOG_MS, 'redisson_sc:{order}', ids)
@@ -317,7 +179,7 @@ describe('the wire of a permit-expirable semaphore', () => {
   for (const name of ['order', '{shop}:order']) {
     const key = name === 'order' ? '{order}:timeout' : '{shop}:order:timeout'
 
-    it(`keeps a twin of Redisson out, and wakes it within 100 ms: ${name}`, async () => {
+    it(`permits keep a Redisson twin out, and wake it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name, key))
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const peer = await twin(lab)
@@ -337,7 +199,7 @@ describe('the wire of a permit-expirable semaphore', () => {
       assert.equal(await semaphore.availablePermits(), 2)
     })
 
-    it(`is kept out by a twin of Redisson, and woken by it within 100 ms: ${name}`, async () => {
+    it(`permits are refused by a Redisson twin, and woken by it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name, key))
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const peer = await twin(lab)
@@ -361,7 +223,7 @@ describe('the wire of a permit-expirable semaphore', () => {
     })
   }
 
-  it('and a twin of Redisson each get what the other let expire, when it does', async () => {
+  it('Holdfast and a Redisson twin each get the permits that the other let expire', async () => {
     lab.onEnd(() => lab.server.admin.del('order', '{order}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     const peer = await twin(lab)
@@ -373,86 +235,5 @@ describe('the wire of a permit-expirable semaphore', () => {
     assert.deepEqual([...(await leases(lab, '{order}:timeout')).keys()], ids)
     assert.equal(await peer.releasePermit('order', ids[0] ?? ''), true)
     assert.equal(await semaphore.getPermits(), 1)
-  })
-})
-
-describe('the wire of a count-down latch', () => {
-  const lab = setUpLab()
-
-  for (const [name] of NAMES) {
-    it(`of ${JSON.stringify(name)} is a string with the count, and a channel with braces in any case`, async () => {
-      const latch = (await lab.connect()).getCountDownLatch(name)
-      const messages = await recordMessages(lab)
-      await latch.countDown()
-      await expectOnly(lab, {})
-      await latch.trySetCount(2)
-      await expectOnly(lab, { [name]: { string: '2' } })
-      await latch.trySetCount(5)
-      await latch.countDown()
-      await expectOnly(lab, { [name]: { string: '1' } })
-      const waiting = latch.await()
-      await listening(lab)
-      const channel = `redisson_countdownlatch__channel__{${name}}`
-      assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [channel])
-      await latch.countDown()
-      await waiting
-      await expectOnly(lab, {})
-      await latch.trySetCount(3)
-      await latch.delete()
-      await latch.delete()
-      await expectOnly(lab, {})
-      // Redisson says "1" of a latch that was deleted, which makes its waiters stay.
-      assert.deepEqual(
-        await messages(),
-        ['1', '0', '1', '0'].map((message) => [channel, message]),
-      )
-    })
-  }
-
-  for (const name of ['order', '{shop}:order']) {
-    it(`lets a twin of Redisson go within 100 ms, and is opened by it within 100 ms: ${name}`, async () => {
-      const latch = (await lab.connect()).getCountDownLatch(name)
-      const peer = await twin(lab)
-      assert.equal(await latch.trySetCount(2), true)
-      assert.equal(await peer.trySetCount(name, 9), false)
-      const theirs = peer.await(name)
-      await waitUntil(() => peer.sleeping === 1)
-      await peer.countDown(name)
-      let openedAt = performance.now()
-      await latch.countDown()
-      await theirs
-      assert(performance.now() - openedAt < 100, 'woken')
-
-      assert.equal(await peer.trySetCount(name, 2), true)
-      assert.equal(await latch.trySetCount(9), false)
-      assert.equal(await latch.getCount(), 2)
-      const ours = latch.await()
-      await listening(lab)
-      await latch.countDown()
-      await receiptsForgotten(lab)
-      openedAt = performance.now()
-      await peer.countDown(name)
-      assert.equal(await ours, true)
-      assert(performance.now() - openedAt < 100, 'woken, not polling')
-
-      await latch.trySetCount(1)
-      const deleted = peer.await(name)
-      await waitUntil(() => peer.sleeping === 1)
-      await latch.delete()
-      await deleted
-    })
-  }
-
-  it('tells the same to a plain subscriber', async () => {
-    const latch = (await lab.connect()).getCountDownLatch('order')
-    const redis = new Redis(lab.server.url)
-    lab.onEnd(() => redis.disconnect())
-    const heard: string[] = []
-    redis.on('message', (_, message: string) => heard.push(message))
-    await redis.subscribe('redisson_countdownlatch__channel__{order}')
-    await latch.trySetCount(1)
-    await latch.countDown()
-    await waitUntil(() => heard.length === 2)
-    assert.deepEqual(heard, ['1', '0'])
   })
 })

@@ -1,4 +1,4 @@
-/** One test for each known defect of RedissonFairLock; `defects.test.ts` says which ones have none. */
+/** The queue of a fair lock: clocks, deadlines, waiters that died or gave up. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { getMultiLock } from '../../src/index.js'
@@ -8,13 +8,14 @@ import { startTwin, type Twin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
-/** Less than any poll: who is served by then was woken. */
+/** Less than any poll: a waiter that is served by then was woken. */
 const WOKEN_MS = 3_000
 
 const QUEUE = 'redisson_lock_queue:{a}'
 const DEADLINES = 'redisson_lock_timeout:{a}'
 
-describe('known defects of the fair lock', () => {
+/** Each test shows that a known defect of Redisson’s RedissonFairLock does not occur here. */
+describe('the fair queue', () => {
   const lab = setUpLab()
 
   async function twin(): Promise<Twin> {
@@ -50,7 +51,7 @@ describe('known defects of the fair lock', () => {
     ['ahead', 3_600_000],
     ['behind', -3_600_000],
   ] as const) {
-    it(`F1: the clock of a process does not matter: one that is an hour ${title} neither evicts nor is evicted`, async (t) => {
+    it(`a process whose clock is an hour ${title} neither evicts waiters of a fair lock nor is evicted`, async (t) => {
       const [client, other] = [await lab.connect(), await lab.connect()]
       const hold = await client.getFairLock('a').lock()
       const now = Date.now
@@ -70,7 +71,7 @@ describe('known defects of the fair lock', () => {
     })
   }
 
-  it('F2: a head that died does not make the others spin', async () => {
+  it('a dead waiter at the head of a fair queue does not make the others spin', async () => {
     const clients = [await lab.connect(), await lab.connect(), await lab.connect()]
     await enqueueDead('dead:1')
     const count = await countCommands(lab.server, async () => {
@@ -81,7 +82,7 @@ describe('known defects of the fair lock', () => {
     assert(count.scripts <= 25, `${count.scripts} scripts for three sections behind one dead head`)
   })
 
-  it('F2: a lock without expiry does not make those who wait spin', async () => {
+  it('a fair lock without an expiry does not make its waiters spin', async () => {
     const clients = [await lab.connect(), await lab.connect()]
     await lab.server.admin.hset('a', 'somebody:1', '1')
     const abort = new AbortController()
@@ -95,7 +96,7 @@ describe('known defects of the fair lock', () => {
     await lab.server.admin.del('a')
   })
 
-  it('F3: who gives up takes no more off the deadlines behind it than its wait had added', async () => {
+  it('a waiter that gives up a fair lock reduces later deadlines by no more than its own wait added', async () => {
     const client = await lab.connect()
     const hold = await client.getFairLock('a').lock()
     const waits = [client.getFairLock('a').tryLock({ waitTimeMs: 500 })]
@@ -118,7 +119,7 @@ describe('known defects of the fair lock', () => {
     }
   })
 
-  it('F4: when a head is passed, its successor is woken', async () => {
+  it('the next waiter is woken when a dead head of a fair queue is skipped', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('a').lock()
     await enqueueDead('dead:1')
@@ -134,7 +135,7 @@ describe('known defects of the fair lock', () => {
     await next.unlock()
   })
 
-  it('F4: when a head leaves although it was its turn, its successor is woken', async () => {
+  it('the next waiter is woken when the head of a fair queue leaves on its turn', async () => {
     const [leaving, staying, peer] = [await lab.connect(), await lab.connect(), await twin()]
     await peer.fairAcquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
@@ -152,7 +153,7 @@ describe('known defects of the fair lock', () => {
     await hold.unlock()
   })
 
-  it('F5: a wait that is aborted, times out or is closed leaves no ghost in the queue', async () => {
+  it('a fair wait that is aborted, times out or is closed leaves no ghost in the queue', async () => {
     const [holder, client, closed] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const hold = await holder.getFairLock('a').lock()
     const abort = new AbortController()
@@ -172,7 +173,7 @@ describe('known defects of the fair lock', () => {
     await next?.unlock()
   })
 
-  it('F6: the release of a lock that is gone is an error', async () => {
+  it('releasing a fair lock that is gone is an error', async () => {
     const client = await lab.connect()
     const gone = await client.getFairLock('a').lock()
     await lab.server.admin.del('a')
@@ -182,7 +183,7 @@ describe('known defects of the fair lock', () => {
     await assert.rejects(expired.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
   })
 
-  it('F7: a head without a deadline is passed', async () => {
+  it('a head of a fair queue without a deadline is skipped', async () => {
     const client = await lab.connect()
     await lab.server.admin.rpush(QUEUE, 'ghost:1', 'ghost:2')
     const hold = await client.getFairLock('a').tryLock()
@@ -190,7 +191,7 @@ describe('known defects of the fair lock', () => {
     await hold?.unlock()
   })
 
-  it('F8: all who died together cost the others a second or so, not the minutes that their deadlines add up to', async () => {
+  it('several waiters that died together delay the others by seconds, not by the sum of their deadlines', async () => {
     const client = await lab.connect()
     await enqueueDead('dead:1', 'dead:2', 'dead:3')
     const startedAt = performance.now()
@@ -200,7 +201,7 @@ describe('known defects of the fair lock', () => {
     await hold.unlock()
   })
 
-  it('F9: the lease of a multi-lock with a fair lock in it ends neither the queue nor the deadlines', async () => {
+  it('the lease of a multi-lock that contains a fair lock sets no TTL on the queue or the deadlines', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('a').lock()
     const waiting = getMultiLock(client.getFairLock('a'), client.getLock('b')).lock({ leaseTimeMs: 1_000 })
@@ -218,7 +219,7 @@ describe('known defects of the fair lock', () => {
     await (await behind).unlock()
   })
 
-  it('F10: waits of very different lengths shift nobody who lives out of the queue', async () => {
+  it('waits of very different lengths push no live waiter out of a fair queue', async () => {
     const [client, peer] = [await lab.connect(), await twin()]
     const hold = await client.getFairLock('a').lock()
     const order: string[] = []
@@ -240,7 +241,7 @@ describe('known defects of the fair lock', () => {
     else await lab.server.admin.del('a')
   })
 
-  it('F10: who leaves takes nothing off the time that one behind it needs to ask again', async () => {
+  it('a waiter that leaves does not shorten the time that the next one needs to retry', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('a').lock()
     const abort = new AbortController()
@@ -259,7 +260,7 @@ describe('known defects of the fair lock', () => {
     await (await waiting).unlock()
   })
 
-  it('F11: a process has one subscriber however many wait; a forced release wakes the queue', async () => {
+  it('a process has one subscriber however many fair waiters it has, and a forced release wakes the queue', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('a').lock()
     const waits = Array.from({ length: 20 }, () => other.getFairLock('a').lock())

@@ -1,0 +1,230 @@
+/** What acquiring, waiting and giving up promise, for every kind of lock. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { Hold } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import type { Bench, Kind } from '../support/kinds.js'
+import type { AnyLab } from '../support/lab.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
+
+export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+  it('the lock is held after lock() and free after unlock()', async () => {
+    const client = await lab.connect()
+    const lock = bench.lock(client)
+    const parts = bench.parts(client)
+    for (const part of parts) {
+      assert.equal(await part.isLocked(), false)
+      assert.equal(await part.remainingLeaseMs(), 0)
+      assert.deepEqual(await part.getHolders(), [])
+    }
+
+    const hold = await lock.lock()
+    hold.assertHeld()
+    assert.equal(hold.lockName, lock.name)
+    assert.equal(hold.count, 1)
+    assert.equal(hold.signal.aborted, false)
+    assert.equal(await hold.isHeld(), true)
+    assert.equal(await bench.isFree(), false)
+    await bench.expectCount(1)
+    assert(hold.remainingMs() > 25_000 && hold.remainingMs() <= 30_000)
+    const holders = hold.holder.split(', ')
+    for (const [index, part] of parts.entries()) {
+      assert.equal(await part.isLocked(), true)
+      assert.deepEqual(await part.getHolders(), [{ holder: holders[index], holdCount: 1 }])
+      const believedMs = hold.remainingMs()
+      const leaseMs = await part.remainingLeaseMs()
+      assert(leaseMs > 25_000 && leaseMs <= 30_000)
+      // One asks later than one believes, and what is believed ends 302 ms before the lease.
+      assert(believedMs <= leaseMs + 302, `${believedMs} ms are believed, and ${leaseMs} ms are left`)
+    }
+
+    await hold.unlock()
+    assert.equal(await hold.isHeld(), false)
+    assert.equal(await bench.isFree(), true)
+    for (const part of parts) assert.equal(await part.isLocked(), false)
+    assert.equal(hold.count, 0)
+    assert.equal(hold.remainingMs(), 0)
+    assert.equal(hold.signal.aborted, false, 'a clean release aborts nothing')
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_NOT_HELD' })
+  })
+
+  it('the lock is released once however often unlock() is called', async () => {
+    const client = await lab.connect()
+    const first = await bench.lock(client).lock()
+    await Promise.all([first.unlock(), first.unlock()])
+    await first.unlock()
+    const second = await bench.lock(client).lock()
+    await first.unlock()
+    assert.equal(await second.isHeld(), true)
+    await second.unlock()
+  })
+
+  it('the end of an await using block releases the lock', async () => {
+    const client = await lab.connect()
+    {
+      await using hold = await bench.lock(client).lock()
+      assert.equal(await hold.isHeld(), true)
+    }
+    assert.equal(await bench.isFree(), true)
+  })
+
+  it('tryLock() resolves to null while somebody else holds the lock', async () => {
+    const [one, two] = [await lab.connect(), await lab.connect()]
+    const hold = await bench.rival(one).lock()
+    const before = await bench.keys()
+    assert.equal(await bench.lock(two).tryLock(), null)
+    assert.equal(await bench.lock(one).tryLock(), null, 'also in the same client')
+    const startedAt = performance.now()
+    assert.equal(await bench.lock(two).tryLock({ waitTimeMs: 200 }), null)
+    const waitedMs = performance.now() - startedAt
+    assert(waitedMs >= 199 && waitedMs < 2_000, `waited ${waitedMs} ms`)
+    await bench.onlyKeys(before)
+    await hold.unlock()
+    const taken = await bench.lock(two).tryLock()
+    assert(taken)
+    assert.equal(await bench.rival(one).tryLock(), null, 'and the other way round')
+    await taken.unlock()
+  })
+
+  it('lock() and withLock() throw WaitTimeoutError when the wait time ends first', async () => {
+    const [one, two] = [await lab.connect(), await lab.connect()]
+    const hold = await bench.rival(one).lock()
+    const lock = bench.lock(two)
+    const refused = { code: 'LOCK_WAIT_TIMEOUT', lockName: lock.name, waitTimeMs: 50 }
+    await assert.rejects(lock.lock({ waitTimeMs: 50 }), refused)
+    await assert.rejects(
+      lock.withLock({ waitTimeMs: 50 }, () => assert.fail('must not run')),
+      refused,
+    )
+    assert.deepEqual(await lock.tryWithLock(() => assert.fail('must not run')), { ran: false })
+    await hold.unlock()
+    assert.deepEqual(await lock.tryWithLock(() => 42), { ran: true, value: 42 })
+  })
+
+  it('an invalid argument is refused before any command is sent', async () => {
+    const client = await lab.connect()
+    const lock = bench.lock(client)
+    const count = await countCommands(lab.server, async () => {
+      for (const value of [0, 9, Number.NaN, 1.5, -1, 9e19, '1000', null]) {
+        const leaseTimeMs = value as number
+        await refuses('leaseTimeMs', () => lock.lock({ leaseTimeMs }))
+        await refuses('leaseTimeMs', () => lock.tryWithLock({ leaseTimeMs }, () => assert.fail('must not run')))
+      }
+      for (const value of [Number.NaN, 1.5, -1, 9e19, '1000', null]) {
+        const waitTimeMs = value as number
+        await refuses('waitTimeMs', () => lock.lock({ waitTimeMs }))
+        await refuses('waitTimeMs', () => lock.tryLock({ waitTimeMs }))
+      }
+      await refuses('maxHoldMs', () => lock.lock({ maxHoldMs: 0 }))
+      await refuses('warnAfterMs', () => lock.lock({ warnAfterMs: 0 }))
+      await refuses('label', () => lock.lock({ label: 7 as unknown as string }))
+      await refuses('leaseTime', () => lock.lock({ leaseTime: 1_000 } as object))
+      await refuses('signal', () => lock.lock({ signal: {} as AbortSignal }))
+      await refuses('within', () => lock.lock({ within: {} as Hold }))
+      await refuses('onAcquire', () => lock.withLock({ onAcquire: 'x' as never }, () => assert.fail('must not run')))
+      await refuses('fn', () => lock.withLock({} as () => void))
+      // A name is that of a lock, not of several.
+      if (!kind.isJoint) assert.throws(() => bench.lock(client, ''), { code: 'LOCK_CONFIG', path: 'lock name' })
+    })
+    assert.equal(count.total, 0)
+
+    async function refuses(path: string, call: () => Promise<unknown>): Promise<void> {
+      await assert.rejects(call, { code: 'LOCK_CONFIG', path, lockName: lock.name })
+    }
+  })
+}
+
+export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+  it('a release wakes a waiter of another client at once', async () => {
+    const [one, two] = [await lab.connect(), await lab.connect()]
+    for (const [held, waitedFor] of [
+      [bench.rival(one), bench.lock(two)],
+      [bench.lock(one), bench.rival(two)],
+    ] as const) {
+      const hold = await held.lock()
+      const waiter = waitedFor.lock()
+      await bench.somebodyWaits()
+      await sleep(50)
+      const releasedAt = performance.now()
+      await hold.unlock()
+      const next = await waiter
+      const wokenMs = performance.now() - releasedAt
+      // Without a message it would have been a poll of 5 s.
+      assert(wokenMs < 1_000, `woken after ${wokenMs} ms`)
+      await next.unlock()
+    }
+  })
+
+  // Those who share it do not queue behind each other.
+  if (!kind.isShared) {
+    it('waiters of one client are served in the order in which they came', async () => {
+      const client = await lab.connect()
+      const lock = bench.lock(client)
+      const hold = await lock.lock()
+      const order: number[] = []
+      const waiters = Array.from({ length: 20 }, (_, index) => lock.withLock(() => order.push(index)))
+      await hold.unlock()
+      await Promise.all(waiters)
+      assert.deepEqual(
+        order,
+        Array.from({ length: 20 }, (_, index) => index),
+      )
+    })
+  }
+
+  it('an abort ends a wait at once with the reason of the signal, and leaves nothing', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await bench.rival(other).lock()
+    const before = await bench.keys()
+    const controller = new AbortController()
+    const waiters = Array.from({ length: 20 }, () => bench.lock(client).lock({ signal: controller.signal }))
+    await bench.somebodyWaits()
+    const reason = new Error('the request was aborted')
+    controller.abort(reason)
+    const outcomes = await settlesWithin(Promise.allSettled(waiters), 1_000)
+    assert(outcomes.status === 'fulfilled')
+    for (const outcome of outcomes.value) assert.deepEqual(outcome, { status: 'rejected', reason })
+    await assert.rejects(bench.lock(client, 'b').lock({ signal: controller.signal }), reason)
+    await bench.nobodyWaits()
+    await bench.onlyKeys(before)
+    await hold.unlock()
+    assert.deepEqual(await bench.keys(), [])
+  })
+
+  it('an abort that races with the grant leaves the lock either held by the caller or free', async () => {
+    const client = await lab.connect()
+    const lock = bench.lock(client)
+    for (let round = 0; round < 100; round++) {
+      const controller = new AbortController()
+      const waiter = lock.tryLock({ signal: controller.signal, waitTimeMs: round % 2 ? 0 : 50 })
+      if (round % 3 === 0) await new Promise((resolve) => setImmediate(resolve))
+      else await Promise.resolve()
+      if (round % 5 === 0) void Promise.resolve().then(() => controller.abort(new Error('too late')))
+      else controller.abort(new Error('too late'))
+      const hold: Hold | null | undefined = await waiter.catch(() => undefined)
+      if (hold) {
+        assert.equal(await hold.isHeld(), true)
+        await hold.unlock()
+      } else {
+        await waitUntil(() => bench.isFree(), { message: 'the late grant is given back' })
+      }
+    }
+  })
+
+  it('a lease longer than a timer can run is granted and waited for without a hot loop', async () => {
+    const client = await lab.connect()
+    const leaseTimeMs = 40 * 24 * 60 * 60 * 1000
+    const lock = bench.rival(client)
+    const hold = await lock.lock({ leaseTimeMs, maxHoldMs: leaseTimeMs, warnAfterMs: leaseTimeMs })
+    assert(hold.remainingMs() > 2 ** 31)
+    const count = await countCommands(lab.server, async () => {
+      const waiter = bench.lock(client).lock({ waitTimeMs: leaseTimeMs })
+      await sleep(300)
+      await hold.unlock()
+      await (await waiter).unlock()
+    })
+    // Who polls asks some ten times a second at least, who is told a few times in all.
+    const most = kind.isPolled ? 30 : 6 * bench.parts(client).length
+    assert(count.scripts <= most, `${count.scripts} scripts`)
+  })
+}

@@ -1,0 +1,278 @@
+/** Exclusion, and what an owner that holds a lock may do with it again: for every kind of lock. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { Client, Hold, Lock, SelfDeadlockError } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import type { Bench, Kind } from '../support/kinds.js'
+import type { AnyLab } from '../support/lab.js'
+import { mostInside } from '../support/most-inside.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+  if (kind.isShared) {
+    it('a shared lock admits many holders at once, and its rival when the last one has left', async () => {
+      const [one, two] = [await lab.connect(), await lab.connect()]
+      const lock = bench.lock(one)
+      let inside = 0
+      const together = (): Promise<unknown> => waitUntil(() => inside === 4, { message: 'all four are inside' })
+      const bodies = [lock, lock, bench.lock(one), bench.lock(two)].map((each) =>
+        each.withLock(async () => {
+          inside++
+          await together()
+        }),
+      )
+      await Promise.all(bodies)
+
+      const holds = [await lock.lock(), await lock.lock(), await bench.lock(two).lock()]
+      const [part] = bench.parts(two)
+      const holders = (await part?.getHolders())?.toSorted((a, b) => (a.holder < b.holder ? -1 : 1))
+      assert.deepEqual(
+        holders,
+        holds.map(({ holder }) => ({ holder, holdCount: 1 })).toSorted((a, b) => (a.holder < b.holder ? -1 : 1)),
+      )
+      const rival = bench.rival(two).lock()
+      for (const hold of holds) {
+        assert.equal(await bench.rival(one).tryLock(), null)
+        await hold.unlock()
+      }
+      await (await rival).unlock()
+    })
+
+    it('waiting for the rival of a shared lock inside its own hold is a SelfDeadlockError', async () => {
+      const client = await lab.connect()
+      await bench.lock(client).withLock(async (hold) => {
+        await assert.rejects(bench.rival(client).lock(), { code: 'LOCK_SELF_DEADLOCK', lockName: 'a' })
+        assert.equal(await hold.isHeld(), true)
+      })
+    })
+    return
+  }
+
+  it('siblings of one Promise.all exclude each other, on one lock object and on two', async () => {
+    const client = await lab.connect()
+    const lock = bench.lock(client)
+    assert.equal(await mostInside([lock, lock, lock]), 1)
+    assert.equal(await mostInside([bench.lock(client), bench.lock(client), bench.lock(client)]), 1)
+  })
+
+  it('a read-modify-write of two clients and many tasks stays exact', async () => {
+    const { admin } = lab.server
+    const clients = [await lab.connect(), await lab.connect()] as const
+    await admin.set('stock', 100)
+    const sell = async (index: number): Promise<void> => {
+      await bench.lock(clients[index % 2] as Client).withLock(async () => {
+        const stock = Number(await admin.get('stock'))
+        await null
+        await admin.set('stock', stock - 1)
+      })
+    }
+    await Promise.all(Array.from({ length: 100 }, (_, index) => sell(index)))
+    assert.equal(await admin.get('stock'), '0')
+    await admin.del('stock')
+  })
+
+  it('scopes exclude each other', async () => {
+    const client = await lab.connect()
+    const lock = bench.lock(client)
+    let inside = 0
+    await Promise.all(
+      Array.from({ length: 5 }, () =>
+        client.runInScope(async () => {
+          const hold = await lock.lock()
+          assert.equal(++inside, 1)
+          await sleep(2)
+          inside--
+          await hold.unlock()
+        }),
+      ),
+    )
+  })
+}
+
+export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+  it('calls of the current owner outside any scope or hold throw and name the fix', async () => {
+    const client = await lab.connect()
+    const hold = await bench.lock(client).lock()
+    for (const part of bench.parts(client)) {
+      for (const call of [() => part.unlock(), () => part.isHeldByCurrentOwner(), () => part.getHoldCount()]) {
+        await assert.rejects(call, { code: 'LOCK_NOT_HELD', message: /runInScope/ })
+      }
+    }
+    await hold.unlock()
+  })
+
+  if (!kind.isReentrant) {
+    it('acquiring a non-reentrant lock inside its own hold is a SelfDeadlockError at once, whatever the method', async () => {
+      const client = await lab.connect()
+      const lock = bench.lock(client)
+      await lock.withLock(async (hold) => await expectDeadlock(client, hold))
+      assert.equal(await bench.isFree(), true)
+      await client.runInScope(async () => {
+        const hold = await lock.lock()
+        await expectDeadlock(client, hold)
+        await hold.unlock()
+      })
+      assert.equal(await bench.isFree(), true)
+    })
+
+    async function expectDeadlock(client: Client, hold: Hold): Promise<void> {
+      const lock = bench.lock(client)
+      const count = await countCommands(lab.server, async () => {
+        for (const call of [
+          () => lock.lock(),
+          () => lock.tryLock(),
+          () => lock.withLock(() => assert.fail('must not run')),
+          () => lock.tryWithLock({ waitTimeMs: 1_000 }, () => assert.fail('must not run')),
+          () => lock.lock({ within: hold }),
+        ]) {
+          await assert.rejects(call, (error: SelfDeadlockError) => {
+            assert.deepEqual([error.code, error.lockName], ['LOCK_SELF_DEADLOCK', 'a'])
+            assert.match(error.holdStack ?? '', /contract\/lock-reentry\./, 'where it was taken')
+            assert.match(error.stack ?? '', /contract\/lock-reentry\./, 'where it was asked for')
+            return true
+          })
+        }
+      })
+      assert.equal(count.total, 0)
+      assert.equal(await hold.isHeld(), true)
+    }
+
+    it('the call chain of a scope holds a non-reentrant lock, as in Java code', async () => {
+      const client = await lab.connect()
+      await client.runInScope(async () => {
+        const lock = bench.parts(client)[0] as Lock
+        assert.equal(await lock.isHeldByCurrentOwner(), false)
+        await lock.lock()
+        assert.equal(await lock.isHeldByCurrentOwner(), true)
+        assert.equal(await lock.getHoldCount(), 1)
+        await lock.unlock()
+        assert.equal(await lock.isHeldByCurrentOwner(), false)
+        await assert.rejects(lock.unlock(), { code: 'LOCK_NOT_HELD' })
+      })
+    })
+    return
+  }
+
+  it('the call chain of withLock re-enters through any lock object of the name', async () => {
+    const client = await lab.connect()
+    await bench.lock(client).withLock(async (outer) => {
+      await sleep(1)
+      await bench.lock(client).withLock(async (inner) => {
+        assert.equal(inner.holder, outer.holder)
+        await bench.expectCount(2)
+        for (const part of bench.parts(client)) assert.equal(await part.getHoldCount(), 2)
+      })
+      await bench.expectCount(1)
+      for (const part of bench.parts(client)) assert.equal(await part.getHoldCount(), 1)
+      outer.assertHeld()
+      assert.equal(await outer.isHeld(), true)
+    })
+    assert.equal(await bench.isFree(), true)
+  })
+
+  it('a hold is re-entered while others wait for it', async () => {
+    const client = await lab.connect()
+    let othersWait: () => void = () => {}
+    const theyWait = new Promise<void>((resolve) => {
+      othersWait = resolve // perhaps before the body begins: of several locks the first is taken before
+    })
+    const body = bench.lock(client).withLock(async (outer) => {
+      await theyWait
+      const inner = await bench.lock(client).tryLock({ waitTimeMs: 2_000 })
+      assert.equal(inner?.holder, outer.holder)
+      await inner?.unlock()
+    })
+    await waitUntil(async () => !(await bench.isFree()))
+    const waiters = [bench.rival(client).withLock(() => {}), bench.rival(client).withLock(() => {})]
+    await bench.somebodyWaits()
+    othersWait()
+    await Promise.all([body, ...waiters])
+  })
+
+  it('inner and outer holds may end in either order, and the other one stays held', async () => {
+    const client = await lab.connect()
+    await client.runInScope(async () => {
+      for (const [first, last] of [
+        [0, 1],
+        [1, 0],
+      ] as const) {
+        const holds = [await bench.lock(client).lock(), await bench.lock(client).lock()]
+        await holds[first]?.unlock()
+        assert.equal(await holds[last]?.isHeld(), true)
+        await bench.expectCount(1)
+        await holds[last]?.unlock()
+        assert.equal(await bench.isFree(), true)
+      }
+    })
+  })
+
+  it('the call chain of a scope is one owner, as in Java code', async () => {
+    const client = await lab.connect()
+    const lock = bench.lock(client)
+    const parts = bench.parts(client)
+    await client.runInScope(async () => {
+      for (const part of parts) {
+        assert.equal(await part.isHeldByCurrentOwner(), false)
+        assert.equal(await part.getHoldCount(), 0)
+      }
+      const hold = await lock.lock()
+      const again = await lock.lock()
+      assert.equal(again.holder, hold.holder)
+      for (const part of parts) assert.equal(await part.getHoldCount(), 2)
+      await release(again)
+      for (const part of parts) {
+        assert.equal(await part.isHeldByCurrentOwner(), true)
+        assert.equal(await part.getHoldCount(), 1)
+      }
+      await release(hold)
+      assert.equal(await bench.isFree(), true)
+      for (const part of parts) {
+        assert.equal(await part.isHeldByCurrentOwner(), false)
+        await assert.rejects(part.unlock(), { code: 'LOCK_NOT_HELD' })
+      }
+    })
+
+    async function release(hold: Hold): Promise<void> {
+      if (kind.isJoint) await hold.unlock()
+      else await parts[0]?.unlock()
+    }
+  })
+
+  if (kind.isJoint) {
+    it('a joint lock refuses `within`, because it has no hold of its own to re-enter', async () => {
+      const client = await lab.connect()
+      const hold = await bench.lock(client).lock()
+      await assert.rejects(bench.lock(client).lock({ within: hold }), { code: 'LOCK_CONFIG', path: 'within' })
+      await hold.unlock()
+    })
+    return
+  }
+
+  it('`within` re-enters where the call chain does not reach, and refuses a hold that does not fit', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await bench.lock(client).lock()
+    const again = await bench.lock(client).lock({ within: hold })
+    assert.deepEqual([again.holder, again.count, hold.count], [hold.holder, 2, 2])
+    await bench.expectCount(2)
+    await again.unlock()
+    const misfit = { code: 'LOCK_CONFIG', path: 'within' }
+    await assert.rejects(bench.lock(client, 'b').lock({ within: hold }), misfit)
+    await assert.rejects(bench.lock(other).lock({ within: hold }), misfit)
+    await hold.unlock()
+    await assert.rejects(bench.lock(client).lock({ within: hold }), { code: 'LOCK_NOT_HELD' })
+  })
+
+  it('an inner hold has its own lease, whose end does not end the outer hold', async () => {
+    const client = await lab.connect()
+    await bench.lock(client).withLock(async (outer) => {
+      const inner = await bench.lock(client).lock({ leaseTimeMs: 150 })
+      await waitUntil(() => inner.signal.aborted)
+      outer.assertHeld()
+      assert.equal(outer.count, 1)
+      assert.equal(await outer.isHeld(), true)
+      await assert.rejects(inner.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+      assert.equal(await outer.isHeld(), true)
+    })
+    assert.equal(await bench.isFree(), true)
+  })
+}

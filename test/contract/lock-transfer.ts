@@ -1,0 +1,69 @@
+/** The transfer of a hold to another client: `handOver()` and `adopt()`. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import type { Client, Lock } from '../../src/index.js'
+import type { Bench, Kind } from '../support/kinds.js'
+import type { AnyLab } from '../support/lab.js'
+import { settlesWithin, waitUntil } from '../support/wait-until.js'
+
+export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+  const part = (client: Client): Lock => bench.parts(client)[0] as Lock
+
+  it('a hold continues in another client that adopts it after handOver()', async () => {
+    const [one, two] = [await lab.connect(), await lab.connect()]
+    const hold = await part(one).lock()
+    if (kind.isReentrant) await part(one).lock({ within: hold })
+    const holder = hold.handOver()
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_NOT_HELD' })
+    assert.throws(() => hold.handOver(), { code: 'LOCK_NOT_HELD' })
+    const adopted = await part(two).adopt(holder)
+    assert.deepEqual([adopted.holder, adopted.count], [`${two.id}:${adopted.ownerId}`, 1])
+    assert.deepEqual(await part(one).getHolders(), [{ holder: adopted.holder, holdCount: 1 }])
+    await assert.rejects(part(two).adopt(holder), { code: 'LOCK_NOT_HELD' }, 'only one can adopt it')
+    assert.equal(await part(one).tryLock(), null)
+    await one.close()
+    assert.equal(await adopted.isHeld(), true, 'who handed it over has no more say in it')
+    await adopted.unlock()
+    assert.equal(await bench.isFree(), true)
+    await assert.rejects(part(two).adopt(holder), { code: 'LOCK_NOT_HELD' })
+    await assert.rejects(part(two).adopt('nonsense'), { code: 'LOCK_CONFIG', path: 'holder' })
+    assert.deepEqual(await bench.keys(), [])
+  })
+
+  it('the release of an adopted hold wakes the waiters', async () => {
+    const [one, two] = [await lab.connect(), await lab.connect()]
+    const holder = (await part(one).lock()).handOver()
+    const waiter = part(one).lock()
+    await bench.somebodyWaits()
+    await (await part(two).adopt(holder)).unlock()
+    const next = await settlesWithin(waiter, 2_000)
+    assert(next.status === 'fulfilled')
+    await next.value.unlock()
+  })
+
+  it('a holder that did not call handOver() is notified that its hold was adopted', async () => {
+    const [one, two] = [await lab.connect({ lockWatchdogTimeoutMs: 900 }), await lab.connect()]
+    const hold = await part(one).lock()
+    const adopted = await part(two).adopt(hold.holder)
+    await waitUntil(() => hold.signal.aborted)
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    assert.equal(await adopted.isHeld(), true)
+    await adopted.unlock()
+  })
+}
+
+export function noTransferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
+  it('a lock that cannot be transferred refuses handOver() and adopt(), and stays held', async () => {
+    const client = await lab.connect()
+    const hold = await bench.lock(client).lock()
+    assert.throws(() => hold.handOver(), { code: 'LOCK_CONFIG', path: 'handOver' })
+    hold.assertHeld()
+    if (!kind.isJoint) {
+      const [part] = bench.parts(client)
+      await assert.rejects(async () => await part?.adopt(hold.holder), { code: 'LOCK_CONFIG', path: 'adopt' })
+    }
+    assert.equal(await hold.isHeld(), true)
+    await hold.unlock()
+    assert.equal(await bench.isFree(), true)
+  })
+}

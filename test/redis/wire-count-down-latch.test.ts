@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
+import { type Lab, setUpLab } from '../support/lab.js'
+import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
+import { waitUntil } from '../support/wait-until.js'
+
+async function twin(lab: Lab): Promise<SynchronizerTwin> {
+  const opened = await startSynchronizerTwin(lab.server.url)
+  lab.onEnd(() => opened.close())
+  return opened
+}
+
+/** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
+async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
+  await receiptsForgotten(lab)
+  await expectKeys(lab.server, expected, /^holdfast_generation:/)
+}
+
+describe('the wire format of a count-down latch', () => {
+  const lab = setUpLab()
+
+  for (const [name] of NAMES) {
+    it(`a latch named ${JSON.stringify(name)} is a string with the count, and its channel always has braces`, async () => {
+      const latch = (await lab.connect()).getCountDownLatch(name)
+      const messages = await recordMessages(lab)
+      await latch.countDown()
+      await expectOnly(lab, {})
+      await latch.trySetCount(2)
+      await expectOnly(lab, { [name]: { string: '2' } })
+      await latch.trySetCount(5)
+      await latch.countDown()
+      await expectOnly(lab, { [name]: { string: '1' } })
+      const waiting = latch.await()
+      await listening(lab)
+      const channel = `redisson_countdownlatch__channel__{${name}}`
+      assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [channel])
+      await latch.countDown()
+      await waiting
+      await expectOnly(lab, {})
+      await latch.trySetCount(3)
+      await latch.delete()
+      await latch.delete()
+      await expectOnly(lab, {})
+      // Redisson says "1" of a latch that was deleted, which makes its waiters stay.
+      assert.deepEqual(
+        await messages(),
+        ['1', '0', '1', '0'].map((message) => [channel, message]),
+      )
+    })
+  }
+
+  for (const name of ['order', '{shop}:order']) {
+    it(`a latch opens a Redisson twin within 100 ms, and is opened by it within 100 ms: ${name}`, async () => {
+      const latch = (await lab.connect()).getCountDownLatch(name)
+      const peer = await twin(lab)
+      assert.equal(await latch.trySetCount(2), true)
+      assert.equal(await peer.trySetCount(name, 9), false)
+      const theirs = peer.await(name)
+      await waitUntil(() => peer.sleeping === 1)
+      await peer.countDown(name)
+      let openedAt = performance.now()
+      await latch.countDown()
+      await theirs
+      assert(performance.now() - openedAt < 100, 'woken')
+
+      assert.equal(await peer.trySetCount(name, 2), true)
+      assert.equal(await latch.trySetCount(9), false)
+      assert.equal(await latch.getCount(), 2)
+      const ours = latch.await()
+      await listening(lab)
+      await latch.countDown()
+      await receiptsForgotten(lab)
+      openedAt = performance.now()
+      await peer.countDown(name)
+      assert.equal(await ours, true)
+      assert(performance.now() - openedAt < 100, 'woken, not polling')
+
+      await latch.trySetCount(1)
+      const deleted = peer.await(name)
+      await waitUntil(() => peer.sleeping === 1)
+      await latch.delete()
+      await deleted
+    })
+  }
+
+  it('a plain subscriber receives the messages of a latch', async () => {
+    const latch = (await lab.connect()).getCountDownLatch('order')
+    const redis = new Redis(lab.server.url)
+    lab.onEnd(() => redis.disconnect())
+    const heard: string[] = []
+    redis.on('message', (_, message: string) => heard.push(message))
+    await redis.subscribe('redisson_countdownlatch__channel__{order}')
+    await latch.trySetCount(1)
+    await latch.countDown()
+    await waitUntil(() => heard.length === 2)
+    assert.deepEqual(heard, ['1', '0'])
+  })
+})

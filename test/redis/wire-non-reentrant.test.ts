@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Lock } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
+import { type Lab, setUpLab } from '../support/lab.js'
+import { startTwin, type Twin } from '../support/twin.js'
+import { waitUntil } from '../support/wait-until.js'
+
+const WATCHDOG_MS = 30_000
+const CHANNEL = 'redisson_lock__channel:{order}'
+
+async function twin(lab: Lab): Promise<Twin> {
+  const opened = await startTwin(lab.server.url)
+  lab.onEnd(() => opened.close())
+  return opened
+}
+
+async function listening(lab: Lab, channels: readonly string[] = [CHANNEL]): Promise<void> {
+  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).join() === channels.join())
+}
+
+/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
+async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]): Promise<void> {
+  await (await lock.lock()).unlock() // Redis knows the scripts from here on
+  const count = await countCommands(lab.server, async () => {
+    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+  })
+  assert.equal(count.scripts, 20)
+  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
+}
+
+/** Fails unless there is nobody to re-enter it: the call chain of a hold is refused at once, and nothing is sent. */
+async function expectNoReentry(lab: Lab, lock: Lock): Promise<void> {
+  await lock.withLock(async (hold) => {
+    const count = await countCommands(lab.server, async () => {
+      await assert.rejects(lock.lock(), { code: 'LOCK_SELF_DEADLOCK' })
+      await assert.rejects(lock.tryLock(), { code: 'LOCK_SELF_DEADLOCK' })
+      await assert.rejects(lock.lock({ within: hold }), { code: 'LOCK_SELF_DEADLOCK' })
+    })
+    assert.equal(count.total, 0)
+  })
+}
+
+describe('the wire format of a non-reentrant lock', () => {
+  const lab = setUpLab()
+
+  for (const [name, tagged] of NAMES) {
+    it(`a non-reentrant lock named ${JSON.stringify(name)} is the plain hash with the count 1, and the plain message`, async () => {
+      const client = await lab.connect()
+      const messages = await recordMessages(lab)
+      const hold = await client.getNonReentrantLock(name).lock()
+      await expectKeys(lab.server, { [name]: { hash: { [`${client.id}:1`]: '1' }, ttl: WATCHDOG_MS } })
+      await hold.unlock()
+      await expectKeys(lab.server, {})
+      assert.deepEqual(await messages(), [[`redisson_lock__channel:${tagged}`, '0']])
+    })
+  }
+
+  it('an uncontended non-reentrant lock and unlock costs two commands, an attempt to re-enter none', async () => {
+    const client = await lab.connect()
+    const lock = client.getNonReentrantLock('order')
+    await expectTwoCommands(lab, lock, ['hdel', 'hset', 'lpop', 'pexpire', 'pttl', 'publish'])
+    await expectNoReentry(lab, lock)
+  })
+
+  it('a fair non-reentrant lock is the hash, queue, deadlines and channels of the fair lock', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const waiter = `${other.id}:1`
+    const messages = await recordMessages(lab)
+    const hold = await client.getNonReentrantFairLock('order').lock()
+    const waiting = other.getNonReentrantFairLock('order').lock()
+    await listening(lab, [`${CHANNEL}:${waiter}`])
+    await expectKeys(lab.server, {
+      order: { hash: { [hold.holder]: '1' }, ttl: WATCHDOG_MS },
+      'redisson_lock_queue:{order}': { list: [waiter] },
+      'redisson_lock_timeout:{order}': { zset: [waiter] },
+    })
+    await hold.unlock()
+    await (await waiting).unlock()
+    await expectKeys(lab.server, {})
+    assert.deepEqual(await messages(), [[`${CHANNEL}:${waiter}`, '0']])
+    const inside = ['del', 'hexists', 'hset', 'lindex', 'lrange', 'pexpire', 'pttl', 'time']
+    await expectTwoCommands(lab, client.getNonReentrantFairLock('order'), inside)
+    await expectNoReentry(lab, client.getNonReentrantFairLock('order'))
+  })
+
+  it('a non-reentrant lock and a Redisson peer exclude and wake each other', async () => {
+    const client = await lab.connect()
+    const peer = await twin(lab)
+    const hold = await client.getNonReentrantLock('order').lock()
+    const peerWaits = peer.lock('order', 7, WATCHDOG_MS, 60_000)
+    await waitUntil(() => peer.sleeping === 1)
+    await hold.unlock()
+    assert.equal(await peerWaits, true)
+    assert.equal(await client.getNonReentrantLock('order').tryLock(), null)
+    const waiting = client.getNonReentrantLock('order').lock()
+    await listening(lab)
+    assert.equal(await peer.release('order', 7), 1)
+    await (await waiting).unlock()
+  })
+})

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Lock } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
+import { type Lab, setUpLab } from '../support/lab.js'
+import { startTwin, type Twin } from '../support/twin.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const WATCHDOG_MS = 30_000
+async function twin(lab: Lab): Promise<Twin> {
+  const opened = await startTwin(lab.server.url)
+  lab.onEnd(() => opened.close())
+  return opened
+}
+
+/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
+async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]): Promise<void> {
+  await (await lock.lock()).unlock() // Redis knows the scripts from here on
+  const count = await countCommands(lab.server, async () => {
+    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+  })
+  assert.equal(count.scripts, 20)
+  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
+}
+
+describe('the wire format of a spin lock', () => {
+  const lab = setUpLab()
+
+  for (const [name] of NAMES) {
+    it(`a spin lock named ${JSON.stringify(name)} is the hash of the plain lock, without a message`, async () => {
+      const client = await lab.connect()
+      const messages = await recordMessages(lab)
+      const lock = client.getSpinLock(name)
+      const held = (count: string) => ({ [name]: { hash: { [`${client.id}:1`]: count }, ttl: WATCHDOG_MS } })
+      const hold = await lock.lock()
+      await expectKeys(lab.server, held('1'))
+      const again = await lock.lock({ within: hold })
+      await expectKeys(lab.server, held('2'))
+      await again.unlock()
+      await expectKeys(lab.server, held('1'))
+      await hold.unlock()
+      await expectKeys(lab.server, {})
+      await lock.lock()
+      assert.equal(await lock.forceUnlock(), true)
+      assert.equal(await lock.forceUnlock(), false)
+      await expectKeys(lab.server, {})
+      assert.deepEqual(await messages(), [])
+    })
+  }
+
+  it('a waiter of a spin lock attempts at the pace of its back-off, without a subscription', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const hold = await client.getSpinLock('order').lock()
+    const lock = other.getSpinLock('order', { backOff: { type: 'constant', delayMs: 100 } })
+    const waiting = lock.lock()
+    await waitUntil(async () => /cmdstat_hexists:calls/.test(await lab.server.admin.info('commandstats')))
+    const count = await countCommands(lab.server, () => sleep(2_000))
+    assert(count.scripts >= 5 && count.scripts <= 21, `${count.scripts} attempts in 2 s`)
+    assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [])
+    assert.equal(count.calls['subscribe'], undefined)
+    await hold.unlock()
+    await (await waiting).unlock()
+  })
+
+  it('an uncontended lock and unlock costs two commands', async () => {
+    const client = await lab.connect()
+    await expectTwoCommands(lab, client.getSpinLock('order'), ['hdel', 'hset', 'pexpire', 'pttl'])
+  })
+
+  it('a spin lock and a spin or plain lock of a Redisson peer exclude each other', async () => {
+    const client = await lab.connect()
+    const peer = await twin(lab)
+    const hold = await client.getSpinLock('order').lock()
+    assert.notEqual(await peer.acquire('order', 7, WATCHDOG_MS), null)
+    await hold.unlock()
+    assert.equal(await peer.acquire('order', 7, WATCHDOG_MS), null)
+    assert.equal(await client.getSpinLock('order').tryLock(), null)
+    const waiting = client.getSpinLock('order').lock()
+    await peer.release('order', 7)
+    const startedAt = performance.now()
+    await (await waiting).unlock()
+    assert(performance.now() - startedAt < 3_000, 'it asks again and again')
+  })
+})

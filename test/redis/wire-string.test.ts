@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Lock } from '../../src/index.js'
+import { countCommands } from '../support/command-stats.js'
+import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
+import { type Lab, setUpLab } from '../support/lab.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+const WATCHDOG_MS = 30_000
+const CHANNEL = 'redisson_lock__channel:{order}'
+
+async function listening(lab: Lab, channels: readonly string[] = [CHANNEL]): Promise<void> {
+  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).join() === channels.join())
+}
+
+/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
+async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]): Promise<void> {
+  await (await lock.lock()).unlock() // Redis knows the scripts from here on
+  const count = await countCommands(lab.server, async () => {
+    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+  })
+  assert.equal(count.scripts, 20)
+  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
+}
+
+describe('the wire format of a string lock', () => {
+  const lab = setUpLab()
+
+  for (const [name, tagged] of NAMES) {
+    it(`a string lock named ${JSON.stringify(name)} is a string with the holder, as SET NX PX leaves it`, async () => {
+      const client = await lab.connect()
+      const messages = await recordMessages(lab)
+      const lock = client.getStringLock(name)
+      const held = { [name]: { string: `${client.id}:1`, ttl: WATCHDOG_MS } }
+      const hold = await lock.lock()
+      await expectKeys(lab.server, held)
+      const again = await lock.lock({ within: hold })
+      await expectKeys(lab.server, held)
+      await again.unlock()
+      await expectKeys(lab.server, held)
+      await hold.unlock()
+      await expectKeys(lab.server, {})
+      assert.deepEqual(await messages(), [[`redisson_lock__channel:${tagged}`, '0']])
+    })
+  }
+
+  it('a string lock has the lease as its TTL, which a re-entry or renewal never shortens', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    const lock = client.getStringLock('order')
+    const hold = await lock.lock()
+    const longer = await lock.lock({ within: hold, leaseTimeMs: 20_000 })
+    await sleep(1_300)
+    hold.assertHeld()
+    await expectKeys(lab.server, { order: { string: hold.holder, ttl: 20_000 } })
+    await longer.unlock()
+    await hold.unlock()
+  })
+
+  it('a forced release of a string lock is DEL and the message 0; a transfer is the new holder', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const messages = await recordMessages(lab)
+    const lock = client.getStringLock('order')
+    assert.equal(await lock.forceUnlock(), false)
+    const hold = await lock.lock()
+    const adopted = await other.getStringLock('order').adopt(hold.handOver())
+    await expectKeys(lab.server, { order: { string: `${other.id}:1`, ttl: WATCHDOG_MS } })
+    assert.equal(await lock.forceUnlock(), true)
+    await expectKeys(lab.server, {})
+    assert.deepEqual(await messages(), [[CHANNEL, '0']])
+    await assert.rejects(adopted.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+  })
+
+  it('an uncontended lock and unlock costs two commands', async () => {
+    const client = await lab.connect()
+    await expectTwoCommands(lab, client.getStringLock('order'), ['del', 'get', 'publish', 'set'])
+  })
+
+  it('a string lock and SET NX exclude each other, and an unpublished DEL is noticed within a second', async () => {
+    const client = await lab.connect()
+    const { admin } = lab.server
+    const lock = client.getStringLock('order')
+    const hold = await lock.lock()
+    assert.equal(await admin.set('order', 'theirs', 'PX', WATCHDOG_MS, 'NX'), null)
+    await hold.unlock()
+    assert.equal(await admin.set('order', 'theirs', 'PX', WATCHDOG_MS, 'NX'), 'OK')
+    assert.equal(await lock.tryLock(), null)
+    assert.deepEqual(await lock.getHolders(), [{ holder: 'theirs', holdCount: 1 }])
+    const waiting = lock.lock()
+    await listening(lab)
+    await sleep(300)
+    await expectKeys(lab.server, { order: { string: 'theirs', ttl: WATCHDOG_MS } })
+    await admin.del('order')
+    const freeAt = performance.now()
+    const next = await waiting
+    assert(performance.now() - freeAt < 1_000, 'it polls')
+    await next.unlock()
+  })
+
+  it('a string lock whose lease ended does not release what somebody else set', async () => {
+    const client = await lab.connect()
+    const hold = await client.getStringLock('order').lock({ leaseTimeMs: 200 })
+    await waitUntil(() => hold.signal.aborted)
+    await lab.server.admin.set('order', 'theirs', 'PX', WATCHDOG_MS)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+    await sleep(300)
+    await expectKeys(lab.server, { order: { string: 'theirs', ttl: WATCHDOG_MS } })
+    await lab.server.admin.del('order')
+  })
+})

@@ -1,0 +1,74 @@
+/** Which confirmations of replicas and disks count: those of the connection that a grant was sent on. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { Client } from '../../src/client.js'
+import { Durability } from '../../src/delivery/durability.js'
+import { Replication } from '../../src/delivery/replica-acks.js'
+import { Scripts } from '../../src/delivery/scripts.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakePort, FakeRedis } from '../support/fake-port.js'
+
+describe('the connection that a confirmation is asked on', () => {
+  const clock = new FakeClock()
+  const port = {
+    acknowledge: async () => ({ replicas: 1, acknowledged: 1 }),
+    fsynced: async () => 'fsynced',
+  } as unknown as RedisPort
+
+  it('a WAIT after a reconnect does not confirm a grant that was sent before it', async () => {
+    const scripts = new Scripts(port, clock, 1_000)
+    const replication = new Replication(clock, scripts, 1_000, assert.fail)
+    const route = replication.routeTo('a')
+    await replication.confirm('a', route)
+    scripts.reconnects++
+    await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_REPLICATED' })
+    await replication.confirm('a', replication.routeTo('a'))
+  })
+
+  it('a WAITAOF after a reconnect does not confirm a grant that was sent before it', async () => {
+    const scripts = new Scripts(port, clock, 1_000)
+    const replication = new Replication(clock, scripts, undefined, assert.fail, new Durability(scripts, 1_000))
+    const route = replication.routeTo('a')
+    await replication.confirm('a', route)
+    scripts.reconnects++
+    await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_DURABLE' })
+    await replication.confirm('a', replication.routeTo('a'))
+  })
+})
+
+describe('adopt() with replicas', () => {
+  let clock: FakeClock
+  let clients: Client[]
+
+  beforeEach(() => {
+    clock = new FakeClock()
+    clients = []
+  })
+
+  afterEach(async () => await clock.until(Promise.all(clients.map((client) => client.close()))))
+
+  for (const acknowledged of [1, 0]) {
+    it(`adopt() ${acknowledged > 0 ? 'succeeds' : 'is refused'} when ${acknowledged} of 1 replica acknowledges`, async () => {
+      const redis = new FakeRedis(clock)
+      const random = { uuid: () => `client-${clients.length}`, fraction: () => 0.5 }
+      let asked = 0
+      for (let n = 0; n < 2; n++) {
+        const acknowledge = async (): Promise<object> => ({ replicas: 1, acknowledged: ++asked > 1 ? acknowledged : 1 })
+        const port = Object.assign(new FakePort(clock, redis), { acknowledge })
+        clients.push(new Client(port as RedisPort, { checkLockSyncedSlaves: true }, { clock, random }))
+      }
+      const [one, other] = clients.map((client) => client.getLock('a'))
+      const holder = (await one?.lock())?.handOver() as string
+      const adopting = other?.adopt(holder)
+      if (acknowledged > 0) {
+        await (await adopting)?.unlock()
+      } else {
+        await assert.rejects(adopting as Promise<unknown>, { code: 'LOCK_NOT_REPLICATED' })
+        await clock.advance(1_000)
+        assert.deepEqual(redis.keys, [], 'what was adopted is released in the background')
+      }
+      assert.equal(asked, 2)
+    })
+  }
+})
