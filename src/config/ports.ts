@@ -17,11 +17,11 @@ export async function openUrl(url: string): Promise<RedisPort> {
 /** Opens ioredis for a configuration. */
 export async function openDeployment(deployment: Deployment): Promise<RedisPort> {
   const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
-  const { addresses, mode, pingIntervalMs } = deployment
+  const { addresses, mode, pingIntervalMs, scanIntervalMs } = deployment
   const client = await servers.openDeployment(deployment, DISCONNECT_TIMEOUT_MS)
   // Sentinel and a cluster say themselves what replicas there are.
   const isList = mode === 'masterSlave' || mode === 'replicated'
-  return ownedIoredis(client, { pingIntervalMs, isReplicated: isList && addresses.length > 1 })
+  return ownedIoredis(client, { pingIntervalMs, scanIntervalMs, isReplicated: isList && addresses.length > 1 })
 }
 
 async function openers() {

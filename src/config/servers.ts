@@ -149,17 +149,7 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
   )
   // Before it connects.
   if (tls) opened.on('+node', ({ options }: Redis) => (options.tls = { ...serverName(options.host ?? ''), ...tls }))
-  refreshSlots(opened, deployment.scanIntervalMs)
   return opened
-}
-
-/**
- * In place of ioredis's `slotsRefreshInterval`: a cluster that is disconnected while a refresh is in flight goes on
- * refreshing for ever (ioredis 5 and 6), which keeps the process alive.
- */
-function refreshSlots(opened: Cluster, everyMs: number): void {
-  const timer = setInterval(() => opened.refreshSlotsCache(), everyMs).unref()
-  opened.once('end', () => clearInterval(timer))
 }
 
 /** A cluster finds the new master by itself. */

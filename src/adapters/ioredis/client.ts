@@ -6,6 +6,8 @@ export interface IoredisLike {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
     readonly failoverDetector?: boolean | undefined
+    /** Of a cluster, ms. */
+    readonly slotsRefreshInterval?: number | undefined
   }
   call(command: string, ...args: string[]): Promise<unknown>
   duplicate(override?: object): IoredisLike

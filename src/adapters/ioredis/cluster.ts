@@ -50,14 +50,20 @@ export class IoredisClusterPort implements RedisPort {
     this.#events?.reconnected()
   }
   readonly #replicas = new WeakMap<IoredisNodeLike, Replicas>()
+  readonly #refreshing: NodeJS.Timeout | undefined
   #events: PortEvents | undefined
 
-  constructor(cluster: IoredisClusterLike, disconnect: () => void) {
+  /**
+   * @param refreshMs  how often to ask for the slots, in place of ioredis's `slotsRefreshInterval`: a cluster that is
+   *   disconnected while such a refresh is in flight continues to refresh forever (ioredis 5 and 6)
+   */
+  constructor(cluster: IoredisClusterLike, disconnect: () => void, refreshMs?: number) {
     if (!cluster.slots) {
       throw new ConfigError('client', undefined, 'an ioredis Cluster of version 5.4 or later')
     }
     this.#cluster = cluster
     this.#disconnect = disconnect
+    this.#refreshing = refreshMs ? setInterval(() => cluster.refreshSlotsCache?.(), refreshMs).unref() : undefined
     this.#channels = new ClusterChannels({
       ownerOf: (slot) => cluster.slots?.[slot]?.[0],
       open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
@@ -112,6 +118,7 @@ export class IoredisClusterPort implements RedisPort {
     this.#cluster.off('+node', this.#onNode)
     this.#cluster.off('-node', this.#onNodeLost)
     for (const [node, onReady] of this.#readiness) node.off('ready', onReady)
+    clearInterval(this.#refreshing)
     this.#channels.close()
     this.#disconnect()
   }

@@ -42,6 +42,8 @@ export function ownedIoredis(client: IoredisLike, options: OwnedOptions = {}): R
 export interface OwnedOptions {
   /** As `pingConnectionInterval` of a configuration. */
   readonly pingIntervalMs?: number | undefined
+  /** How often a cluster is asked for its slots, ms. */
+  readonly scanIntervalMs?: number | undefined
   /** Whether the servers of a list are a master and its replicas. */
   readonly isReplicated?: boolean | undefined
 }
@@ -60,10 +62,10 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
     )
   }
   if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
-  const { isReplicated, pingIntervalMs } = owned ?? {}
-  const open = (one: IoredisLike, disconnect: () => void): RedisPort =>
+  const { isReplicated, pingIntervalMs, scanIntervalMs } = owned ?? {}
+  const open = (one: IoredisLike, disconnect: () => void, refreshMs = scanIntervalMs): RedisPort =>
     one.isCluster
-      ? new IoredisClusterPort(one as IoredisClusterLike, disconnect)
+      ? new IoredisClusterPort(one as IoredisClusterLike, disconnect, refreshMs)
       : new IoredisPort(one, disconnect, isReplicated)
   const itself = mayEndByItself(client)
   return healthy(
@@ -76,7 +78,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       signal.addEventListener('abort', disconnect, { once: true })
       next.on('error', () => {})
       await next.connect()
-      return open(next, disconnect)
+      return open(next, disconnect, scanIntervalMs ?? client.options.slotsRefreshInterval)
     },
     { pingIntervalMs, advice: owned ? undefined : ADVICE, onClose: itself.stop },
   )
@@ -94,7 +96,7 @@ function another(client: IoredisLike, except: string): IoredisLike & { connect()
     .nodes()
     .map(({ options: { host, port } }) => ({ host, port }))
     .filter(({ host, port }) => `${host}:${port}` !== except)
-  return cluster.duplicate(known, { lazyConnect: true }) as never
+  return cluster.duplicate(known, { lazyConnect: true, slotsRefreshInterval: undefined }) as never
 }
 
 class IoredisPort implements RedisPort {
