@@ -62,9 +62,10 @@ export class PermitsAcquisition implements Attempt<Operation> {
       return { is: 'granted', value: operation, leaseMs: 0 }
     } catch (error) {
       if (error instanceof TooLate) return this.#refused(0)
-      if (!isGranted && !mayBeGranted(error)) throw error
-      operation.isInDoubt ||= operation.openedAt > 0
-      return { is: 'unknown', error }
+      const isInDoubt = operation.openedAt > 0 && mayBeGranted(error)
+      operation.isInDoubt ||= isInDoubt
+      if (isInDoubt || isGranted) return { is: 'unknown', error }
+      throw error
     }
   }
 
@@ -74,7 +75,8 @@ export class PermitsAcquisition implements Attempt<Operation> {
       if (this.#section) this.#context.sections.delete(this.#section)
       this.#cancel(outcome.value)
     }
-    this.#cancelIfInDoubt()
+    if (this.#operation && left.some(({ is }) => is === 'unknown')) this.#cancel(this.#operation)
+    else this.#cancelIfInDoubt()
   }
 
   /** A copy of the operation may still arrive, and take permits for nobody. */
