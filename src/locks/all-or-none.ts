@@ -13,7 +13,7 @@ import { untilReady } from './ready.js'
 
 /**
  * Whether one script can take these locks: plain ones, of one client, with keys in one slot.
- * @throws {SelfDeadlockError} one of them would wait for the caller
+ * @throws {SelfDeadlockError} the caller would wait for itself
  */
 export function canBeTakenTogether(locks: readonly Lock[]): boolean {
   const [first] = locks
@@ -22,7 +22,7 @@ export function canBeTakenTogether(locks: readonly Lock[]): boolean {
   const slot = context.scripts.slotOf(name)
   return locks.every((lock) => {
     const isPlain = lock.kind === REENTRANT || lock.kind === NON_REENTRANT
-    // What the caller is inside of is taken once more by itself.
+    // A lock that the caller is inside of is re-entered by itself.
     return isPlain && lock.context === context && context.scripts.slotOf(lock.name) === slot && !lock.isInside()
   })
 }
@@ -30,7 +30,7 @@ export function canBeTakenTogether(locks: readonly Lock[]): boolean {
 /**
  * Takes locks for which that is true, all or none, in one command. It waits for no other caller, but repeats the command if
  * there is no reply, like any attempt to take a lock.
- * @returns the holds, or the lock that somebody else holds
+ * @returns the holds, or the lock that another holder has
  * @throws as `Lock.acquire`
  */
 export async function takeTogether(
@@ -54,7 +54,7 @@ export async function takeTogether(
     const taken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     return taken ?? first
   } catch (error) {
-    // Their keys cannot be in one script, now (a slot on the move) or ever (a proxy): one after the other then.
+    // Their keys cannot be in one script, now (a slot is being moved) or ever (a proxy): they are taken one by one.
     if (isErrorOf(error, 'CROSSSLOT', 'TRYAGAIN')) return first
     throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
   }
@@ -69,7 +69,7 @@ export async function releaseAll(holds: readonly Hold[]): Promise<void> {
 class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
   readonly #locks: readonly Lock[]
   readonly #context: LeaseContext
-  /** One of them, which says where all are. */
+  /** The name of one of them, which determines the server of all. */
   readonly #name: string
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
@@ -104,11 +104,11 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
         for (const lease of this.#leases) lease.requesting(this.#leaseTimeMs, at)
       })
       const refused = toInteger(reply)
-      // The caller waits for that one.
+      // The caller waits for that lock.
       if (refused !== null) return { is: 'granted', value: this.#locks[refused] as Lock, leaseMs: 0 }
       isGranted = true
       if (replication.isWanted) await replication.confirm(this.#name, route)
-      // Granted, and one of them taken away since: the others are given back.
+      // Granted, but one of them was force-unlocked since: the others are released, or all are asked for again.
       if (ours.some(({ isForced }) => isForced)) return { is: 'unknown' }
       const value = this.#begin(sentAt)
       for (const one of ours) one.hasWon = true

@@ -12,34 +12,34 @@ import type { Holder, LockKind } from './kinds/lock-kind.js'
 import { fieldOf, Lease, type LeaseContext } from './lease.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { untilReady } from './ready.js'
-import { leavingTurnQueue } from './turn-scripts.js'
+import { turnQueueOf } from './turn-scripts.js'
 
-/** What the caller's call chain holds of this lock: what to re-enter, or as whom to take it. */
+/** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
 interface Place {
   readonly reentered?: Lease
-  /** How often that had gone from caller to caller. */
+  /** How many hand-offs that lease had been through. */
   readonly handOffs?: number
-  /** The writer inside whom it is read. */
+  /** The write inside which it is read. */
   readonly joined?: Lease
 }
 
-/** The lines of a stack that are the caller's. */
+/** The caller's frames of a stack. */
 function framesOf({ stack = '' }: { stack?: string }): string {
   const frames = stack.split('\n').slice(1)
   return frames.filter((line) => !/ (#runLocked|#inScope) /.test(line)).join('\n')
 }
 
 /**
- * A lock on one name, shared by everybody who uses that name on this Redis with a lock of the same kind: this process,
- * other Node processes, and Java processes that use Redisson. Which kind it is, and what that means, is up to the method
- * of the client that made it; all of them have this interface.
+ * A lock on one name, shared by everyone who uses a lock of the same kind with that name on this Redis: this process, other
+ * Node processes, and Java processes that use Redisson. The client method that creates it determines the kind; all kinds
+ * have this interface.
  *
- * It keeps out everybody else as long as Redis keeps the key and the holder stays within its lease; a holder that is
- * paused beyond it is told afterwards, not stopped. A lock object is only a name: make as many as you like.
+ * It is exclusive as long as Redis keeps the key and the holder stays within its lease; a holder that is paused for longer
+ * is notified afterwards, not stopped. A lock object is only a name: create as many as you like.
  * @see Redisson `RLock`
  */
 export class Lock<H extends Hold = Hold> extends BaseLock<H> {
-  /** @internal What makes it the kind of lock that it is. */
+  /** @internal */
   readonly kind: LockKind
 
   /** @internal */
@@ -52,10 +52,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Free the lock whoever holds it, and wake the waiters. A holder in this client loses it at once, any other learns of it
-   * at its next renewal.
+   * Frees the lock, whoever holds it, and wakes the waiters. A holder in this client loses it immediately, any other at its
+   * next renewal.
    * @returns whether it was held
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RLock.forceUnlock`
    */
   async forceUnlock(): Promise<boolean> {
@@ -63,20 +63,20 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Whether anybody holds it right now. Old news when it arrives: do not decide by it whether to write.
+   * Whether anyone holds it right now. The result may be outdated when it arrives: do not base a write on it.
    * @see Redisson `RLock.isLocked`
    */
   async isLocked(): Promise<boolean> {
     return (await this.getHolders()).length > 0
   }
 
-  /** Who holds it, and how often: one entry or none, but for a read lock, which may have many. */
+  /** The holders and their hold counts: at most one entry, except for a read lock, which may have many. */
   async getHolders(): Promise<readonly Holder[]> {
     return (await inspect(this.context, this.kind, this.name)).holders
   }
 
   /**
-   * What is left of the present lease, ms; 0 if nobody holds it, Infinity if somebody took its expiry away.
+   * What is left of the current lease, ms; 0 if nobody holds it, Infinity if its expiry was removed.
    * @see Redisson `RLock.remainTimeToLive`
    */
   async remainingLeaseMs(): Promise<number> {
@@ -84,8 +84,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Release the hold on this lock that the current owner took last, for code ported from Java: inside
-   * `client.runInScope` or `withLock`.
+   * Releases the hold on this lock that the current owner took last, inside `client.runInScope` or `withLock`. For code
+   * ported from Java.
    * @throws {NotHeldError} the current owner does not hold it, or there is no current owner
    * @throws as `Hold.unlock`
    * @see Redisson `RLock.unlock`
@@ -98,7 +98,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Whether the current owner holds it, by Redis.
+   * Whether the current owner holds it, according to Redis.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
    * @see Redisson `RLock.isHeldByCurrentThread`
    */
@@ -107,7 +107,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * How often the current owner holds it, by Redis; 0 if it does not.
+   * The hold count of the current owner, according to Redis; 0 if it does not hold the lock.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
    * @see Redisson `RLock.getHoldCount`
    */
@@ -117,12 +117,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Go on with a hold that another client let go with `hold.handOver()`: a job passed on, a step of a saga. The lock is
-   * not free for a moment. Only one can adopt a hold; it gets one hold, whatever the hold count was, with a lease from
-   * now, and of a fenced lock with a new token. Whoever still uses the old one is told that it is lost.
-   * @param holder  what `handOver()` answered
+   * Continues a hold that another client gave up with `hold.handOver()`, such as that of a job passed on or of a step of a
+   * saga. The lock is never free in between. Only one client can adopt a hold. It gets one hold, whatever the hold count
+   * was, with a lease that starts now and, for a fenced lock, a new token. Anyone who still uses the old hold finds it lost.
+   * @param holder  what `handOver()` returned
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
-   * @throws {OutcomeUnknownError} Redis did not answer; what it may have done is released in the background
+   * @throws {OutcomeUnknownError} Redis did not reply; what it may have granted is released in the background
    * @throws {ConfigError} this kind of lock cannot be handed over: a read or write lock, a multi-lock of values
    */
   async adopt(holder: string, options: HoldOptions = {}): Promise<H> {
@@ -144,11 +144,13 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     try {
       const { replication } = context
       const route = replication.routeTo(lockName)
-      const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
-      if ('isGranted' in answer) await replication.confirm(lockName, route)
-      if ('isGranted' in answer) return begin(lease, terms, sentAt, answer) as H
+      const adopted = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
+      if ('isGranted' in adopted) {
+        await replication.confirm(lockName, route)
+        return begin(lease, terms, sentAt, adopted) as H
+      }
     } catch (error) {
-      lease.settle() // it may have been taken over, and nobody else knows the new holder
+      lease.settle() // it may have been adopted, and nobody else knows the new holder
       throw error
     }
     throw new NotHeldError(
@@ -159,7 +161,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /**
    * @internal Whether the caller is inside a hold that it would re-enter or join.
-   * @throws {SelfDeadlockError} it would wait for itself
+   * @throws {SelfDeadlockError} the caller would wait for itself
    */
   isInside(): boolean {
     const { reentered, joined } = this.#place(undefined)
@@ -168,12 +170,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /** @internal */
   async acquire(request: Request): Promise<H | undefined> {
-    const { context, kind, name: lockName } = this
+    const { context, name: lockName } = this
     const { terms, waitTimeMs, within } = request
     const { reentered, joined, handOffs = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
     const outer = reentered ?? joined
-    const lease = reentered ?? new Lease(context, kind, lockName, outer?.owner ?? this.#owner())
+    const lease = reentered ?? this.possess(joined?.owner)
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     const attempt = reentered
       ? reentry(reentered, handOffs, terms, leaseTimeMs)
@@ -194,17 +196,19 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   #wait(attempt: Attempt<Hold>, lease: Lease, request: Request, isInside: boolean): Wait<Hold> {
     const { context, kind, name: lockName } = this
     const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal, onRefused } = request
+    const turnQueue = turnQueueOf(context, kind)
     return {
       lockName,
       attempt,
       isTransient,
       takeOver: isInside ? undefined : (offered) => (offered as Lease).handOffTo(terms),
       onRefused,
-      // A re-entry must not queue behind those who wait for its own outer hold, nor a reader behind those who wait for its
-      // own write.
+      // A re-entry must not queue behind callers that wait for its own outer hold, nor a reader behind callers that wait for
+      // its own write.
       queue: isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${lease.queue}` : lease.queue,
       channel: kind.channel(lockName, lease.holder),
-      quit: leavingTurnQueue(context, kind, lockName),
+      quit:
+        turnQueue?.acquire && ((ticket) => void context.scripts.run(turnQueue.leave(lockName, ticket)).catch(() => {})),
       pace: kind.pace?.(context.random),
       isShared: kind.isShared,
       deadlineAt: context.clock.now() + waitTimeMs,
@@ -212,16 +216,20 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
   }
 
-  /** @internal A new lease for the owner that the caller is. It claims the owner's field. */
-  possess(): Lease {
-    return new Lease(this.context, this.kind, this.name, this.#owner())
+  /**
+   * @internal A new lease, for which the owner's field is claimed.
+   * @param owner  default: that of the current scope, or a new one; the field of a given owner is not claimed
+   */
+  possess(owner?: Owner): Lease {
+    const { context, kind, name } = this
+    const own = owner ?? currentScope(context)?.ownerFor(fieldOf(kind, name)) ?? context.owners.next()
+    return new Lease(context, kind, name, own)
   }
 
-  #owner(): Owner {
-    return currentScope(this.context)?.ownerFor(fieldOf(this.kind, this.name)) ?? this.context.owners.next()
-  }
-
-  /** Where the caller stands: inside a hold to re-enter, inside its own write, or nowhere. */
+  /**
+   * Whether the caller is inside a hold to re-enter, inside its own write, or neither.
+   * @throws {SelfDeadlockError} it would wait for itself
+   */
   #place(within: Hold | undefined): Place {
     if (within !== undefined) this.#checkWithin(within)
     let joined: Lease | undefined
@@ -246,7 +254,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })
   }
 
-  /** What the caller is inside of. */
+  /** The lease that the caller is inside of. */
   #enclosing(): Lease | undefined {
     for (const { lease: holding } of enclosingHolds(this.context, this.name)) {
       if ((holding as Lease).kind.is(this.kind)) return holding as Lease
@@ -258,7 +266,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (hasCurrentOwner(this.context)) return
     throw new NotHeldError(
       `${call}() on lock ${JSON.stringify(this.name)} needs a current owner, and this call is inside no hold and no scope: ` +
-        'use the hold that lock() answered, or run the code with client.runInScope()',
+        'use the hold that lock() returned, or run the code with client.runInScope()',
       this.name,
     )
   }

@@ -212,7 +212,8 @@ export class Semaphore {
   async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
     const { name } = this
-    const permits = checkCount('permits', options.permits ?? 1, 0, name)
+    const { permits: wanted = 1 } = options
+    const permits = checkCount('permits', wanted, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
     context.assertOpen(name)
     signal?.throwIfAborted()
