@@ -1,4 +1,4 @@
-/** Holdfast on a node-redis client that the program has anyway. */
+/** Holdfast with the program's own node-redis client. */
 import { connect } from 'holdfast'
 import { createClient } from 'redis'
 
@@ -13,7 +13,7 @@ await client.getLock('lock:example:report').withLock(async (hold) => {
 })
 console.log(`afterwards: ${await redis.type('lock:example:report')}`)
 
-// Ends what Holdfast opened beside your client. The client itself is yours to close.
+// Closes only the connections that Holdfast opened. The client is yours to close.
 await client.close()
 console.log(`your client is ${redis.isOpen ? 'open' : 'closed'}`)
 await redis.close()

@@ -1,4 +1,4 @@
-/** Two shop servers sell the last three items to eight buyers: what reads and writes the stock is one at a time. */
+/** Two shop servers sell the last three items to eight buyers, one at a time. */
 import { type Client, connect } from 'holdfast'
 import { Redis } from 'ioredis'
 
@@ -7,7 +7,7 @@ const { REDIS_URL = 'redis://127.0.0.1:6379' } = process.env
 const warehouse = new Redis(REDIS_URL)
 await warehouse.set('example:stock', 3)
 
-// In production these are two processes; what they share is Redis.
+// In production these are two processes that share Redis.
 const servers = [await connect(REDIS_URL), await connect(REDIS_URL)]
 
 const purchases = servers.flatMap((server) => Array.from({ length: 4 }, async () => await buy(server)))

@@ -1,4 +1,4 @@
-/** One process takes a lock and passes it on with the job; another goes on with it and releases it. */
+/** One process acquires a lock and transfers it with a job; another continues and releases it. */
 import { connect } from 'holdfast'
 
 const { REDIS_URL = 'redis://127.0.0.1:6379' } = process.env
@@ -8,16 +8,16 @@ const worker = await connect(REDIS_URL)
 
 const queue: { order: string; holder: string }[] = []
 
-// The web process: nobody else may touch the order from now on. The lease must outlast the time in the queue.
+// The web process: from now on nobody else may change the order. The lease must outlast the time in the queue.
 const hold = await web.getLock('lock:example:order:1').lock({ leaseTimeMs: 60_000 })
 queue.push({ order: '1', holder: hold.handOver() })
-console.log(`web: handed over, still held here: ${await hold.isHeld()}, locked: ${await isLocked()}`)
+console.log(`web: handed it over, still held here: ${await hold.isHeld()}, locked: ${await isLocked()}`)
 
-// The worker process: takes over without the lock being free for a moment, and renews it from here on.
+// The worker process: adopts the lock, which is never free in between, and renews it from here on.
 for (const { order, holder } of queue) {
   await using adopted = await worker.adopt(`lock:example:order:${order}`, holder)
   adopted.assertHeld()
-  console.log(`worker: has it now, locked: ${await isLocked()}`)
+  console.log(`worker: adopted it, locked: ${await isLocked()}`)
 }
 console.log(`afterwards: locked: ${await isLocked()}`)
 
@@ -29,6 +29,6 @@ async function isLocked(): Promise<boolean> {
 }
 
 // Output:
-// web: handed over, still held here: false, locked: true
-// worker: has it now, locked: true
+// web: handed it over, still held here: false, locked: true
+// worker: adopted it, locked: true
 // afterwards: locked: false

@@ -1,4 +1,4 @@
-/** Two NestJS servers sell the last five items to twenty buyers over HTTP: the endpoint runs for one at a time. */
+/** Two NestJS servers sell the last five items to twenty buyers over HTTP; the endpoint runs one at a time. */
 import type { AddressInfo } from 'node:net'
 import { Controller, Injectable, Module, type OnApplicationShutdown, Post } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
@@ -45,7 +45,7 @@ async function startServer() {
   return { app, url: `http://127.0.0.1:${port}/buy` }
 }
 
-// In production these are two processes; what they share is Redis.
+// In production these are two processes that share Redis.
 const servers = [await startServer(), await startServer()]
 const warehouse = new Redis(REDIS_URL)
 await warehouse.set('example:stock', 5)

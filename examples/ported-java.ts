@@ -1,5 +1,5 @@
 /**
- * Java code with Redisson, ported line by line. In Java a thread is the owner; here each call of `runInScope` is one.
+ * Java code with Redisson, ported line by line. The owner in Java is a thread; here it is a call of `runInScope`.
  *
  *     void transfer(String from, String to) {
  *       lock.lock();
@@ -18,7 +18,7 @@ const client = await connect(REDIS_URL)
 const lock = client.getLock('lock:example:accounts')
 let inside = 0
 
-// Two requests at the same time, as two threads would be: one waits for the other.
+// Two simultaneous requests, like two threads: one waits for the other.
 await Promise.all([client.runInScope(() => transfer()), client.runInScope(() => transfer())])
 await client.close()
 

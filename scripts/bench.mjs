@@ -1,5 +1,5 @@
 // npm run bench -- [--workloads w1,w3] [--libraries holdfast,redlock-5] [--rounds 3] [--json] …: see bench/src/main.ts
-// Holdfast beside the other locks. What that needs is a package of its own, and is installed the first time.
+// Compares Holdfast with other locks. bench/ is a separate package, installed on first use.
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ for (const args of [
   [process.execPath, 'scripts/build.mjs'],
   ['tsc', '-p', 'bench/tsconfig.json'],
 ]) {
-  const { ok, output } = capture(args[0], args.slice(1)) // nothing on the output but the results
+  const { ok, output } = capture(args[0], args.slice(1)) // keep stdout for the results
   if (!ok) fail(output)
 }
 run(process.execPath, ['--enable-source-maps', join(bench, 'build', 'main.js'), ...process.argv.slice(2)])
@@ -35,7 +35,7 @@ function isInstalled() {
   )
 }
 
-/** The contenders in Java. Without a JDK and Maven they are left out, and the report says so. */
+/** The Java libraries. Without a JDK and Maven they are left out, as the report says. */
 function buildJava() {
   const java = join(bench, 'java')
   const home = join(root, '.cache', 'bench', 'java')
@@ -44,13 +44,13 @@ function buildJava() {
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === sources) return
   rmSync(home, { recursive: true, force: true })
   if (!['javac', 'mvn'].every((program) => capture(program, ['-version']).ok)) return
-  console.error('Building the contenders in Java …')
+  console.error('Building the Java libraries …')
   const args = ['-q', '-B', '-f', join(java, 'pom.xml'), `-Doutput=${home}`, 'compile', 'dependency:copy-dependencies']
-  if (capture('mvn', ['-o', ...args]).ok || told(capture('mvn', args))) writeFileSync(stamp, sources)
+  if (capture('mvn', ['-o', ...args]).ok || reported(capture('mvn', args))) writeFileSync(stamp, sources)
 }
 
-function told({ ok, output }) {
-  if (!ok) console.error(`${output}\n\nMaven (its words are above) did not build them: they are left out`)
+function reported({ ok, output }) {
+  if (!ok) console.error(`${output}\n\nMaven failed (output above): the Java libraries are left out`)
   return ok
 }
 

@@ -1,6 +1,8 @@
-// Writes src/lua/generated.ts from the .lua files: text, SHA-1, and a function typed by the names in the header.
-// Refuses a header that names a slot the body does not read, or the reverse.  --check: fail if the file is stale.
-// A line `-- include <name>` stands for the file <name>.part.lua: functions that several scripts share.
+// Generates src/lua/generated.ts from the .lua files: for each its text, its SHA-1, and a function typed by its header.
+// Fails if a header names a key or argument that the body does not read, or the reverse.  --check: fails if the file is
+// stale.
+// A line `-- include <name>` inserts the file <name>.part.lua, with functions that scripts share, unless it is already
+// included. Parts include other parts in the same way.
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -31,7 +33,7 @@ function embed(file) {
   const name = file.slice(0, -'.lua'.length)
   const [, header, own] =
     /^--\[\[ (.*?) \]\]\n(.*)$/s.exec(readFileSync(ROOT + file, 'utf8')) ?? refuse('has no header')
-  const body = own.replace(/^-- include (.+)\n/gm, (_, part) => `${readFileSync(`${ROOT}${part}.part.lua`, 'utf8')}\n`)
+  const body = withParts(own, new Set()).replace(/\n{3,}/g, '\n\n')
   function refuse(why) {
     throw new Error(`src/lua/${file} ${why}`)
   }
@@ -49,7 +51,7 @@ function embed(file) {
 
   const variadic = keys[0][1] === 'n'
   if (variadic) {
-    if (!body.includes('KEYS') || !body.includes('ARGV')) refuse('names slots that its body does not read')
+    if (!body.includes('KEYS') || !body.includes('ARGV')) refuse('names keys or arguments that its body does not read')
   } else {
     for (const [table, named] of [
       ['KEYS', keys],
@@ -92,4 +94,12 @@ export function ${call}(${signature}): ScriptCall {
   return { script: ${constant}, ${slotsGiven} }
 }
 `
+}
+
+function withParts(text, included) {
+  return text.replace(/^-- include (.+)\n/gm, (_, part) => {
+    if (included.has(part)) return ''
+    included.add(part)
+    return `${withParts(readFileSync(`${ROOT}${part}.part.lua`, 'utf8'), included)}\n`
+  })
 }

@@ -5,7 +5,7 @@ import { root, run } from './run.mjs'
 import { ensureRedis } from './setup-redis.mjs'
 
 ensureRedis()
-run('tsc', ['-p', 'test/storm/tsconfig.json']) // beside build/, which a test run may be using
+run('tsc', ['-p', 'test/storm/tsconfig.json']) // not into build/, which a test run may be using
 run(process.execPath, [
   '--enable-source-maps',
   join(root, '.cache', 'storm', 'build', 'test', 'storm', 'main.js'),

@@ -275,6 +275,8 @@ function show(value: unknown): string {
   return typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value
 }
 
-function messageOf(error: unknown): string {
+/** An error as one line. A connection tried at several addresses fails with many errors and no message. */
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError && !error.message) return error.errors.map(messageOf).join(', ')
   return error instanceof Error ? error.message || error.name : String(error)
 }

@@ -1,14 +1,14 @@
 /**
- * The other half of a fencing token: the check where the data is. The lock cannot stop a holder that was paused past its
- * lease; a store that remembers the highest token can refuse what it writes afterwards.
+ * The other half of a fencing token: the check at the data. The lock cannot stop a holder that was paused beyond its lease,
+ * but a store that remembers the highest token can reject its later writes.
  */
 import { ConfigError } from './errors.js'
 import { ownOptions } from './util/validate.js'
 
-/** The last that a Redis counter, a BIGINT of SQL and a 64-bit INTEGER of SQLite can hold. */
+/** The largest integer of a Redis counter, an SQL BIGINT and a 64-bit INTEGER of SQLite. */
 const MAX_TOKEN = 2n ** 63n - 1n
 
-/** A column, perhaps with its table, perhaps quoted. Nothing that could end the name and go on as SQL. */
+/** A column, optionally with its table, optionally quoted. Nothing that could end the name and continue as SQL. */
 const COLUMN = /^(?:(?:[A-Za-z_]\w*|"\w+"|`\w+`)\.)*(?:[A-Za-z_]\w*|"\w+"|`\w+`)$/
 
 /** `?`, `?2`, `$2`, `:token`, `@token`, `$token`. */
@@ -16,25 +16,25 @@ const PLACEHOLDER = /^(?:\?\d*|[$:@]\w+)$/
 
 export interface FencedUpdateOptions {
   /**
-   * The column that remembers the highest token; default `fencing_token`. An integer of 64 bits: text would be compared as
-   * text. Name the table, too, where the statement knows several: `stock.fencing_token`.
+   * The column that remembers the highest token; default `fencing_token`. A 64-bit integer: text would be compared as text.
+   * If the statement involves several tables, name the table, too: `stock.fencing_token`.
    */
   column?: string
-  /** What your statement has in the place of the token: `$2`, `:token` …; default `?`. */
+  /** The placeholder of the token in your statement: `$2`, `:token` …; default `?`. */
   placeholder?: string
 }
 
 export interface FencedUpdate {
-  /** To go into SET: it stores our token. */
+  /** For SET: stores the token. */
   readonly set: string
-  /** To go into WHERE, joined by AND: it holds unless the row has seen a higher token. */
+  /** For WHERE, joined with AND: true unless the row has seen a higher token. */
   readonly where: string
-  /** What to bind to the placeholder: the token in decimal, which every driver takes for a BIGINT. */
+  /** To bind to the placeholder: the token in decimal, which every driver accepts as a BIGINT. */
   readonly token: string
 }
 
 /**
- * What an UPDATE needs so that it is applied only if no later holder of the lock has written the row before.
+ * Returns the fragments for an UPDATE that is applied only if no later holder of the lock has already written the row.
  *
  * ```ts
  * // Once: ALTER TABLE stock ADD COLUMN fencing_token BIGINT
@@ -46,20 +46,20 @@ export interface FencedUpdate {
  * if (rowCount === 0) throw new Error('stale: another holder has written since')
  * ```
  *
- * **A stale write is no error of the database: it affects 0 rows.** Look at that number (`rowCount`, `affectedRows`,
- * `changes`), in the same statement's answer. A row that does not exist gives 0, too; so does, where a MySQL driver counts
- * changed rows instead of found ones (mysql2 counts found ones), a write that changes nothing.
+ * **A stale write is not a database error: it affects 0 rows.** Check that number (`rowCount`, `affectedRows`, `changes`) in
+ * the result of the same statement. It is also 0 if the row does not exist, and with MySQL drivers that count changed rows
+ * instead of found ones (mysql2 counts found ones) if the write changes nothing.
  *
- * With the placeholder `?`, bind the token twice: both fragments have one. Equal tokens pass, as one hold may write often;
- * a row that has seen none (NULL) takes any. Every statement that writes the row must be fenced, or it is not guarded.
- * Tokens of different locks do not compare: always guard a row by the same lock.
+ * With the placeholder `?`, bind the token twice: both fragments contain it. Equal tokens pass, since one hold may write
+ * often, and a row that has seen none (NULL) accepts any. The row is protected only if every statement that writes it is
+ * fenced. Tokens of different locks cannot be compared: always protect a row with the same lock.
  *
- * The row knows only tokens that were stored. Before you write, a stale write can still land, also between your read and
- * your write. Where what you write depends on what you read, store the token as you read:
+ * The row knows only stored tokens. Until you write, a stale write can still succeed, even between your read and your write.
+ * If what you write depends on what you read, store the token with the read:
  * `UPDATE stock SET ${set} WHERE id = $1 AND ${where} RETURNING pieces`.
  *
- * If the lock's Redis loses its data, tokens may begin again below those in the table. All writes are refused then, until
- * you set the column back to NULL with no holder around.
+ * If the lock's Redis loses its data, tokens may start again below those in the table. Then all writes are rejected until
+ * you reset the column to NULL while nobody holds the lock.
  * @param token  `hold.fencingToken` of a fenced lock
  * @throws {ConfigError} the token, the column or the placeholder cannot work
  */
@@ -83,19 +83,19 @@ export function fencedUpdate(token: bigint, options: FencedUpdateOptions = {}): 
 }
 
 /**
- * A Redis script that writes a value unless a higher fencing token has written it before. `fencedSet` makes the command; use
- * the text itself for `SCRIPT LOAD`, `defineCommand`, or a binary value.
+ * A Redis script that writes a value unless it was already written with a higher fencing token. `fencedSet` builds the
+ * command; use the text itself for `SCRIPT LOAD`, `defineCommand`, or a binary value.
  *
- * `KEYS[1]` value, `KEYS[2]` highest token seen, `ARGV[1]` token in decimal, `ARGV[2]` what to write. Replies 1 when it was
- * written and 0 when it was refused.
+ * `KEYS[1]` value, `KEYS[2]` highest token seen, `ARGV[1]` token in decimal, `ARGV[2]` what to write. Replies with 1 if it
+ * was written, 0 if it was rejected.
  */
 export const FENCED_SET = `\
---[[ Write a value unless a higher fencing token has written it before. Runs twice without harm.
+--[[ Write a value unless it was already written with a higher fencing token. Idempotent.
      KEYS[1] value        string
      KEYS[2] highest      string: the highest token seen, decimal
      ARGV[1] token        decimal, without leading zeros
      ARGV[2] value        what to write
-     Reply   integer      1 written, 0 refused: a higher token was seen ]]
+     Reply   integer      1 written, 0 rejected: a higher token was seen ]]
 local token = ARGV[1]
 local highest = redis.call('get', KEYS[2]) or '0'
 for name, text in pairs({ ['ARGV[1]'] = token, ['KEYS[2]'] = highest }) do
@@ -103,11 +103,11 @@ for name, text in pairs({ ['ARGV[1]'] = token, ['KEYS[2]'] = highest }) do
     return redis.error_reply('ERR ' .. name .. ' is not a fencing token in decimal')
   end
 end
--- As text, the shorter one is lower: Lua's numbers are exact to 2^53 only.
+-- Compared as text, since Lua's numbers are exact to 2^53 only: a shorter one is lower.
 if #highest > #token or (#highest == #token and highest > token) then
   return 0
 end
--- First the token: if the second command is refused, the value is old, but guarded.
+-- The token first: if Redis refuses the second command, the value is old, but protected.
 redis.call('set', KEYS[2], token)
 redis.call('set', KEYS[1], ARGV[2])
 return 1
@@ -117,16 +117,17 @@ export interface FencedSetOptions {
   /** The key to write. */
   key: string
   /**
-   * The key that remembers the highest token. Several values guarded by one lock may share it. In a cluster it needs the
-   * hash tag of `key`: `{report}` and `{report}:token`.
+   * The key that remembers the highest token. Several values protected by one lock may share it. In a cluster it must have
+   * the hash tag of `key`: `{report}` and `{report}:token`.
    */
   tokenKey: string
-  /** What to write. As with SET, an expiry of the key ends. */
+  /** What to write. Like SET, it removes an expiry of the key. */
   value: string
 }
 
 /**
- * The Redis command that writes a value only if no later holder of the lock has written it before, for any client.
+ * Returns the Redis command that writes a value only if no later holder of the lock has already written it, for any Redis
+ * client.
  *
  * ```ts
  * const set = fencedSet(hold.fencingToken, { key: 'report', tokenKey: 'report:token', value })
@@ -134,14 +135,14 @@ export interface FencedSetOptions {
  * if (written === 0) throw new Error('stale: another holder has written since')
  * ```
  *
- * **A stale write is no error: the reply is 0,** and nothing was written. 1 means written. Equal tokens pass, as one hold
- * may write often. Every write of the key must be fenced, or it is not guarded. Tokens of different locks do not compare:
- * one `tokenKey`, one lock name. Only tokens that came with a write are known: before your first one a stale write can
- * still land, and yours then replaces it.
+ * **A stale write is not an error: the reply is 0,** and nothing was written. 1 means written. Equal tokens pass, since one
+ * hold may write often. The key is protected only if every write is fenced. Tokens of different locks cannot be compared:
+ * one `tokenKey`, one lock name. Only tokens of writes are known: until your first write a stale one can still succeed, and
+ * yours then replaces it.
  *
- * The guard is as durable as this Redis: `tokenKey` must not expire or be evicted. If the lock's Redis loses its data and
- * this one does not, tokens may begin again below the one seen. All writes are refused then, until you delete `tokenKey`
- * with no holder around.
+ * The protection is as durable as this Redis: `tokenKey` must not expire or be evicted. If the lock's Redis loses its data
+ * and this one does not, tokens may start again below the highest seen. Then all writes are rejected until you delete
+ * `tokenKey` while nobody holds the lock.
  * @param token  `hold.fencingToken` of a fenced lock
  * @returns EVAL and its arguments
  * @throws {ConfigError} the token or an option cannot work
@@ -157,7 +158,7 @@ export function fencedSet(token: bigint, options: FencedSetOptions): [command: '
 
 function decimalOf(token: unknown): string {
   if (typeof token === 'bigint' && token >= 1n && token <= MAX_TOKEN) return String(token)
-  throw new ConfigError('token', token, `a bigint from 1 to ${MAX_TOKEN}, the fencingToken of a fenced lock's hold`)
+  throw new ConfigError('token', token, `a bigint from 1 to ${MAX_TOKEN}: the fencingToken of a hold of a fenced lock`)
 }
 
 function checkPattern(path: string, value: unknown, pattern: RegExp, allowed: string): void {

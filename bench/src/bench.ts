@@ -5,7 +5,7 @@ import type { RedisPlace } from './redis-place.js'
 import { jain, quantile, sum } from './statistics.js'
 import type { Results, Work } from './work.js'
 
-/** What one measurement found, by name. */
+/** The figures of one measurement, by name. */
 export type Figures = Record<string, number>
 
 export interface Loop {
@@ -13,9 +13,9 @@ export interface Loop {
   readonly tasks: number
   /** A lock for each task, instead of one for all. */
   readonly each?: boolean
-  /** How long the section takes, ms; 0: there is nothing in it. */
+  /** Length of the section, ms; 0: it is empty. */
   readonly sectionMs?: number
-  /** How long a task rests after each section, ms on average. */
+  /** Average rest of a task after each section, ms. */
   readonly restMs?: number
   readonly kind?: Kind
   readonly permits?: number
@@ -34,7 +34,7 @@ const LEASE_MS = 30_000
 const WARM_UP_MS = 400
 const COUNTING_MS = 1_000
 
-/** What the workloads measure with. */
+/** What workloads use to measure. */
 export class Bench {
   readonly place: RedisPlace
   readonly ms: number
@@ -48,7 +48,7 @@ export class Bench {
     this.ms = ms
   }
 
-  /** Contenders of one library on an empty Redis, gone when `fn` is. */
+  /** Starts contenders of one library on an empty Redis, and ends them when `fn` has ended. */
   async contend<W extends Work, T>(
     library: Library,
     work: W,
@@ -56,12 +56,12 @@ export class Bench {
     fn: (contenders: readonly Contender<W['do']>[]) => Promise<T>,
   ): Promise<T> {
     await this.place.admin.flushall()
-    // Not every server is emptied, and those who held something there were killed.
+    // A new name: not every server is emptied, and killed contenders may still hold the old one.
     this.#name = `bench-${++this.#runs}`
     return await this.alongside(library, work, setting, fn)
   }
 
-  /** More of them, while others are there. */
+  /** Starts more contenders next to the running ones. */
   async alongside<W extends Work, T>(
     library: Library,
     work: W,
@@ -92,7 +92,7 @@ export class Bench {
     }
   }
 
-  /** Rate, times and fairness of tasks that take a lock over and over. */
+  /** Rate, times and fairness of tasks that acquire a lock repeatedly. */
   async loop(library: Library, loop: Loop): Promise<Figures> {
     const { ms } = this
     const [results, redisCpuMs] = await this.#looped(library, loop, async (contenders) => {
@@ -120,7 +120,7 @@ export class Bench {
     await this.place.stop()
   }
 
-  /** Of Redis, or of the library's own server, which is started when it is first asked for. */
+  /** The URL of Redis, or of the library's own server, which is started on first use. */
   async #urlOf({ serve }: Library): Promise<string> {
     if (serve === undefined) return this.place.url
     const server = this.#servers.get(serve) ?? serve()
@@ -128,9 +128,9 @@ export class Bench {
     return (await server).url
   }
 
-  /** Commands that the clients send for each section: in a short run of its own. */
+  /** Commands that clients send per section, counted in a separate short run. */
   async commandsPerSection(library: Library, loop: Loop): Promise<number> {
-    if (library.serve !== undefined) return Number.NaN // they do not go to Redis
+    if (library.serve !== undefined) return Number.NaN // it does not use Redis
     return await this.#looped(library, loop, async (contenders) => {
       const [count, results] = await this.place.countCommands(() => measured(contenders, COUNTING_MS))
       return count / sum(results.flatMap((result) => result.sections))
@@ -145,7 +145,7 @@ export class Bench {
     const work = { do: 'loop', tasks, each, sectionMs, restMs } as const
     return await this.contend(library, work, { processes, ...rest }, async (contenders) => {
       await Promise.all(contenders.map((contender) => contender.start()))
-      // Many processes warm up on the same few cores.
+      // Many processes warm up on few cores.
       await sleep((library.warmUpMs ?? WARM_UP_MS) * Math.max(1, processes / 2))
       return await fn(contenders)
     })

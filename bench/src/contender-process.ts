@@ -7,7 +7,7 @@ import type { Assignment, Results, Work } from './work.js'
 const CONTENDER = fileURLToPath(new URL('contender.js', import.meta.url))
 const PATIENCE_MS = 90_000
 
-/** One process that contends, seen from the one that measures. */
+/** A contender process, as seen by the measuring process. */
 export class Contender<W extends Work['do']> {
   readonly #process: ChildProcess
   readonly #lines: AsyncIterator<string>
@@ -18,7 +18,7 @@ export class Contender<W extends Work['do']> {
     this.#process = spawn(command, [...args, JSON.stringify(assignment)], { stdio: 'pipe' })
     const { stdin, stdout, stderr } = this.#process
     if (!stdin || !stdout || !stderr) throw new Error('no pipes')
-    stdin.on('error', () => {}) // its end is told by its output
+    stdin.on('error', () => {}) // its exit is noticed by its output
     stderr.on('data', (text) => {
       this.#stderr = `${this.#stderr}${text}`.slice(-2_000)
     })
@@ -56,9 +56,9 @@ export class Contender<W extends Work['do']> {
         const { value, done } = await this.#lines.next()
         if (done) {
           const error = /^\w*(?:Error|Exception)\b.*$/m.exec(this.#stderr)?.[0].replace(/^Error: /, '')
-          throw new Error(error ?? `ended, or was silent for too long, before it was ${what}: ${this.#stderr}`)
+          throw new Error(error ?? `ended, or timed out, before it was ${what}: ${this.#stderr}`)
         }
-        // A library may print something of its own.
+        // A library may print something itself.
         if (value.startsWith('{"is":')) return JSON.parse(value)
       }
     } finally {

@@ -1,4 +1,4 @@
-/** One process of contenders: `node contender.js <assignment>`; work.ts says how it is talked to. */
+/** A contender process: `node contender.js <assignment>`; work.ts describes its protocol. */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,7 +19,7 @@ import {
 const SAMPLES = 20_000
 
 interface Job {
-  /** Begins; resolved when everything that has to be there is there. */
+  /** Starts, and resolves when all preparations are done. */
   start(): Promise<unknown> | unknown
   measure(ms: number): Promise<unknown>
 }
@@ -28,7 +28,7 @@ class Loops implements Job {
   readonly #locker: Locker
   readonly #name: string
   readonly #work: Extract<Work, { do: 'loop' }>
-  /** More than one may be inside a semaphore, or behind a read lock. */
+  /** A semaphore or a read lock admits more than one. */
   readonly #atOnce: number
   #endsAt = Number.POSITIVE_INFINITY
   #sections: number[] = []
@@ -64,7 +64,7 @@ class Loops implements Job {
     this.#refused = 0
     const cpu = process.cpuUsage()
     this.#endsAt = performance.now() + ms
-    // Some who wait when it is over may have to wait for longer than anybody wants to.
+    // Some waiters may have to wait for a very long time after the end.
     await Promise.race([
       sleep(ms),
       new Promise<void>((resolve) => {
@@ -85,7 +85,7 @@ class Loops implements Job {
   async #loop(task: number, name: string): Promise<void> {
     const { sectionMs, restMs } = this.#work
     const onRefused = () => this.#refused++
-    // Else all would come at once, which nobody's tasks do.
+    // Otherwise all tasks would start at once, which is unrealistic.
     if (restMs > 0) await sleep(Math.random() * 2 * restMs)
     for (;;) {
       const askedAt = performance.now()
@@ -153,7 +153,7 @@ class Sale implements Job {
 }
 
 const RESOLUTION_MS = 2
-/** Opening all at once would be a test of something else. */
+/** Opening all at once would measure something else. */
 const AT_ONCE = 100
 
 class Holder implements Job {
@@ -179,7 +179,7 @@ class Holder implements Job {
     const cpu = process.cpuUsage()
     await sleep(ms / 2)
     const cpuMs = 2 * cpuSince(cpu)
-    // In the other half: to look so closely takes as much of the processor as to renew thousands of locks.
+    // In the other half: sampling this closely costs as much CPU as renewing thousands of locks.
     const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
     delay.enable()
     await sleep(ms / 2)
@@ -230,7 +230,7 @@ class Intruder implements Job {
   }
 }
 
-/** Asks again when the library gives up. */
+/** Retries when the library gives up. */
 async function acquire(locker: Locker, name: string, onRefused = () => {}): Promise<Release> {
   for (let tries = 1; ; tries++) {
     try {
@@ -242,7 +242,7 @@ async function acquire(locker: Locker, name: string, onRefused = () => {}): Prom
   }
 }
 
-/** Evenly among them. */
+/** Evenly spread. */
 function sample(values: readonly number[]): number[] {
   const step = Math.ceil(values.length / SAMPLES)
   const sampled = step <= 1 ? values : values.filter((_, index) => index % step === 0)
@@ -254,7 +254,7 @@ function cpuSince(start: NodeJS.CpuUsage): number {
   return (user + system) / 1_000
 }
 
-/** The same in all processes. */
+/** The monotonic clock, which all processes share. */
 function now(): number {
   return performance.timeOrigin + performance.now()
 }

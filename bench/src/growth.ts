@@ -8,14 +8,14 @@ export interface Growth {
   readonly title: string
   readonly axis: string
   readonly xs: readonly number[]
-  /** Up to where each library goes: further it would take too long, or measure the machine only. */
+  /** The largest number for each library; beyond it would take too long, or only measure the machine. */
   readonly upTo: Readonly<Record<string, number>>
   readonly shows: readonly string[]
   measure(bench: Bench, library: Library, x: number): Promise<Figures>
 }
 
 export type Point = { readonly x: number } & Figures
-/** Points of each library. */
+/** The points of each library. */
 export type Curves = Record<string, Point[]>
 
 export const GROWTHS: readonly Growth[] = [
@@ -67,7 +67,7 @@ export async function runGrowth(bench: Bench, growth: Growth, libraries: readonl
         points.push({ x, ...(await growth.measure(bench, library, x)) })
       } catch (error) {
         console.error(`  ${error instanceof Error ? error.message : error}`)
-        break // more would not do better
+        break // larger numbers would fail too
       }
     }
   }

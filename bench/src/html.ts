@@ -21,7 +21,7 @@ const STYLE = `
   th, td { padding: 2px 10px; border-bottom: 1px solid #dee2e6; text-align: right } th:first-child, td:first-child { text-align: left }
   .met { color: #2b8a3e } .unmet { color: #c92a2a } svg { max-width: 100%; height: auto }`
 
-/** The whole report as one file that needs nothing else. */
+/** The whole report as one self-contained file. */
 export function htmlOf(report: Report, workloads: readonly Workload[]): string {
   const { machine, versions, rounds } = report
   const about = [
@@ -96,7 +96,7 @@ function growthOf(growth: Growth, curves: Curves | undefined): string {
       series: Object.entries(curves).map(([name, points]) => ({
         name,
         type: 'line',
-        // A logarithm has no place for 0.
+        // 0 has no logarithm.
         data: points.flatMap((point) => ((point[figure] ?? 0) > 0 ? [[point.x, point[figure]]] : [])),
         ...(name === 'holdfast' && { lineStyle: { color: OURS, width: 4 }, itemStyle: { color: OURS } }),
       })),

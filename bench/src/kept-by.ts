@@ -1,6 +1,6 @@
 import type { Release } from './library.js'
 
-/** Of a library that keeps a lock only for the length of a function: begins one that ends with the release. */
+/** For libraries that keep a lock only during a function: starts a function that ends with the release. */
 export async function keptBy(run: (section: () => Promise<void>) => Promise<unknown>): Promise<Release> {
   return await new Promise((resolve, reject) => {
     const whole: Promise<unknown> = run(

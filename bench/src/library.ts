@@ -1,8 +1,8 @@
-/** What is measured: a lock as some library gives it. Each library has one file in libraries/ that fits it to this. */
+/** A lock as a library provides it. Each library has an adapter in libraries/. */
 export interface Locker {
-  /** Once for each name, before anything else. */
+  /** Called once per name, before anything else. */
   prepare?(name: string): Promise<unknown>
-  /** Takes what is named, however long that takes; answers how to let go of it. */
+  /** Acquires the lock, however long that takes, and resolves to its release. */
   acquire(name: string): Promise<Release>
 }
 
@@ -17,11 +17,11 @@ export interface OpenOptions {
   /** Permits of a semaphore. */
   readonly permits: number
   readonly leaseMs: number
-  /** Whether the library must keep what it holds alive by itself, past the lease. */
+  /** Whether the library must renew the lock past its lease. */
   readonly keep: boolean
-  /** Ask as often as makes sense, instead of as often as it is shipped to. */
+  /** Poll as often as makes sense, instead of with the defaults. */
   readonly tuned: boolean
-  /** Of a watchdog in a thread: after how long a block it gives up. */
+  /** Of a watchdog thread: how long a block it covers. */
   readonly maxBlockMs?: number | undefined
 }
 
@@ -29,30 +29,30 @@ export interface Library {
   readonly name: string
   /** The npm package whose version the report names. */
   readonly package?: string
-  /** If it is none. */
+  /** If it is not an npm package. */
   readonly version?: string
   readonly waits: 'by message' | 'by polling' | 'not at all'
-  /** Whether a release checks that the lock is still the releaser's. */
+  /** Whether a release checks the owner. */
   readonly checksOwner: boolean
-  /** Whether it can keep a lock alive by itself. */
+  /** Whether it can renew a lock. */
   readonly keeps: boolean
   readonly kinds: readonly Kind[]
   readonly tuned: boolean
-  /** Ours: not a peer. */
+  /** Holdfast: not a peer. */
   readonly isOurs?: boolean
-  /** For scale, not something a Node program could pick instead. */
+  /** For scale, not an alternative for a Node program. */
   readonly isReference?: boolean
-  /** Only for these workloads. */
+  /** Only in these workloads. */
   readonly only?: readonly string[]
-  /** The program to start instead of contender.js, for libraries of other languages. */
+  /** The program to start instead of contender.js, for other languages. */
   readonly program?: readonly [command: string, ...args: string[]]
-  /** How long it runs before it is measured, ms. */
+  /** Warm-up before a measurement, ms. */
   readonly warmUpMs?: number
-  /** Its own server, if that is not Redis. */
+  /** Its own server, if it does not use Redis. */
   readonly serve?: () => Promise<Server>
   /** Why it cannot run here. */
   readonly missing?: string | undefined
-  /** Absent: `program` does it. */
+  /** Missing if `program` does it. */
   open?(options: OpenOptions): Promise<Locker>
 }
 

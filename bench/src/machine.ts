@@ -10,7 +10,7 @@ export function machine() {
     cores: cpus().length,
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     system: `${type()} ${release()}`,
-    /** Before the run: what else the machine was doing. */
+    /** The load of the machine before the run. */
     load: loadavg()[0] ?? 0,
   }
 }
@@ -29,7 +29,7 @@ export function versions(libraries: readonly Library[], redis: string): Record<s
   }
 }
 
-/** Not by `require`: not every package exports its package.json. */
+/** Without `require`, because not every package exports its package.json. */
 function versionOf(name: string): string {
   for (const folder of require.resolve.paths(name) ?? []) {
     try {

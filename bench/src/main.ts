@@ -15,16 +15,16 @@ import { WORKLOADS } from './workloads/index.js'
 
 const USAGE = `npm run bench -- [options]
 
-  --workloads w1,w3   only these: ${WORKLOADS.map(({ id }) => id).join(' ')}
-  --libraries a,b     only these, tuned where they poll: ${LIBRARIES.filter(({ tuned }) => !tuned)
+  --workloads w1,w3   only these workloads: ${WORKLOADS.map(({ id }) => id).join(' ')}
+  --libraries a,b     only these libraries, those that poll also tuned: ${LIBRARIES.filter(({ tuned }) => !tuned)
     .map(({ name }) => name)
     .join(' ')}
-  --rounds 3          every library in every workload so many times
-  --seconds 2         length of one measurement
-  --json              one line of JSON instead of tables
-  --html report.html  the whole report with charts, in one file
-  --markdown          writes the tables into docs/benchmarks.md
-  --growth            also how cost grows with waiters, processes and held locks; \`--workloads none\`: only that`
+  --rounds 3          number of rounds; each runs every library in every workload
+  --seconds 2         length of a measurement
+  --json              print one line of JSON instead of tables
+  --html report.html  write the whole report with charts to one file
+  --markdown          write the tables into docs/benchmarks.md
+  --growth            also measure how cost grows with waiters, processes and held locks; with --workloads none, only that`
 
 const { values } = parseArgs({
   options: {
@@ -46,7 +46,7 @@ async function main(): Promise<void> {
   const libraries = chosen(LIBRARIES, values.libraries, ({ name }) => name.replace(/-tuned$/, ''))
   const rounds = positive('--rounds', values.rounds)
   const seconds = positive('--seconds', values.seconds)
-  const about = machine() // before there is a load of our own
+  const about = machine() // before the benchmark itself loads the machine
   const place = await RedisPlace.start()
   const bench = new Bench(place, seconds * 1_000)
   const table = await runRounds(bench, workloads, libraries, rounds)
@@ -76,7 +76,7 @@ function chosen<T>(all: readonly T[], names: string | undefined, nameOf: (one: T
   if (names === 'none') return []
   const wanted = names.split(',')
   const unknown = wanted.filter((name) => !all.some((one) => nameOf(one) === name))
-  if (unknown.length > 0) fail(`No such thing here: ${unknown.join(', ')}\n\n${USAGE}`)
+  if (unknown.length > 0) fail(`Unknown: ${unknown.join(', ')}\n\n${USAGE}`)
   return all.filter((one) => wanted.includes(nameOf(one)))
 }
 
@@ -90,6 +90,6 @@ function fail(message: string): never {
   process.exit(1)
 }
 
-process.setMaxListeners(0) // each process that is started has one
-process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143)) // takes along what was started
+process.setMaxListeners(0) // each started process adds one
+process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143)) // exiting ends what was started
 await main()

@@ -10,7 +10,7 @@ const PAGE = fileURLToPath(new URL('../../docs/benchmarks.md', import.meta.url))
 const BEGIN = '<!-- bench: results -->'
 const END = '<!-- bench: end of results -->'
 
-/** Puts the results into docs/benchmarks.md, in place of those that are there. */
+/** Replaces the results in docs/benchmarks.md. */
 export function writeIntoPage(report: Report, workloads: readonly Workload[]): void {
   const page = readFileSync(PAGE, 'utf8')
   const [before, rest] = page.split(BEGIN)
@@ -31,7 +31,10 @@ function markdownOf(report: Report, workloads: readonly Workload[]): string {
     `${rounds} rounds of ${secondsEach} s. Versions: ${versionList.join(', ')}.`,
     '',
     ...(measured.length > 0 ? overview(measured) : []),
-    ...measured.flatMap(({ workload, summary }) => ['', ...section(workload, summary)]),
+    ...measured
+      .filter(({ workload }) => workload.kind === undefined)
+      .flatMap(({ workload, summary }) => ['', ...section(workload, summary)]),
+    ...kinds(measured.filter(({ workload }) => workload.kind !== undefined)),
     ...growths(report),
   ].join('\n')
 }
@@ -54,6 +57,21 @@ function section(workload: Workload, summary: Summary): string[] {
     ({ what, goal, value, met }) => `- ${met ? 'met' : '**not met**'}: ${what} ${goal}: ${show(value)}`,
   )
   return [`### ${workload.id}: ${workload.title}`, '', ...table(tableOf(workload, summary)), '', ...goals]
+}
+
+/** One table for all of them, as each has only two rows. */
+function kinds(measured: readonly { workload: Workload; summary: Summary }[]): string[] {
+  if (measured.length === 0) return []
+  const figures = ['p50', 'p99', 'commandsPerSection', 'jain', 'cores']
+  const rows = measured.flatMap(({ workload, summary }) =>
+    Object.entries(summary.cells).map(([name, cell]) => [
+      workload.id,
+      name,
+      ...['rate', ...figures].map((figure) => show(cell[figure])),
+    ]),
+  )
+  const headings = ['', '', 'sections/s', ...figures.map(heading)]
+  return ['', '### Other locks, and semaphores', '', ...table([headings, ...rows])]
 }
 
 function growths({ growth = {} }: Report): string[] {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const START_MS = 20_000
 
-/** A server that runs beside this process, in a directory of its own. Both are gone when this process is. */
+/** A server next to this process, in its own directory. Both end with this process. */
 export class Program {
   readonly #process: ChildProcess
   readonly #dir: string
@@ -18,7 +18,7 @@ export class Program {
     this.#dir = dir
   }
 
-  /** @returns when it listens on `port` */
+  /** @returns once it listens on `port` */
   static async start(port: number, command: string, argsIn: (dir: string) => readonly string[]): Promise<Program> {
     const dir = mkdtempSync(join(tmpdir(), 'holdfast-bench-'))
     const program = new Program(spawn(command, [...argsIn(dir)], { stdio: 'ignore', cwd: dir }), dir)

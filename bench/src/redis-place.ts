@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { Redis } from 'ioredis'
 import { freePort, Program } from './program.js'
 
-/** The redis-server of a run: nothing is written to disk, and nobody else uses it. */
+/** The redis-server of a run, without persistence and used by nobody else. */
 export class RedisPlace {
   readonly port: number
   readonly url: string
@@ -27,21 +27,21 @@ export class RedisPlace {
     return /redis_version:(\S+)/.exec(await this.admin.info('server'))?.[1] ?? '?'
   }
 
-  /** Calls of EVAL, EVALSHA and FCALL so far: no script can call those. */
+  /** Calls of EVAL, EVALSHA and FCALL so far. Scripts cannot call those. */
   async scripts(): Promise<number> {
     const calls = [...(await this.admin.info('commandstats')).matchAll(/^cmdstat_(?:eval|evalsha|fcall):calls=(\d+)/gm)]
     return calls.reduce((total, [, count]) => total + Number(count), 0)
   }
 
-  /** Of the processor, ms so far. */
+  /** CPU time so far, ms. */
   async cpuMs(): Promise<number> {
     const times = [...(await this.admin.info('cpu')).matchAll(/^used_cpu_(?:sys|user):(\S+)/gm)]
     return times.reduce((total, [, seconds]) => total + Number(seconds) * 1_000, 0)
   }
 
   /**
-   * Counts the commands that clients send while `fn` runs. INFO counts also what scripts call; MONITOR tells one from the
-   * other. It costs something: what is counted is not timed.
+   * Counts the commands that clients send while `fn` runs. INFO also counts those that scripts call; MONITOR tells them
+   * apart, but slows Redis, so counted runs are not timed.
    */
   async countCommands<T>(fn: () => Promise<T>): Promise<[count: number, result: T]> {
     const monitor = connect(this.port, '127.0.0.1')

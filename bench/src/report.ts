@@ -2,7 +2,7 @@ import type { Curves } from './growth.js'
 import type { machine } from './machine.js'
 import type { Summary } from './summary.js'
 
-/** All that a run found: the last line with `--json`. */
+/** Everything that a run found: the last line with `--json`. */
 export interface Report {
   readonly at: string
   readonly machine: ReturnType<typeof machine>

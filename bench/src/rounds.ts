@@ -3,7 +3,7 @@ import type { Library } from './library.js'
 import { median } from './statistics.js'
 import type { Workload } from './workload.js'
 
-/** What a library did in a workload: medians over the rounds, or why there are none. */
+/** The result of a library in a workload: medians over the rounds, or why there are none. */
 export interface Cell {
   readonly figures: Figures
   readonly why?: string
@@ -18,14 +18,14 @@ interface Turn {
   readonly round: number
 }
 
-/** What was found so far, and why no more is. */
+/** The figures so far, and why there are no more. */
 interface Findings {
   readonly all: Figures[]
   why?: string
 }
 
 /**
- * Every library once in each workload, in an order of chance; then again. What the machine does meanwhile befalls all.
+ * Runs every library once in each workload, in random order; then again. Noise on the machine hits all of them.
  */
 export async function runRounds(
   bench: Bench,
@@ -56,7 +56,7 @@ export async function runRounds(
   )
 }
 
-/** Who is in a workload's table. Who cannot do it has a reason there. */
+/** The libraries in a workload's table; those that cannot run it have a reason. */
 function rowOf(workload: Workload, libraries: readonly Library[]): Map<Library, Findings> {
   const isIn = ({ only, tuned, kinds }: Library) =>
     (only?.includes(workload.id) ?? true) &&

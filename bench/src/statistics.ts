@@ -5,7 +5,7 @@ export function quantile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] as number
 }
 
-/** The mean of the two in the middle, if there is none. */
+/** For an even number of values, the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   if (values.length === 0) return Number.NaN
   const sorted = values.toSorted((one, other) => one - other)

@@ -3,7 +3,7 @@ import type { Library } from './library.js'
 import type { Cell, Table } from './rounds.js'
 import type { Compared, Goal, Workload } from './workload.js'
 
-/** One workload as the JSON line has it. */
+/** One workload in the JSON line. */
 export interface Summary {
   readonly title: string
   readonly by: string

@@ -23,7 +23,7 @@ const HEADINGS: Record<string, string> = {
   enteredPastMaxBlock: 'past maxBlockMs',
 }
 
-/** Heading and lines of one workload's table, the best first. */
+/** Heading and rows of one workload's table, the best first. */
 export function tableOf(workload: Workload, summary: Summary): string[][] {
   const { by, shows, unit, isLessBetter = false } = workload
   const rows = Object.entries(summary.cells).toSorted(([, one], [, other]) => {
@@ -65,7 +65,7 @@ export function textOf(workload: Workload, summary: Summary): string {
   return [`\n${workload.id}  ${workload.title}`, ...lines, ...goals].join('\n')
 }
 
-/** A reason is as long as it is: it does not make its column wider. */
+/** A reason does not widen its column. */
 function wide(line: readonly string[], column: number): number {
   return line.length > 2 && column > 0 && line.slice(2).every((text) => text === '') ? 0 : (line[column]?.length ?? 0)
 }

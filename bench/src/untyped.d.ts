@@ -1,4 +1,4 @@
-// Its exports hide the types that it ships.
+// Its exports hide its types.
 declare module 'redlock-5' {
   import type { EventEmitter } from 'node:events'
   import type { Redis } from 'ioredis'
@@ -9,7 +9,7 @@ declare module 'redlock-5' {
   }
 }
 
-// It ships none.
+// It has no types.
 declare module 'redlock-4' {
   import type { Redis } from 'ioredis'
   export default class Redlock {

@@ -1,8 +1,8 @@
 import type { Kind } from './library.js'
 
-/** What one process of contenders does. */
+/** The work of one contender process. */
 export type Work =
-  /** Tasks that take a lock, do something inside and rest, over and over. */
+  /** Tasks that acquire a lock, do something inside and rest, repeatedly. */
   | {
       readonly do: 'loop'
       readonly tasks: number
@@ -10,20 +10,20 @@ export type Work =
       readonly sectionMs: number
       readonly restMs: number
     }
-  /** Tasks that sell from one stock in Redis, inside a lock, until it is sold out. */
+  /** Tasks that sell from one stock in Redis, under a lock, until it is sold out. */
   | { readonly do: 'sell'; readonly tasks: number }
-  /** Holds many locks and leaves the rest to the library. */
+  /** Holds many locks and leaves renewal to the library. */
   | { readonly do: 'hold'; readonly locks: number }
   /** Holds a lock while the event loop is blocked. */
   | { readonly do: 'block' }
-  /** Asks for the same lock meanwhile. */
+  /** Requests the same lock meanwhile. */
   | { readonly do: 'enter' }
 
-/** All that a process must know, as JSON in its last argument. */
+/** Everything that a process needs, as JSON in its last argument. */
 export interface Assignment {
   readonly library: string
   readonly work: Work
-  /** Of the lock, or how the names of the locks begin. */
+  /** The name of the lock, or the prefix of the names. */
   readonly name: string
   readonly url: string
   readonly kind: Kind
@@ -35,21 +35,21 @@ export interface Assignment {
 }
 
 /*
- * The process says `{"is":"open"}`, is told `start`, says `{"is":"started"}`, is told `measure <ms>` and says one of these.
+ * The process prints `{"is":"open"}`, reads `start`, prints `{"is":"started"}`, reads `measure <ms>` and prints a result.
  */
 
 export interface LoopResult {
-  /** Of each task. */
+  /** Sections of each task. */
   readonly sections: readonly number[]
-  /** From asking for the lock to having let go of it, ms; a sample. */
+  /** From the request of the lock to its release, ms; a sample. */
   readonly latencies: readonly number[]
-  /** From the beginning of a release to the next task's entry, where one was waiting, ms; a sample. */
+  /** From the start of a release to the entry of the next waiting task, ms; a sample. */
   readonly handOffs: readonly number[]
   /** How often a second task was inside. */
   readonly overlaps: number
-  /** How often the library gave up waiting. The task asks again. */
+  /** How often the library gave up waiting, and the task retried. */
   readonly refused: number
-  /** Of the processor, all threads of the process. */
+  /** CPU time of all threads of the process. */
   readonly cpuMs: number
 }
 
@@ -62,7 +62,7 @@ export interface SellResult {
 
 export interface HoldResult {
   readonly cpuMs: number
-  /** The longest that a timer was late, ms. */
+  /** The longest delay of a timer, ms. */
   readonly loopDelayMs: number
 }
 

@@ -4,31 +4,31 @@ import type { Kind, Library } from './library.js'
 export interface Workload {
   readonly id: string
   readonly title: string
-  /** The figure by which libraries are compared. */
+  /** The figure that libraries are compared by. */
   readonly by: string
   readonly unit: string
   readonly isLessBetter?: boolean
-  /** Figures that are shown beside it. */
+  /** Other figures in the table. */
   readonly shows: readonly string[]
-  /** Whether it tells a library that polls often from one that does not. */
+  /** Whether it distinguishes libraries that poll often. */
   readonly isContended: boolean
-  /** Only libraries that have this. Default: a lock. Redisson is what they are compared with then. */
+  /** Only for libraries with this kind of lock, compared with Redisson. Default: the plain lock. */
   readonly kind?: Kind
-  /** Why this library cannot do it. */
+  /** Why this library cannot run it. */
   skips?(library: Library): string | undefined
   measure(bench: Bench, library: Library): Promise<Figures>
-  /** What is measured once, in a run of its own that is not timed. */
+  /** Measured once, in a separate run that is not timed. */
   count?(bench: Bench, library: Library): Promise<Figures>
   goals?(compared: Compared): Goal[]
 }
 
-/** Medians over the rounds. Figures are NaN where there are none. */
+/** Medians over the rounds; NaN where there are none. */
 export interface Compared {
   readonly holdfast: Figures
   readonly floor: Figures
   readonly best: Figures
   readonly bestOwnerChecking: Figures
-  /** `holdfast` over the others, by the workload's figure. */
+  /** `holdfast` divided by the others, in the workload's figure. */
   readonly ratioToBest: number
   readonly ratioToFloor: number
   of(library: string): Figures

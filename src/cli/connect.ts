@@ -6,10 +6,10 @@ import { reasonOf } from './stderr.js'
 import type { Target } from './target.js'
 
 /**
- * Connects to Redis, and never tells the password in a URL.
- * @throws {UsageError} it is not a Redis URL, or the configuration cannot work
- * @throws {Failure} Redis cannot be reached, or refuses us
- * @throws the reason of `signal`, at once
+ * Connects to Redis. No error shows the password of a URL.
+ * @throws {UsageError} it is not a Redis URL, or the configuration is invalid
+ * @throws {Failure} Redis is unreachable or rejects the password
+ * @throws the abort reason, as soon as `signal` aborts
  */
 export async function connectTo(target: Target, signal: AbortSignal): Promise<Client> {
   try {
@@ -17,7 +17,7 @@ export async function connectTo(target: Target, signal: AbortSignal): Promise<Cl
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof ConfigError) throw new UsageError(`Redis ${error.message}`)
-    const verb = error instanceof Error && error.name === 'ReplyError' ? 'refused by' : 'cannot reach'
+    const verb = error instanceof Error && error.name === 'ReplyError' ? 'rejected by' : 'cannot reach'
     throw new Failure(EXIT.unavailable, `${verb} Redis ${placeOf(target)}: ${reasonOf(error)}`)
   }
 }

@@ -1,6 +1,6 @@
 import { constants } from 'node:os'
 
-/** What we exit with when it is not the command's own exit code. 64 to 75 are those of sysexits.h. */
+/** Exit codes of holdfast itself. 64 to 75 are those of sysexits.h. */
 export const EXIT = {
   usage: 64,
   unavailable: 69,
@@ -11,7 +11,7 @@ export const EXIT = {
   notFound: 127,
 } as const
 
-/** As shells tell that a signal ended a process. */
+/** The exit code that shells report for a process ended by a signal. */
 export function exitCodeOf(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal]
 }
@@ -26,7 +26,7 @@ export class Failure extends Error {
   }
 }
 
-/** The command line cannot work. */
+/** The command line is invalid. */
 export class UsageError extends Failure {
   constructor(message: string) {
     super(EXIT.usage, message)

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs'
+import { messageOf } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
 import { run } from './run/run.js'
-import { messageOf, say, withoutUrls } from './stderr.js'
+import { say, withoutUrls } from './stderr.js'
 import { USAGE } from './usage.js'
 
 async function main([name, ...args]: string[]): Promise<number> {
@@ -53,10 +54,10 @@ function report(error: unknown): number {
   return isBug ? EXIT.software : error.exitCode
 }
 
-// Every user of the machine can see the command line of a process.
+// Other users of the machine can see the command line of a process.
 const words = process.argv.slice(2)
 const shown = words.map(withoutUrls)
 if (shown.some((word, index) => word !== words[index])) process.title = ['holdfast', ...shown].join(' ')
 
-// Nothing that a connection or a command leaves open may keep us here.
+// Exit even if a connection or a child process is still open.
 process.exit(await main(words).catch(report))

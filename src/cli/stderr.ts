@@ -1,30 +1,31 @@
 import { writeSync } from 'node:fs'
+import { messageOf } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'
 
 /**
- * A line on stderr. Written past `process.stderr`: that would make a pipe non-blocking for the guarded command, too, which
- * inherits it, and would end us when nobody reads it any more.
+ * Prints a line on stderr. Bypasses `process.stderr`, which would make a pipe non-blocking for the child process too,
+ * since it inherits it, and would end this process when the reader is gone.
  */
 export function say(text: string): void {
   try {
     writeSync(2, `holdfast: ${visible(text)}\n`)
   } catch {
-    // Nobody listens; that must not cost anybody the lock.
+    // The reader is gone, which must not cost the lock.
   }
 }
 
-/** What a terminal obeys instead of showing it (ESC, C1, DEL, carriage return), and what turns the direction of text. */
-const COMMANDS = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/gu
+/** What a terminal executes instead of showing (ESC, C1, DEL, carriage return), and what changes the text direction. */
+const CONTROL_CHARACTERS = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/gu
 
 /**
- * A text as it may be printed, whoever wrote what is in it: the holder of a lock, its name, a server's reply. What a
- * terminal would obey is shown as `\u001b`, so that JSON stays JSON and means the same.
+ * Makes untrusted text safe to print: the holder of a lock, its name, a server's reply. Control characters become escapes
+ * such as `\u001b`, so JSON stays JSON with the same meaning.
  */
 export function visible(text: string): string {
-  return text.replace(COMMANDS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  return text.replace(CONTROL_CHARACTERS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** A text that quotes the command line: of URLs nothing is left but what is after their passwords. */
+/** Removes everything from URLs in a text, such as a quoted command line, except the scheme, and the host after an @. */
 export function withoutUrls(text: string): string {
   return text.replace(/([a-z+]+:\/\/)([^'"\s]*)/gi, (_, scheme: string, rest: string) => {
     const [place] = /@[\w.-]+(:\d{1,5})?$/.exec(rest) ?? []
@@ -32,13 +33,7 @@ export function withoutUrls(text: string): string {
   })
 }
 
-/** Why Redis could not be used, without what a server may repeat of AUTH. */
+/** Why Redis could not be used, without the password that a server may echo from AUTH. */
 export function reasonOf(error: unknown): string {
   return messageOf(withoutSecrets(error))
-}
-
-/** An error as one line for people. A connection tried at several addresses fails with many errors and no message. */
-export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && !error.message) return error.errors.map(messageOf).join(', ')
-  return error instanceof Error ? error.message || error.name : String(error)
 }

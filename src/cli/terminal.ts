@@ -2,10 +2,10 @@ import { styleText } from 'node:util'
 
 export type Style = Parameters<typeof styleText>[0]
 
-/** Where the demo is shown: a terminal that can redraw lines in colour, or a plain text file or pipe. */
+/** Where output goes: a terminal that can redraw lines in colour, or a plain text file or pipe. */
 export class Terminal {
   readonly columns: number
-  /** Whether lines can be drawn anew; not where they would wrap. */
+  /** Whether lines can be redrawn; not where they would wrap. */
   readonly isLive: boolean
   readonly #stream: NodeJS.WriteStream
   readonly #hasColors: boolean
@@ -17,11 +17,11 @@ export class Terminal {
     this.#stream = stream
     this.#hasColors = isTerminal && !NO_COLOR
     this.isLive = isTerminal && columns >= 70
-    // One column stays free: some terminals wrap when the last one is written.
+    // One column stays free: some terminals wrap once the last one is written.
     this.columns = Math.min(Math.max(columns - 1, 40), 130)
   }
 
-  /** How many lines can be drawn anew at a time. */
+  /** How many lines can be redrawn at a time. */
   get liveRows(): number {
     return Math.max((this.#stream.rows || 24) - 4, 1)
   }
@@ -34,21 +34,21 @@ export class Terminal {
     this.#stream.write(lines.map((line) => `${line}\n`).join(''))
   }
 
-  /** Print lines in place of those of the last call. They must fit into the width. */
+  /** Prints lines in place of those of the last call. They must fit the width. */
   redraw(lines: readonly string[]): void {
     const up = this.#liveLines > 0 ? `\x1b[${this.#liveLines}A` : ''
     this.#stream.write(`\x1b[?25l\r${up}${lines.map((line) => `\x1b[2K${line}\n`).join('')}`)
     this.#liveLines = lines.length
   }
 
-  /** What was drawn stays; the cursor is back. */
+  /** Keeps what was drawn, and shows the cursor again. */
   keep(): void {
     if (this.#liveLines > 0) this.#stream.write('\x1b[?25h')
     this.#liveLines = 0
   }
 }
 
-/** Each process has a colour of its own, as far as they go. Red is for what goes wrong. */
+/** A colour for each process, as far as they last. Red is for failures. */
 export function colorOf(processIndex: number): Style {
   const colors = ['cyan', 'magenta', 'yellow', 'green', 'blueBright', 'magentaBright', 'cyanBright', 'gray'] as const
   return colors[processIndex % colors.length] ?? 'cyan'

@@ -1,53 +1,53 @@
 import type { Clock } from '../util/clock.js'
 
-/** Even a lease of a few milliseconds may be asked for this often at once: one full batch. */
-const LEAST_IN_FLIGHT = 32
-/** How long to stay behind calls of which none is answered, ms: they may be on their way to another server. */
-const LONGEST_STALL_MS = 250
+/** The limit even for a lease of a few milliseconds: one full batch. */
+const MIN_IN_FLIGHT = 32
+/** How long to wait for replies to the calls in flight, ms, before sending more: those may be for another server. */
+const MAX_STALL_MS = 250
 
-/** A caller that is not sent yet. */
-interface Held {
+/** A caller whose call may not be sent yet. */
+interface HeldBack {
   readonly leaseTimeMs: number
   readonly admit: () => void
 }
 
 /**
- * Bounds how many calls that ask for a lease are on their way at once. Without it thousands of them that are asked for in
- * one turn would use up their leases on the way, and renewals would wait behind all of them, at the connection and in this
+ * Limits how many calls that request a lease are in flight. Without it thousands of locks requested in one turn of the event
+ * loop would spend their leases on the way, and renewals would wait behind all of them, on the connection and in this
  * process.
  */
 export class Admission {
   readonly #clock: Clock
-  readonly #held: Held[] = []
+  readonly #heldBack: HeldBack[] = []
   #inFlight = 0
-  /** Admitted, but not on their way yet. */
+  /** Admitted, but not sent yet. */
   #admitted = 0
-  /** How many renewals are being sent. They go first. */
+  /** How many renewals are being sent. They take precedence. */
   #renewals = 0
-  /** When a call was answered last, on the clock. */
-  #heardAt = 0
+  /** When the last reply arrived, on the clock. */
+  #repliedAt = 0
   #cancelTimer: (() => void) | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** How many calls are on their way. */
+  /** How many calls are in flight. */
   get inFlight(): number {
     return this.#inFlight
   }
 
-  /** Whether a lease this long may be asked for now. */
+  /** Whether a call for a lease this long may be sent now. */
   hasRoom(leaseTimeMs: number): boolean {
-    return this.#held.length === 0 && this.#mayGo(leaseTimeMs)
+    return this.#heldBack.length === 0 && this.#isAllowed(leaseTimeMs)
   }
 
-  /** Resolves when it may. */
+  /** Resolves when it may be sent. */
   async room(leaseTimeMs: number): Promise<void> {
     await new Promise<void>((admit) => {
-      this.#held.push({ leaseTimeMs, admit })
-      if (this.#held.length > 1) return
-      this.#heardAt = this.#clock.now()
+      this.#heldBack.push({ leaseTimeMs, admit })
+      if (this.#heldBack.length > 1) return
+      this.#repliedAt = this.#clock.now()
       this.#watchStall()
     })
     this.#admitted--
@@ -57,14 +57,18 @@ export class Admission {
     this.#inFlight++
   }
 
-  answered(calls: number): void {
+  /** Calls have received their replies, or failed. */
+  finished(calls: number): void {
     this.#inFlight -= calls
-    if (this.#held.length === 0) return
-    this.#heardAt = this.#clock.now()
+    if (this.#heldBack.length === 0) return
+    this.#repliedAt = this.#clock.now()
     this.#admit()
   }
 
-  /** Hold back what asks for leases while renewals are sent, which takes several turns of the event loop. */
+  /**
+   * Holds back calls for leases while renewals are sent, which takes several turns of the event loop.
+   * @returns ends that
+   */
   holdBack(): () => void {
     this.#renewals++
     return () => {
@@ -73,45 +77,45 @@ export class Admission {
     }
   }
 
-  #mayGo(leaseTimeMs: number): boolean {
-    return this.#renewals === 0 && this.#inFlight + this.#admitted < mostInFlight(leaseTimeMs)
+  #isAllowed(leaseTimeMs: number): boolean {
+    return this.#renewals === 0 && this.#inFlight + this.#admitted < maxInFlight(leaseTimeMs)
   }
 
-  /** First come, first served: a short lease is not overtaken for ever by longer ones. */
+  /** First come, first served, so that longer leases do not overtake a short one forever. */
   #admit(isStalled = false): void {
     let count = 0
-    for (const { leaseTimeMs, admit } of this.#held) {
-      if (isStalled ? count >= mostInFlight(leaseTimeMs) : !this.#mayGo(leaseTimeMs)) break
+    for (const { leaseTimeMs, admit } of this.#heldBack) {
+      if (isStalled ? count >= maxInFlight(leaseTimeMs) : !this.#isAllowed(leaseTimeMs)) break
       this.#admitted++
       count++
       admit()
     }
-    this.#held.splice(0, count)
-    if (this.#held.length > 0) return
+    this.#heldBack.splice(0, count)
+    if (this.#heldBack.length > 0) return
     this.#cancelTimer?.()
     this.#cancelTimer = undefined
   }
 
   #watchStall(): void {
-    const { leaseTimeMs } = this.#held[0] as Held
-    const stallMs = Math.min(leaseTimeMs / 8, LONGEST_STALL_MS)
-    const cancel = this.#clock.after(this.#heardAt + stallMs - this.#clock.now(), () =>
-      // What was answered during a block may not be read yet.
+    const { leaseTimeMs } = this.#heldBack[0] as HeldBack
+    const stallMs = Math.min(leaseTimeMs / 8, MAX_STALL_MS)
+    const cancel = this.#clock.after(this.#repliedAt + stallMs - this.#clock.now(), () =>
+      // Replies that arrived while the event loop was blocked may not have been read yet.
       this.#clock.afterPoll(() => {
         if (this.#cancelTimer !== cancel) return
         const now = this.#clock.now()
-        if (now >= this.#heardAt + stallMs) {
-          this.#heardAt = now
+        if (now >= this.#repliedAt + stallMs) {
+          this.#repliedAt = now
           this.#admit(true)
         }
-        if (this.#held.length > 0) this.#watchStall()
+        if (this.#heldBack.length > 0) this.#watchStall()
       }),
     )
     this.#cancelTimer = cancel
   }
 }
 
-/** A busy machine needs a millisecond for one; a quarter of the lease may be spent on the way. */
-function mostInFlight(leaseTimeMs: number): number {
-  return Math.max(LEAST_IN_FLIGHT, leaseTimeMs / 4)
+/** A busy machine needs a millisecond per call, and a quarter of the lease may be spent on the way. */
+function maxInFlight(leaseTimeMs: number): number {
+  return Math.max(MIN_IN_FLIGHT, leaseTimeMs / 4)
 }

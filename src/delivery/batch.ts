@@ -1,23 +1,23 @@
-import { forMany } from '../lua/forms.js'
 import type { Argument, ScriptCall } from '../lua/script.js'
+import { forMany } from '../lua/variants.js'
 
-/** So many calls go together: few enough to answer the first ones soon, and to let others have Redis in between. */
-const MOST_CALLS = 32
-/** Calls with more keys and arguments than this are batches already. */
-const MOST_WORDS = 12
-/** Names may be long: nobody else is served while Redis reads them. In UTF-16 units, as counting bytes would cost more. */
-const MOST_LENGTH = 65_536
+/** The most calls of a batch: few enough that the first ones get their replies soon, and that Redis serves others in between. */
+const MAX_CALLS = 32
+/** Calls with more keys and arguments than this are already batches. */
+const MAX_WORDS = 12
+/** Names may be long, and Redis serves nobody else while it reads them. In UTF-16 units, since counting bytes costs more. */
+const MAX_LENGTH = 65_536
 
-/** Somebody who waits for the reply of a call. */
+/** A call and what receives its reply. */
 export interface Caller {
   readonly call: ScriptCall
   readonly resolve: (reply: unknown) => void
   readonly reject: (error: unknown) => void
-  /** Told when it is about to be sent, on the clock. */
+  /** Called when it is about to be sent, with the time on the clock. */
   readonly onSent?: ((at: number) => void) | undefined
 }
 
-/** How long the keys and arguments of a call are. */
+/** The length of a call's keys and arguments. */
 function lengthOf({ keys, args }: ScriptCall): number {
   let length = 0
   for (const key of keys) length += key.length
@@ -26,16 +26,16 @@ function lengthOf({ keys, args }: ScriptCall): number {
 }
 
 /**
- * What goes into one command when each goes together with those before it.
- * @param most  how many, if they are not too long for that
+ * Splits calls into those that go together in one command.
+ * @param maxCalls  per command; fewer if they are long
  */
-export function inBatches<T extends { readonly call: ScriptCall }>(all: readonly T[], most: number): T[][] {
+export function inBatches<T extends { readonly call: ScriptCall }>(all: readonly T[], maxCalls: number): T[][] {
   const batches: T[][] = []
   let length = Number.POSITIVE_INFINITY
   for (const one of all) {
     const batch = batches.at(-1)
     length += lengthOf(one.call)
-    if (batch && batch.length < most && length <= MOST_LENGTH) batch.push(one)
+    if (batch && batch.length < maxCalls && length <= MAX_LENGTH) batch.push(one)
     else {
       batches.push([one])
       length = lengthOf(one.call)
@@ -44,7 +44,7 @@ export function inBatches<T extends { readonly call: ScriptCall }>(all: readonly
   return batches
 }
 
-/** Calls of one script that go to Redis as one command. Each has its own reply. */
+/** Calls of one script that are sent as one command. Each gets its own reply. */
 export class Batch {
   readonly callers: Caller[]
   readonly timeoutMs: number
@@ -58,16 +58,16 @@ export class Batch {
     this.timeoutMs = timeoutMs
   }
 
-  /** @returns false: it is full */
+  /** @returns false if it is full */
   add(caller: Caller): boolean {
     const length = this.#length + lengthOf(caller.call)
-    if (this.callers.length === MOST_CALLS || length > MOST_LENGTH) return false
+    if (this.callers.length === MAX_CALLS || length > MAX_LENGTH) return false
     this.#length = length
     this.callers.push(caller)
     return true
   }
 
-  /** Whether this call could go along if there is room. */
+  /** Whether this call can be added if there is room. */
   fits({ script, keys, args }: ScriptCall, timeoutMs: number): boolean {
     const first = this.#first
     return (
@@ -75,16 +75,16 @@ export class Batch {
       keys.length === first.keys.length &&
       args.length === first.args.length &&
       timeoutMs === this.timeoutMs &&
-      keys.length + args.length <= MOST_WORDS
+      keys.length + args.length <= MAX_WORDS
     )
   }
 
-  /** Whether a call that is sent before this one might see another state. */
+  /** Whether they have keys in common, so that their order matters. */
   touches(call: ScriptCall): boolean {
     return this.callers.some((caller) => caller.call.keys.some((key) => call.keys.includes(key)))
   }
 
-  /** The command of all. What is the same for all is sent once. */
+  /** The one call that makes them all. Arguments that are the same for all are sent once. */
   get call(): ScriptCall {
     const { callers } = this
     const { script, keys, args } = this.#first
@@ -101,10 +101,11 @@ export class Batch {
   }
 
   /**
-   * What Redis replied to `call`.
-   * @returns those that failed: alone they get the error that is theirs. Undefined: it is no reply of ours
+   * Gives each caller its own reply.
+   * @param reply  Redis's reply to `call`
+   * @returns the callers whose calls failed: repeated alone they get their own error. Undefined: it is not a reply of our script
    */
-  answer(reply: unknown): Caller[] | undefined {
+  resolve(reply: unknown): Caller[] | undefined {
     const { callers } = this
     if (callers.length === 1) {
       callers[0]?.resolve(reply)
@@ -116,7 +117,7 @@ export class Batch {
     return callers.filter(({ resolve }, index) => isFailed.has(index) || resolve(replies[index]))
   }
 
-  fail(error: unknown): void {
+  reject(error: unknown): void {
     for (const { reject } of this.callers) reject(error)
   }
 }

@@ -3,32 +3,32 @@ import { NotDurableError } from '../errors.js'
 import { NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
-/** Error replies of a server that changes its role, or is not itself at the moment: they say nothing about the grant. */
+/** Error replies of a server that is changing its role, loading or busy: they say nothing about the grant. */
 export const NOT_KNOWN = /\b(UNBLOCKED|LOADING|BUSY|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|TRYAGAIN)\b|replica instances/
 
 const PREMATURE = 'before Redis 8.0, and in Valkey, WAITAOF is only right with appendfsync always'
 
-/** Makes sure that a grant survives a power failure: the server has fsynced it to its AOF before the caller gets it. */
+/** Ensures that a grant survives a power failure: the server fsyncs it to its AOF before the caller receives it. */
 export class Durability {
   readonly #scripts: Scripts
   readonly #timeoutMs: number
 
   constructor(scripts: Scripts, commandTimeoutMs: number) {
     this.#scripts = scripts
-    // What is sent meanwhile waits behind it on the connection, and must not time out because of it.
+    // Commands sent meanwhile wait behind it on the connection, and must not time out because of it.
     this.#timeoutMs = Math.ceil((commandTimeoutMs * 2) / 3)
   }
 
   /**
-   * @param route  the one that it was sent by: WAITAOF speaks of one connection only
-   * @throws {NotDurableError} it is not on disk in time, or the server cannot say whether it is
-   * @throws {NoReplyError} nobody answered
+   * @param route  the route of the grant: WAITAOF covers only its own connection
+   * @throws {NotDurableError} it is not on disk in time, or the server cannot tell
+   * @throws {NoReplyError} no reply in time, or the connection failed
    */
   async confirm(name: string, route: string): Promise<void> {
     const fsync = await this.#ask(name)
     const isSame = this.#scripts.routeTo(name) === route
     if (fsync === 'fsynced' && isSame) return
-    if (fsync === undefined) throw new NotDurableError(name, 'refused', 'this Redis client cannot ask for it')
+    if (fsync === undefined) throw new NotDurableError(name, 'refused', 'this Redis client does not support WAITAOF')
     if (fsync === 'premature') throw new NotDurableError(name, 'refused', PREMATURE)
     throw new NotDurableError(name, 'late', isSame ? `not within ${this.#timeoutMs} ms` : 'the connection was lost')
   }

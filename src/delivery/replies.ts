@@ -1,4 +1,4 @@
-/** A command that Redis did not answer: it may have run, may still run, or may never have been sent. */
+/** A command without a reply: it may have run, may still run, or may never have been sent. */
 export class NoReplyError extends Error {}
 
 /**
@@ -18,10 +18,10 @@ export function toWords(reply: unknown): string[] {
   return toArray(reply).map((word) => (word === null ? '' : String(word)))
 }
 
-/** Error replies that mean "not now": nothing ran, and trying again later may succeed. */
+/** Error replies that mean "not now": nothing ran, and a retry may succeed. */
 const NOT_NOW = /\b(LOADING|BUSY|READONLY|NOREPLICAS|MISCONF|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
 
-/** Whether trying the same call again later may succeed. All our scripts may run twice. */
+/** Whether a retry of the same call may succeed. All our scripts are idempotent. */
 export function isRetryable(error: unknown): boolean {
   return error instanceof NoReplyError || (error instanceof Error && NOT_NOW.test(error.message))
 }
@@ -32,8 +32,8 @@ export function isErrorOf(error: unknown, ...codes: readonly string[]): boolean 
 }
 
 /**
- * An integer reply, in whatever form the client library gives it; null stays null.
- * @throws {NoReplyError} anything else, such as `QUEUED` in a transaction: then it is not known what became of the script
+ * An integer reply, in whatever form the client library returns it; null stays null.
+ * @throws {NoReplyError} anything else, such as `QUEUED` in a transaction: then it is unknown whether the script ran
  */
 export function toInteger(reply: unknown): number | null {
   if (reply === null) return null
@@ -44,6 +44,7 @@ export function toInteger(reply: unknown): number | null {
   return integer
 }
 
+/** For a reply that none of our scripts returns. */
 export function notOurs(reply: unknown): NoReplyError {
-  return new NoReplyError(`the Redis client answered ${String(reply)}, which is no reply of the script`)
+  return new NoReplyError(`the Redis client returned ${String(reply)}, which is not a reply of the script`)
 }

@@ -1,6 +1,6 @@
 import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
-import { forCluster } from '../lua/forms.js'
 import type { ScriptCall } from '../lua/script.js'
+import { forCluster } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { slotOf } from '../wire/slots.js'
@@ -8,23 +8,23 @@ import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
 import { isErrorOf, NoReplyError, notOurs } from './replies.js'
 
-/** Runs scripts: EVALSHA, EVAL when Redis forgot the script, and an answer within the command time-out in any case. */
+/** Runs scripts: EVALSHA, EVAL after NOSCRIPT, and in any case an outcome within the command timeout. */
 export class Scripts {
-  /** Counts the reconnects of the command connection. A client may then have sent a command twice. */
+  /** Counts reconnects of the command connection: at each the Redis client may have sent a command twice. */
   reconnects = 0
   readonly #port: RedisPort
   readonly #clock: Clock
   readonly #timeoutMs: number
   readonly #onCrossSlot: (error: unknown) => void
-  /** Bounds what asks for leases. */
+  /** Limits calls for leases. */
   readonly admission: Admission
-  /** Keys of different slots were refused: a cluster stands behind what looks like one server. */
+  /** Redis refused keys of different slots: there is a cluster behind what looks like one server. */
   #isCrossSlotRefused = false
-  /** What this turn of the event loop has asked for. */
+  /** The calls of this turn of the event loop. */
   #turn: Batch[] = []
   #onIdle: (() => void) | undefined
 
-  /** @param onCrossSlot  called once, if Redis refuses keys of different slots although it is no cluster to the client */
+  /** @param onCrossSlot  called once, if Redis refuses keys of different slots although it looked like a single server */
   constructor(port: RedisPort, clock: Clock, timeoutMs: number, onCrossSlot: (error: unknown) => void = () => {}) {
     this.#port = port
     this.#clock = clock
@@ -34,12 +34,12 @@ export class Scripts {
   }
 
   /**
-   * What is asked for in one turn of the event loop leaves at its end. Calls of the same script go together, but in a
-   * cluster: much of what a lock costs Redis and its client is the command.
-   * @param timeoutMs  how long to wait for each reply, ms, from now; default the client's `commandTimeoutMs`
+   * Runs a script. The calls of one turn of the event loop are sent at its end, those of the same script as one command
+   * (not in a cluster): much of what a lock costs Redis and its client is the command.
+   * @param timeoutMs  how long to wait for the reply, ms; default the client's `commandTimeoutMs`
    * @param onSent  called when it is about to be sent, with the time on the clock
    * @throws {NoReplyError} no reply in time, or the connection failed
-   * @throws Redis' own error reply as the client gave it
+   * @throws the error reply of Redis, as the Redis client threw it
    */
   run(call: ScriptCall, timeoutMs = this.#timeoutMs, onSent?: (at: number) => void): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -47,7 +47,7 @@ export class Scripts {
       this.admission.sent()
       if (this.#goesBySlot) {
         onSent?.(this.#clock.now())
-        return this.#ask(new Batch(caller, timeoutMs))
+        return this.#send(new Batch(caller, timeoutMs))
       }
       const turn = this.#turn
       if (turn.length === 0) process.nextTick(this.#endTurn)
@@ -64,22 +64,22 @@ export class Scripts {
   }
 
   /**
-   * The way to the server that owns `key`: another one after a reconnect, or when another server owns it.
-   * @returns undefined if it is not known yet who does: the client has just been opened
+   * The route to the server that owns `key`. It changes after a reconnect, or when another server owns the key.
+   * @returns undefined if the owner is not known yet, because the client has just been opened
    */
   routeTo(key: string): string | undefined {
     const server = this.#port.serverOf ? this.#port.serverOf(key) : ''
     return server === undefined ? undefined : `${this.reconnects} ${server}`
   }
 
-  /** Resolves when the server that owns `key` has replied, so that it is known, or within the command time-out. */
+  /** Finds the server that owns `key`: resolves when it has replied, or after the command timeout. */
   async locate(key: string): Promise<void> {
-    await this.#askPort(this.#timeoutMs, () => this.#port.send(['EXISTS', key], key)).catch(() => {})
+    await this.#call(this.#timeoutMs, () => this.#port.send(['EXISTS', key], key)).catch(() => {})
   }
 
   /**
-   * Let replicas acknowledge what was written where `key` is.
-   * @returns undefined if they can not be asked
+   * Waits until replicas have acknowledged what was written at the server of `key`.
+   * @returns undefined if they cannot be asked
    * @throws {NoReplyError} no reply in time, or the connection failed
    */
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement | undefined> {
@@ -87,7 +87,7 @@ export class Scripts {
   }
 
   /**
-   * Wait until what was written where `key` is has been fsynced there.
+   * Waits until what was written at the server of `key` has been fsynced there.
    * @returns undefined if the server cannot be asked
    * @throws {NoReplyError} no reply in time, or the connection failed
    */
@@ -99,7 +99,7 @@ export class Scripts {
     return this.#port.isCluster ?? false
   }
 
-  /** Keys of one script must have the same. Without a cluster all have. */
+  /** The keys of one script must share a slot. Without a cluster all keys do. */
   slotOf(key: string): number {
     return this.#goesBySlot ? slotOf(key) : 0
   }
@@ -112,7 +112,7 @@ export class Scripts {
     return this.admission.inFlight === 0
   }
 
-  /** Resolves when every command was answered or given up. */
+  /** Resolves when every command has received its reply or timed out. */
   async idle(): Promise<void> {
     if (!this.isIdle) await new Promise<void>((resolve) => (this.#onIdle = resolve))
   }
@@ -123,87 +123,88 @@ export class Scripts {
     const now = this.#clock.now()
     for (const batch of batches) {
       for (const { onSent } of batch.callers) onSent?.(now)
-      this.#ask(batch)
+      this.#send(batch)
     }
   }
 
-  #confirm<T>(timeoutMs: number, ask: () => Promise<T>): Promise<T> {
-    return this.#askPort(2 * timeoutMs + this.#timeoutMs, ask) // another WAIT or WAITAOF may be ahead
+  #confirm<T>(timeoutMs: number, call: () => Promise<T>): Promise<T> {
+    return this.#call(2 * timeoutMs + this.#timeoutMs, call) // another WAIT or WAITAOF may be ahead
   }
 
-  async #askPort<T>(withinMs: number, ask: () => Promise<T>): Promise<T> {
+  async #call<T>(timeoutMs: number, call: () => Promise<T>): Promise<T> {
     this.admission.sent()
     try {
-      return await new Promise((resolve, reject) => this.#within(withinMs, ask, resolve, reject))
+      return await new Promise((resolve, reject) => this.#within(timeoutMs, call, resolve, reject))
     } finally {
-      this.#settled(1)
+      this.#finished(1)
     }
   }
 
-  #ask(batch: Batch, isForgotten = false): void {
+  #send(batch: Batch, withText = false): void {
     const { call, timeoutMs, callers } = batch
     const script = this.#port.isCluster ? forCluster(call.script) : call.script
-    const name = isForgotten ? ['EVAL', script.text] : ['EVALSHA', script.sha1]
+    const name = withText ? ['EVAL', script.text] : ['EVALSHA', script.sha1]
     const command = [...name, String(call.keys.length), ...call.keys, ...call.args.map(String)]
     this.#within(
       timeoutMs,
       () => this.#port.send(command, call.keys[0] as string),
       (reply) => {
-        const failed = batch.answer(reply)
-        if (!failed) batch.fail(notOurs(reply))
-        this.#settled(callers.length - this.#askEach(failed, timeoutMs))
+        const failed = batch.resolve(reply)
+        if (!failed) batch.reject(notOurs(reply))
+        this.#finished(callers.length - this.#sendEach(failed, timeoutMs))
       },
       (error) => {
-        if (!isForgotten && isErrorOf(error, 'NOSCRIPT')) return this.#ask(batch, true)
-        if (call.keys.length > 1 && isErrorOf(error, 'CROSSSLOT')) this.#refusedCrossSlot(error)
-        // Some keys are refused, or their being together, and then nothing ran.
-        if (callers.length > 1 && isErrorOf(error, 'NOPERM', 'CROSSSLOT')) return void this.#askEach(callers, timeoutMs)
-        this.#settled(callers.length)
-        batch.fail(error)
+        if (!withText && isErrorOf(error, 'NOSCRIPT')) return this.#send(batch, true)
+        if (call.keys.length > 1 && isErrorOf(error, 'CROSSSLOT')) this.#stopCombiningSlots(error)
+        // Redis refused some of the keys, or their combination, and ran nothing.
+        if (callers.length > 1 && isErrorOf(error, 'NOPERM', 'CROSSSLOT'))
+          return void this.#sendEach(callers, timeoutMs)
+        this.#finished(callers.length)
+        batch.reject(error)
       },
     )
   }
 
-  #askEach(callers: readonly Caller[] = [], timeoutMs: number): number {
-    for (const caller of callers) this.#ask(new Batch(caller, timeoutMs))
+  #sendEach(callers: readonly Caller[] = [], timeoutMs: number): number {
+    for (const caller of callers) this.#send(new Batch(caller, timeoutMs))
     return callers.length
   }
 
-  #refusedCrossSlot(error: unknown): void {
+  #stopCombiningSlots(error: unknown): void {
     if (this.#goesBySlot) return
     this.#isCrossSlotRefused = true
     this.#onCrossSlot(error)
   }
 
-  #settled(calls: number): void {
-    this.admission.answered(calls)
+  #finished(calls: number): void {
+    this.admission.finished(calls)
     if (this.isIdle) this.#onIdle?.()
   }
 
   #within<T>(
     timeoutMs: number,
-    ask: () => Promise<T>,
+    call: () => Promise<T>,
     resolve: (reply: T) => void,
     reject: (error: unknown) => void,
   ): void {
-    let isOver = false
+    let isDone = false
     const giveUp = (): void => {
-      if (isOver) return
-      isOver = true
+      if (isDone) return
+      isDone = true
       reject(new NoReplyError(`no reply within ${timeoutMs} ms`))
     }
-    // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and only needs to be read.
+    // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and not been read yet.
     const cancel = this.#clock.after(timeoutMs, () => this.#clock.afterPoll(giveUp))
-    sent(ask).then(
+    callSafely(call).then(
       (reply) => {
-        if (isOver) return
-        isOver = true
+        if (isDone) return
+        isDone = true
         cancel()
         resolve(reply)
       },
       (raw: unknown) => {
-        if (isOver) return
-        isOver = true
+        if (isDone) return
+        isDone = true
         cancel()
         const error = withoutSecrets(raw)
         if (this.#port.isErrorReply(error)) reject(error)
@@ -213,10 +214,10 @@ export class Scripts {
   }
 }
 
-/** Also a client that throws has only failed. */
-function sent<T>(ask: () => Promise<T>): Promise<T> {
+/** A Redis client that throws rejects, too. */
+function callSafely<T>(call: () => Promise<T>): Promise<T> {
   try {
-    return ask()
+    return call()
   } catch (error) {
     return Promise.reject(error)
   }

@@ -1,35 +1,30 @@
-/** From good to bad. A note is good to know; a warning may cost locks one day; with a problem they do not work or not hold. */
-export const OUTCOMES = ['ok', 'note', 'warning', 'problem'] as const
-export type Outcome = (typeof OUTCOMES)[number]
+/** From good to bad. A note is only information; a warning may cost locks one day; with a problem, locks fail or do not hold. */
+export const STATUSES = ['ok', 'note', 'warning', 'problem'] as const
+export type Status = (typeof STATUSES)[number]
 
 export interface Finding {
-  readonly outcome: Outcome
-  /** What is there, as part of a line. */
-  readonly found: string
+  readonly status: Status
+  /** What was found, as part of a line. */
+  readonly message: string
   /** What to do: a command, a setting, or a sentence. */
   readonly fix?: string
 }
 
-export function ok(found: string): Finding {
-  return { outcome: 'ok', found }
+export function ok(message: string): Finding {
+  return { status: 'ok', message }
 }
 
-export function note(found: string, fix?: string): Finding {
-  return finding('note', found, fix)
+export function note(message: string, fix?: string): Finding {
+  return { status: 'note', message, ...(fix === undefined ? {} : { fix }) }
 }
 
-export function warning(found: string, fix: string): Finding {
-  return finding('warning', found, fix)
+export function warning(message: string, fix: string): Finding {
+  return { status: 'warning', message, fix }
 }
 
-export function problem(found: string, fix: string): Finding {
-  return finding('problem', found, fix)
+export function problem(message: string, fix: string): Finding {
+  return { status: 'problem', message, fix }
 }
 
-function finding(outcome: Outcome, found: string, fix: string | undefined): Finding {
-  return fix === undefined ? { outcome, found } : { outcome, found, fix: fix }
-}
-
-export function isWorse(one: Outcome, other: Outcome): boolean {
-  return OUTCOMES.indexOf(one) > OUTCOMES.indexOf(other)
-}
+/** Added to a fix that sets something: CONFIG SET is lost at a restart. */
+export const ALSO_IN_CONF = 'and in redis.conf or the console of the service'

@@ -1,17 +1,17 @@
 import { type Finding, note, warning } from './finding.js'
 
-/** A server that speaks the protocol of Redis, as INFO shows it. */
+/** A server that speaks the Redis protocol, recognized by INFO. */
 export interface Product {
   readonly name: string
-  /** Its own version; empty if it does not say. */
+  /** Its own version; empty if unknown. */
   readonly version: string
-  /** What matters before locks are kept in it. */
+  /** What to know before using it for locks. */
   readonly finding: Finding | undefined
 }
 
-const UNTESTED = 'run the tests of your program against it: Holdfast is tested with Redis and Valkey'
+const UNTESTED = 'test your program with it: Holdfast is tested only with Redis and Valkey'
 
-/** Each with a line of INFO that only it has. A group in the pattern is its version; without one it reports that of Redis. */
+/** Each with a line of INFO that only it has. A group in the pattern is its version; otherwise that of Redis is reported. */
 const PRODUCTS: readonly [name: string, line: RegExp, finding?: Finding][] = [
   ['Valkey', /^valkey_version:(.*)/m],
   ['Valkey', /^server_name:valkey$/m],
@@ -20,23 +20,23 @@ const PRODUCTS: readonly [name: string, line: RegExp, finding?: Finding][] = [
     'Dragonfly',
     /^dragonfly_version:(?:df-)?v?(.*)/m,
     warning(
-      'Dragonfly: read locks touch keys that their scripts do not declare',
-      '--default_lua_flags=allow-undeclared-keys',
+      'Dragonfly: the scripts of read locks use keys that they do not declare',
+      'start it with --default_lua_flags=allow-undeclared-keys',
     ),
   ],
   [
     'KeyDB',
     /^(?:server_name:.*keydb|executable:.*keydb|mvcc_depth:)/im,
-    warning('KeyDB: with active replication two masters grant the same lock', 'active-replica no, and one master'),
+    warning('KeyDB: with active replication, two masters grant the same lock', 'use active-replica no, and one master'),
   ],
   ['Kvrocks', /^kvrocks_version:(.*)/m, note('Kvrocks', UNTESTED)],
   ['Garnet', /^garnet_version:(.*)/m, note('Garnet', UNTESTED)],
   ['Upstash', /^upstash_version:(.*)/m, note('Upstash', UNTESTED)],
-  // A service rather than a server: it runs Valkey or Redis.
+  // A service, not a server: it runs Valkey or Redis.
   [
     'Redis',
     /^os:.*ElastiCache/im,
-    note('Amazon ElastiCache: settings are in its parameter group; CONFIG is not answered', UNTESTED),
+    note('Amazon ElastiCache: its settings are in the parameter group, and CONFIG is refused', UNTESTED),
   ],
 ]
 

@@ -1,77 +1,78 @@
+import { messageOf } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { type Check, type Result, resultOf } from './check.js'
 import { clusterChecks } from './checks/cluster.js'
 import { connectionChecks, REACHABLE } from './checks/connection.js'
-import { dataChecks } from './checks/data.js'
 import { lockChecks } from './checks/locks.js'
+import { memoryChecks } from './checks/memory.js'
+import { persistenceChecks } from './checks/persistence.js'
 import { replicationChecks } from './checks/replication.js'
+import { rightsChecks } from './checks/rights.js'
 import { serverChecks } from './checks/server.js'
-import { type Finding, isWorse, note, warning } from './finding.js'
+import { type Finding, note, STATUSES, warning } from './finding.js'
 import type { Server } from './server.js'
 import type { DeploymentUnderTest } from './target.js'
 
-/** In the order in which they are told. */
+/** In the order in which they are reported. */
 export const CHECKS: readonly Check[] = [
   ...connectionChecks,
   ...serverChecks,
-  ...dataChecks,
+  ...memoryChecks,
+  ...persistenceChecks,
   ...replicationChecks,
   ...clusterChecks,
   ...lockChecks,
+  ...rightsChecks,
 ]
 
-/** All checks, one after the other; one that cannot be made says so. Without answers there is only the first. */
+/** Runs all checks in order. A check that fails reports that; if Redis is unreachable, there is only the first. */
 export async function runChecks(deployment: DeploymentUnderTest): Promise<Result[]> {
   const results: Result[] = []
   for (const check of CHECKS) {
     const servers = check.isOnce ? deployment.servers.slice(0, 1) : deployment.servers
-    const seen = await Promise.all(
-      servers.map(async (server) => ({ server, finding: await look(check, server, deployment) })),
+    const all = await Promise.all(
+      servers.map(async (server) => ({ server, finding: await runCheck(check, server, deployment) })),
     )
-    const findings = seen.flatMap(({ server, finding }) => (finding ? [{ server, finding }] : []))
+    const findings = all.flatMap(({ server, finding }) => (finding ? [{ server, finding }] : []))
     if (findings.length === 0) continue
     const result = resultOf(check, summaryOf(findings))
     results.push(result)
-    if (result.id === REACHABLE.id && result.outcome === 'problem') break
+    if (result.id === REACHABLE.id && result.status === 'problem') break
   }
   return results
 }
 
-async function look(check: Check, server: Server, deployment: DeploymentUnderTest): Promise<Finding | undefined> {
+async function runCheck(check: Check, server: Server, deployment: DeploymentUnderTest): Promise<Finding | undefined> {
   try {
     return await check.run(server, deployment)
-  } catch (raw) {
-    const error = withoutSecrets(raw)
-    return unseen(error instanceof Error ? error.message : String(error))
+  } catch (error) {
+    return notChecked(messageOf(withoutSecrets(error)))
   }
 }
 
-function unseen(message: string): Finding {
-  const found = `could not be looked at: ${message.trim()}`
-  if (/\bNOPERM\b/.test(message)) {
-    const [, command = 'info'] = /run the '([\w|-]+)'/.exec(message) ?? []
-    return note(found, `run the doctor as a user who may, or allow it: ACL SETUSER <user> +${command}`)
+function notChecked(error: string): Finding {
+  const message = `could not be checked: ${error.trim()}`
+  if (/\bNOPERM\b/.test(error)) {
+    const [, command = 'info'] = /run the '([\w|-]+)'/.exec(error) ?? []
+    return note(message, `run the doctor as a user that may, or allow it: ACL SETUSER <user> +${command}`)
   }
-  if (/unknown|not (allowed|supported|available)|disabled|unsupported/i.test(message)) {
-    return note(found, 'nothing, if this service does not offer it: look at the setting where you administer it')
+  if (/unknown|not (allowed|supported|available)|disabled|unsupported/i.test(error)) {
+    return note(message, 'if this service does not support it, check the setting in its console')
   }
-  return warning(found, 'see that Redis answers, and ask again')
+  return warning(message, 'check that Redis replies, and run the doctor again')
 }
 
-interface Seen {
+interface ServerFinding {
   readonly server: Server
   readonly finding: Finding
 }
 
-/** The worst of them, with the servers it is about if there are others. */
-function summaryOf(seen: readonly Seen[]): Finding {
-  const worst = seen.reduce((worst, { finding }) => (isWorse(finding.outcome, worst.outcome) ? finding : worst), {
-    outcome: 'ok',
-    found: '',
-  } as Finding)
-  const of = seen.filter(({ finding }) => finding.outcome === worst.outcome)
-  const [first] = of as [Seen]
-  if (of.length === seen.length && of.every(({ finding }) => finding.found === first.finding.found))
-    return first.finding
-  return { ...first.finding, found: of.map(({ server, finding }) => `${server.address}: ${finding.found}`).join('; ') }
+/** The worst finding, with its servers unless all of them have the same. */
+function summaryOf(findings: readonly ServerFinding[]): Finding {
+  const status = STATUSES.findLast((one) => findings.some(({ finding }) => finding.status === one))
+  const worst = findings.filter(({ finding }) => finding.status === status)
+  const [{ finding: first }] = worst as [ServerFinding]
+  if (worst.length === findings.length && worst.every(({ finding }) => finding.message === first.message)) return first
+  const message = worst.map(({ server, finding }) => `${server.address}: ${finding.message}`).join('; ')
+  return { ...first, message }
 }

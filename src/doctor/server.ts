@@ -1,12 +1,13 @@
 import type { Redis } from 'ioredis'
+import { messageOf } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { within } from '../util/timeout.js'
 import { productOf } from './products.js'
 
-/** How long a server may take to answer one question, ms. */
-const ANSWER_MS = 5_000
+/** Time limit for one reply, ms. */
+const REPLY_MS = 5_000
 
-/** One server that takes writes, or should: what the doctor asks it. */
+/** One server that accepts writes, or should. */
 export class Server {
   readonly redis: Redis
   readonly address: string
@@ -24,10 +25,10 @@ export class Server {
     return this.redis.options.path !== undefined || /^(127\.|\[::1\]|\[::ffff:127\.|localhost:)/.test(this.address)
   }
 
-  /** @throws the error reply, or that there was no answer in time */
+  /** @throws the error reply, or that there was no reply in time */
   async ask(command: string, ...args: string[]): Promise<unknown> {
     try {
-      return await within(ANSWER_MS, this.redis.call(command, ...args))
+      return await within(REPLY_MS, this.redis.call(command, ...args))
     } catch (error) {
       throw withoutSecrets(error)
     }
@@ -37,37 +38,41 @@ export class Server {
     return String(await this.ask(command, ...args))
   }
 
-  /** All fields of INFO, asked once. */
+  /** All fields of INFO, requested once. */
   info(): Promise<ReadonlyMap<string, string>> {
     this.#info ??= this.askText('INFO').then(fieldsOf)
     return this.#info
   }
 
-  /** A field of INFO; an empty text if it is not there. */
+  /** A field of INFO; empty if it is missing. */
   async infoField(field: string): Promise<string> {
     return (await this.info()).get(field) ?? ''
   }
 
-  /** A number of INFO; NaN if it is not there. */
-  async counted(field: string): Promise<number> {
+  /** A number of INFO; NaN if it is missing. */
+  async infoNumber(field: string): Promise<number> {
     return Number.parseFloat(await this.infoField(field))
   }
 
   /**
-   * A setting, asked once.
-   * @returns undefined if this server has none of that name
+   * A setting, requested once.
+   * @returns undefined if this server has no setting of that name
    * @throws the error reply, such as NOPERM
    */
   setting(name: string): Promise<string | undefined> {
     const known = this.#settings.get(name)
     if (known !== undefined) return known
-    const asked = this.ask('CONFIG', 'GET', name).then((reply) => {
+    const value = this.ask('CONFIG', 'GET', name).then((reply) => {
       // A list with RESP2, a map with RESP3.
       const values = Array.isArray(reply) ? reply.slice(1) : Object.values((reply ?? {}) as object)
       return values[0] === undefined ? undefined : String(values[0])
     })
-    this.#settings.set(name, asked)
-    return asked
+    this.#settings.set(name, value)
+    return value
+  }
+
+  async isReplica(): Promise<boolean> {
+    return (await this.infoField('role')) === 'slave'
   }
 
   async version(): Promise<Version> {
@@ -80,7 +85,7 @@ export class Server {
 export interface Version {
   readonly product: string
   readonly text: string
-  /** The version of Redis that it is or says to be compatible with. */
+  /** The Redis version that it is or claims to be compatible with. */
   readonly compatible: readonly number[]
 }
 
@@ -93,9 +98,14 @@ export function isBefore(version: readonly number[], ...other: number[]): boolea
   return false
 }
 
-/** Whether it is what the server said, and not that it did not answer. */
+/** Whether it is an error reply, and not a missing one. */
 export function isReply(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError'
+}
+
+/** Whether an error reply says that the user lacks a right. */
+export function isDenied(error: unknown): boolean {
+  return /\bNOPERM\b/.test(messageOf(error))
 }
 
 /** The fields of INFO and of CLUSTER INFO. */

@@ -8,25 +8,25 @@ import { connect } from '../connect.js'
 import { slotOf } from '../wire/slots.js'
 import { Server } from './server.js'
 
-/** Where Redis is: a URL, or the path of a configuration of Redisson. */
+/** Where Redis is: a URL, or the path of a Redisson configuration. */
 export type Target = { readonly url: string } | { readonly config: string }
 
 const DISCONNECT_MS = 500
 
-/** What is examined: a deployment of Redis, as a client of Holdfast sees it. */
+/** A Redis deployment as a Holdfast client sees it. */
 export class DeploymentUnderTest implements AsyncDisposable {
-  /** A client of Holdfast, opened as any other. */
+  /** A Holdfast client like any other. */
   readonly client: Client
-  /** Undefined: a URL was given. */
+  /** Undefined if a URL was given. */
   readonly deployment: Deployment | undefined
-  /** All masters, or the one server that we were given. Never empty. */
+  /** All masters, or the one server that was given. Never empty. */
   readonly servers: readonly [Server, ...Server[]]
   readonly isTls: boolean
-  /** Of the names of the locks that this user takes. */
+  /** Of this user's lock names. */
   readonly prefix: string
-  /** Of the locks that are tried: the prefix, and something random. */
+  /** Name of the trial locks: the prefix and a random part. */
   readonly trialName: string
-  /** What the client said meanwhile. */
+  /** Warnings of the client meanwhile. */
   readonly warnings: string[] = []
   readonly #redis: Redis | Cluster
 
@@ -36,7 +36,7 @@ export class DeploymentUnderTest implements AsyncDisposable {
     this.#redis = redis
     const masters = redis.isCluster ? (redis as Cluster).nodes('master') : [redis as Redis]
     const [first, ...others] = masters.map((node) => new Server(node))
-    if (!first) throw new Error('the cluster names no master')
+    if (!first) throw new Error('the cluster lists no master')
     this.servers = [first, ...others]
     this.isTls = first.redis.options.tls !== undefined
     this.prefix = prefix
@@ -45,9 +45,9 @@ export class DeploymentUnderTest implements AsyncDisposable {
   }
 
   /**
-   * @param prefix  of the names of the locks that are tried
-   * @throws {ConfigError} the URL or the configuration cannot work
-   * @throws what the Redis client says: it cannot be reached, refuses the password …
+   * @param prefix  of the names of the trial locks
+   * @throws {ConfigError} the URL or the configuration is invalid
+   * @throws the error of the Redis client: unreachable, wrong password …
    */
   static async open(target: Target, prefix: string): Promise<DeploymentUnderTest> {
     const client = await connect(target)
@@ -56,7 +56,7 @@ export class DeploymentUnderTest implements AsyncDisposable {
       const redis = await ('url' in target
         ? openUrl(target.url.replace(/^valkey/, 'redis'), DISCONNECT_MS)
         : openDeployment(deployment as Deployment, DISCONNECT_MS))
-      if (redis.status === 'wait') await redis.connect() // it was to connect when it is needed: that is now
+      if (redis.status === 'wait') await redis.connect() // it connects lazily
       return new DeploymentUnderTest(client, redis, deployment, prefix)
     } catch (error) {
       await client.close()
@@ -68,7 +68,7 @@ export class DeploymentUnderTest implements AsyncDisposable {
     return this.#redis.isCluster
   }
 
-  /** Whether a lock counts as taken only when a replica has it. */
+  /** Whether a lock counts as acquired only once a replica has it. */
   get isAcknowledged(): boolean {
     const mode = this.deployment?.mode
     return this.deployment?.options.checkLockSyncedSlaves ?? (mode === 'cluster' || mode === 'sentinel')
@@ -79,8 +79,8 @@ export class DeploymentUnderTest implements AsyncDisposable {
     const [first] = this.servers
     if (!this.isCluster) return first
     const address = (this.#redis as Cluster).slots[slotOf(key)]?.[0]
-    const isIt = ({ redis: { options } }: Server): boolean => `${options.host}:${options.port}` === address
-    return this.servers.find(isIt) ?? first
+    const isOwner = ({ redis: { options } }: Server): boolean => `${options.host}:${options.port}` === address
+    return this.servers.find(isOwner) ?? first
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,6 @@
 import type { IdempotencyKeys } from '../delivery/idempotency.js'
+import type { BackgroundRetries } from '../delivery/lost-replies.js'
 import type { Replication } from '../delivery/replica-acks.js'
-import type { BackgroundRetries } from '../delivery/retries.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { LeaseLostError } from '../errors.js'
 import type { Clock } from '../util/clock.js'

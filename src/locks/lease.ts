@@ -304,7 +304,7 @@ export class Lease implements Watched, HeldLease {
   renewal(now: number): ScriptCall {
     const owedMs = this.#leaseOwedMs(now)
     if (!this.#isOverlong) return this.renewalFor(owedMs)
-    return this.kind.cutLease(this.lockName, this.holder, owedMs, Math.ceil(this.#longestLeaseMs))
+    return this.kind.renewCapped(this.lockName, this.holder, owedMs, Math.ceil(this.#longestLeaseMs))
   }
 
   renewalFor(leaseTimeMs: number): ScriptCall {

@@ -21,18 +21,18 @@ export function settle(context: Context, kind: LockKind, lockName: string, holde
  */
 export function runInTurnQueue<T>(
   context: Context,
-  inLine: ScriptCall | undefined,
+  inTurn: ScriptCall | undefined,
   otherwise: () => ScriptCall,
   run: (call: ScriptCall) => Promise<T>,
 ): Promise<T> {
-  if (!inLine) return run(otherwise())
-  return run(inLine).catch(async (error: unknown) => {
+  if (!inTurn) return run(otherwise())
+  return run(inTurn).catch(async (error: unknown) => {
     if (!(error instanceof Error) || !/\bNOPERM\b/.test(error.message)) throw error
     const reply = await run(otherwise())
     context.hasTurnQueue = false
     const message =
       `Redis refuses the turn queue to this user (${error.message}): a release wakes all waiting clients instead of one. ` +
-      'Allow the keys holdfast_waiters:* in its ACL'
+      'Allow the keys holdfast_turn_queue:* in its ACL'
     context.emit('warning', clientWarning('TURN_QUEUE_REFUSED', message, { cause: error }))
     return reply
   })

@@ -3,40 +3,136 @@ import type { Argument, Script, ScriptCall } from './script.js'
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: 'cbdd2a9213ba8fb222bbaadf1c05eb327e9c35b8',
+  sha1: '30c16b023b6d17315bf9dfcb262215414d65548d',
   text: `-- holdfast fair-lock/acquire
--- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
--- woken.
-local function shift(deadlines, waiters, wait)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Creates a lock with fields and a lease. Returns an error if the lease is refused (an ACL without PEXPIRE), else nil.
+local function createLock(lock, lease, ...)
+  redis.call('hset', lock, ...)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- a lock without a lease would stay forever
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+-- Until when a waiter is believed to be alive, epoch ms.
+local function deadlineOf(deadlines, waiter)
+  return tonumber(redis.call('zscore', deadlines, waiter) or 0)
+end
+
+-- A fraction in a deadline says that the waiter was woken because it is its turn.
+local function wasWoken(deadline)
+  return deadline % 1 ~= 0
+end
+
+local function setDeadline(deadlines, waiter, deadline)
+  redis.call('zadd', deadlines, string.format('%d', deadline), waiter)
+end
+
+local function setDeadlineOfWoken(deadlines, waiter, deadline)
+  redis.call('zadd', deadlines, string.format('%d.5', deadline), waiter)
+end
+
+-- A holder begins with the id of its client.
+local function clientOf(holder)
+  return string.match(holder, '^.*:') or holder
+end
+
+-- For a client whose waiter received its wake-up and did not ask: its whole process may be frozen. Wakes all its other
+-- waiters, and gives them until \`deadline\` to ask.
+local function shortenDeadlinesOf(client, queue, deadlines, deadline, channelPrefix, message)
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, 999)) do
+    if clientOf(waiter) == client and not wasWoken(deadlineOf(deadlines, waiter)) then
+      redis.pcall('publish', channelPrefix .. waiter, message)
+      setDeadlineOfWoken(deadlines, waiter, deadline)
+    end
+  end
+end
+
+-- For a waiter that is not subscribed: those behind it may have died with it. Wakes them, up to the first that is
+-- subscribed or asks itself, and gives them until \`deadline\` to ask.
+local function shortenDeadlinesBehind(holder, queue, deadlines, deadline, channelPrefix, message)
+  for _, waiter in ipairs(redis.call('lrange', queue, 1, 99)) do
+    if waiter == holder or redis.pcall('publish', channelPrefix .. waiter, message) ~= 0 then
+      return
+    end
+    if deadlineOf(deadlines, waiter) > deadline then
+      setDeadline(deadlines, waiter, deadline)
+    end
+  end
+end
+
+-- Removes dead waiters from the head of the queue, up to \`holder\` or the first that may be alive. That one is woken
+-- again, in case it missed the message, and has 5 s to ask, or 1 s if it is not subscribed.
+-- Returns the first in the queue, if any, and unless that is \`holder\` how long to wait for it, ms.
+local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
+  local frozenClient
+  local first = redis.call('lindex', queue, 0)
+  while first and first ~= holder do
+    local deadline = deadlineOf(deadlines, first)
+    local isUnsubscribed = redis.pcall('publish', channelPrefix .. first, message) == 0
+    if deadline > now or not isUnsubscribed and not wasWoken(deadline) then
+      local latest = now + (isUnsubscribed and 1000 or 5000)
+      if deadline <= now or deadline > latest then
+        deadline = latest
+        setDeadlineOfWoken(deadlines, first, latest)
+      end
+      if isUnsubscribed then
+        shortenDeadlinesBehind(holder, queue, deadlines, latest, channelPrefix, message)
+      end
+      return first, math.min(math.floor(deadline) - now, 1000)
+    end
+    redis.call('zrem', deadlines, first)
+    redis.call('lpop', queue)
+    if not isUnsubscribed and clientOf(first) ~= frozenClient then
+      frozenClient = clientOf(first)
+      shortenDeadlinesOf(frozenClient, queue, deadlines, now + 1000, channelPrefix, message)
+    end
+    first = redis.call('lindex', queue, 0)
+  end
+  return first
+end
+
+-- Lowers the deadlines of waiters by the wait time of one ahead of them that was served or leaves, as Redisson does.
+-- Since wait times differ, a deadline may contain less than that, so it keeps 10 s in which a living waiter asks
+-- again. Fractions stay.
+local function shiftDeadlines(deadlines, waiters, wait)
   if #waiters == 0 then
     return
   end
-  local time = redis.call('time')
-  local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
+  local least = epochMs() + 10000
   for _, waiter in ipairs(waiters) do
-    local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+    local deadline = deadlineOf(deadlines, waiter)
     local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
     redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
   end
 end
 
--- What the holders of one client begin with.
-local function clientOf(holder)
-  return string.match(holder, '^.*:') or holder
-end
-
--- A waiter that was heard did not come when it was its turn, so its whole process may stand still. Its other places are
--- judged together: all are woken, and have until \`grace\` to ask. A fraction says so, as for the first in the queue.
-local function hurry(queue, deadlines, client, grace, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, 999)) do
-    if clientOf(waiter) == client then
-      local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
-      if deadline % 1 == 0 then
-        redis.pcall('publish', channelPrefix .. waiter, message)
-        redis.call('zadd', deadlines, string.format('%d.5', grace), waiter)
-      end
-    end
+-- Adds a waiter at the end of the queue, unless it is in it, and sets its deadline. Like Redisson it adds the wait
+-- times of the queue up. A waiter that asks is alive, so its deadline is never lowered here. \`leaseLeft\` is what is
+-- left of the current lease, ms.
+local function joinQueue(queue, deadlines, holder, wait, now, leaseLeft)
+  local place = redis.call('lpos', queue, holder)
+  local deadline
+  if place then
+    deadline = now + (place + 1) * wait
+  else
+    local last = redis.call('lindex', queue, -1)
+    deadline = math.max(now + math.max(leaseLeft, 0), last and deadlineOf(deadlines, last) or 0) + wait
+  end
+  if deadlineOf(deadlines, holder) < deadline then
+    setDeadline(deadlines, holder, deadline)
+  end
+  if not place then
+    redis.call('rpush', queue, holder)
   end
 end
 
@@ -51,99 +147,43 @@ if left ~= -2 and redis.call('hexists', lock, holder) == 1 then
   return nil
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
+local now = epochMs()
 if left == -2 then
-  local first = redis.call('lindex', queue, 0)
-  local frozen
-  while first and first ~= holder do
-    local deadline = tonumber(redis.call('zscore', deadlines, first) or 0)
-    -- its turn: it may have missed the message
-    local isSilent = redis.pcall('publish', ARGV[5] .. first, ARGV[6]) == 0
-    if deadline > now or not isSilent and deadline % 1 == 0 then
-      local grace = now + (isSilent and 1000 or 5000)
-      if deadline <= now or deadline > grace then
-        deadline = grace
-        redis.call('zadd', deadlines, string.format('%d.5', grace), first)
-      end
-      -- those behind a silent one may have died with it: judged together
-      for _, waiter in ipairs(isSilent and redis.call('lrange', queue, 1, 99) or {}) do
-        if waiter == holder or redis.pcall('publish', ARGV[5] .. waiter, ARGV[6]) ~= 0 then
-          break
-        end
-        if tonumber(redis.call('zscore', deadlines, waiter) or 0) > grace then
-          redis.call('zadd', deadlines, string.format('%d', grace), waiter)
-        end
-      end
-      left = math.min(math.floor(deadline) - now, 1000)
-      break
-    end
-    redis.call('zrem', deadlines, first)
-    redis.call('lpop', queue)
-    if not isSilent and clientOf(first) ~= frozen then
-      frozen = clientOf(first)
-      hurry(queue, deadlines, frozen, now + 1000, ARGV[5], ARGV[6])
-    end
-    first = redis.call('lindex', queue, 0)
-  end
+  local first, delay = skipDead(queue, deadlines, holder, now, ARGV[5], ARGV[6])
   if not first or first == holder then
-    redis.call('hset', lock, holder, 1)
-    local expires = redis.pcall('pexpire', lock, lease)
-    if type(expires) == 'table' then
-      redis.call('del', lock)
-      return expires
-    end
-    if first then
+    local refused = createLock(lock, lease, holder, 1)
+    if not refused and first then
       redis.call('lpop', queue)
       redis.call('zrem', deadlines, holder)
-      shift(deadlines, redis.call('zrange', deadlines, 0, -1), wait)
+      shiftDeadlines(deadlines, redis.call('zrange', deadlines, 0, -1), wait)
     end
-    return nil
+    return refused
   end
+  left = delay
 end
 
-if ARGV[4] == '0' then
-  return left
-end
-
--- Redisson adds the wait times of the queue up, and takes those of who gets the lock off again.
-local place = redis.call('lpos', queue, holder)
-local deadline
-if place then
-  deadline = now + (place + 1) * wait
-else
-  local last = redis.call('lindex', queue, -1)
-  deadline = math.max(now + math.max(left, 0), tonumber(last and redis.call('zscore', deadlines, last) or 0)) + wait
-end
--- a waiter that asks is alive: whatever others took off its deadline is made good
-if tonumber(redis.call('zscore', deadlines, holder) or 0) < deadline then
-  redis.call('zadd', deadlines, string.format('%d', deadline), holder)
-end
-if not place then
-  redis.call('rpush', queue, holder)
+if ARGV[4] ~= '0' then
+  joinQueue(queue, deadlines, holder, wait, now, left)
 end
 return left
 `,
 }
 
 /**
- * fair-lock/acquire: take the lock if it is this owner's turn, else queue it, and say when to ask again. Runs twice
- * without harm. Time is the server's. A waiter is only judged when the lock is free and it is its turn: it is woken
- * once more, and is out if it does not come within 5 s, or 1 s if nobody listens on its channel. That it was woken is
- * kept as a fraction of its deadline: others take their wait times off the deadlines of the living, too. Meanwhile the
- * others ask every second, as the one whose turn it is may come, and die with the lock.
+ * fair-lock/acquire: take the lock if it is this owner's turn; otherwise queue the owner, and return when it should
+ * ask again. Idempotent. All times are the server's. Waiters are checked only when the lock is free and it is their
+ * turn. Until the waiter whose turn it is has come, the others ask every second: it may take the lock and then die.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
- * KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
+ * KEYS[3] deadlines      sorted set: waiting holder -> until when it is believed to be alive, epoch ms
  * ARGV[1] leaseTimeMs    ms, > 0
  * ARGV[2] holder         "<client id>:<owner id>"
  * ARGV[3] waitTimeMs     ms, > 0: how long it will wait in all
- * ARGV[4] isQueueing     1, or 0 to be refused without a place in the queue
- * ARGV[5] channelPrefix  where waiters listen, without the holder
+ * ARGV[4] isQueueing     1; 0: if refused, it does not join the queue
+ * ARGV[5] channelPrefix  what the waiters' channels begin with, before the holder
  * ARGV[6] message        what wakes them
  * Reply   nil            acquired
- *         integer        when to ask again at the latest, ms (-1: no idea)
+ *         integer        when to ask again at the latest, ms from now (-1: not known)
  * Source  RedissonFairLock.tryLockInnerAsync: same keys, and deadlines that it understands
  */
 export function fairLockAcquire(lock: string, queue: string, deadlines: string, leaseTimeMs: Argument, holder: Argument, waitTimeMs: Argument, isQueueing: Argument, channelPrefix: Argument, message: Argument): ScriptCall {
@@ -152,47 +192,55 @@ export function fairLockAcquire(lock: string, queue: string, deadlines: string, 
 
 const FAIR_LOCK_FORCE_RELEASE: Script = {
   name: 'fair-lock/force-release',
-  sha1: 'f91ee09f10a6304c2269c5e4f365a463385fddbc',
+  sha1: '0ced8d001c51a9e387e288a598e4baf6131ff7f9',
   text: `-- holdfast fair-lock/force-release
--- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
-local function hasOnlyHolder(lock)
+-- Whether a hash is a lock with one holder: the holder's field with a hold count, and no other.
+local function hasSingleHolder(lock)
   return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
 end
 
-local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+-- Deletes a lock, whoever holds it. Returns whether it was deleted, and the reply or error if not.
+local function deleteLock(lock)
+  if redis.call('type', lock).ok ~= 'hash' then
+    -- a key of another type is somebody's data: HLEN replies with a WRONGTYPE error that names it, or 0 if there is
+    -- none
+    return false, redis.call('hlen', lock)
+  end
+  if not hasSingleHolder(lock) then
+    return false, redis.error_reply('WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data')
+  end
+  redis.call('del', lock)
+  return true
+end
 
--- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
--- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
+-- Wakes the first waiter in the queue; if it is not subscribed (it died, or has not subscribed yet) the next one,
+-- too, which then checks the others. Returns how many connections received it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
   for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
-    local heard = redis.pcall('publish', channelPrefix .. waiter, message)
-    if type(heard) ~= 'number' then
+    local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
+    if type(receivers) ~= 'number' then
       return -1
-    elseif heard > 0 then
-      return heard
+    elseif receivers > 0 then
+      return receivers
     end
   end
   return 0
 end
 
-if redis.call('type', KEYS[1]).ok ~= 'hash' then
-  -- as lock/force-release
-  return redis.call('hlen', KEYS[1])
+local isDeleted, reply = deleteLock(KEYS[1])
+if not isDeleted then
+  return reply
 end
-if not hasOnlyHolder(KEYS[1]) then
-  return redis.error_reply(NO_LOCK)
-end
-redis.call('del', KEYS[1])
 wakeFirst(KEYS[2], ARGV[1], ARGV[2])
 return 1
 `,
 }
 
 /**
- * fair-lock/force-release: free the lock whoever holds it, and wake the first in the queue.
+ * fair-lock/force-release: free the lock, whoever holds it, and wake the first in the queue.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
- * ARGV[1] channelPrefix  where waiters listen, without the holder
+ * ARGV[1] channelPrefix  what the waiters' channels begin with, before the holder
  * ARGV[2] message        what wakes them
  * Reply   integer        1 it was held, 0 it was free
  * Source  RedissonFairLock.forceUnlockAsync
@@ -203,47 +251,70 @@ export function fairLockForceRelease(lock: string, queue: string, channelPrefix:
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: 'cf76b34377fe2d752cadff5d391c2c4b98a280d5',
+  sha1: 'cd0c3544f93bd7cd51245f883a9c7cb7c92df01d',
   text: `-- holdfast fair-lock/leave
--- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
--- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
+-- Wakes the first waiter in the queue; if it is not subscribed (it died, or has not subscribed yet) the next one,
+-- too, which then checks the others. Returns how many connections received it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
   for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
-    local heard = redis.pcall('publish', channelPrefix .. waiter, message)
-    if type(heard) ~= 'number' then
+    local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
+    if type(receivers) ~= 'number' then
       return -1
-    elseif heard > 0 then
-      return heard
+    elseif receivers > 0 then
+      return receivers
     end
   end
   return 0
 end
 
--- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
--- woken.
-local function shift(deadlines, waiters, wait)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Until when a waiter is believed to be alive, epoch ms.
+local function deadlineOf(deadlines, waiter)
+  return tonumber(redis.call('zscore', deadlines, waiter) or 0)
+end
+
+-- A fraction in a deadline says that the waiter was woken because it is its turn.
+local function wasWoken(deadline)
+  return deadline % 1 ~= 0
+end
+
+local function setDeadline(deadlines, waiter, deadline)
+  redis.call('zadd', deadlines, string.format('%d', deadline), waiter)
+end
+
+local function setDeadlineOfWoken(deadlines, waiter, deadline)
+  redis.call('zadd', deadlines, string.format('%d.5', deadline), waiter)
+end
+
+-- Lowers the deadlines of waiters by the wait time of one ahead of them that was served or leaves, as Redisson does.
+-- Since wait times differ, a deadline may contain less than that, so it keeps 10 s in which a living waiter asks
+-- again. Fractions stay.
+local function shiftDeadlines(deadlines, waiters, wait)
   if #waiters == 0 then
     return
   end
-  local time = redis.call('time')
-  local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
+  local least = epochMs() + 10000
   for _, waiter in ipairs(waiters) do
-    local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+    local deadline = deadlineOf(deadlines, waiter)
     local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
     redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
   end
 end
 
--- Give up a place in the queue. The deadlines behind it had its wait time added to theirs, and move forward by it. If it
--- was the turn of the one that leaves, its successor is woken. Answers whether it was queued.
-local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message)
+-- Removes a waiter from the queue. Its wait time was added to the deadlines behind it, and is subtracted from them.
+-- If it was its turn, its successor is woken. Returns 1 if it was queued, else 0.
+local function leaveQueue(lock, queue, deadlines, holder, wait, channelPrefix, message)
   redis.call('zrem', deadlines, holder)
   local place = redis.call('lpos', queue, holder)
   if not place then
     return 0
   end
-  shift(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
+  shiftDeadlines(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then
     wakeFirst(queue, channelPrefix, message)
@@ -251,18 +322,18 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
   return 1
 end
 
-return quit(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+return leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 `,
 }
 
 /**
- * fair-lock/leave: give up a place in the queue.
+ * fair-lock/leave: remove a waiter from the queue.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
- * KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
+ * KEYS[3] deadlines      sorted set: waiting holder -> until when it is believed to be alive, epoch ms
  * ARGV[1] holder         "<client id>:<owner id>"
- * ARGV[2] waitTimeMs     the wait time it queued with, ms
- * ARGV[3] channelPrefix  where waiters listen, without the holder
+ * ARGV[2] waitTimeMs     the wait time with which it was queued, ms
+ * ARGV[3] channelPrefix  what the waiters' channels begin with, before the holder
  * ARGV[4] message        what wakes them
  * Reply   integer        1 it was queued, 0 it was not
  * Source  RedissonFairLock.acquireFailedAsync
@@ -273,47 +344,70 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '2fbf264dc0826c19ca775bb42d63d0424acc9d44',
+  sha1: '732eb201e48cd26076110941bd82d5691d5d6619',
   text: `-- holdfast fair-lock/release
--- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
--- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
+-- Wakes the first waiter in the queue; if it is not subscribed (it died, or has not subscribed yet) the next one,
+-- too, which then checks the others. Returns how many connections received it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
   for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
-    local heard = redis.pcall('publish', channelPrefix .. waiter, message)
-    if type(heard) ~= 'number' then
+    local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
+    if type(receivers) ~= 'number' then
       return -1
-    elseif heard > 0 then
-      return heard
+    elseif receivers > 0 then
+      return receivers
     end
   end
   return 0
 end
 
--- Take the wait time of one that is served or leaves off the deadlines of those behind it, as Redisson does. But a deadline
--- may hold less of it than that, as waits differ: who lives keeps the time to ask again. Fractions stay: they say who was
--- woken.
-local function shift(deadlines, waiters, wait)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Until when a waiter is believed to be alive, epoch ms.
+local function deadlineOf(deadlines, waiter)
+  return tonumber(redis.call('zscore', deadlines, waiter) or 0)
+end
+
+-- A fraction in a deadline says that the waiter was woken because it is its turn.
+local function wasWoken(deadline)
+  return deadline % 1 ~= 0
+end
+
+local function setDeadline(deadlines, waiter, deadline)
+  redis.call('zadd', deadlines, string.format('%d', deadline), waiter)
+end
+
+local function setDeadlineOfWoken(deadlines, waiter, deadline)
+  redis.call('zadd', deadlines, string.format('%d.5', deadline), waiter)
+end
+
+-- Lowers the deadlines of waiters by the wait time of one ahead of them that was served or leaves, as Redisson does.
+-- Since wait times differ, a deadline may contain less than that, so it keeps 10 s in which a living waiter asks
+-- again. Fractions stay.
+local function shiftDeadlines(deadlines, waiters, wait)
   if #waiters == 0 then
     return
   end
-  local time = redis.call('time')
-  local least = time[1] * 1000 + math.floor(time[2] / 1000) + 10000
+  local least = epochMs() + 10000
   for _, waiter in ipairs(waiters) do
-    local deadline = tonumber(redis.call('zscore', deadlines, waiter) or 0)
+    local deadline = deadlineOf(deadlines, waiter)
     local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
     redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
   end
 end
 
--- Give up a place in the queue. The deadlines behind it had its wait time added to theirs, and move forward by it. If it
--- was the turn of the one that leaves, its successor is woken. Answers whether it was queued.
-local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message)
+-- Removes a waiter from the queue. Its wait time was added to the deadlines behind it, and is subtracted from them.
+-- If it was its turn, its successor is woken. Returns 1 if it was queued, else 0.
+local function leaveQueue(lock, queue, deadlines, holder, wait, channelPrefix, message)
   redis.call('zrem', deadlines, holder)
   local place = redis.call('lpos', queue, holder)
   if not place then
     return 0
   end
-  shift(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
+  shiftDeadlines(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
   redis.call('lrem', queue, 0, holder)
   if place == 0 and redis.call('exists', lock) == 0 then
     wakeFirst(queue, channelPrefix, message)
@@ -322,7 +416,7 @@ local function quit(lock, queue, deadlines, holder, wait, channelPrefix, message
 end
 
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  quit(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
+  leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
   return nil
 end
 redis.call('del', KEYS[1])
@@ -331,16 +425,16 @@ return wakeFirst(KEYS[2], ARGV[2], ARGV[3])
 }
 
 /**
- * fair-lock/release: end the lease of an owner and wake the first in the queue. An owner that does not hold the
- * lock, because its request was never answered, loses its place in the queue.
+ * fair-lock/release: end the lease of an owner and wake the first in the queue. An owner that does not hold the lock,
+ * since the reply to its request was lost, leaves the queue.
  * KEYS[1] lock           hash: holder -> hold count
  * KEYS[2] queue          list: waiting holders, the next one first
- * KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
+ * KEYS[3] deadlines      sorted set: waiting holder -> until when it is believed to be alive, epoch ms
  * ARGV[1] holder         "<client id>:<owner id>"
- * ARGV[2] channelPrefix  where waiters listen, without the holder
+ * ARGV[2] channelPrefix  what the waiters' channels begin with, before the holder
  * ARGV[3] message        what wakes them
  * Reply   nil            this owner does not hold the lock
- *         integer        released; how many connections heard it (-1: publishing was refused)
+ *         integer        released; how many connections received the message (-1: publishing was refused)
  * Source  RedissonFairLock.unlockInnerAsync, counter = 0
  */
 export function fairLockRelease(lock: string, queue: string, deadlines: string, holder: Argument, channelPrefix: Argument, message: Argument): ScriptCall {
@@ -349,45 +443,49 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: '1f34b5ceb9402a921b27f6f46353bfb4527efc99',
+  sha1: 'fc4bedc8d5d475ac412cd36f3188730dc25fa26c',
   text: `-- holdfast faster-multi-lock/acquire
--- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
-local function whole(text)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
+local function toInteger(text)
   return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
+-- By how much a group outlives its values, ms. Redisson's acquire does not extend a group that has less than a
+-- millisecond left, so a value taken over just as its lease ends would disappear with the group.
+local SLACK = 25
 
--- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
-local function ownerOf(group, field)
-  local owner = redis.call('hget', group, field)
-  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+-- The holder of a value, until when (epoch ms) and its hold count; nil if there is none or its lease is over.
+local function ownerOf(group, value)
+  local owner = redis.call('hget', group, value)
+  local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
   if expiry and expiry > now then
-    return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
+    return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
   end
 end
 
--- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
--- who takes a value over in the moment that its lease ends would lose it with the group.
-local SLACK = 25
-
--- Let a value last for at least a lease from now.
-local function extend(group, field, owner, lease)
-  local key = field .. ':' .. owner .. ':expire_time'
-  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
-    redis.call('hset', group, key, string.format('%d', now + lease))
+-- Makes the lease of a value last at least as long as asked.
+local function extendValue(group, value, owner, lease)
+  local field = value .. ':' .. owner .. ':expire_time'
+  if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
+    redis.call('hset', group, field, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
     redis.call('pexpire', group, lease + SLACK)
   end
 end
 
--- Forget who has or had a value.
-local function forget(group, field)
-  local owner = redis.call('hget', group, field)
+-- Deletes a value and all fields of its last owner.
+local function deleteValue(group, value)
+  local owner = redis.call('hget', group, value)
   if owner then
-    redis.call('hdel', group, field, field .. ':' .. owner .. ':expire_time', field .. ':' .. owner .. ':lock_count')
+    redis.call('hdel', group, value, value .. ':' .. owner .. ':expire_time', value .. ':' .. owner .. ':lock_count')
   end
 end
 
@@ -408,160 +506,168 @@ if longest > 0 then
   return longest
 end
 for n = 3, #ARGV do
-  local field = ARGV[n]
-  if not ownerOf(group, field) then
-    forget(group, field)
-    redis.call('hset', group, field, holder, field .. ':' .. holder .. ':lock_count', 1)
+  local value = ARGV[n]
+  if not ownerOf(group, value) then
+    deleteValue(group, value)
+    redis.call('hset', group, value, holder, value .. ':' .. holder .. ':lock_count', 1)
   end
-  extend(group, field, holder, lease)
+  extendValue(group, value, holder, lease)
 end
 return nil
 `,
 }
 
 /**
- * faster-multi-lock/acquire: take several values of a group for one owner, all or none, or say how long the longest
- * lease of another owner has left. Runs twice without harm. Time is the server's.
+ * faster-multi-lock/acquire: take several values of a group for one owner, all or none, or return how long the
+ * longest lease of another owner has left. Idempotent. All times are the server's.
  * KEYS[1] group        hash: value -> holder, "<value>:<holder>:expire_time" -> epoch ms,
  *                      "<value>:<holder>:lock_count" -> hold count; the values as digests
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * ARGV[3…] fields      the digests
+ * ARGV[3…] values      their digests
  * Reply   nil          acquired
- *         integer      lease left to others, ms
+ *         integer      what is left of other owners' leases, ms
  * Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields
  */
-export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, holder: Argument, fields: readonly Argument[]): ScriptCall {
-  return { script: FASTER_MULTI_LOCK_ACQUIRE, keys: [group], args: [leaseTimeMs, holder, ...fields] }
+export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, holder: Argument, values: readonly Argument[]): ScriptCall {
+  return { script: FASTER_MULTI_LOCK_ACQUIRE, keys: [group], args: [leaseTimeMs, holder, ...values] }
 }
 
 const FASTER_MULTI_LOCK_FORCE_RELEASE: Script = {
   name: 'faster-multi-lock/force-release',
-  sha1: '578677009ba366564c168c0b2e4a42398ce2532f',
+  sha1: 'c169a135ced76c005d7c42ae2187b16c059679c7',
   text: `-- holdfast faster-multi-lock/force-release
--- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
-local function whole(text)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
+local function toInteger(text)
   return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
+-- By how much a group outlives its values, ms. Redisson's acquire does not extend a group that has less than a
+-- millisecond left, so a value taken over just as its lease ends would disappear with the group.
+local SLACK = 25
 
--- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
-local function ownerOf(group, field)
-  local owner = redis.call('hget', group, field)
-  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+-- The holder of a value, until when (epoch ms) and its hold count; nil if there is none or its lease is over.
+local function ownerOf(group, value)
+  local owner = redis.call('hget', group, value)
+  local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
   if expiry and expiry > now then
-    return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
+    return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
   end
 end
 
--- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
--- who takes a value over in the moment that its lease ends would lose it with the group.
-local SLACK = 25
-
--- Let a value last for at least a lease from now.
-local function extend(group, field, owner, lease)
-  local key = field .. ':' .. owner .. ':expire_time'
-  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
-    redis.call('hset', group, key, string.format('%d', now + lease))
+-- Makes the lease of a value last at least as long as asked.
+local function extendValue(group, value, owner, lease)
+  local field = value .. ':' .. owner .. ':expire_time'
+  if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
+    redis.call('hset', group, field, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
     redis.call('pexpire', group, lease + SLACK)
   end
 end
 
--- Forget who has or had a value.
-local function forget(group, field)
-  local owner = redis.call('hget', group, field)
+-- Deletes a value and all fields of its last owner.
+local function deleteValue(group, value)
+  local owner = redis.call('hget', group, value)
   if owner then
-    redis.call('hdel', group, field, field .. ':' .. owner .. ':expire_time', field .. ':' .. owner .. ':lock_count')
+    redis.call('hdel', group, value, value .. ':' .. owner .. ':expire_time', value .. ':' .. owner .. ':lock_count')
   end
 end
 
-local held = 0
+local wasHeld = 0
 for n = 3, #ARGV do
   if ownerOf(KEYS[1], ARGV[n]) then
-    held = 1
+    wasHeld = 1
   end
-  forget(KEYS[1], ARGV[n])
+  deleteValue(KEYS[1], ARGV[n])
 end
-if held == 1 then
+if wasHeld == 1 then
   redis.pcall('publish', ARGV[1], ARGV[2])
 end
-return held
+return wasHeld
 `,
 }
 
 /**
- * faster-multi-lock/force-release: free values whoever holds them, and wake the waiters of the group.
+ * faster-multi-lock/force-release: free values, whoever holds them, and wake the waiters of the group.
  * KEYS[1] group        hash, as in faster-multi-lock/acquire
- * ARGV[1] channel      where waiters listen
+ * ARGV[1] channel      the waiters' channel
  * ARGV[2] message      what wakes them
- * ARGV[3…] fields      the digests of the values
- * Reply   integer      1 any was held, 0 all were free
+ * ARGV[3…] values      their digests
+ * Reply   integer      1 at least one was held, 0 all were free
  * Source  RedissonFasterMultiLock.forceUnlockAsync
  */
-export function fasterMultiLockForceRelease(group: string, channel: Argument, message: Argument, fields: readonly Argument[]): ScriptCall {
-  return { script: FASTER_MULTI_LOCK_FORCE_RELEASE, keys: [group], args: [channel, message, ...fields] }
+export function fasterMultiLockForceRelease(group: string, channel: Argument, message: Argument, values: readonly Argument[]): ScriptCall {
+  return { script: FASTER_MULTI_LOCK_FORCE_RELEASE, keys: [group], args: [channel, message, ...values] }
 }
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: 'd55ec16ab8c218c472c8f3f1e91467d9aba50bfb',
+  sha1: '345d4edeb65d4961aee3825a3a0f1acae8da0ee2',
   text: `-- holdfast faster-multi-lock/inspect
--- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
-local function whole(text)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
+local function toInteger(text)
   return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
+-- By how much a group outlives its values, ms. Redisson's acquire does not extend a group that has less than a
+-- millisecond left, so a value taken over just as its lease ends would disappear with the group.
+local SLACK = 25
 
--- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
-local function ownerOf(group, field)
-  local owner = redis.call('hget', group, field)
-  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+-- The holder of a value, until when (epoch ms) and its hold count; nil if there is none or its lease is over.
+local function ownerOf(group, value)
+  local owner = redis.call('hget', group, value)
+  local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
   if expiry and expiry > now then
-    return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
+    return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
   end
 end
 
--- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
--- who takes a value over in the moment that its lease ends would lose it with the group.
-local SLACK = 25
-
--- Let a value last for at least a lease from now.
-local function extend(group, field, owner, lease)
-  local key = field .. ':' .. owner .. ':expire_time'
-  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
-    redis.call('hset', group, key, string.format('%d', now + lease))
+-- Makes the lease of a value last at least as long as asked.
+local function extendValue(group, value, owner, lease)
+  local field = value .. ':' .. owner .. ':expire_time'
+  if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
+    redis.call('hset', group, field, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
     redis.call('pexpire', group, lease + SLACK)
   end
 end
 
--- Forget who has or had a value.
-local function forget(group, field)
-  local owner = redis.call('hget', group, field)
+-- Deletes a value and all fields of its last owner.
+local function deleteValue(group, value)
+  local owner = redis.call('hget', group, value)
   if owner then
-    redis.call('hdel', group, field, field .. ':' .. owner .. ':expire_time', field .. ':' .. owner .. ':lock_count')
+    redis.call('hdel', group, value, value .. ':' .. owner .. ':expire_time', value .. ':' .. owner .. ':lock_count')
   end
 end
 
-local found, seen = { -2 }, {}
+local found, countAt = { -2 }, {}
 for n = 1, #ARGV do
   local owner, expiry, count = ownerOf(KEYS[1], ARGV[n])
   if owner then
     found[1] = math.max(found[1], expiry - now)
-    if not seen[owner] then
+    if not countAt[owner] then
       table.insert(found, owner)
       table.insert(found, count or '1')
       table.insert(found, 0)
-      seen[owner] = #found
+      countAt[owner] = #found
     end
-    found[seen[owner]] = found[seen[owner]] + 1
+    found[countAt[owner]] = found[countAt[owner]] + 1
   end
 end
 return found
@@ -571,96 +677,100 @@ return found
 /**
  * faster-multi-lock/inspect: who holds any of some values, how often, and for how long.
  * KEYS[1] group        hash, as in faster-multi-lock/acquire
- * ARGV[1…] fields      the digests of the values
- * Reply   array        ms left of the longest lease (-2: free), then holder, hold count, how many of the values it
- *                      has, holder …
+ * ARGV[1…] values      their digests
+ * Reply   array        what is left of the longest lease, ms (-2: free), then for each holder: holder, hold count,
+ *                      how many of the values it has
  */
-export function fasterMultiLockInspect(group: string, fields: readonly Argument[]): ScriptCall {
-  return { script: FASTER_MULTI_LOCK_INSPECT, keys: [group], args: [...fields] }
+export function fasterMultiLockInspect(group: string, values: readonly Argument[]): ScriptCall {
+  return { script: FASTER_MULTI_LOCK_INSPECT, keys: [group], args: [...values] }
 }
 
 const FASTER_MULTI_LOCK_RELEASE: Script = {
   name: 'faster-multi-lock/release',
-  sha1: 'ea42b0fe3d3c1fc0bd7c5ccf170120076ed8fb6d',
+  sha1: '4c544c029aa9b085325c6cb40b5fb6d583f867b5',
   text: `-- holdfast faster-multi-lock/release
 local freed = 0
 for n = 4, #ARGV do
-  local field, mine = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
-  if redis.call('hget', KEYS[1], field) == ARGV[1] then
-    redis.call('hdel', KEYS[1], field)
+  local value, prefix = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
+  if redis.call('hget', KEYS[1], value) == ARGV[1] then
+    redis.call('hdel', KEYS[1], value)
     freed = freed + 1
   end
-  -- also after Redisson took it over: it leaves these where they are
-  redis.call('hdel', KEYS[1], mine .. ':expire_time', mine .. ':lock_count')
+  -- even after Redisson took the value over: it leaves these fields behind
+  redis.call('hdel', KEYS[1], prefix .. ':expire_time', prefix .. ':lock_count')
 end
 if freed == 0 then
   return nil
 end
-local heard = redis.pcall('publish', ARGV[2], ARGV[3])
+local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
 if freed < #ARGV - 3 then
   return nil
 end
-return type(heard) == 'number' and heard or -1
+return type(receivers) == 'number' and receivers or -1
 `,
 }
 
 /**
- * faster-multi-lock/release: end the lease of an owner and wake the waiters of the group. Frees what it still has
- * even if some of its values were lost.
+ * faster-multi-lock/release: end the lease of an owner and wake the waiters of the group. Frees what it still has,
+ * even if it lost some of its values.
  * KEYS[1] group        hash, as in faster-multi-lock/acquire
  * ARGV[1] holder       "<client id>:<owner id>"
- * ARGV[2] channel      where waiters listen
+ * ARGV[2] channel      the waiters' channel
  * ARGV[3] message      what wakes them
- * ARGV[4…] fields      the digests of the values
+ * ARGV[4…] values      their digests
  * Reply   nil          this owner did not hold them all
- *         integer      released; how many connections heard it (-1: publishing was refused)
+ *         integer      released; how many connections received the message (-1: publishing was refused)
  * Source  RedissonFasterMultiLock.unlockInnerAsync, counter = 0
  */
-export function fasterMultiLockRelease(group: string, holder: Argument, channel: Argument, message: Argument, fields: readonly Argument[]): ScriptCall {
-  return { script: FASTER_MULTI_LOCK_RELEASE, keys: [group], args: [holder, channel, message, ...fields] }
+export function fasterMultiLockRelease(group: string, holder: Argument, channel: Argument, message: Argument, values: readonly Argument[]): ScriptCall {
+  return { script: FASTER_MULTI_LOCK_RELEASE, keys: [group], args: [holder, channel, message, ...values] }
 }
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: 'a7be68ef042508679175ed058d45d2085e5dd1e0',
+  sha1: '37e4f6240000fcb7b6b5ba6272446cf663cf4447',
   text: `-- holdfast faster-multi-lock/renew
--- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
-local function whole(text)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
+local function toInteger(text)
   return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
+-- By how much a group outlives its values, ms. Redisson's acquire does not extend a group that has less than a
+-- millisecond left, so a value taken over just as its lease ends would disappear with the group.
+local SLACK = 25
 
--- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
-local function ownerOf(group, field)
-  local owner = redis.call('hget', group, field)
-  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+-- The holder of a value, until when (epoch ms) and its hold count; nil if there is none or its lease is over.
+local function ownerOf(group, value)
+  local owner = redis.call('hget', group, value)
+  local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
   if expiry and expiry > now then
-    return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
+    return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
   end
 end
 
--- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
--- who takes a value over in the moment that its lease ends would lose it with the group.
-local SLACK = 25
-
--- Let a value last for at least a lease from now.
-local function extend(group, field, owner, lease)
-  local key = field .. ':' .. owner .. ':expire_time'
-  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
-    redis.call('hset', group, key, string.format('%d', now + lease))
+-- Makes the lease of a value last at least as long as asked.
+local function extendValue(group, value, owner, lease)
+  local field = value .. ':' .. owner .. ':expire_time'
+  if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
+    redis.call('hset', group, field, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
     redis.call('pexpire', group, lease + SLACK)
   end
 end
 
--- Forget who has or had a value.
-local function forget(group, field)
-  local owner = redis.call('hget', group, field)
+-- Deletes a value and all fields of its last owner.
+local function deleteValue(group, value)
+  local owner = redis.call('hget', group, value)
   if owner then
-    redis.call('hdel', group, field, field .. ':' .. owner .. ':expire_time', field .. ':' .. owner .. ':lock_count')
+    redis.call('hdel', group, value, value .. ':' .. owner .. ':expire_time', value .. ':' .. owner .. ':lock_count')
   end
 end
 
@@ -669,7 +779,7 @@ local last = 0
 for n, group in ipairs(KEYS) do
   local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
   last = last + 3 + tonumber(ARGV[last + 3])
-  -- asked first: one key that somebody overwrote with another type must not cost all the others their renewal
+  -- checked first: a key that somebody overwrote with another type must not cost all other groups their renewal
   renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
   for m = first, renewed[n] == 1 and last or 0 do
     if ownerOf(group, ARGV[m]) ~= holder then
@@ -677,11 +787,11 @@ for n, group in ipairs(KEYS) do
     end
   end
   if renewed[n] == 1 then
-    -- as in read-lock/renew: first PEXPIRE
+    -- PEXPIRE first, as in read-lock/renew
     redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
-    extend(group, ARGV[m], holder, lease)
+    extendValue(group, ARGV[m], holder, lease)
   end
 end
 return renewed
@@ -689,10 +799,11 @@ return renewed
 }
 
 /**
- * faster-multi-lock/renew: renew the values of many holders, each only if it still has them all.
+ * faster-multi-lock/renew: renew the values of many holders, each only if it still has them all. Never shortens a
+ * lease.
  * KEYS[n] group        hash, as in faster-multi-lock/acquire
- * ARGV[n] holder       for each group "<client id>:<owner id>", leaseTimeMs (ms, > 0), the number of values, their digests
- * Reply   array        for each group: 1 renewed, 0 no longer this owner's
+ * ARGV[n] holder       for each group "<client id>:<owner id>", leaseTimeMs (ms, > 0), how many values, their digests
+ * Reply   array        for each group: 1 renewed, 0 this owner no longer holds them all
  * Source  FastMultilockTask: same effect
  */
 export function fasterMultiLockRenew(keys: readonly string[], args: readonly Argument[]): ScriptCall {
@@ -701,45 +812,49 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: '8fb41141accb2cc1b7e1d6a683f6dc8c7d72d26b',
+  sha1: 'bee0d08be102e9ac28af349c3ea20a9f8067becd',
   text: `-- holdfast faster-multi-lock/set-count
--- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
-local function whole(text)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
+local function toInteger(text)
   return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
+-- By how much a group outlives its values, ms. Redisson's acquire does not extend a group that has less than a
+-- millisecond left, so a value taken over just as its lease ends would disappear with the group.
+local SLACK = 25
 
--- Who holds a value, until when (epoch ms) and how often; nil if nobody does or the lease is over.
-local function ownerOf(group, field)
-  local owner = redis.call('hget', group, field)
-  local expiry = owner and whole(redis.call('hget', group, field .. ':' .. owner .. ':expire_time'))
+-- The holder of a value, until when (epoch ms) and its hold count; nil if there is none or its lease is over.
+local function ownerOf(group, value)
+  local owner = redis.call('hget', group, value)
+  local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
   if expiry and expiry > now then
-    return owner, expiry, redis.call('hget', group, field .. ':' .. owner .. ':lock_count')
+    return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
   end
 end
 
--- The group outlives its values by this, ms. Redisson's acquire leaves a group alone that has less than a millisecond left:
--- who takes a value over in the moment that its lease ends would lose it with the group.
-local SLACK = 25
-
--- Let a value last for at least a lease from now.
-local function extend(group, field, owner, lease)
-  local key = field .. ':' .. owner .. ':expire_time'
-  if (whole(redis.call('hget', group, key)) or 0) < now + lease then
-    redis.call('hset', group, key, string.format('%d', now + lease))
+-- Makes the lease of a value last at least as long as asked.
+local function extendValue(group, value, owner, lease)
+  local field = value .. ':' .. owner .. ':expire_time'
+  if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
+    redis.call('hset', group, field, string.format('%d', now + lease))
   end
   if redis.call('pttl', group) < lease + SLACK then
     redis.call('pexpire', group, lease + SLACK)
   end
 end
 
--- Forget who has or had a value.
-local function forget(group, field)
-  local owner = redis.call('hget', group, field)
+-- Deletes a value and all fields of its last owner.
+local function deleteValue(group, value)
+  local owner = redis.call('hget', group, value)
   if owner then
-    redis.call('hdel', group, field, field .. ':' .. owner .. ':expire_time', field .. ':' .. owner .. ':lock_count')
+    redis.call('hdel', group, value, value .. ':' .. owner .. ':expire_time', value .. ':' .. owner .. ':lock_count')
   end
 end
 
@@ -750,32 +865,45 @@ for n = 4, #ARGV do
 end
 for n = 4, #ARGV do
   redis.call('hset', KEYS[1], ARGV[n] .. ':' .. ARGV[2] .. ':lock_count', ARGV[3])
-  extend(KEYS[1], ARGV[n], ARGV[2], tonumber(ARGV[1]))
+  extendValue(KEYS[1], ARGV[n], ARGV[2], tonumber(ARGV[1]))
 end
 return 1
 `,
 }
 
 /**
- * faster-multi-lock/set-count: set the hold count of an owner for all its values, and see to it that its lease lasts at
- * least as long as asked.
+ * faster-multi-lock/set-count: set the hold count of an owner for all its values, and make its lease last at least as
+ * long as asked.
  * KEYS[1] group        hash, as in faster-multi-lock/acquire
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * ARGV[3] count        the hold count this leads to, > 0
- * ARGV[4…] fields      the digests of the values
+ * ARGV[3] count        the resulting hold count, > 0
+ * ARGV[4…] values      their digests
  * Reply   integer      1 done, 0 this owner does not hold them all
  */
-export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, holder: Argument, count: Argument, fields: readonly Argument[]): ScriptCall {
-  return { script: FASTER_MULTI_LOCK_SET_COUNT, keys: [group], args: [leaseTimeMs, holder, count, ...fields] }
+export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, holder: Argument, count: Argument, values: readonly Argument[]): ScriptCall {
+  return { script: FASTER_MULTI_LOCK_SET_COUNT, keys: [group], args: [leaseTimeMs, holder, count, ...values] }
 }
 
 const FENCED_LOCK_ACQUIRE: Script = {
   name: 'fenced-lock/acquire',
-  sha1: '86079cd163a630021937abf06cba8259425c3bba',
+  sha1: 'ab8614d17b73f170d4868d71b5315e8a1f68e9e8',
   text: `-- holdfast fenced-lock/acquire
--- The next fencing token, as text: always higher than the last, and than \`seen\`. Tokens are compared as decimal text, as
--- Lua's numbers are exact to 2^53 only. Answers whether the counter had to be raised because it had gone back, too.
+-- Creates a lock with fields and a lease. Returns an error if the lease is refused (an ACL without PEXPIRE), else nil.
+local function createLock(lock, lease, ...)
+  redis.call('hset', lock, ...)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- a lock without a lease would stay forever
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+-- Draws the next fencing token, as text: higher than the last one, and than the highest seen. Tokens are compared as
+-- decimal text, since Lua's numbers are exact to 2^53 only.
+-- Returns it, and the last one before if the counter had gone back behind \`seen\` and was raised, else ''.
 local function nextToken(tokens, seen)
   local last = redis.call('get', tokens) or '0'
   local isBehind = #last < #seen or (#last == #seen and last < seen)
@@ -794,7 +922,7 @@ if redis.call('exists', KEYS[1]) == 1 then
   if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])
   end
-  -- nobody can have drawn another one since
+  -- while this owner holds the lock nobody else draws a token
   local token = redis.call('get', KEYS[2])
   if token then
     return { '1', token, '' }
@@ -803,27 +931,21 @@ if redis.call('exists', KEYS[1]) == 1 then
   return { '1', drawn[1], drawn[2] }
 end
 local drawn = nextToken(KEYS[2], ARGV[3])
-redis.call('hset', KEYS[1], ARGV[2], 1)
-local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
-if type(expires) == 'table' then
-  -- as lock/acquire
-  redis.call('del', KEYS[1])
-  return expires
-end
-return { '1', drawn[1], drawn[2] }
+local refused = createLock(KEYS[1], ARGV[1], ARGV[2], 1)
+return refused or { '1', drawn[1], drawn[2] }
 `,
 }
 
 /**
- * fenced-lock/acquire: take the lock for an owner that does not hold it, with the next fencing token. Run twice it
- * answers the same token.
+ * fenced-lock/acquire: take the lock for an owner that does not hold it, with the next fencing token. Idempotent: a
+ * repeat returns the same token.
  * KEYS[1] lock         hash: holder -> hold count
- * KEYS[2] tokens       string: the last token given out; never expires
+ * KEYS[2] tokens       string: the last fencing token; never expires
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * ARGV[3] seen         the highest token that the caller knows of, 0 for none
- * Reply   array        refused: "0", lease left to the present holder, ms (-1: no expiry)
- *                      granted: "1", the token, and the last token before if that had gone back behind `seen`
+ * ARGV[3] seen         the highest token that this client has seen, 0 for none
+ * Reply   array        refused: "0", what is left of the current lease, ms (-1: no expiry)
+ *                      granted: "1", the token, and the last one before if the counter had gone back behind `seen`
  * Source  RedissonFencedLock.tryLockInnerAsync: same keys
  */
 export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Argument, holder: Argument, seen: Argument): ScriptCall {
@@ -832,10 +954,18 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
-  sha1: '21ca9565fe6f071877982d3eefcd0f90167ded4c',
+  sha1: 'f9497061a3601477449827773061afb9cb5ecdec',
   text: `-- holdfast fenced-lock/adopt
--- The next fencing token, as text: always higher than the last, and than \`seen\`. Tokens are compared as decimal text, as
--- Lua's numbers are exact to 2^53 only. Answers whether the counter had to be raised because it had gone back, too.
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
+  end
+end
+
+-- Draws the next fencing token, as text: higher than the last one, and than the highest seen. Tokens are compared as
+-- decimal text, since Lua's numbers are exact to 2^53 only.
+-- Returns it, and the last one before if the counter had gone back behind \`seen\` and was raised, else ''.
 local function nextToken(tokens, seen)
   local last = redis.call('get', tokens) or '0'
   local isBehind = #last < #seen or (#last == #seen and last < seen)
@@ -847,10 +977,8 @@ local function nextToken(tokens, seen)
 end
 
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  -- as lock/adopt
-  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
-  end
+  -- as in lock/adopt
+  extendLease(KEYS[1], ARGV[1])
   return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
@@ -865,14 +993,14 @@ return { '1', drawn[1], drawn[2] }
 }
 
 /**
- * fenced-lock/adopt: take over a lease that another client handed over, as one hold with a lease from now and the
- * next fencing token: what the previous holder still writes is refused.
+ * fenced-lock/adopt: take over the lease that another client transferred, as one hold with a lease from now and the
+ * next fencing token, so that later writes of the previous holder are rejected. Idempotent.
  * KEYS[1] lock         hash: holder -> hold count
- * KEYS[2] tokens       string: the last token given out; never expires
+ * KEYS[2] tokens       string: the last fencing token; never expires
  * ARGV[1] leaseTimeMs  ms, > 0
- * ARGV[2] from         the holder to take over from, "<client id>:<owner id>"
- * ARGV[3] holder       who takes over, "<client id>:<owner id>"
- * ARGV[4] seen         the highest token that the caller knows of, 0 for none
+ * ARGV[2] from         the previous holder, "<client id>:<owner id>"
+ * ARGV[3] holder       the next one, "<client id>:<owner id>"
+ * ARGV[4] seen         the highest token that this client has seen, 0 for none
  * Reply   array        as fenced-lock/acquire; refused means that `from` does not hold the lock
  */
 export function fencedLockAdopt(lock: string, tokens: string, leaseTimeMs: Argument, from: Argument, holder: Argument, seen: Argument): ScriptCall {
@@ -888,47 +1016,77 @@ return { redis.call('get', KEYS[1]) or '' }
 }
 
 /**
- * fenced-lock/token: the last fencing token given out.
- * KEYS[1] tokens       string: the last token given out; never expires
- * Reply   array        the token, or empty
+ * fenced-lock/token: the last fencing token.
+ * KEYS[1] tokens       string: the last fencing token; never expires
+ * Reply   array        the token; empty if there is none
  * Source  RedissonFencedLock.getTokenAsync
  */
 export function fencedLockToken(tokens: string): ScriptCall {
   return { script: FENCED_LOCK_TOKEN, keys: [tokens], args: [] }
 }
 
-const LATCH_COUNT_DOWN: Script = {
-  name: 'latch/count-down',
-  sha1: '0b7cff9a872cf284939fda543b8a9c0a59a940c7',
-  text: `-- holdfast latch/count-down
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+const IDEMPOTENCY_FORGET: Script = {
+  name: 'idempotency/forget',
+  sha1: '16e0655a124dbdb577d4b28811396e0dcd986c41',
+  text: `-- holdfast idempotency/forget
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
-  end
+redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
+return epochMs()
+`,
+}
+
+/**
+ * idempotency/forget: delete the stored replies of operations of which no copies can still arrive.
+ * KEYS[1] replies      hash: operation -> stored reply
+ * ARGV[1…] operations  their numbers
+ * Reply   integer      the time, epoch ms
+ */
+export function idempotencyForget(replies: string, operations: readonly Argument[]): ScriptCall {
+  return { script: IDEMPOTENCY_FORGET, keys: [replies], args: [...operations] }
+}
+
+const LATCH_COUNT_DOWN: Script = {
+  name: 'latch/count-down',
+  sha1: '904f8de90a0072147634d59a0c65ccd7989acb38',
+  text: `-- holdfast latch/count-down
+-- The server's time, epoch ms.
+local function epochMs()
   local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
+  end
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
-return once(KEYS[2], ARGV[3], ARGV[4], function()
-  keep(KEYS[2])
+return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
+  keepReplies(KEYS[2])
   if redis.call('exists', KEYS[1]) == 0 then
     return 0
   end
@@ -943,28 +1101,29 @@ end)
 }
 
 /**
- * latch/count-down: count one down; at zero the latch opens, and waiters are notified. Once, however often it is sent, and not when
- * it comes late.
- * KEYS[1] latch      string: what is left to count
- * KEYS[2] receipts   hash: operation -> its reply
- * ARGV[1] channel    where waiters listen
+ * latch/count-down: decrement the count; at zero the latch opens, and waiters are notified. Runs once, however many
+ * copies arrive, and not at all if it arrives late.
+ * KEYS[1] latch      string: the count
+ * KEYS[2] replies    hash: operation -> stored reply
+ * ARGV[1] channel    the waiters' channel
  * ARGV[2] message    that it is open
  * ARGV[3] operation  its number
  * ARGV[4] openedAt   when it was opened, epoch ms
- * Reply   integer    what is left to count now; -1 it opened, but publishing was refused
- *         array      it came too late: the time, epoch ms
+ * Reply   integer    the resulting count; -1 it opened, but publishing was refused
+ *         array      it arrived too late: the time, epoch ms
  * Source  RedissonCountDownLatch.countDownAsync
  */
-export function latchCountDown(latch: string, receipts: string, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: LATCH_COUNT_DOWN, keys: [latch, receipts], args: [channel, message, operation, openedAt] }
+export function latchCountDown(latch: string, replies: string, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: LATCH_COUNT_DOWN, keys: [latch, replies], args: [channel, message, operation, openedAt] }
 }
 
 const LATCH_DELETE: Script = {
   name: 'latch/delete',
-  sha1: 'a9bc31eea397c5d0e6866c95281fb4eac51d7cf6',
+  sha1: '9d4b2ff968afcfb3f103b60de4bf7a1eea73ec62',
   text: `-- holdfast latch/delete
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -972,22 +1131,22 @@ local function numberAt(key)
   return tonumber(text)
 end
 
--- as semaphore/delete
-numberAt(KEYS[1])
+-- as in semaphore/delete
+integerAt(KEYS[1])
 if redis.call('del', KEYS[1]) == 0 then
   return 0
 end
--- Nothing but this: Redisson 3.14 may hear two messages in the wrong order.
+-- No other message: Redisson 3.14 may receive two in the wrong order.
 redis.pcall('publish', ARGV[1], ARGV[2])
 return 1
 `,
 }
 
 /**
- * latch/delete: delete the latch, which opens it, and tell those who wait.
- * KEYS[1] latch    string: what is left to count
- * ARGV[1] channel  where waiters listen
- * ARGV[2] message  that it is open; Redisson says that there is a new count, and makes its waiters stay
+ * latch/delete: delete the latch, which opens it, and notify waiters.
+ * KEYS[1] latch    string: the count
+ * ARGV[1] channel  the waiters' channel
+ * ARGV[2] message  that it is open; Redisson says that there is a new count, which keeps its waiters waiting
  * Reply   integer  1 it was closed, 0 it was open
  * Source  RedissonCountDownLatch.deleteAsync
  */
@@ -997,10 +1156,11 @@ export function latchDelete(latch: string, channel: Argument, message: Argument)
 
 const LATCH_INSPECT: Script = {
   name: 'latch/inspect',
-  sha1: '7eb32867b39649ee46a78aa25dea64eeb0484728',
+  sha1: '8271c899bc5c0bc0627c8be68a8743f1ecb01b9b',
   text: `-- holdfast latch/inspect
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -1008,13 +1168,13 @@ local function numberAt(key)
   return tonumber(text)
 end
 
-return numberAt(KEYS[1])
+return integerAt(KEYS[1])
 `,
 }
 
 /**
- * latch/inspect: what is left to count.
- * KEYS[1] latch    string: what is left to count
+ * latch/inspect: the count.
+ * KEYS[1] latch    string: the count
  * Reply   integer  0: it is open
  * Source  RedissonCountDownLatch.getCountAsync
  */
@@ -1024,35 +1184,40 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: '08e048be91504501c98c367aa8ac4c9ff3b4d387',
+  sha1: '565f3891d5ddd3ec918e754b5e917ee095cb86ed',
   text: `-- holdfast latch/set-count
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
   end
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
-return once(KEYS[2], ARGV[4], ARGV[5], function()
+return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
     return 0
   end
@@ -1064,29 +1229,42 @@ end)
 }
 
 /**
- * latch/set-count: close the latch with a count, if it is open. Once, however often it is sent, and not when it comes
- * late.
- * KEYS[1] latch      string: what is left to count
- * KEYS[2] receipts   hash: operation -> its reply
+ * latch/set-count: close the latch with a count, if it is open. Runs once, however many copies arrive, and not at
+ * all if it arrives late.
+ * KEYS[1] latch      string: the count
+ * KEYS[2] replies    hash: operation -> stored reply
  * ARGV[1] count      > 0
- * ARGV[2] channel    where waiters listen
+ * ARGV[2] channel    the waiters' channel
  * ARGV[3] message    that there is a new count
  * ARGV[4] operation  its number
  * ARGV[5] openedAt   when it was opened, epoch ms
- * Reply   integer    1 done, 0 it is closed already
- *         array      it came too late: the time, epoch ms
+ * Reply   integer    1 done, 0 it is already closed
+ *         array      it arrived too late: the time, epoch ms
  * Source  RedissonCountDownLatch.trySetCountAsync
  */
-export function latchSetCount(latch: string, receipts: string, count: Argument, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: LATCH_SET_COUNT, keys: [latch, receipts], args: [count, channel, message, operation, openedAt] }
+export function latchSetCount(latch: string, replies: string, count: Argument, channel: Argument, message: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: LATCH_SET_COUNT, keys: [latch, replies], args: [count, channel, message, operation, openedAt] }
 }
 
 const LOCK_ACQUIRE_ALL: Script = {
   name: 'lock/acquire-all',
-  sha1: '3939888930c341f0066b8363443e7a21253c3c49',
+  sha1: 'd7f5e693ae4e62d3f1d3f05703f78bb473333d5e',
   text: `-- holdfast lock/acquire-all
--- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
--- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+-- Creates a lock with fields and a lease. Returns an error if the lease is refused (an ACL without PEXPIRE), else nil.
+local function createLock(lock, lease, ...)
+  redis.call('hset', lock, ...)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- a lock without a lease would stay forever
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+-- Takes the lock for a holder that does not have it. Returns nil, or what is left of the current lease, ms (-1: no
+-- expiry), or an error. Idempotent, even if a copy arrives late: it never lowers the hold count or shortens the
+-- lease.
 local function take(lock, lease, holder)
   local left = redis.call('pttl', lock)
   if left ~= -2 then
@@ -1098,14 +1276,7 @@ local function take(lock, lease, holder)
     end
     return nil
   end
-  redis.call('hset', lock, holder, 1)
-  local expires = redis.pcall('pexpire', lock, lease)
-  if type(expires) == 'table' then
-    -- refused (an ACL): nothing may stay that never ends
-    redis.call('del', lock)
-    return expires
-  end
-  return nil
+  return createLock(lock, lease, holder, 1)
 end
 
 for n, lock in ipairs(KEYS) do
@@ -1124,10 +1295,10 @@ return nil
 }
 
 /**
- * lock/acquire-all: take several locks, all or none, each for an owner that does not hold it; or say which of them
- * another owner holds. Runs twice without harm, as lock/acquire.
+ * lock/acquire-all: take several locks, all or none, each for an owner that does not hold it; or return which of them
+ * another owner holds. Idempotent, like lock/acquire.
  * KEYS[n] lock         hash: holder -> hold count
- * ARGV[1] leaseTimeMs  ms, > 0; after it for each lock its holder, "<client id>:<owner id>"
+ * ARGV[1] leaseTimeMs  ms, > 0; then the holder of each lock, "<client id>:<owner id>"
  * Reply   nil          acquired
  *         integer      the index of the first lock that another owner holds, from 0
  */
@@ -1135,12 +1306,25 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
   return { script: LOCK_ACQUIRE_ALL, keys, args }
 }
 
-const LOCK_ACQUIRE_IN_LINE: Script = {
-  name: 'lock/acquire-in-line',
-  sha1: 'c7a9575e3333ce16f5b36b08e3afcaaa7563465a',
-  text: `-- holdfast lock/acquire-in-line
--- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
--- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+const LOCK_ACQUIRE_QUEUED: Script = {
+  name: 'lock/acquire-queued',
+  sha1: 'adbc857b076bf77cdc61b5915bb9b628c6bd729b',
+  text: `-- holdfast lock/acquire-queued
+-- Creates a lock with fields and a lease. Returns an error if the lease is refused (an ACL without PEXPIRE), else nil.
+local function createLock(lock, lease, ...)
+  redis.call('hset', lock, ...)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- a lock without a lease would stay forever
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+-- Takes the lock for a holder that does not have it. Returns nil, or what is left of the current lease, ms (-1: no
+-- expiry), or an error. Idempotent, even if a copy arrives late: it never lowers the hold count or shortens the
+-- lease.
 local function take(lock, lease, holder)
   local left = redis.call('pttl', lock)
   if left ~= -2 then
@@ -1152,89 +1336,81 @@ local function take(lock, lease, holder)
     end
     return nil
   end
-  redis.call('hset', lock, holder, 1)
-  local expires = redis.pcall('pexpire', lock, lease)
-  if type(expires) == 'table' then
-    -- refused (an ACL): nothing may stay that never ends
-    redis.call('del', lock)
-    return expires
-  end
-  return nil
+  return createLock(lock, lease, holder, 1)
 end
 
--- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
--- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
-
--- The list is never longer than this, unless somebody else wrote into it.
-local MOST_TICKETS = 4096
--- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
-local MOST_AT_ONCE = 1024
-
--- Returns how many connections heard it: 0 if the client is gone.
-local function notify(inboxes, ticket, news)
+-- Publishes a message about a ticket to its client's inbox. Returns how many connections received it: 0 if the client
+-- is gone.
+local function notify(inboxPrefix, ticket, message)
   local client, number = string.match(ticket, '^(.+):(%d+)\$')
   if client == nil then
     return 0
   end
-  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+  return redis.pcall('publish', inboxPrefix .. client, message .. ' ' .. number)
 end
 
--- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
--- lock is not free.
--- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own, news)
+-- The turn queue of a lock: a list of tickets, each "<client id>:<number>", the next one first. All commands on it are
+-- protected: a user without rights to it can use the lock all the same.
+
+-- Holdfast never makes the list longer than this.
+local MOST_TICKETS = 4096
+-- What one call processes at most, in 2 ms; clients that poll process the rest.
+local TICKETS_PER_CALL = 1024
+
+-- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
+-- 'next' if the lock is not free.
+-- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
+local function passTurn(turnQueue, inboxPrefix, ownTicket, message)
   local others = 0
-  for _ = 1, MOST_AT_ONCE do
+  for _ = 1, TICKETS_PER_CALL do
     local ticket
-    if news == 'turn' then
-      ticket = redis.pcall('lpop', waiters)
+    if message == 'turn' then
+      ticket = redis.pcall('lpop', turnQueue)
     else
-      ticket = redis.pcall('lindex', waiters, 0)
+      ticket = redis.pcall('lindex', turnQueue, 0)
     end
     if type(ticket) ~= 'string' then
       return others
     end
-    local heard = notify(inboxes, ticket, news)
-    if type(heard) ~= 'number' then
+    local receivers = notify(inboxPrefix, ticket, message)
+    if type(receivers) ~= 'number' then
       return -1
     end
-    if heard == 0 then
-      if news == 'next' then
-        redis.pcall('lpop', waiters)
-      end
-    else
-      if ticket ~= own then
+    if receivers > 0 then
+      if ticket ~= ownTicket then
         others = others + 1
       end
-      if news == 'next' then
+      if message == 'next' then
         return others
       end
-      news = 'next'
+      message = 'next'
+    elseif message == 'next' then
+      redis.pcall('lpop', turnQueue)
     end
   end
   return others
 end
 
--- Puts a ticket at the end, unless it is there.
-local function standInLine(waiters, ticket, patience)
-  if redis.pcall('lpos', waiters, ticket) == false then
-    local length = redis.pcall('rpush', waiters, ticket)
-    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+-- Adds a ticket at the end, unless it is in the queue.
+local function joinTurnQueue(turnQueue, ticket, ttl)
+  if redis.pcall('lpos', turnQueue, ticket) == false then
+    local length = redis.pcall('rpush', turnQueue, ticket)
+    -- somebody else filled the list, and each command on it would take long
     if type(length) == 'number' and length > MOST_TICKETS then
-      redis.pcall('del', waiters)
-      redis.pcall('rpush', waiters, ticket)
+      redis.pcall('del', turnQueue)
+      redis.pcall('rpush', turnQueue, ticket)
     end
   end
-  redis.pcall('pexpire', waiters, patience)
+  redis.pcall('pexpire', turnQueue, ttl)
 end
 
 local left = take(KEYS[1], ARGV[1], ARGV[2])
 if left == nil then
   local removed = redis.pcall('lrem', KEYS[2], 0, ARGV[3])
   if ARGV[6] == '1' then
-    -- Those ahead did not take their turn. Whoever is there asks again now, and is back in line; the others are not.
-    for _ = 1, MOST_AT_ONCE do
+    -- The clients ahead missed their turns. Those still alive ask again now, which queues them again.
+    for _ = 1, TICKETS_PER_CALL do
       local ticket = redis.pcall('lpop', KEYS[2])
       if type(ticket) ~= 'string' then
         break
@@ -1242,18 +1418,18 @@ if left == nil then
       notify(ARGV[5], ticket, 'turn')
     end
   elseif type(removed) == 'number' and removed > 0 then
-    -- No release gave the turn to this client, so none has told the one behind it that it is next.
+    -- No release gave this client the turn, so none has told the client behind it that it is next.
     passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
   end
   if ARGV[7] == '1' then
-    standInLine(KEYS[2], ARGV[3], ARGV[4])
+    joinTurnQueue(KEYS[2], ARGV[3], ARGV[4])
   end
   return nil
 elseif type(left) == 'table' then
   return left
 end
-standInLine(KEYS[2], ARGV[3], ARGV[4])
--- the end of the client id that all clients of Holdfast have
+joinTurnQueue(KEYS[2], ARGV[3], ARGV[4])
+-- the ids of all Holdfast clients end like this
 if redis.call('hlen', KEYS[1]) ~= 1 or not string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) then
   return { left, 0 }
 end
@@ -1262,30 +1438,43 @@ return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
 }
 
 /**
- * lock/acquire-in-line: as lock/acquire; a client that is refused stands in line for the release.
+ * lock/acquire-queued: like lock/acquire; a client that is refused joins the turn queue.
  * KEYS[1] lock         hash: holder -> hold count
- * KEYS[2] waiters      list of tickets, first come first
+ * KEYS[2] turnQueue    list: tickets of waiting clients, the next one first
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * ARGV[3] ticket       "<client id>:<number>"
- * ARGV[4] patienceMs   the line is forgotten when nobody has asked for so long
- * ARGV[5] inboxes      what the channels of clients begin with
- * ARGV[6] isLook       1: asked because nothing was heard for long; 0: for any other reason
- * ARGV[7] waits        1: others of this client wait for the next turn, and stand in line; 0: nobody does
+ * ARGV[4] queueTtlMs   the turn queue is deleted when no client has asked for so long
+ * ARGV[5] inboxPrefix  what the clients' channels begin with
+ * ARGV[6] isPoll       1: the client has received no message for long; 0: it asks for any other reason
+ * ARGV[7] hasWaiters   1: more callers of this client wait for the next turn, so it stays queued; 0: none
  * Reply   nil          acquired
- *         array        lease left to the present holder, ms (-1: no expiry); where this ticket stands if the release
- *                      gives the turn to the first in line: 1 first, 2 behind others; 0 if that is not known
+ *         array        what is left of the current lease, ms (-1: no expiry); the place of this ticket if the release
+ *                      will give the turn to the first one: 1 first, 2 behind others; otherwise 0
  */
-export function lockAcquireInLine(lock: string, waiters: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, patienceMs: Argument, inboxes: Argument, isLook: Argument, waits: Argument): ScriptCall {
-  return { script: LOCK_ACQUIRE_IN_LINE, keys: [lock, waiters], args: [leaseTimeMs, holder, ticket, patienceMs, inboxes, isLook, waits] }
+export function lockAcquireQueued(lock: string, turnQueue: string, leaseTimeMs: Argument, holder: Argument, ticket: Argument, queueTtlMs: Argument, inboxPrefix: Argument, isPoll: Argument, hasWaiters: Argument): ScriptCall {
+  return { script: LOCK_ACQUIRE_QUEUED, keys: [lock, turnQueue], args: [leaseTimeMs, holder, ticket, queueTtlMs, inboxPrefix, isPoll, hasWaiters] }
 }
 
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
-  sha1: 'cb0dd7331c8b2f66e615ada5c71cda383045e34c',
+  sha1: '8456c559de5338bf4ecfc992f51663e061d3540d',
   text: `-- holdfast lock/acquire
--- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
--- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+-- Creates a lock with fields and a lease. Returns an error if the lease is refused (an ACL without PEXPIRE), else nil.
+local function createLock(lock, lease, ...)
+  redis.call('hset', lock, ...)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- a lock without a lease would stay forever
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
+-- Takes the lock for a holder that does not have it. Returns nil, or what is left of the current lease, ms (-1: no
+-- expiry), or an error. Idempotent, even if a copy arrives late: it never lowers the hold count or shortens the
+-- lease.
 local function take(lock, lease, holder)
   local left = redis.call('pttl', lock)
   if left ~= -2 then
@@ -1297,14 +1486,7 @@ local function take(lock, lease, holder)
     end
     return nil
   end
-  redis.call('hset', lock, holder, 1)
-  local expires = redis.pcall('pexpire', lock, lease)
-  if type(expires) == 'table' then
-    -- refused (an ACL): nothing may stay that never ends
-    redis.call('del', lock)
-    return expires
-  end
-  return nil
+  return createLock(lock, lease, holder, 1)
 end
 
 return take(KEYS[1], ARGV[1], ARGV[2])
@@ -1312,13 +1494,13 @@ return take(KEYS[1], ARGV[1], ARGV[2])
 }
 
 /**
- * lock/acquire: take the lock for an owner that does not hold it, or say how long the present lease has left.
- * Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+ * lock/acquire: take the lock for an owner that does not hold it, or return how long the current lease has left.
+ * Idempotent, even if a copy arrives late: it never lowers the hold count or shortens the lease.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * Reply   nil          acquired
- *         integer      lease left to the present holder, ms (-1: no expiry)
+ *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonLock.tryLockInnerAsync: same key, field and reply
  */
 export function lockAcquire(lock: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
@@ -1327,19 +1509,24 @@ export function lockAcquire(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_ADOPT: Script = {
   name: 'lock/adopt',
-  sha1: '2251810b4619ce676b2107fba404c6730ed26c79',
+  sha1: 'be517d2b72dde2321d7da5d9fc5396c72875de40',
   text: `-- holdfast lock/adopt
-if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  -- a copy that comes late must not cut a lease that was asked for since
-  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
   end
+end
+
+if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
+  -- a late copy must not cut a lease that was requested since
+  extendLease(KEYS[1], ARGV[1])
   return nil
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
   return 0
 end
--- first the command that may be refused for want of memory
+-- HSET first: Redis may refuse it for lack of memory
 redis.call('hset', KEYS[1], ARGV[3], 1)
 redis.call('hdel', KEYS[1], ARGV[2])
 redis.call('pexpire', KEYS[1], ARGV[1])
@@ -1348,12 +1535,12 @@ return nil
 }
 
 /**
- * lock/adopt: take over a lease that another client handed over, as one hold with a lease from now. Only one
- * can: the holder's field is replaced, which peers see as an uninterrupted hold. Runs twice without harm.
+ * lock/adopt: take over the lease that another client transferred, as one hold with a lease from now. Only one client
+ * can: it replaces the holder's field, which Redisson sees as an uninterrupted hold. Idempotent.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
- * ARGV[2] from         the holder to take over from, "<client id>:<owner id>"
- * ARGV[3] holder       who takes over, "<client id>:<owner id>"
+ * ARGV[2] from         the previous holder, "<client id>:<owner id>"
+ * ARGV[3] holder       the next one, "<client id>:<owner id>"
  * Reply   nil          taken over
  *         integer      0: `from` does not hold the lock
  */
@@ -1361,139 +1548,99 @@ export function lockAdopt(lock: string, leaseTimeMs: Argument, from: Argument, h
   return { script: LOCK_ADOPT, keys: [lock], args: [leaseTimeMs, from, holder] }
 }
 
-const LOCK_CUT_LEASE: Script = {
-  name: 'lock/cut-lease',
-  sha1: '0cbbb59fe47074786269d412de3cf69cd857d8d7',
-  text: `-- holdfast lock/cut-lease
--- Renew a lock if this owner still holds it. Never shortens a lease, but for one that is longer than \`longest\`, ms; nil: for
--- none. Answers what is left of the lease, ms; 0 no longer this owner's; or an error.
-local function renew_one(lock, holder, lease, longest)
-  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
-  local mine = redis.pcall('hexists', lock, holder)
-  if mine == 1 then
-    local left = redis.call('pttl', lock)
-    if left < tonumber(lease) or longest and left > tonumber(longest) then
-      redis.call('pexpire', lock, lease)
-      left = tonumber(lease)
-    end
-    return left
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
-    return 0
-  end
-  return mine
-end
-
-local renewed = {}
-for n, lock in ipairs(KEYS) do
-  local left = renew_one(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
-  if type(left) == 'table' then
-    return left
-  end
-  renewed[n] = left
-end
-return renewed
-`,
-}
-
-/**
- * lock/cut-lease: as lock/renew, but a lease that lasts longer than its owner ever asked for is cut: the clock of Redis
- * was set back. Not part of lock/renew, of which a copy that comes late must not cut a lease that was asked for since.
- * KEYS[n] lock         hash: holder -> hold count
- * ARGV[3n-2] holder       "<client id>:<owner id>"
- * ARGV[3n-1] leaseTimeMs  ms, > 0
- * ARGV[3n]   longestMs    the longest lease that the owner asked for, ms
- * Reply   array        as lock/renew
- */
-export function lockCutLease(keys: readonly string[], args: readonly Argument[]): ScriptCall {
-  return { script: LOCK_CUT_LEASE, keys, args }
-}
-
-const LOCK_FORCE_RELEASE_IN_LINE: Script = {
-  name: 'lock/force-release-in-line',
-  sha1: 'd32b624ed98296eceb90e2348e59b430189f525f',
-  text: `-- holdfast lock/force-release-in-line
--- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
-local function hasOnlyHolder(lock)
+const LOCK_FORCE_RELEASE_QUEUED: Script = {
+  name: 'lock/force-release-queued',
+  sha1: '3c3bb378d8c428b8f1f25478979cd51701f0a1ff',
+  text: `-- holdfast lock/force-release-queued
+-- Whether a hash is a lock with one holder: the holder's field with a hold count, and no other.
+local function hasSingleHolder(lock)
   return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
 end
 
-local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+-- Deletes a lock, whoever holds it. Returns whether it was deleted, and the reply or error if not.
+local function deleteLock(lock)
+  if redis.call('type', lock).ok ~= 'hash' then
+    -- a key of another type is somebody's data: HLEN replies with a WRONGTYPE error that names it, or 0 if there is
+    -- none
+    return false, redis.call('hlen', lock)
+  end
+  if not hasSingleHolder(lock) then
+    return false, redis.error_reply('WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data')
+  end
+  redis.call('del', lock)
+  return true
+end
 
--- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
--- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
-
--- The list is never longer than this, unless somebody else wrote into it.
-local MOST_TICKETS = 4096
--- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
-local MOST_AT_ONCE = 1024
-
--- Returns how many connections heard it: 0 if the client is gone.
-local function notify(inboxes, ticket, news)
+-- Publishes a message about a ticket to its client's inbox. Returns how many connections received it: 0 if the client
+-- is gone.
+local function notify(inboxPrefix, ticket, message)
   local client, number = string.match(ticket, '^(.+):(%d+)\$')
   if client == nil then
     return 0
   end
-  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+  return redis.pcall('publish', inboxPrefix .. client, message .. ' ' .. number)
 end
 
--- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
--- lock is not free.
--- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own, news)
+-- The turn queue of a lock: a list of tickets, each "<client id>:<number>", the next one first. All commands on it are
+-- protected: a user without rights to it can use the lock all the same.
+
+-- Holdfast never makes the list longer than this.
+local MOST_TICKETS = 4096
+-- What one call processes at most, in 2 ms; clients that poll process the rest.
+local TICKETS_PER_CALL = 1024
+
+-- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
+-- 'next' if the lock is not free.
+-- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
+local function passTurn(turnQueue, inboxPrefix, ownTicket, message)
   local others = 0
-  for _ = 1, MOST_AT_ONCE do
+  for _ = 1, TICKETS_PER_CALL do
     local ticket
-    if news == 'turn' then
-      ticket = redis.pcall('lpop', waiters)
+    if message == 'turn' then
+      ticket = redis.pcall('lpop', turnQueue)
     else
-      ticket = redis.pcall('lindex', waiters, 0)
+      ticket = redis.pcall('lindex', turnQueue, 0)
     end
     if type(ticket) ~= 'string' then
       return others
     end
-    local heard = notify(inboxes, ticket, news)
-    if type(heard) ~= 'number' then
+    local receivers = notify(inboxPrefix, ticket, message)
+    if type(receivers) ~= 'number' then
       return -1
     end
-    if heard == 0 then
-      if news == 'next' then
-        redis.pcall('lpop', waiters)
-      end
-    else
-      if ticket ~= own then
+    if receivers > 0 then
+      if ticket ~= ownTicket then
         others = others + 1
       end
-      if news == 'next' then
+      if message == 'next' then
         return others
       end
-      news = 'next'
+      message = 'next'
+    elseif message == 'next' then
+      redis.pcall('lpop', turnQueue)
     end
   end
   return others
 end
 
--- Puts a ticket at the end, unless it is there.
-local function standInLine(waiters, ticket, patience)
-  if redis.pcall('lpos', waiters, ticket) == false then
-    local length = redis.pcall('rpush', waiters, ticket)
-    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+-- Adds a ticket at the end, unless it is in the queue.
+local function joinTurnQueue(turnQueue, ticket, ttl)
+  if redis.pcall('lpos', turnQueue, ticket) == false then
+    local length = redis.pcall('rpush', turnQueue, ticket)
+    -- somebody else filled the list, and each command on it would take long
     if type(length) == 'number' and length > MOST_TICKETS then
-      redis.pcall('del', waiters)
-      redis.pcall('rpush', waiters, ticket)
+      redis.pcall('del', turnQueue)
+      redis.pcall('rpush', turnQueue, ticket)
     end
   end
-  redis.pcall('pexpire', waiters, patience)
+  redis.pcall('pexpire', turnQueue, ttl)
 end
 
-if redis.call('type', KEYS[1]).ok ~= 'hash' then
-  -- as lock/force-release
-  return redis.call('hlen', KEYS[1])
+local isDeleted, reply = deleteLock(KEYS[1])
+if not isDeleted then
+  return reply
 end
-if not hasOnlyHolder(KEYS[1]) then
-  return redis.error_reply(NO_LOCK)
-end
-redis.call('del', KEYS[1])
 passTurn(KEYS[2], ARGV[3], '', 'turn')
 redis.pcall('publish', ARGV[1], ARGV[2])
 return 1
@@ -1501,37 +1648,45 @@ return 1
 }
 
 /**
- * lock/force-release-in-line: as lock/force-release, and give the turn to the first in line.
+ * lock/force-release-queued: like lock/force-release, and give the turn to the first client in the turn queue.
  * KEYS[1] lock         hash: holder -> hold count
- * KEYS[2] waiters      list of tickets, first come first
- * ARGV[1] channel      where those listen who know of no line
+ * KEYS[2] turnQueue    list: tickets of waiting clients, the next one first
+ * ARGV[1] channel      the channel of waiters that are not in the turn queue
  * ARGV[2] message      what wakes them
- * ARGV[3] inboxes      what the channels of clients begin with
+ * ARGV[3] inboxPrefix  what the clients' channels begin with
  * Reply   integer      1 it was held, 0 it was free
  */
-export function lockForceReleaseInLine(lock: string, waiters: string, channel: Argument, message: Argument, inboxes: Argument): ScriptCall {
-  return { script: LOCK_FORCE_RELEASE_IN_LINE, keys: [lock, waiters], args: [channel, message, inboxes] }
+export function lockForceReleaseQueued(lock: string, turnQueue: string, channel: Argument, message: Argument, inboxPrefix: Argument): ScriptCall {
+  return { script: LOCK_FORCE_RELEASE_QUEUED, keys: [lock, turnQueue], args: [channel, message, inboxPrefix] }
 }
 
 const LOCK_FORCE_RELEASE: Script = {
   name: 'lock/force-release',
-  sha1: '07857563cd98843c66e0f9b07c146a01b896d0ac',
+  sha1: '5bb71e278b738e5978427ffc15fe00e348b20f71',
   text: `-- holdfast lock/force-release
--- Whether a hash is a lock of one holder: the holder's field with a hold count, and nothing else.
-local function hasOnlyHolder(lock)
+-- Whether a hash is a lock with one holder: the holder's field with a hold count, and no other.
+local function hasSingleHolder(lock)
   return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
 end
 
-local NO_LOCK = 'WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data'
+-- Deletes a lock, whoever holds it. Returns whether it was deleted, and the reply or error if not.
+local function deleteLock(lock)
+  if redis.call('type', lock).ok ~= 'hash' then
+    -- a key of another type is somebody's data: HLEN replies with a WRONGTYPE error that names it, or 0 if there is
+    -- none
+    return false, redis.call('hlen', lock)
+  end
+  if not hasSingleHolder(lock) then
+    return false, redis.error_reply('WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data')
+  end
+  redis.call('del', lock)
+  return true
+end
 
-if redis.call('type', KEYS[1]).ok ~= 'hash' then
-  -- a key of another type is somebody's data: let HLEN name it in a WRONGTYPE error, and leave it alone
-  return redis.call('hlen', KEYS[1])
+local isDeleted, reply = deleteLock(KEYS[1])
+if not isDeleted then
+  return reply
 end
-if not hasOnlyHolder(KEYS[1]) then
-  return redis.error_reply(NO_LOCK)
-end
-redis.call('del', KEYS[1])
 if ARGV[1] ~= '' then
   redis.pcall('publish', ARGV[1], ARGV[2])
 end
@@ -1540,9 +1695,9 @@ return 1
 }
 
 /**
- * lock/force-release: free the lock whoever holds it, and wake the waiters.
+ * lock/force-release: free the lock, whoever holds it, and wake the waiters.
  * KEYS[1] lock         hash: holder -> hold count
- * ARGV[1] channel      where waiters listen; empty: nowhere
+ * ARGV[1] channel      the waiters' channel; empty: none
  * ARGV[2] message      what wakes them
  * Reply   integer      1 it was held, 0 it was free
  * Source  RedissonLock.forceUnlockAsync
@@ -1570,75 +1725,74 @@ export function lockInspect(lock: string): ScriptCall {
   return { script: LOCK_INSPECT, keys: [lock], args: [] }
 }
 
-const LOCK_LEAVE_LINE: Script = {
-  name: 'lock/leave-line',
-  sha1: 'f25c15d2a2cb7b6da44e5607017c530c511ff894',
-  text: `-- holdfast lock/leave-line
--- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
--- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
-
--- The list is never longer than this, unless somebody else wrote into it.
-local MOST_TICKETS = 4096
--- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
-local MOST_AT_ONCE = 1024
-
--- Returns how many connections heard it: 0 if the client is gone.
-local function notify(inboxes, ticket, news)
+const LOCK_LEAVE_TURN_QUEUE: Script = {
+  name: 'lock/leave-turn-queue',
+  sha1: 'b43969fa32e3fae1550a0175d88b5541c825c8b9',
+  text: `-- holdfast lock/leave-turn-queue
+-- Publishes a message about a ticket to its client's inbox. Returns how many connections received it: 0 if the client
+-- is gone.
+local function notify(inboxPrefix, ticket, message)
   local client, number = string.match(ticket, '^(.+):(%d+)\$')
   if client == nil then
     return 0
   end
-  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+  return redis.pcall('publish', inboxPrefix .. client, message .. ' ' .. number)
 end
 
--- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
--- lock is not free.
--- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own, news)
+-- The turn queue of a lock: a list of tickets, each "<client id>:<number>", the next one first. All commands on it are
+-- protected: a user without rights to it can use the lock all the same.
+
+-- Holdfast never makes the list longer than this.
+local MOST_TICKETS = 4096
+-- What one call processes at most, in 2 ms; clients that poll process the rest.
+local TICKETS_PER_CALL = 1024
+
+-- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
+-- 'next' if the lock is not free.
+-- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
+local function passTurn(turnQueue, inboxPrefix, ownTicket, message)
   local others = 0
-  for _ = 1, MOST_AT_ONCE do
+  for _ = 1, TICKETS_PER_CALL do
     local ticket
-    if news == 'turn' then
-      ticket = redis.pcall('lpop', waiters)
+    if message == 'turn' then
+      ticket = redis.pcall('lpop', turnQueue)
     else
-      ticket = redis.pcall('lindex', waiters, 0)
+      ticket = redis.pcall('lindex', turnQueue, 0)
     end
     if type(ticket) ~= 'string' then
       return others
     end
-    local heard = notify(inboxes, ticket, news)
-    if type(heard) ~= 'number' then
+    local receivers = notify(inboxPrefix, ticket, message)
+    if type(receivers) ~= 'number' then
       return -1
     end
-    if heard == 0 then
-      if news == 'next' then
-        redis.pcall('lpop', waiters)
-      end
-    else
-      if ticket ~= own then
+    if receivers > 0 then
+      if ticket ~= ownTicket then
         others = others + 1
       end
-      if news == 'next' then
+      if message == 'next' then
         return others
       end
-      news = 'next'
+      message = 'next'
+    elseif message == 'next' then
+      redis.pcall('lpop', turnQueue)
     end
   end
   return others
 end
 
--- Puts a ticket at the end, unless it is there.
-local function standInLine(waiters, ticket, patience)
-  if redis.pcall('lpos', waiters, ticket) == false then
-    local length = redis.pcall('rpush', waiters, ticket)
-    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+-- Adds a ticket at the end, unless it is in the queue.
+local function joinTurnQueue(turnQueue, ticket, ttl)
+  if redis.pcall('lpos', turnQueue, ticket) == false then
+    local length = redis.pcall('rpush', turnQueue, ticket)
+    -- somebody else filled the list, and each command on it would take long
     if type(length) == 'number' and length > MOST_TICKETS then
-      redis.pcall('del', waiters)
-      redis.pcall('rpush', waiters, ticket)
+      redis.pcall('del', turnQueue)
+      redis.pcall('rpush', turnQueue, ticket)
     end
   end
-  redis.pcall('pexpire', waiters, patience)
+  redis.pcall('pexpire', turnQueue, ttl)
 end
 
 redis.pcall('lrem', KEYS[2], 0, ARGV[1])
@@ -1648,40 +1802,51 @@ return 1
 }
 
 /**
- * lock/leave-line: nobody waits any more under a ticket. If it was its turn, it is the next one's; else whoever is first
- * now hears that it is.
+ * lock/leave-turn-queue: remove a ticket under which nobody waits any more. If the lock is free the turn passes to
+ * the next client; otherwise the client that is first now is told that it is next.
  * KEYS[1] lock         hash: holder -> hold count
- * KEYS[2] waiters      list of tickets, first come first
+ * KEYS[2] turnQueue    list: tickets of waiting clients, the next one first
  * ARGV[1] ticket       "<client id>:<number>"
- * ARGV[2] inboxes      what the channels of clients begin with
+ * ARGV[2] inboxPrefix  what the clients' channels begin with
  * Reply   integer      1
  */
-export function lockLeaveLine(lock: string, waiters: string, ticket: Argument, inboxes: Argument): ScriptCall {
-  return { script: LOCK_LEAVE_LINE, keys: [lock, waiters], args: [ticket, inboxes] }
+export function lockLeaveTurnQueue(lock: string, turnQueue: string, ticket: Argument, inboxPrefix: Argument): ScriptCall {
+  return { script: LOCK_LEAVE_TURN_QUEUE, keys: [lock, turnQueue], args: [ticket, inboxPrefix] }
 }
 
 const LOCK_REENTER: Script = {
   name: 'lock/reenter',
-  sha1: '2eb8766fe7968419d425f4821fbe920891c8739d',
+  sha1: '334eee8e3279603dc02f4ce512a7e021f225535e',
   text: `-- holdfast lock/reenter
-if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-  return 0
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
+  end
 end
-redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-  redis.call('pexpire', KEYS[1], ARGV[1])
+
+-- Sets the hold count of a holder, and makes the lease last at least as long as asked. Never shortens it.
+-- Returns 1, or 0 if it does not hold the lock.
+local function setHoldCount(lock, lease, holder, count)
+  if redis.call('hexists', lock, holder) == 0 then
+    return 0
+  end
+  redis.call('hset', lock, holder, count)
+  extendLease(lock, lease)
+  return 1
 end
-return 1
+
+return setHoldCount(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 `,
 }
 
 /**
- * lock/reenter: raise the hold count of an owner to a given number, and make the lease last at least as long as asked.
- * Unlike Redisson, never shortens the lease that the outer hold relies on.
+ * lock/reenter: raise the hold count of an owner to a given number, and make the lease last at least as long as
+ * asked. Unlike Redisson's, it never shortens the lease that the outer hold relies on.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * ARGV[3] count        the hold count this leads to, > 1
+ * ARGV[3] count        the resulting hold count, > 1
  * Reply   integer      1 done, 0 this owner does not hold the lock
  * Source  RedissonLock.tryLockInnerAsync, its second branch
  */
@@ -1689,172 +1854,260 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
   return { script: LOCK_REENTER, keys: [lock], args: [leaseTimeMs, holder, count] }
 }
 
-const LOCK_RELEASE_IN_LINE: Script = {
-  name: 'lock/release-in-line',
-  sha1: 'f4757c7e4c79abfe98a8eb60651033d550f47645',
-  text: `-- holdfast lock/release-in-line
--- The turn queue that wait for a lock: a list of tickets, each "<client id>:<number>", first come first. A client hears
--- of its tickets on its inbox. All commands are protected: without the right to the inboxes the lock works all the same.
+const LOCK_RELEASE_ONE: Script = {
+  name: 'lock/release-one',
+  sha1: 'dddf7c22aae6d47e86a2e299771eb051d019cdfa',
+  text: `-- holdfast lock/release-one
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
+  end
+end
 
--- The list is never longer than this, unless somebody else wrote into it.
-local MOST_TICKETS = 4096
--- So many are dealt with in one call at most, which takes 2 ms; a client that polls in vain does the rest.
-local MOST_AT_ONCE = 1024
+-- Sets the hold count of a holder, and makes the lease last at least as long as asked. Never shortens it.
+-- Returns 1, or 0 if it does not hold the lock.
+local function setHoldCount(lock, lease, holder, count)
+  if redis.call('hexists', lock, holder) == 0 then
+    return 0
+  end
+  redis.call('hset', lock, holder, count)
+  extendLease(lock, lease)
+  return 1
+end
 
--- Returns how many connections heard it: 0 if the client is gone.
-local function notify(inboxes, ticket, news)
+return setHoldCount(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
+`,
+}
+
+/**
+ * lock/release-one: lower the hold count of an owner that keeps the lock, and make the lease last at least as long as
+ * its other holds need. Never shortens the lease: a late copy must not cut one that was requested since.
+ * KEYS[1] lock         hash: holder -> hold count
+ * ARGV[1] leaseTimeMs  ms, > 0: what the remaining holds are entitled to
+ * ARGV[2] holder       "<client id>:<owner id>"
+ * ARGV[3] count        the resulting hold count, > 0
+ * Reply   integer      1 done, 0 this owner does not hold the lock
+ * Source  RedissonLock.unlockInnerAsync, counter > 0
+ */
+export function lockReleaseOne(lock: string, leaseTimeMs: Argument, holder: Argument, count: Argument): ScriptCall {
+  return { script: LOCK_RELEASE_ONE, keys: [lock], args: [leaseTimeMs, holder, count] }
+}
+
+const LOCK_RELEASE_QUEUED: Script = {
+  name: 'lock/release-queued',
+  sha1: '2ea59b6fb40765a7b72dfd01a62a618211a808c1',
+  text: `-- holdfast lock/release-queued
+-- Publishes a message about a ticket to its client's inbox. Returns how many connections received it: 0 if the client
+-- is gone.
+local function notify(inboxPrefix, ticket, message)
   local client, number = string.match(ticket, '^(.+):(%d+)\$')
   if client == nil then
     return 0
   end
-  return redis.pcall('publish', inboxes .. client, news .. ' ' .. number)
+  return redis.pcall('publish', inboxPrefix .. client, message .. ' ' .. number)
 end
 
--- Gives the turn to the first client that is there, and tells the one behind it that it is next: it looks after a while,
--- should the first stand still. Tickets of clients that are gone are dropped on the way. \`news\` is 'turn', or 'next' if the
--- lock is not free.
--- Returns how many clients heard of it, without the one with the ticket \`own\`; -1: publishing was refused.
-local function passTurn(waiters, inboxes, own, news)
+-- The turn queue of a lock: a list of tickets, each "<client id>:<number>", the next one first. All commands on it are
+-- protected: a user without rights to it can use the lock all the same.
+
+-- Holdfast never makes the list longer than this.
+local MOST_TICKETS = 4096
+-- What one call processes at most, in 2 ms; clients that poll process the rest.
+local TICKETS_PER_CALL = 1024
+
+-- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
+-- 'next' if the lock is not free.
+-- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
+local function passTurn(turnQueue, inboxPrefix, ownTicket, message)
   local others = 0
-  for _ = 1, MOST_AT_ONCE do
+  for _ = 1, TICKETS_PER_CALL do
     local ticket
-    if news == 'turn' then
-      ticket = redis.pcall('lpop', waiters)
+    if message == 'turn' then
+      ticket = redis.pcall('lpop', turnQueue)
     else
-      ticket = redis.pcall('lindex', waiters, 0)
+      ticket = redis.pcall('lindex', turnQueue, 0)
     end
     if type(ticket) ~= 'string' then
       return others
     end
-    local heard = notify(inboxes, ticket, news)
-    if type(heard) ~= 'number' then
+    local receivers = notify(inboxPrefix, ticket, message)
+    if type(receivers) ~= 'number' then
       return -1
     end
-    if heard == 0 then
-      if news == 'next' then
-        redis.pcall('lpop', waiters)
-      end
-    else
-      if ticket ~= own then
+    if receivers > 0 then
+      if ticket ~= ownTicket then
         others = others + 1
       end
-      if news == 'next' then
+      if message == 'next' then
         return others
       end
-      news = 'next'
+      message = 'next'
+    elseif message == 'next' then
+      redis.pcall('lpop', turnQueue)
     end
   end
   return others
 end
 
--- Puts a ticket at the end, unless it is there.
-local function standInLine(waiters, ticket, patience)
-  if redis.pcall('lpos', waiters, ticket) == false then
-    local length = redis.pcall('rpush', waiters, ticket)
-    -- so many clients there are not: somebody else wrote them, and each command on the list would take long
+-- Adds a ticket at the end, unless it is in the queue.
+local function joinTurnQueue(turnQueue, ticket, ttl)
+  if redis.pcall('lpos', turnQueue, ticket) == false then
+    local length = redis.pcall('rpush', turnQueue, ticket)
+    -- somebody else filled the list, and each command on it would take long
     if type(length) == 'number' and length > MOST_TICKETS then
-      redis.pcall('del', waiters)
-      redis.pcall('rpush', waiters, ticket)
+      redis.pcall('del', turnQueue)
+      redis.pcall('rpush', turnQueue, ticket)
     end
   end
-  redis.pcall('pexpire', waiters, patience)
+  redis.pcall('pexpire', turnQueue, ttl)
 end
 
--- it is the only field: with it the lock goes
+-- the only field: the lock goes with it
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
 if ARGV[6] == '0' then
   redis.pcall('lrem', KEYS[2], 0, ARGV[5])
 elseif ARGV[5] ~= '' then
-  standInLine(KEYS[2], ARGV[5], ARGV[6])
+  joinTurnQueue(KEYS[2], ARGV[5], ARGV[6])
 end
 local others = passTurn(KEYS[2], ARGV[4], ARGV[5], 'turn')
-local heard = redis.pcall('publish', ARGV[2], ARGV[3])
-if others == -1 or type(heard) ~= 'number' then
+local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
+if others == -1 or type(receivers) ~= 'number' then
   return -1
 end
-return others + heard
+return others + receivers
 `,
 }
 
 /**
- * lock/release-in-line: end the lease of an owner, and give the turn to the first in line. The message of an
- * ordinary release is for those who know of no line.
+ * lock/release-queued: end the lease of an owner, and give the turn to the first client in the turn queue. Other
+ * waiters get the message of an ordinary release.
  * KEYS[1] lock         hash: holder -> hold count
- * KEYS[2] waiters      list of tickets, first come first
+ * KEYS[2] turnQueue    list: tickets of waiting clients, the next one first
  * ARGV[1] holder       "<client id>:<owner id>"
- * ARGV[2] channel      where those listen who know of no line
+ * ARGV[2] channel      the channel of waiters that are not in the turn queue
  * ARGV[3] message      what wakes them
- * ARGV[4] inboxes      what the channels of clients begin with
- * ARGV[5] ticket       of others in this client; empty: nobody stands in line or is to
- * ARGV[6] patienceMs   they stand in line from now on, which is forgotten when nobody has asked for so long; 0: they left
+ * ARGV[4] inboxPrefix  what the clients' channels begin with
+ * ARGV[5] ticket       of this client; empty: it has none
+ * ARGV[6] queueTtlMs   > 0: the ticket joins the turn queue, which is deleted when no client has asked for so long;
+ *                      0: the ticket is removed
  * Reply   nil          this owner does not hold the lock
- *         integer      released; how many others heard it (-1: publishing was refused)
+ *         integer      released; how many others were notified (-1: publishing was refused)
  */
-export function lockReleaseInLine(lock: string, waiters: string, holder: Argument, channel: Argument, message: Argument, inboxes: Argument, ticket: Argument, patienceMs: Argument): ScriptCall {
-  return { script: LOCK_RELEASE_IN_LINE, keys: [lock, waiters], args: [holder, channel, message, inboxes, ticket, patienceMs] }
+export function lockReleaseQueued(lock: string, turnQueue: string, holder: Argument, channel: Argument, message: Argument, inboxPrefix: Argument, ticket: Argument, queueTtlMs: Argument): ScriptCall {
+  return { script: LOCK_RELEASE_QUEUED, keys: [lock, turnQueue], args: [holder, channel, message, inboxPrefix, ticket, queueTtlMs] }
 }
 
 const LOCK_RELEASE: Script = {
   name: 'lock/release',
-  sha1: 'baf4fadb4008be8fa8aa5b11d1e8a66cfed9c3b4',
+  sha1: '1198dc5d13217cd7eed65504173479b765af7ff3',
   text: `-- holdfast lock/release
--- it is the only field: with it the lock goes
+-- the only field: the lock goes with it
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
 if ARGV[2] == '' then
   return 0
 end
-local heard = redis.pcall('publish', ARGV[2], ARGV[3])
-if type(heard) == 'number' then
-  return heard
+local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
+if type(receivers) == 'number' then
+  return receivers
 end
 return -1
 `,
 }
 
 /**
- * lock/release: end the lease of an owner and wake the waiters.
- * PUBLISH is called protected: without the right to publish the lock is free all the same, and the caller is told.
+ * lock/release: end the lease of an owner and wake the waiters. A user without the right to publish still frees the
+ * lock, and the reply says that nobody was notified.
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] holder       "<client id>:<owner id>"
- * ARGV[2] channel      where waiters listen; empty: nowhere
+ * ARGV[2] channel      the waiters' channel; empty: none
  * ARGV[3] message      what wakes them
  * Reply   nil          this owner does not hold the lock
- *         integer      released; how many connections heard it (-1: publishing was refused)
+ *         integer      released; how many connections received the message (-1: publishing was refused)
  * Source  RedissonLock.unlockInnerAsync, counter = 0
  */
 export function lockRelease(lock: string, holder: Argument, channel: Argument, message: Argument): ScriptCall {
   return { script: LOCK_RELEASE, keys: [lock], args: [holder, channel, message] }
 }
 
-const LOCK_RENEW: Script = {
-  name: 'lock/renew',
-  sha1: '2d2ae63f82d2131c7422fc7cf3e4f32aadb5b8a2',
-  text: `-- holdfast lock/renew
--- Renew a lock if this owner still holds it. Never shortens a lease, but for one that is longer than \`longest\`, ms; nil: for
--- none. Answers what is left of the lease, ms; 0 no longer this owner's; or an error.
-local function renew_one(lock, holder, lease, longest)
-  -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
-  local mine = redis.pcall('hexists', lock, holder)
-  if mine == 1 then
+const LOCK_RENEW_CAPPED: Script = {
+  name: 'lock/renew-capped',
+  sha1: '2a4edd999abadd0f11545c43f7d3d53c01b8723c',
+  text: `-- holdfast lock/renew-capped
+-- Renews a lock if this owner still holds it. Never shortens the lease, unless it is longer than \`longest\`, ms (nil: no
+-- limit). Returns what is left of the lease, ms; 0 if this owner no longer holds it; or an error.
+local function renewOne(lock, holder, lease, longest)
+  -- protected: a key that somebody overwrote with another type must not cost all other locks their renewal
+  local isHeld = redis.pcall('hexists', lock, holder)
+  if isHeld == 1 then
     local left = redis.call('pttl', lock)
     if left < tonumber(lease) or longest and left > tonumber(longest) then
       redis.call('pexpire', lock, lease)
       left = tonumber(lease)
     end
     return left
-  elseif mine == 0 or string.find(mine.err, 'WRONGTYPE', 1, true) then
+  elseif isHeld == 0 or string.find(isHeld.err, 'WRONGTYPE', 1, true) then
     return 0
   end
-  return mine
+  return isHeld
 end
 
 local renewed = {}
 for n, lock in ipairs(KEYS) do
-  local left = renew_one(lock, ARGV[2 * n - 1], ARGV[2 * n])
+  local left = renewOne(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
+  if type(left) == 'table' then
+    return left
+  end
+  renewed[n] = left
+end
+return renewed
+`,
+}
+
+/**
+ * lock/renew-capped: like lock/renew, but cuts a lease that is longer than its owner ever requested: the clock of
+ * Redis was set back. Not part of lock/renew, since a late copy of that must not cut a lease that was requested
+ * since.
+ * KEYS[n] lock         hash: holder -> hold count
+ * ARGV[3n-2] holder       "<client id>:<owner id>"
+ * ARGV[3n-1] leaseTimeMs  ms, > 0
+ * ARGV[3n]   longestMs    the longest lease that the owner requested, ms
+ * Reply   array        as lock/renew
+ */
+export function lockRenewCapped(keys: readonly string[], args: readonly Argument[]): ScriptCall {
+  return { script: LOCK_RENEW_CAPPED, keys, args }
+}
+
+const LOCK_RENEW: Script = {
+  name: 'lock/renew',
+  sha1: 'dd99d2232b115fa8138d290d9ebc70d9f64dd7f8',
+  text: `-- holdfast lock/renew
+-- Renews a lock if this owner still holds it. Never shortens the lease, unless it is longer than \`longest\`, ms (nil: no
+-- limit). Returns what is left of the lease, ms; 0 if this owner no longer holds it; or an error.
+local function renewOne(lock, holder, lease, longest)
+  -- protected: a key that somebody overwrote with another type must not cost all other locks their renewal
+  local isHeld = redis.pcall('hexists', lock, holder)
+  if isHeld == 1 then
+    local left = redis.call('pttl', lock)
+    if left < tonumber(lease) or longest and left > tonumber(longest) then
+      redis.call('pexpire', lock, lease)
+      left = tonumber(lease)
+    end
+    return left
+  elseif isHeld == 0 or string.find(isHeld.err, 'WRONGTYPE', 1, true) then
+    return 0
+  end
+  return isHeld
+end
+
+local renewed = {}
+for n, lock in ipairs(KEYS) do
+  local left = renewOne(lock, ARGV[2 * n - 1], ARGV[2 * n])
   if type(left) == 'table' then
     return left
   end
@@ -1869,53 +2122,25 @@ return renewed
  * KEYS[n] lock         hash: holder -> hold count
  * ARGV[2n-1] holder       "<client id>:<owner id>"
  * ARGV[2n]   leaseTimeMs  ms, > 0
- * Reply   array        for each lock: what is left of its lease, ms; 0 no longer this owner's
+ * Reply   array        for each lock: what is left of its lease, ms; 0 this owner no longer holds it
  * Source  LockTask.renewSlots: same rule and same effect
  */
 export function lockRenew(keys: readonly string[], args: readonly Argument[]): ScriptCall {
   return { script: LOCK_RENEW, keys, args }
 }
 
-const LOCK_STEP_DOWN: Script = {
-  name: 'lock/step-down',
-  sha1: '452ae7ec07e014d073f9d3d356be7f995054689f',
-  text: `-- holdfast lock/step-down
-if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-  return 0
-end
-redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-  redis.call('pexpire', KEYS[1], ARGV[1])
-end
-return 1
-`,
-}
-
-/**
- * lock/step-down: lower the hold count of an owner that goes on holding, and see to it that its other holds have the
- * lease they need. Never shortens: a copy of this that comes late must not cut a lease that was asked for since.
- * KEYS[1] lock         hash: holder -> hold count
- * ARGV[1] leaseTimeMs  ms, > 0: what the remaining holds are entitled to
- * ARGV[2] holder       "<client id>:<owner id>"
- * ARGV[3] count        the hold count this leads to, > 0
- * Reply   integer      1 done, 0 this owner does not hold the lock
- * Source  RedissonLock.unlockInnerAsync, counter > 0
- */
-export function lockStepDown(lock: string, leaseTimeMs: Argument, holder: Argument, count: Argument): ScriptCall {
-  return { script: LOCK_STEP_DOWN, keys: [lock], args: [leaseTimeMs, holder, count] }
-}
-
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: 'bc13c9dfbc207e6830d914bf395a7dfdb4a7c45c',
+  sha1: '966cdca999d39965c43e386ab4f6bd6094a650c7',
   text: `-- holdfast permit/acquire
--- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
-local function whole(text)
+-- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
+local function toInteger(text)
   return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -1923,26 +2148,33 @@ local function numberAt(key)
   return tonumber(text)
 end
 
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
-  if available <= 0 then
-    return 0
-  end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
 
--- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+-- A permit in Redis: 16 bytes, elsewhere spelled as 32 hexadecimal digits.
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
     return string.char(tonumber(digits, 16))
   end))
 end
 
--- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
+end
+
+-- Gives back the permits whose leases have ended (100 000 of them at most) and \`more\`, and notifies waiters if any are
+-- available then. Returns how many connections received it, -1 if publishing was refused.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
   for _ = 1, 100 do
@@ -1957,22 +2189,22 @@ local function reclaim(semaphore, leases, channel, more)
   if returned == 0 then
     return 0
   end
-  return announce(channel, redis.call('incrby', semaphore, returned))
+  return announcePermits(channel, redis.call('incrby', semaphore, returned))
 end
 
 local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
--- It may come twice, and somebody may have given some of them back in between: those stay given back.
-local isAgain = false
+-- In a repeat, permits that were given back since the first copy stay given back.
+local isRepeat = false
 for n = 3, #ARGV do
-  isAgain = isAgain or redis.call('zscore', KEYS[2], bytesOf(ARGV[n])) ~= false
+  isRepeat = isRepeat or redis.call('zscore', KEYS[2], bytesOf(ARGV[n])) ~= false
 end
-if not isAgain then
+if not isRepeat then
   local permits = #ARGV - 2
-  if numberAt(KEYS[1]) < permits then
+  if integerAt(KEYS[1]) < permits then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
-    local ends = whole(first[2])
-    -- Redisson's "never", as a sign that there is no lease
+    local ends = toInteger(first[2])
+    -- Redisson's "never": a permit without a lease
     if not ends or first[2] == '922337203685477' then
       return -1
     end
@@ -1981,7 +2213,7 @@ if not isAgain then
   redis.call('decrby', KEYS[1], permits)
 end
 for n = 3, #ARGV do
-  redis.call('zadd', KEYS[2], isAgain and 'xx' or 'nx', string.format('%d', expires), bytesOf(ARGV[n]))
+  redis.call('zadd', KEYS[2], isRepeat and 'xx' or 'nx', string.format('%d', expires), bytesOf(ARGV[n]))
 end
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then
@@ -1992,14 +2224,14 @@ return nil
 }
 
 /**
- * permit/acquire: take permits if there are enough, or say when the next lease ends. Runs twice without harm.
+ * permit/acquire: take permits if enough are available, or return when the next lease ends. Idempotent.
  * KEYS[1] semaphore    string: available permits
- * KEYS[2] leases       sorted set: permit -> epoch ms until which it is held
+ * KEYS[2] leases       sorted set: permit -> until when it is held, epoch ms
  * ARGV[1] leaseTimeMs  ms, > 0
- * ARGV[2] channel      where waiters listen
+ * ARGV[2] channel      the waiters' channel
  * ARGV[3…] ids         the permits: 32 hexadecimal digits each
  * Reply   nil          acquired
- *         integer      when to ask again at the latest, ms (-1: not known)
+ *         integer      when to ask again at the latest, ms from now (-1: not known)
  * Source  RedissonPermitExpirableSemaphore.tryAcquireAsync: same keys
  */
 export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Argument, channel: Argument, ids: readonly Argument[]): ScriptCall {
@@ -2008,15 +2240,16 @@ export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Ar
 
 const PERMIT_INSPECT: Script = {
   name: 'permit/inspect',
-  sha1: '410fdba157c8d12b44c5bf28ab0d0c0d3f16d07f',
+  sha1: 'caf8fbd61cb4b6208e54ea5c863a7ad37fd97da7',
   text: `-- holdfast permit/inspect
--- The whole number that a text spells; nil if it spells none, or one with which Lua cannot count exactly.
-local function whole(text)
+-- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
+local function toInteger(text)
   return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -2024,26 +2257,33 @@ local function numberAt(key)
   return tonumber(text)
 end
 
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
-  if available <= 0 then
-    return 0
-  end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
 
--- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+-- A permit in Redis: 16 bytes, elsewhere spelled as 32 hexadecimal digits.
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
     return string.char(tonumber(digits, 16))
   end))
 end
 
--- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
+end
+
+-- Gives back the permits whose leases have ended (100 000 of them at most) and \`more\`, and notifies waiters if any are
+-- available then. Returns how many connections received it, -1 if publishing was refused.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
   for _ = 1, 100 do
@@ -2058,19 +2298,19 @@ local function reclaim(semaphore, leases, channel, more)
   if returned == 0 then
     return 0
   end
-  return announce(channel, redis.call('incrby', semaphore, returned))
+  return announcePermits(channel, redis.call('incrby', semaphore, returned))
 end
 
 reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
-local found = { numberAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
+local found = { integerAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
 for n = 2, #ARGV do
   local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
   if not expires then
     table.insert(found, -2)
-  elseif expires == '922337203685477' or not whole(expires) then
+  elseif expires == '922337203685477' or not toInteger(expires) then
     table.insert(found, -1)
   else
-    table.insert(found, whole(expires) - now)
+    table.insert(found, toInteger(expires) - now)
   end
 end
 return found
@@ -2078,12 +2318,13 @@ return found
 }
 
 /**
- * permit/inspect: how many permits there are and are held, and for how long some of them.
+ * permit/inspect: how many permits are available and held, and for how long some of them.
  * KEYS[1] semaphore  string: available permits
- * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
- * ARGV[1] channel    where waiters listen
+ * KEYS[2] leases     sorted set: permit -> until when it is held, epoch ms
+ * ARGV[1] channel    the waiters' channel
  * ARGV[2…] ids       permits: 32 hexadecimal digits each
- * Reply   array      available permits, held permits, then ms left of each of these (-1: it never ends, -2: not held)
+ * Reply   array      available permits, held permits, then for each id what is left of its lease, ms (-1: no end,
+ *                    -2: not held)
  * Source  RedissonPermitExpirableSemaphore.availablePermitsAsync, acquiredPermitsAsync, getLeaseTimeAsync
  */
 export function permitInspect(semaphore: string, leases: string, channel: Argument, ids: readonly Argument[]): ScriptCall {
@@ -2092,28 +2333,35 @@ export function permitInspect(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RELEASE: Script = {
   name: 'permit/release',
-  sha1: 'd1e9a01059145b5e267ba1c6b101678ac5e020d1',
+  sha1: '149ee2da606efd88f7f20576fe4f6fbc76cb39ba',
   text: `-- holdfast permit/release
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
-  if available <= 0 then
-    return 0
-  end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = epochMs()
 
--- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+-- A permit in Redis: 16 bytes, elsewhere spelled as 32 hexadecimal digits.
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
     return string.char(tonumber(digits, 16))
   end))
 end
 
--- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
+end
+
+-- Gives back the permits whose leases have ended (100 000 of them at most) and \`more\`, and notifies waiters if any are
+-- available then. Returns how many connections received it, -1 if publishing was refused.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
   for _ = 1, 100 do
@@ -2128,7 +2376,7 @@ local function reclaim(semaphore, leases, channel, more)
   if returned == 0 then
     return 0
   end
-  return announce(channel, redis.call('incrby', semaphore, returned))
+  return announcePermits(channel, redis.call('incrby', semaphore, returned))
 end
 
 local released, held = 0, 0
@@ -2140,23 +2388,23 @@ for n = 2, #ARGV do
     held = held + (expires > now and 1 or 0)
   end
 end
-local heard = reclaim(KEYS[1], KEYS[2], ARGV[1], released)
+local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released)
 if held < #ARGV - 1 then
   return nil
 end
-return heard
+return receivers
 `,
 }
 
 /**
- * permit/release: give permits back, and tell those who wait. Of several those that are held are given back, whatever
- * became of the others.
+ * permit/release: give permits back, and notify waiters. Of several permits, those still held are given back even if
+ * others were lost.
  * KEYS[1] semaphore  string: available permits
- * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
- * ARGV[1] channel    where waiters listen
+ * KEYS[2] leases     sorted set: permit -> until when it is held, epoch ms
+ * ARGV[1] channel    the waiters' channel
  * ARGV[2…] ids       the permits: 32 hexadecimal digits each
- * Reply   nil        not all of them were held any more
- *         integer    released; how many connections heard it (-1: publishing was refused)
+ * Reply   nil        not all of them were still held
+ *         integer    released; how many connections received the message (-1: publishing was refused)
  * Source  RedissonPermitExpirableSemaphore.releaseAsync
  */
 export function permitRelease(semaphore: string, leases: string, channel: Argument, ids: readonly Argument[]): ScriptCall {
@@ -2165,12 +2413,17 @@ export function permitRelease(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RENEW: Script = {
   name: 'permit/renew',
-  sha1: 'd32ab68936bc438651927c4f3e47006c7196de68',
+  sha1: '1f9c158f46ce0148dea52b02837d19f98b440327',
   text: `-- holdfast permit/renew
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
--- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local now = epochMs()
+
+-- A permit in Redis: 16 bytes, elsewhere spelled as 32 hexadecimal digits.
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
     return string.char(tonumber(digits, 16))
@@ -2183,7 +2436,7 @@ for n, leases in ipairs(KEYS) do
   local permits, isHeld = {}, 1
   for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
     local permit = bytesOf(id)
-    -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+    -- protected: a key that somebody overwrote with another type must not cost all other permits their renewal
     local score = redis.pcall('zscore', leases, permit)
     if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
       return score
@@ -2195,7 +2448,7 @@ for n, leases in ipairs(KEYS) do
     end
   end
   if isHeld == 1 and #permits > 0 then
-    -- removes nothing: a Redis without memory refuses ZADD, unless the script has written before
+    -- removes nothing: a Redis without memory refuses ZADD unless the script has already written
     redis.call('zrem', leases, '')
   end
   for _, permit in ipairs(isHeld == 1 and permits or {}) do
@@ -2208,9 +2461,9 @@ return renewed
 }
 
 /**
- * permit/renew: renew permits, each only if its lease is not over. Never shortens a lease.
- * KEYS[n] leases       sorted set: permit -> epoch ms until which it is held
- * ARGV[2n-1] ids          permits: 32 hexadecimal digits each, with commas between
+ * permit/renew: renew permits, each only if its lease has not ended. Never shortens a lease.
+ * KEYS[n] leases       sorted set: permit -> until when it is held, epoch ms
+ * ARGV[2n-1] ids          permits: 32 hexadecimal digits each, separated by commas
  * ARGV[2n]   leaseTimeMs  ms, > 0
  * Reply   array        for each: 1 renewed, 0 not all of them are held
  */
@@ -2220,36 +2473,42 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: '07f7171e56b6010269df5ab31f51887f8735cae7',
+  sha1: '793661de8e64ebd6a42a259953ea28f9c4fd9c7d',
   text: `-- holdfast permit/set-permits
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
   end
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -2257,26 +2516,27 @@ local function numberAt(key)
   return tonumber(text)
 end
 
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
-  if available <= 0 then
-    return 0
-  end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
-end
+local now = epochMs()
 
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
--- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+-- A permit in Redis: 16 bytes, elsewhere spelled as 32 hexadecimal digits.
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
     return string.char(tonumber(digits, 16))
   end))
 end
 
--- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
+  if available <= 0 then
+    return 0
+  end
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
+end
+
+-- Gives back the permits whose leases have ended (100 000 of them at most) and \`more\`, and notifies waiters if any are
+-- available then. Returns how many connections received it, -1 if publishing was refused.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
   for _ = 1, 100 do
@@ -2291,19 +2551,19 @@ local function reclaim(semaphore, leases, channel, more)
   if returned == 0 then
     return 0
   end
-  return announce(channel, redis.call('incrby', semaphore, returned))
+  return announcePermits(channel, redis.call('incrby', semaphore, returned))
 end
 
-return once(KEYS[3], ARGV[3], ARGV[4], function()
+return runOnce(KEYS[3], ARGV[3], ARGV[4], function()
   reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
-  local available = numberAt(KEYS[1])
+  local available = integerAt(KEYS[1])
   local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
   if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
     return available
   end
   available = redis.call('incrby', KEYS[1], missing)
   if missing > 0 then
-    announce(ARGV[2], available)
+    announcePermits(ARGV[2], available)
   end
   return available
 end)
@@ -2311,31 +2571,36 @@ end)
 }
 
 /**
- * permit/set-permits: let there be so many permits in all, held or not. Once, however often it is sent,
- * and not when it comes late.
- * KEYS[1] semaphore  string: available permits; below 0 while more are held than there should be
- * KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
- * KEYS[3] receipts   hash: operation -> its reply
+ * permit/set-permits: set how many permits there are in all, held or not. Runs once, however many copies arrive,
+ * and not at all if it arrives late.
+ * KEYS[1] semaphore  string: available permits; below 0 while too many are held
+ * KEYS[2] leases     sorted set: permit -> until when it is held, epoch ms
+ * KEYS[3] replies    hash: operation -> stored reply
  * ARGV[1] permits    >= 0
- * ARGV[2] channel    where waiters listen
+ * ARGV[2] channel    the waiters' channel
  * ARGV[3] operation  its number
  * ARGV[4] openedAt   when it was opened, epoch ms
- * Reply   integer    the available permits now
- *         array      it came too late: the time, epoch ms
+ * Reply   integer    the resulting number of available permits
+ *         array      it arrived too late: the time, epoch ms
  * Source  RedissonPermitExpirableSemaphore.setPermitsAsync
  */
-export function permitSetPermits(semaphore: string, leases: string, receipts: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: PERMIT_SET_PERMITS, keys: [semaphore, leases, receipts], args: [permits, channel, operation, openedAt] }
+export function permitSetPermits(semaphore: string, leases: string, replies: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: PERMIT_SET_PERMITS, keys: [semaphore, leases, replies], args: [permits, channel, operation, openedAt] }
 }
 
 const PERMIT_UPDATE_LEASE: Script = {
   name: 'permit/update-lease',
-  sha1: 'cf2e1d16756e8b4e9f7f1520e4b39fd5c02d3d35',
+  sha1: 'dab3ac4a4c6fb1b0f808875cb79f32169db4b139',
   text: `-- holdfast permit/update-lease
-local time = redis.call('time')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
--- A permit as Redis knows it: 16 bytes, which are spelled as 32 hexadecimal digits elsewhere.
+local now = epochMs()
+
+-- A permit in Redis: 16 bytes, elsewhere spelled as 32 hexadecimal digits.
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
     return string.char(tonumber(digits, 16))
@@ -2352,11 +2617,11 @@ return 1
 }
 
 /**
- * permit/update-lease: let the lease of a permit end then, be it sooner or later.
- * KEYS[1] leases       sorted set: permit -> epoch ms until which it is held
+ * permit/update-lease: set when the lease of a permit ends, sooner or later than before.
+ * KEYS[1] leases       sorted set: permit -> until when it is held, epoch ms
  * ARGV[1] id           the permit: 32 hexadecimal digits
  * ARGV[2] leaseTimeMs  ms from now, > 0
- * Reply   integer      1 done, 0 nobody holds it
+ * Reply   integer      1 done, 0 it is not held
  * Source  RedissonPermitExpirableSemaphore.updateLeaseTimeAsync
  */
 export function permitUpdateLease(leases: string, id: Argument, leaseTimeMs: Argument): ScriptCall {
@@ -2397,14 +2662,14 @@ return nil
 }
 
 /**
- * read-lock/acquire: join the readers, or say how long the present lease of a writer has left. The writer itself may
- * read. Runs twice without harm.
+ * read-lock/acquire: join the readers, or return how long the current lease of a writer has left. The writer itself
+ * may also read. Idempotent.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * KEYS[2] readHold     string: this owner's first read hold
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * Reply   nil          acquired
- *         integer      lease left to the present holder, ms (-1: no expiry)
+ *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonReadLock.tryLockInnerAsync: same keys and fields
  */
 export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
@@ -2413,15 +2678,15 @@ export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Arg
 
 const READ_LOCK_FORCE_RELEASE: Script = {
   name: 'read-lock/force-release',
-  sha1: '18a74071b63035236d40e15b72050dc826f05833',
+  sha1: 'f46021fd42c0bd772e35feb586ac41a7154c74c8',
   text: `-- holdfast read-lock/force-release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
--- (an epoch, say), would keep Redis busy for minutes.
+-- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
+-- written, would keep Redis busy for minutes.
 local MOST_HOLDS = 10000
 
 -- The hold count that a field of the lock spells; 0 if it spells none.
@@ -2435,23 +2700,6 @@ local function longestRead(prefix, reader, count)
   local longest = -2
   for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
-  end
-  return longest
-end
-
--- The same for all readers of a lock. Those of whom nothing is left are forgotten: they died.
-local function longestReadOfAll(lock, prefix)
-  local longest = -2
-  local fields = redis.call('hgetall', lock)
-  for n = 1, #fields, 2 do
-    local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
-      local left = longestRead(prefix, reader, count)
-      if left < 0 then
-        redis.call('hdel', lock, reader)
-      end
-      longest = math.max(longest, left)
-    end
   end
   return longest
 end
@@ -2475,11 +2723,11 @@ return 1
  * read-lock/force-release: free a lock that is held in one mode, whoever holds it, and wake the waiters.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] mode         "read" or "write"
- * ARGV[2] prefix       what the keys of read holds start with
- * ARGV[3] channel      where waiters listen
+ * ARGV[2] prefix       what the keys of read holds begin with
+ * ARGV[3] channel      the waiters' channel
  * ARGV[4] message      what wakes them
  * Reply   integer      1 it was held in that mode, 0 it was not
- * Source  RedissonReadLock.forceUnlockAsync, RedissonWriteLock.forceUnlockAsync, which leave the read holds
+ * Source  RedissonReadLock.forceUnlockAsync, RedissonWriteLock.forceUnlockAsync, which keep the read holds
  */
 export function readLockForceRelease(lock: string, mode: Argument, prefix: Argument, channel: Argument, message: Argument): ScriptCall {
   return { script: READ_LOCK_FORCE_RELEASE, keys: [lock], args: [mode, prefix, channel, message] }
@@ -2487,15 +2735,15 @@ export function readLockForceRelease(lock: string, mode: Argument, prefix: Argum
 
 const READ_LOCK_INSPECT: Script = {
   name: 'read-lock/inspect',
-  sha1: 'eb96697f5d6657fd04b9bb8acfd0e72776d548ef',
+  sha1: 'e29238bde84c2e4e92007a64c31c4b5c56aa02bd',
   text: `-- holdfast read-lock/inspect
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
--- (an epoch, say), would keep Redis busy for minutes.
+-- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
+-- written, would keep Redis busy for minutes.
 local MOST_HOLDS = 10000
 
 -- The hold count that a field of the lock spells; 0 if it spells none.
@@ -2509,23 +2757,6 @@ local function longestRead(prefix, reader, count)
   local longest = -2
   for index = 1, holdCount(count) do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
-  end
-  return longest
-end
-
--- The same for all readers of a lock. Those of whom nothing is left are forgotten: they died.
-local function longestReadOfAll(lock, prefix)
-  local longest = -2
-  local fields = redis.call('hgetall', lock)
-  for n = 1, #fields, 2 do
-    local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
-      local left = longestRead(prefix, reader, count)
-      if left < 0 then
-        redis.call('hdel', lock, reader)
-      end
-      longest = math.max(longest, left)
-    end
   end
   return longest
 end
@@ -2549,9 +2780,9 @@ return found
 }
 
 /**
- * read-lock/inspect: who reads or writes, how often, and for how long. Readers whose holds have ended are left out.
+ * read-lock/inspect: who reads or writes, how often, and for how long. Leaves out readers whose holds have ended.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
- * ARGV[1] prefix       what the keys of read holds start with
+ * ARGV[1] prefix       what the keys of read holds begin with
  * Reply   array        PTTL of the lock (-2: free, -1: no expiry), then holder, hold count, holder, hold count …
  */
 export function readLockInspect(lock: string, prefix: Argument): ScriptCall {
@@ -2560,15 +2791,15 @@ export function readLockInspect(lock: string, prefix: Argument): ScriptCall {
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '7a24bf3a5b61257e070404c33087c93b1e1ce1a0',
+  sha1: '1b128875b9009e7c74a3e2135374d5bb2f6156b2',
   text: `-- holdfast read-lock/release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
--- (an epoch, say), would keep Redis busy for minutes.
+-- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
+-- written, would keep Redis busy for minutes.
 local MOST_HOLDS = 10000
 
 -- The hold count that a field of the lock spells; 0 if it spells none.
@@ -2586,7 +2817,8 @@ local function longestRead(prefix, reader, count)
   return longest
 end
 
--- The same for all readers of a lock. Those of whom nothing is left are forgotten: they died.
+-- How long the longest hold of all readers of a lock lasts, ms; below 0 if none is left. Removes readers whose holds
+-- have all ended: they died.
 local function longestReadOfAll(lock, prefix)
   local longest = -2
   local fields = redis.call('hgetall', lock)
@@ -2608,12 +2840,12 @@ local count = redis.call('hget', lock, holder)
 if not count then
   return nil
 end
-local held = false
+local wasHeld = false
 for index = 1, holdCount(count) do
-  held = redis.call('del', readHold(prefix, holder, index)) == 1 or held
+  wasHeld = redis.call('del', readHold(prefix, holder, index)) == 1 or wasHeld
 end
 redis.call('hdel', lock, holder)
-local heard = 0
+local receivers = 0
 if redis.call('hget', lock, 'mode') ~= 'write' then
   local longest = longestReadOfAll(lock, prefix)
   if longest > 0 then
@@ -2624,27 +2856,28 @@ if redis.call('hget', lock, 'mode') ~= 'write' then
     end
   else
     redis.call('del', lock)
-    heard = redis.pcall('publish', ARGV[3], ARGV[4])
+    receivers = redis.pcall('publish', ARGV[3], ARGV[4])
   end
 end
-if not held then
+if not wasHeld then
   return nil
 end
-return type(heard) == 'number' and heard or -1
+return type(receivers) == 'number' and receivers or -1
 `,
 }
 
 /**
  * read-lock/release: end the lease of a reader; the last one frees the lock and wakes the waiters. The lock lasts
- * as long as the longest read hold that is left; dead readers do not count. If it ends sooner than waiters were told, and
- * before they poll, they are woken to learn that.
+ * as long as the longest remaining read hold; dead readers do not count. If it now ends sooner than waiters were
+ * told, and before they poll, they are woken to ask again.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] holder       "<client id>:<owner id>"
- * ARGV[2] prefix       what the keys of read holds start with
- * ARGV[3] channel      where waiters listen
+ * ARGV[2] prefix       what the keys of read holds begin with
+ * ARGV[3] channel      the waiters' channel
  * ARGV[4] message      what wakes them
  * Reply   nil          this owner does not hold the lock, or its holds had ended
- *         integer      released; how many connections heard it (-1: publishing was refused, 0: others hold it still)
+ *         integer      released; how many connections received the message (-1: publishing was refused, 0: none, or
+ *                      others still hold the lock)
  * Source  RedissonReadLock.unlockInnerAsync
  */
 export function readLockRelease(lock: string, holder: Argument, prefix: Argument, channel: Argument, message: Argument): ScriptCall {
@@ -2653,15 +2886,15 @@ export function readLockRelease(lock: string, holder: Argument, prefix: Argument
 
 const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
-  sha1: '981a30e3a5944f6de9b6c36deb182ba97dd6ee65',
+  sha1: 'd8a4c53faa52d4d607c9699311fd4b93756b8552',
   text: `-- holdfast read-lock/renew
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
--- (an epoch, say), would keep Redis busy for minutes.
+-- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
+-- written, would keep Redis busy for minutes.
 local MOST_HOLDS = 10000
 
 -- The hold count that a field of the lock spells; 0 if it spells none.
@@ -2679,34 +2912,17 @@ local function longestRead(prefix, reader, count)
   return longest
 end
 
--- The same for all readers of a lock. Those of whom nothing is left are forgotten: they died.
-local function longestReadOfAll(lock, prefix)
-  local longest = -2
-  local fields = redis.call('hgetall', lock)
-  for n = 1, #fields, 2 do
-    local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
-      local left = longestRead(prefix, reader, count)
-      if left < 0 then
-        redis.call('hdel', lock, reader)
-      end
-      longest = math.max(longest, left)
-    end
-  end
-  return longest
-end
-
 local renewed = {}
 for n, lock in ipairs(KEYS) do
   local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]
-  -- protected as in lock/renew
+  -- protected, as in lock/renew
   local count = redis.pcall('hget', lock, holder)
   if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE', 1, true) then
     return count
   end
   renewed[n] = 0
   if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
-    -- first PEXPIRE: a Redis without memory refuses SET, unless the script has written before
+    -- PEXPIRE first: a Redis without memory refuses SET unless the script has already written
     redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
     for index = 1, holdCount(count) do
       local key = readHold(prefix, holder, index)
@@ -2723,12 +2939,12 @@ return renewed
 
 /**
  * read-lock/renew: renew the read holds of many readers, each only if it still reads. Never shortens a lease, and
- * touches nobody else's holds.
+ * does not touch other readers' holds.
  * KEYS[n] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[3n-2] holder       "<client id>:<owner id>"
  * ARGV[3n-1] leaseTimeMs  ms, > 0
- * ARGV[3n]   prefix       what the keys of read holds start with
- * Reply   array        for each lock: 1 renewed, 0 this owner reads no longer
+ * ARGV[3n]   prefix       what the keys of read holds begin with
+ * Reply   array        for each lock: 1 renewed, 0 this owner no longer reads
  * Source  ReadLockTask.renew (4.4 and later): same effect
  */
 export function readLockRenew(keys: readonly string[], args: readonly Argument[]): ScriptCall {
@@ -2737,15 +2953,22 @@ export function readLockRenew(keys: readonly string[], args: readonly Argument[]
 
 const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
-  sha1: 'b4c05a29eb1dbc9f6c296ba75284a98d4a82d197',
+  sha1: '916d057bdd88c5a30f1609b0388b7cc1132ba018',
   text: `-- holdfast read-lock/set-count
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
+  end
+end
+
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
--- (an epoch, say), would keep Redis busy for minutes.
+-- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
+-- written, would keep Redis busy for minutes.
 local MOST_HOLDS = 10000
 
 -- The hold count that a field of the lock spells; 0 if it spells none.
@@ -2763,23 +2986,6 @@ local function longestRead(prefix, reader, count)
   return longest
 end
 
--- The same for all readers of a lock. Those of whom nothing is left are forgotten: they died.
-local function longestReadOfAll(lock, prefix)
-  local longest = -2
-  local fields = redis.call('hgetall', lock)
-  for n = 1, #fields, 2 do
-    local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
-      local left = longestRead(prefix, reader, count)
-      if left < 0 then
-        redis.call('hdel', lock, reader)
-      end
-      longest = math.max(longest, left)
-    end
-  end
-  return longest
-end
-
 local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local before = redis.call('hget', lock, holder)
 if not before or longestRead(ARGV[4], holder, before) < 0 then
@@ -2788,7 +2994,7 @@ end
 if count > MOST_HOLDS then
   return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
 end
--- first DEL, which a Redis without memory never refuses: then a count can be lowered
+-- DEL first, which a Redis without memory never refuses: so a count can always be lowered
 for index = count + 1, holdCount(before) do
   redis.call('del', readHold(ARGV[4], holder, index))
 end
@@ -2799,54 +3005,33 @@ for index = 1, count do
   end
 end
 redis.call('hset', lock, holder, count)
-if redis.call('pttl', lock) < lease then
-  redis.call('pexpire', lock, lease)
-end
+extendLease(lock, lease)
 return 1
 `,
 }
 
 /**
- * read-lock/set-count: set the hold count of a reader, and see to it that each of its holds lasts at least as long as
- * asked. Never shortens a lease.
+ * read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as asked.
+ * Never shortens a lease.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * ARGV[3] count        the hold count this leads to, > 0
- * ARGV[4] prefix       what the keys of read holds start with
+ * ARGV[3] count        the resulting hold count, > 0
+ * ARGV[4] prefix       what the keys of read holds begin with
  * Reply   integer      1 done, 0 this owner does not hold the lock
- * Source  RedissonReadLock.tryLockInnerAsync and unlockInnerAsync, for one who reads already
+ * Source  RedissonReadLock.tryLockInnerAsync and unlockInnerAsync, for an owner that already reads
  */
 export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Argument, count: Argument, prefix: Argument): ScriptCall {
   return { script: READ_LOCK_SET_COUNT, keys: [lock], args: [leaseTimeMs, holder, count, prefix] }
 }
 
-const RECEIPTS_FORGET: Script = {
-  name: 'receipts/forget',
-  sha1: 'ce34a9f21ab4461ef0e9102614bb520cb824ec09',
-  text: `-- holdfast receipts/forget
-redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
-local time = redis.call('time')
-return time[1] * 1000 + math.floor(time[2] / 1000)
-`,
-}
-
-/**
- * receipts/forget: forget operations whose replies arrived, so that no copy of them can be under way.
- * KEYS[1] receipts     hash: operation -> its reply
- * ARGV[1…] operations  their numbers
- * Reply   integer      the time, epoch ms
- */
-export function receiptsForget(receipts: string, operations: readonly Argument[]): ScriptCall {
-  return { script: RECEIPTS_FORGET, keys: [receipts], args: [...operations] }
-}
-
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: '9671c17f584dd525eb71ec059710be699becebe8',
+  sha1: '55b94657aa53d522b0bcf6d7a7f8aaa03612c4a1',
   text: `-- holdfast semaphore/acquire
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -2854,69 +3039,75 @@ local function numberAt(key)
   return tonumber(text)
 end
 
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
   end
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
--- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
--- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
--- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+-- A permit belongs to the semaphore it was taken from, not to a later one of the same name. Redisson knows no
+-- generations, so this is the best knowledge there is: a number that changes whenever one of our scripts creates or
+-- deletes a semaphore. 1: nothing is known, or no longer. Below 0: the semaphore has an expiry, and its generation
+-- ends with it.
 local function currentGeneration(generation)
   return tonumber(redis.call('get', generation) or 1) or 1
 end
 
--- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
-local function beginGeneration(generation, expiryMs)
+-- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
+local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot go to another semaphore
+    return 1 -- permits with ids cannot be returned to another semaphore
   end
   local time = redis.call('time')
-  local begun = time[1] * 1000000 + time[2]
+  local id = time[1] * 1000000 + time[2]
   if expiryMs > 0 then
-    begun = -begun
+    id = -id
   end
-  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return begun
+  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return id
 end
 
--- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
-local function isStill(generation, id)
+-- Whether the current semaphore is that of generation \`id\`, as far as is known.
+local function isGeneration(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
 
-local available = numberAt(KEYS[1])
+local available = integerAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
   return 0
 end
-return once(KEYS[2], ARGV[2], ARGV[3], function()
+return runOnce(KEYS[2], ARGV[2], ARGV[3], function()
   local id = currentGeneration(KEYS[3])
   local expiryMs = redis.call('pttl', KEYS[1])
   if expiryMs >= 0 and id > 0 then
-    -- Redisson has created it.
-    id = beginGeneration(KEYS[3], math.max(1, expiryMs))
+    -- created by Redisson
+    id = startGeneration(KEYS[3], math.max(1, expiryMs))
   end
   redis.call('decrby', KEYS[1], ARGV[1])
   return id
@@ -2925,96 +3116,104 @@ end)
 }
 
 /**
- * semaphore/acquire: take permits if there are enough. Once, however often it is sent, and not when it comes late.
+ * semaphore/acquire: take permits if enough are available. Runs once, however many copies arrive, and not at all if
+ * it arrives late.
  * KEYS[1] semaphore   string: available permits
- * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[2] replies     hash: operation -> stored reply
  * KEYS[3] generation  string: which semaphore of this name it is
  * ARGV[1] permits     > 0
  * ARGV[2] operation   its number
  * ARGV[3] openedAt    when it was opened, epoch ms
  * Reply   integer     0 refused; acquired: the generation (1: not known)
- *         array       it came too late: the time, epoch ms
+ *         array       it arrived too late: the time, epoch ms
  * Source  RedissonSemaphore.tryAcquireAsync
  */
-export function semaphoreAcquire(semaphore: string, receipts: string, generation: string, permits: Argument, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: SEMAPHORE_ACQUIRE, keys: [semaphore, receipts, generation], args: [permits, operation, openedAt] }
+export function semaphoreAcquire(semaphore: string, replies: string, generation: string, permits: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_ACQUIRE, keys: [semaphore, replies, generation], args: [permits, operation, openedAt] }
 }
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: '77e815d7226c556427a0906290d4d22521e7f55b',
+  sha1: '3e25bd28d0fb8fcac30b7b57a8c4f932d6bec8d4',
   text: `-- holdfast semaphore/add-permits
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
   end
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
   if available <= 0 then
     return 0
   end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
 end
 
--- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
--- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
--- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+-- A permit belongs to the semaphore it was taken from, not to a later one of the same name. Redisson knows no
+-- generations, so this is the best knowledge there is: a number that changes whenever one of our scripts creates or
+-- deletes a semaphore. 1: nothing is known, or no longer. Below 0: the semaphore has an expiry, and its generation
+-- ends with it.
 local function currentGeneration(generation)
   return tonumber(redis.call('get', generation) or 1) or 1
 end
 
--- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
-local function beginGeneration(generation, expiryMs)
+-- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
+local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot go to another semaphore
+    return 1 -- permits with ids cannot be returned to another semaphore
   end
   local time = redis.call('time')
-  local begun = time[1] * 1000000 + time[2]
+  local id = time[1] * 1000000 + time[2]
   if expiryMs > 0 then
-    begun = -begun
+    id = -id
   end
-  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return begun
+  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return id
 end
 
--- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
-local function isStill(generation, id)
+-- Whether the current semaphore is that of generation \`id\`, as far as is known.
+local function isGeneration(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
 
-return once(KEYS[2], ARGV[3], ARGV[4], function()
+return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
   local isNew = redis.call('exists', KEYS[1]) == 0
   -- keeps the expiry of the semaphore
   local available = redis.call('incrby', KEYS[1], ARGV[1])
   if isNew then
-    beginGeneration(KEYS[3], 0)
+    startGeneration(KEYS[3], 0)
   end
   if tonumber(ARGV[1]) > 0 then
-    announce(ARGV[2], available)
+    announcePermits(ARGV[2], available)
   end
   return available
 end)
@@ -3022,131 +3221,135 @@ end)
 }
 
 /**
- * semaphore/add-permits: change the number of permits by some, and notify waiters. Once, however often it is sent, and not
- * when it comes late.
+ * semaphore/add-permits: change the number of permits by a difference, and notify waiters. Runs once, however many
+ * copies arrive, and not at all if it arrives late.
  * KEYS[1] semaphore   string: available permits
- * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[2] replies     hash: operation -> stored reply
  * KEYS[3] generation  string: which semaphore of this name it is; the semaphore itself, if permits have ids
- * ARGV[1] permits     how many more; below 0: fewer
- * ARGV[2] channel     where waiters listen
+ * ARGV[1] permits     the difference; below 0: fewer
+ * ARGV[2] channel     the waiters' channel
  * ARGV[3] operation   its number
  * ARGV[4] openedAt    when it was opened, epoch ms
- * Reply   integer     the available permits now
- *         array       it came too late: the time, epoch ms
+ * Reply   integer     the resulting number of available permits
+ *         array       it arrived too late: the time, epoch ms
  * Source  RedissonSemaphore.addPermitsAsync
  */
-export function semaphoreAddPermits(semaphore: string, receipts: string, generation: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: SEMAPHORE_ADD_PERMITS, keys: [semaphore, receipts, generation], args: [permits, channel, operation, openedAt] }
+export function semaphoreAddPermits(semaphore: string, replies: string, generation: string, permits: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_ADD_PERMITS, keys: [semaphore, replies, generation], args: [permits, channel, operation, openedAt] }
 }
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: '275883de3f2edc42f968ed40f567c31b237ea59c',
+  sha1: '63645953709436ebd301a218edf64f7e5ae636b7',
   text: `-- holdfast semaphore/cancel
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
 end
 
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
   if available <= 0 then
     return 0
   end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
 end
 
--- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
--- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
--- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+-- A permit belongs to the semaphore it was taken from, not to a later one of the same name. Redisson knows no
+-- generations, so this is the best knowledge there is: a number that changes whenever one of our scripts creates or
+-- deletes a semaphore. 1: nothing is known, or no longer. Below 0: the semaphore has an expiry, and its generation
+-- ends with it.
 local function currentGeneration(generation)
   return tonumber(redis.call('get', generation) or 1) or 1
 end
 
--- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
-local function beginGeneration(generation, expiryMs)
+-- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
+local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot go to another semaphore
+    return 1 -- permits with ids cannot be returned to another semaphore
   end
   local time = redis.call('time')
-  local begun = time[1] * 1000000 + time[2]
+  local id = time[1] * 1000000 + time[2]
   if expiryMs > 0 then
-    begun = -begun
+    id = -id
   end
-  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return begun
+  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return id
 end
 
--- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
-local function isStill(generation, id)
+-- Whether the current semaphore is that of generation \`id\`, as far as is known.
+local function isGeneration(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
 
 local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
-local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
-keep(KEYS[2])
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isGeneration(KEYS[3], taken)
+keepReplies(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
-keep(KEYS[2])
+keepReplies(KEYS[2])
 if not isOwed then
   return 0
 end
-announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+announcePermits(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
 return 1
 `,
 }
 
 /**
- * semaphore/cancel: undo an acquire whose caller is gone: give back what it took, if that semaphore is still there. If it
- * did not come yet, it will take nothing.
+ * semaphore/cancel: undo an acquire whose caller has left: give back what it took, if that semaphore still exists. An
+ * acquire that has not arrived yet will take nothing.
  * KEYS[1] semaphore   string: available permits
- * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[2] replies     hash: operation -> stored reply
  * KEYS[3] generation  string: which semaphore of this name it is
  * ARGV[1] permits     what it asked for
  * ARGV[2] operation   the number of the acquire
- * ARGV[3] channel     where waiters listen
+ * ARGV[3] channel     the waiters' channel
  * Reply   integer     1 given back, 0 there was nothing to give back
  */
-export function semaphoreCancel(semaphore: string, receipts: string, generation: string, permits: Argument, operation: Argument, channel: Argument): ScriptCall {
-  return { script: SEMAPHORE_CANCEL, keys: [semaphore, receipts, generation], args: [permits, operation, channel] }
+export function semaphoreCancel(semaphore: string, replies: string, generation: string, permits: Argument, operation: Argument, channel: Argument): ScriptCall {
+  return { script: SEMAPHORE_CANCEL, keys: [semaphore, replies, generation], args: [permits, operation, channel] }
 }
 
 const SEMAPHORE_DELETE: Script = {
   name: 'semaphore/delete',
-  sha1: 'd580aaf46ff7dcaa4073b899bd174bf920183e5c',
+  sha1: '73f40ebacb3a1c9a7b5ca06a9f04ae09538120d1',
   text: `-- holdfast semaphore/delete
--- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
--- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
--- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+-- A permit belongs to the semaphore it was taken from, not to a later one of the same name. Redisson knows no
+-- generations, so this is the best knowledge there is: a number that changes whenever one of our scripts creates or
+-- deletes a semaphore. 1: nothing is known, or no longer. Below 0: the semaphore has an expiry, and its generation
+-- ends with it.
 local function currentGeneration(generation)
   return tonumber(redis.call('get', generation) or 1) or 1
 end
 
--- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
-local function beginGeneration(generation, expiryMs)
+-- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
+local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot go to another semaphore
+    return 1 -- permits with ids cannot be returned to another semaphore
   end
   local time = redis.call('time')
-  local begun = time[1] * 1000000 + time[2]
+  local id = time[1] * 1000000 + time[2]
   if expiryMs > 0 then
-    begun = -begun
+    id = -id
   end
-  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return begun
+  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return id
 end
 
--- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
-local function isStill(generation, id)
+-- Whether the current semaphore is that of generation \`id\`, as far as is known.
+local function isGeneration(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
 
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -3154,12 +3357,12 @@ local function numberAt(key)
   return tonumber(text)
 end
 
--- a key that is no number is somebody's data: an error, and it stays
-numberAt(KEYS[1])
+-- a key without an integer is somebody's data: an error, and it stays
+integerAt(KEYS[1])
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
 if existed == 1 then
-  beginGeneration(KEYS[3], 0)
+  startGeneration(KEYS[3], 0)
 end
 return existed
 `,
@@ -3168,9 +3371,9 @@ return existed
 /**
  * semaphore/delete: delete the semaphore.
  * KEYS[1] semaphore   string: available permits
- * KEYS[2] leases      sorted set: permit -> epoch ms until which it is held; nothing, if permits have no leases
+ * KEYS[2] leases      sorted set: permit -> until when it is held, epoch ms; absent if permits have no leases
  * KEYS[3] generation  string: which semaphore of this name it is; the semaphore itself, if permits have ids
- * Reply   integer     1 there was one, 0 there was none
+ * Reply   integer     1 it existed, 0 it did not
  * Source  RedissonSemaphore.deleteAsync, RedissonPermitExpirableSemaphore.deleteAsync
  */
 export function semaphoreDelete(semaphore: string, leases: string, generation: string): ScriptCall {
@@ -3179,10 +3382,11 @@ export function semaphoreDelete(semaphore: string, leases: string, generation: s
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: 'a9a7cf943b860aaacb0a65df1907672f47e31d9f',
+  sha1: '89e1dc6eda960e7995694d8013f6b373dfdde309',
   text: `-- holdfast semaphore/drain-permits
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -3190,34 +3394,39 @@ local function numberAt(key)
   return tonumber(text)
 end
 
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
   end
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
-return once(KEYS[2], ARGV[1], ARGV[2], function()
-  local available = numberAt(KEYS[1])
+return runOnce(KEYS[2], ARGV[1], ARGV[2], function()
+  local available = integerAt(KEYS[1])
   if available ~= 0 then
     -- keeps the expiry of the semaphore
     redis.call('decrby', KEYS[1], available)
@@ -3228,26 +3437,27 @@ end)
 }
 
 /**
- * semaphore/drain-permits: take all permits that there are; a debt is forgiven. Once, however often it is sent, and not
- * when it comes late.
+ * semaphore/drain-permits: take all available permits; a negative number is reset to 0. Runs once, however many
+ * copies arrive, and not at all if it arrives late.
  * KEYS[1] semaphore  string: available permits
- * KEYS[2] receipts   hash: operation -> its reply
+ * KEYS[2] replies    hash: operation -> stored reply
  * ARGV[1] operation  its number
  * ARGV[2] openedAt   when it was opened, epoch ms
- * Reply   integer    how many there were
- *         array      it came too late: the time, epoch ms
+ * Reply   integer    how many were available
+ *         array      it arrived too late: the time, epoch ms
  * Source  RedissonSemaphore.drainPermitsAsync
  */
-export function semaphoreDrainPermits(semaphore: string, receipts: string, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: SEMAPHORE_DRAIN_PERMITS, keys: [semaphore, receipts], args: [operation, openedAt] }
+export function semaphoreDrainPermits(semaphore: string, replies: string, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_DRAIN_PERMITS, keys: [semaphore, replies], args: [operation, openedAt] }
 }
 
 const SEMAPHORE_INSPECT: Script = {
   name: 'semaphore/inspect',
-  sha1: 'ee4a9e97aec40b529ab8b764133b1ac97b68ec6f',
+  sha1: '447991e1696901007c85037506db221bc73c3d5f',
   text: `-- holdfast semaphore/inspect
--- The number at a key, 0 if there is no such key. Other text is somebody's data, or damaged: an error, as INCRBY has it.
-local function numberAt(key)
+-- The integer at a key, 0 if there is no such key. Any other text is somebody's data, or damaged: an error like
+-- INCRBY's.
+local function integerAt(key)
   local text = redis.call('get', key) or '0'
   if #text > 16 or not string.find(text, '^%-?%d+\$') then
     error('the value at "' .. key .. '" is not an integer or out of range', 0)
@@ -3255,12 +3465,12 @@ local function numberAt(key)
   return tonumber(text)
 end
 
-return numberAt(KEYS[1])
+return integerAt(KEYS[1])
 `,
 }
 
 /**
- * semaphore/inspect: how many permits there are.
+ * semaphore/inspect: how many permits are available.
  * KEYS[1] semaphore  string: available permits
  * Reply   integer    available permits, 0 if there is no such semaphore
  * Source  RedissonSemaphore.availablePermitsAsync
@@ -3271,172 +3481,187 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: 'abb218262b51db4c9c81800e53463d6e045bc515',
+  sha1: '6f901adbab40dd30feb6576f20135f27f62e3faa',
   text: `-- holdfast semaphore/release
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
   end
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
   if available <= 0 then
     return 0
   end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
 end
 
--- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
--- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
--- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+-- A permit belongs to the semaphore it was taken from, not to a later one of the same name. Redisson knows no
+-- generations, so this is the best knowledge there is: a number that changes whenever one of our scripts creates or
+-- deletes a semaphore. 1: nothing is known, or no longer. Below 0: the semaphore has an expiry, and its generation
+-- ends with it.
 local function currentGeneration(generation)
   return tonumber(redis.call('get', generation) or 1) or 1
 end
 
--- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
-local function beginGeneration(generation, expiryMs)
+-- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
+local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot go to another semaphore
+    return 1 -- permits with ids cannot be returned to another semaphore
   end
   local time = redis.call('time')
-  local begun = time[1] * 1000000 + time[2]
+  local id = time[1] * 1000000 + time[2]
   if expiryMs > 0 then
-    begun = -begun
+    id = -id
   end
-  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return begun
+  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return id
 end
 
--- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
-local function isStill(generation, id)
+-- Whether the current semaphore is that of generation \`id\`, as far as is known.
+local function isGeneration(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
 
-return once(KEYS[2], ARGV[4], ARGV[5], function()
-  keep(KEYS[2])
+return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
+  keepReplies(KEYS[2])
   local exists = redis.call('exists', KEYS[1]) == 1
   local id = tonumber(ARGV[2])
-  if ARGV[2] ~= 'create' and not exists or id and not isStill(KEYS[3], id) then
+  if ARGV[2] ~= 'create' and not exists or id and not isGeneration(KEYS[3], id) then
     return -2
   end
   local available = redis.call('incrby', KEYS[1], ARGV[1])
   if not exists then
-    beginGeneration(KEYS[3], 0)
+    startGeneration(KEYS[3], 0)
   end
-  return announce(ARGV[3], available)
+  return announcePermits(ARGV[3], available)
 end)
 `,
 }
 
 /**
- * semaphore/release: give permits back, and notify waiters. Once, however often it is sent, and not when it comes late.
+ * semaphore/release: give permits back, and notify waiters. Runs once, however many copies arrive, and not at all
+ * if it arrives late.
  * KEYS[1] semaphore   string: available permits
- * KEYS[2] receipts    hash: operation -> its reply
+ * KEYS[2] replies     hash: operation -> stored reply
  * KEYS[3] generation  string: which semaphore of this name it is
  * ARGV[1] permits     > 0
- * ARGV[2] into        create: any semaphore, and one is created if there is none; any: any that is there; else the
+ * ARGV[2] into        create: any semaphore, and one is created if there is none; any: any that exists; otherwise the
  *                     generation that they were taken from
- * ARGV[3] channel     where waiters listen
+ * ARGV[3] channel     the waiters' channel
  * ARGV[4] operation   its number
  * ARGV[5] openedAt    when it was opened, epoch ms
- * Reply   integer     how many connections heard it; -1 publishing was refused, -2 there is no such semaphore
- *         array       it came too late: the time, epoch ms
+ * Reply   integer     how many connections received the message; -1 publishing was refused, -2 no such semaphore
+ *         array       it arrived too late: the time, epoch ms
  * Source  RedissonSemaphore.releaseAsync, releaseIfExistsAsync
  */
-export function semaphoreRelease(semaphore: string, receipts: string, generation: string, permits: Argument, into: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: SEMAPHORE_RELEASE, keys: [semaphore, receipts, generation], args: [permits, into, channel, operation, openedAt] }
+export function semaphoreRelease(semaphore: string, replies: string, generation: string, permits: Argument, into: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_RELEASE, keys: [semaphore, replies, generation], args: [permits, into, channel, operation, openedAt] }
 }
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: 'f542e50d832a9e0f7ef7ab5ff33dcf9ca5c747c0',
+  sha1: 'ae9e31bfc1b0a571f5a48bdf0577ebc1fd798c02',
   text: `-- holdfast semaphore/set-permits
--- Keep the replies for 20 minutes from now, in which TCP delivers what it ever will. A Redis without memory refuses commands
--- that may need some, unless the script has written before; this one is never refused, so what gives back, which must go on,
--- calls it first.
-local function keep(receipts)
-  redis.call('pexpire', receipts, 1200000)
+-- The server's time, epoch ms.
+local function epochMs()
+  local time = redis.call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Do something once, however often the script is sent: its reply, a whole number, is kept under the number of the operation
--- for a while. And not when it comes late: an operation that was opened more than 100 s away from now, by the clock of Redis,
--- is not done, so that none outlives its kept reply. Then the reply is an array with the time. Needs receipts/keep.
-local function once(receipts, operation, openedAt, action)
-  local kept = redis.call('hget', receipts, operation)
-  if kept then
-    return tonumber(kept)
+-- Keeps the stored replies for 20 minutes from now: no copy of a command arrives later than that. Also called first by
+-- scripts that give something back. A Redis without memory refuses commands that may need some, unless the script has
+-- already written, and PEXPIRE is never refused.
+local function keepReplies(replies)
+  redis.call('pexpire', replies, 1200000)
+end
+
+-- Runs an action once, however many copies of the script arrive: its reply, an integer, is stored under the number of
+-- the operation, and copies return it. An operation that was opened more than 100 s from now, by the clock of Redis,
+-- is not run: its stored reply may have expired. Then the reply is an array with the time.
+local function runOnce(replies, operation, openedAt, action)
+  local stored = redis.call('hget', replies, operation)
+  if stored then
+    return tonumber(stored)
   end
-  local time = redis.call('time')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = epochMs()
   if math.abs(now - tonumber(openedAt)) > 100000 then
     return { now }
   end
   local reply = action()
-  redis.call('hset', receipts, operation, string.format('%.0f', reply))
-  keep(receipts)
+  redis.call('hset', replies, operation, string.format('%.0f', reply))
+  keepReplies(replies)
   return reply
 end
 
--- Tell those who wait how many permits there are. Answers how many heard it, -1 if publishing was refused.
-local function announce(channel, available)
+-- Notifies waiters how many permits are available, if any are. Returns how many connections received it, -1 if
+-- publishing was refused.
+local function announcePermits(channel, available)
   if available <= 0 then
     return 0
   end
-  local heard = redis.pcall('publish', channel, available)
-  return type(heard) == 'number' and heard or -1
+  local receivers = redis.pcall('publish', channel, available)
+  return type(receivers) == 'number' and receivers or -1
 end
 
--- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
--- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
--- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+-- A permit belongs to the semaphore it was taken from, not to a later one of the same name. Redisson knows no
+-- generations, so this is the best knowledge there is: a number that changes whenever one of our scripts creates or
+-- deletes a semaphore. 1: nothing is known, or no longer. Below 0: the semaphore has an expiry, and its generation
+-- ends with it.
 local function currentGeneration(generation)
   return tonumber(redis.call('get', generation) or 1) or 1
 end
 
--- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
-local function beginGeneration(generation, expiryMs)
+-- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
+local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot go to another semaphore
+    return 1 -- permits with ids cannot be returned to another semaphore
   end
   local time = redis.call('time')
-  local begun = time[1] * 1000000 + time[2]
+  local id = time[1] * 1000000 + time[2]
   if expiryMs > 0 then
-    begun = -begun
+    id = -id
   end
-  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return begun
+  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return id
 end
 
--- Whether the semaphore that is there is that of the generation \`id\`, as far as is known.
-local function isStill(generation, id)
+-- Whether the current semaphore is that of generation \`id\`, as far as is known.
+local function isGeneration(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end
 
-return once(KEYS[2], ARGV[4], ARGV[5], function()
+return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
     return 0
   end
@@ -3445,42 +3670,43 @@ return once(KEYS[2], ARGV[4], ARGV[5], function()
   else
     redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
   end
-  beginGeneration(KEYS[3], tonumber(ARGV[2]))
-  announce(ARGV[3], tonumber(ARGV[1]))
+  startGeneration(KEYS[3], tonumber(ARGV[2]))
+  announcePermits(ARGV[3], tonumber(ARGV[1]))
   return 1
 end)
 `,
 }
 
 /**
- * semaphore/set-permits: create the semaphore if there is none. Once, however often it is sent, and not when it comes late.
+ * semaphore/set-permits: create the semaphore if there is none. Runs once, however many copies arrive, and not at
+ * all if it arrives late.
  * KEYS[1] semaphore     string: available permits
- * KEYS[2] receipts      hash: operation -> its reply
+ * KEYS[2] replies       hash: operation -> stored reply
  * KEYS[3] generation    string: which semaphore of this name it is; the semaphore itself, if permits have ids
  * ARGV[1] permits       >= 0
- * ARGV[2] timeToLiveMs  ms; 0: it never ends by itself
- * ARGV[3] channel       where waiters listen
+ * ARGV[2] timeToLiveMs  ms; 0: it does not expire
+ * ARGV[3] channel       the waiters' channel
  * ARGV[4] operation     its number
  * ARGV[5] openedAt      when it was opened, epoch ms
- * Reply   integer       1 created, 0 there was one
- *         array         it came too late: the time, epoch ms
- * Source  RedissonSemaphore.trySetPermitsAsync; permits that can expire: the same
+ * Reply   integer       1 created, 0 it existed
+ *         array         it arrived too late: the time, epoch ms
+ * Source  RedissonSemaphore.trySetPermitsAsync; of permit expirable semaphores: the same
  */
-export function semaphoreSetPermits(semaphore: string, receipts: string, generation: string, permits: Argument, timeToLiveMs: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
-  return { script: SEMAPHORE_SET_PERMITS, keys: [semaphore, receipts, generation], args: [permits, timeToLiveMs, channel, operation, openedAt] }
+export function semaphoreSetPermits(semaphore: string, replies: string, generation: string, permits: Argument, timeToLiveMs: Argument, channel: Argument, operation: Argument, openedAt: Argument): ScriptCall {
+  return { script: SEMAPHORE_SET_PERMITS, keys: [semaphore, replies, generation], args: [permits, timeToLiveMs, channel, operation, openedAt] }
 }
 
 const STRING_LOCK_ACQUIRE: Script = {
   name: 'string-lock/acquire',
-  sha1: '2050c59e13522da5b49059fe1d4553b3fe57fe99',
+  sha1: 'e19df2f23ebd3605f1de155298e59b39fb58f2bd',
   text: `-- holdfast string-lock/acquire
-local present = redis.call('get', KEYS[1])
-if not present then
+local current = redis.call('get', KEYS[1])
+if not current then
   redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[1])
   return nil
 end
 local left = redis.call('pttl', KEYS[1])
-if present ~= ARGV[2] then
+if current ~= ARGV[2] then
   return left
 end
 if left < tonumber(ARGV[1]) then
@@ -3491,12 +3717,13 @@ return nil
 }
 
 /**
- * string-lock/acquire: take the lock for an owner that does not hold it, or say how long the present lease has left.
+ * string-lock/acquire: take the lock for an owner that does not hold it, or return how long the current lease has
+ * left. Idempotent.
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * Reply   nil          acquired
- *         integer      lease left to the present holder, ms (-1: no expiry)
+ *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  the pattern of https://redis.io/commands/set: SET key value NX PX
  */
 export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
@@ -3505,17 +3732,22 @@ export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: A
 
 const STRING_LOCK_ADOPT: Script = {
   name: 'string-lock/adopt',
-  sha1: 'cd2ef632daae03f3edc7441ee1052d192f60bf9d',
+  sha1: '4d89f6cbd6899b82b5d6bd0ca6bbd264b5d4a776',
   text: `-- holdfast string-lock/adopt
-local present = redis.call('get', KEYS[1])
-if present == ARGV[3] then
-  -- as lock/adopt
-  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
   end
+end
+
+local current = redis.call('get', KEYS[1])
+if current == ARGV[3] then
+  -- as in lock/adopt
+  extendLease(KEYS[1], ARGV[1])
   return nil
 end
-if present ~= ARGV[2] then
+if current ~= ARGV[2] then
   return 0
 end
 redis.call('set', KEYS[1], ARGV[3], 'px', ARGV[1])
@@ -3524,12 +3756,12 @@ return nil
 }
 
 /**
- * string-lock/adopt: take over a lease that another client handed over, with a lease from now. Only one can.
- * Runs twice without harm, also late.
+ * string-lock/adopt: take over the lease that another client transferred, with a lease from now. Only one client can.
+ * Idempotent, even if a copy arrives late.
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
- * ARGV[2] from         the holder to take over from
- * ARGV[3] holder       who takes over, "<client id>:<owner id>"
+ * ARGV[2] from         the previous holder
+ * ARGV[3] holder       the next one, "<client id>:<owner id>"
  * Reply   nil          taken over
  *         integer      0: `from` does not hold the lock
  */
@@ -3539,20 +3771,25 @@ export function stringLockAdopt(lock: string, leaseTimeMs: Argument, from: Argum
 
 const STRING_LOCK_EXTEND: Script = {
   name: 'string-lock/extend',
-  sha1: 'e0d402eb8b62bf37acb0645fc5a62450e05ac661',
+  sha1: 'c40a41478ccd0e387f08f4ed05627d3b9c5fdee8',
   text: `-- holdfast string-lock/extend
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
+  end
+end
+
 if redis.call('get', KEYS[1]) ~= ARGV[2] then
   return 0
 end
-if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-  redis.call('pexpire', KEYS[1], ARGV[1])
-end
+extendLease(KEYS[1], ARGV[1])
 return 1
 `,
 }
 
 /**
- * string-lock/extend: see to it that the lease of an owner lasts at least as long as asked.
+ * string-lock/extend: make the lease of an owner last at least as long as asked.
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
@@ -3564,9 +3801,9 @@ export function stringLockExtend(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const STRING_LOCK_FORCE_RELEASE: Script = {
   name: 'string-lock/force-release',
-  sha1: '76de158b485fbf8ea0ccac77fe3d56c254d2c66f',
+  sha1: 'b2ff27856319c642b921be914264d935ac12992e',
   text: `-- holdfast string-lock/force-release
--- a key of another type is somebody's data: GET answers WRONGTYPE
+-- a key of another type is somebody's data: GET replies WRONGTYPE
 if not redis.call('get', KEYS[1]) then
   return 0
 end
@@ -3577,9 +3814,9 @@ return 1
 }
 
 /**
- * string-lock/force-release: free the lock whoever holds it, and wake the waiters of Holdfast.
+ * string-lock/force-release: free the lock, whoever holds it, and wake Holdfast's waiters.
  * KEYS[1] lock         string: the holder
- * ARGV[1] channel      where waiters listen
+ * ARGV[1] channel      the waiters' channel
  * ARGV[2] message      what wakes them
  * Reply   integer      1 it was held, 0 it was free
  */
@@ -3608,25 +3845,25 @@ export function stringLockInspect(lock: string): ScriptCall {
 
 const STRING_LOCK_RELEASE: Script = {
   name: 'string-lock/release',
-  sha1: '2bda13fe1210eea654aff06e2ec45921f8aece32',
+  sha1: 'e71636dff6ba340a8f57f7c0224efcd2b99bf7dd',
   text: `-- holdfast string-lock/release
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
   return nil
 end
 redis.call('del', KEYS[1])
-local heard = redis.pcall('publish', ARGV[2], ARGV[3])
-return type(heard) == 'number' and heard or -1
+local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
+return type(receivers) == 'number' and receivers or -1
 `,
 }
 
 /**
- * string-lock/release: end the lease of an owner, and wake the waiters of Holdfast; others poll.
+ * string-lock/release: end the lease of an owner, and wake Holdfast's waiters; others poll.
  * KEYS[1] lock         string: the holder
  * ARGV[1] holder       "<client id>:<owner id>"
- * ARGV[2] channel      where waiters listen
+ * ARGV[2] channel      the waiters' channel
  * ARGV[3] message      what wakes them
  * Reply   nil          this owner does not hold the lock
- *         integer      released; how many connections heard it (-1: publishing was refused)
+ *         integer      released; how many connections received the message (-1: publishing was refused)
  * Source  the pattern of https://redis.io/commands/set: compare and delete
  */
 export function stringLockRelease(lock: string, holder: Argument, channel: Argument, message: Argument): ScriptCall {
@@ -3635,18 +3872,25 @@ export function stringLockRelease(lock: string, holder: Argument, channel: Argum
 
 const STRING_LOCK_RENEW: Script = {
   name: 'string-lock/renew',
-  sha1: '36cf3818d1bd9a5f22d6c97f397ea1f75cb008ee',
+  sha1: 'dc7e75f04cdc7132cc893449c5e26f01aeafdf25',
   text: `-- holdfast string-lock/renew
+-- Makes a key last at least as long as asked, ms. Never shortens its lease.
+local function extendLease(key, lease)
+  if redis.call('pttl', key) < tonumber(lease) then
+    redis.call('pexpire', key, lease)
+  end
+end
+
 local renewed = {}
 for n, lock in ipairs(KEYS) do
-  -- protected as in lock/renew
-  local present = redis.pcall('get', lock)
-  if type(present) == 'table' and not string.find(present.err, 'WRONGTYPE', 1, true) then
-    return present
+  -- protected, as in lock/renew
+  local current = redis.pcall('get', lock)
+  if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE', 1, true) then
+    return current
   end
-  renewed[n] = present == ARGV[2 * n - 1] and 1 or 0
-  if renewed[n] == 1 and redis.call('pttl', lock) < tonumber(ARGV[2 * n]) then
-    redis.call('pexpire', lock, ARGV[2 * n])
+  renewed[n] = current == ARGV[2 * n - 1] and 1 or 0
+  if renewed[n] == 1 then
+    extendLease(lock, ARGV[2 * n])
   end
 end
 return renewed
@@ -3658,7 +3902,7 @@ return renewed
  * KEYS[n] lock         string: the holder
  * ARGV[2n-1] holder       "<client id>:<owner id>"
  * ARGV[2n]   leaseTimeMs  ms, > 0
- * Reply   array        for each lock: 1 renewed, 0 no longer this owner's
+ * Reply   array        for each lock: 1 renewed, 0 this owner no longer holds it
  */
 export function stringLockRenew(keys: readonly string[], args: readonly Argument[]): ScriptCall {
   return { script: STRING_LOCK_RENEW, keys, args }
@@ -3666,8 +3910,20 @@ export function stringLockRenew(keys: readonly string[], args: readonly Argument
 
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
-  sha1: 'ed6ba7632412a56cea91245055ddc045363708ea',
+  sha1: 'a1c636bb512082eb3b01bb3401faa0a19bf6639f',
   text: `-- holdfast write-lock/acquire
+-- Creates a lock with fields and a lease. Returns an error if the lease is refused (an ACL without PEXPIRE), else nil.
+local function createLock(lock, lease, ...)
+  redis.call('hset', lock, ...)
+  local expires = redis.pcall('pexpire', lock, lease)
+  if type(expires) == 'table' then
+    -- a lock without a lease would stay forever
+    redis.call('del', lock)
+    return expires
+  end
+  return nil
+end
+
 if redis.call('exists', KEYS[1]) == 1 then
   local left = redis.call('pttl', KEYS[1])
   if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
@@ -3678,25 +3934,18 @@ if redis.call('exists', KEYS[1]) == 1 then
   end
   return nil
 end
-redis.call('hset', KEYS[1], 'mode', 'write', ARGV[2], 1)
-local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
-if type(expires) == 'table' then
-  -- as lock/acquire
-  redis.call('del', KEYS[1])
-  return expires
-end
-return nil
+return createLock(KEYS[1], ARGV[1], 'mode', 'write', ARGV[2], 1)
 `,
 }
 
 /**
- * write-lock/acquire: take the lock for an owner that does not write, or say how long the present lease has left. Runs
- * twice without harm.
+ * write-lock/acquire: take the lock for an owner that does not write, or return how long the current lease has left.
+ * Idempotent.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>:write"
  * Reply   nil          acquired
- *         integer      lease left to the present holder, ms (-1: no expiry)
+ *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonWriteLock.tryLockInnerAsync: same key and fields
  */
 export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
@@ -3705,15 +3954,15 @@ export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: '23260e5262fdf55d27c143eeea768798d28a4c5a',
+  sha1: '3af255f473ad826a181c2fd28fc86cb4871a5995',
   text: `-- holdfast write-lock/release
 -- The key of one read hold of a reader.
 local function readHold(prefix, reader, index)
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 
--- The most holds of one reader. Each has a key of its own, so a higher count, which only something else can have written
--- (an epoch, say), would keep Redis busy for minutes.
+-- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
+-- written, would keep Redis busy for minutes.
 local MOST_HOLDS = 10000
 
 -- The hold count that a field of the lock spells; 0 if it spells none.
@@ -3731,7 +3980,8 @@ local function longestRead(prefix, reader, count)
   return longest
 end
 
--- The same for all readers of a lock. Those of whom nothing is left are forgotten: they died.
+-- How long the longest hold of all readers of a lock lasts, ms; below 0 if none is left. Removes readers whose holds
+-- have all ended: they died.
 local function longestReadOfAll(lock, prefix)
   local longest = -2
   local fields = redis.call('hgetall', lock)
@@ -3758,21 +4008,21 @@ if longest > 0 then
 else
   redis.call('del', KEYS[1])
 end
-local heard = redis.pcall('publish', ARGV[3], ARGV[4])
-return type(heard) == 'number' and heard or -1
+local receivers = redis.pcall('publish', ARGV[3], ARGV[4])
+return type(receivers) == 'number' and receivers or -1
 `,
 }
 
 /**
- * write-lock/release: end the lease of a writer and wake the waiters. If it reads, too, it goes on reading: the
- * waiting readers are woken, and the lock lasts as long as its longest read hold.
+ * write-lock/release: end the lease of a writer and wake the waiters. If it also reads, it continues to read: waiting
+ * readers are woken, and the lock lasts as long as its longest read hold.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] holder       "<client id>:<owner id>:write"
- * ARGV[2] prefix       what the keys of read holds start with
- * ARGV[3] channel      where waiters listen
+ * ARGV[2] prefix       what the keys of read holds begin with
+ * ARGV[3] channel      the waiters' channel
  * ARGV[4] message      what wakes them
  * Reply   nil          this owner does not write
- *         integer      released; how many connections heard it (-1: publishing was refused)
+ *         integer      released; how many connections received the message (-1: publishing was refused)
  * Source  RedissonWriteLock.unlockInnerAsync, counter = 0
  */
 export function writeLockRelease(lock: string, holder: Argument, prefix: Argument, channel: Argument, message: Argument): ScriptCall {

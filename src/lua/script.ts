@@ -1,4 +1,4 @@
-/** A script, as `generated.ts` has it. */
+/** A script of `generated.ts`. */
 export interface Script {
   readonly name: string
   readonly sha1: string
@@ -7,7 +7,7 @@ export interface Script {
 
 export type Argument = string | number
 
-/** One call of a script, as the functions of `generated.ts` make them. */
+/** A call of a script, made by a function of `generated.ts`. */
 export interface ScriptCall {
   readonly script: Script
   readonly keys: readonly string[]

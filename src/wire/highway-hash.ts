@@ -1,8 +1,8 @@
 /**
  * HighwayHash-128 (J. Alakuijala, B. Cox, J. Wassenberg: "Fast keyed hash/pseudo-random function using SIMD multiply and
- * permute"), from its definition. The hash fields of Redisson's faster multi-lock are digests of this kind.
+ * permute"), from its definition. The hash fields of Redisson's faster multi-lock are such digests.
  *
- * Lanes are unsigned 64-bit integers, and everything is little-endian, until the digest is written.
+ * Lanes are unsigned 64-bit integers. Everything is little-endian except the digest.
  */
 
 type Lanes = [bigint, bigint, bigint, bigint]
@@ -11,22 +11,22 @@ type Key = Readonly<Lanes>
 const LANES = [0, 1, 2, 3] as const
 const PACKET_BYTES = 32
 
-/** What `mul0` and `mul1` start with, by the definition. */
+/** The initial `mul0` and `mul1`, by definition. */
 const INIT0: Key = [0xdbe6d5d5fe4cce2fn, 0xa4093822299f31d0n, 0x13198a2e03707344n, 0x243f6a8885a308d3n]
 const INIT1: Key = [0x3bd39e10cb0ef593n, 0xc0acf169b5f18a8cn, 0xbe5466cf34e90c6cn, 0x452821e638d01377n]
 
-/** Zipper merge: byte n of two lanes side by side comes from this byte of them, so that each mixes with distant ones. */
+/** Zipper merge: byte n of two adjacent lanes comes from this byte of them, so that each is mixed with distant ones. */
 const ZIPPER = [3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7]
 
-/** Rounds after the last byte; 4 and 10 make the 64- and 256-bit variants. */
+/** Rounds after the last byte; the 64- and 256-bit variants have 4 and 10. */
 const FINAL_ROUNDS = 6
 
-/** Redisson's key (its `Hash.KEY`): part of the wire, no secret. */
+/** Redisson's key (its `Hash.KEY`): part of the wire format, not a secret. */
 const REDISSON_KEY: Key = [0x9e3779b97f4a7c15n, 0xf39cc0605cedc834n, 0x1082276bf3a27251n, 0xf86c6a11d0c18e95n]
 
 /**
- * What Redisson's `Hash.hash128toBase64` makes of a value of `StringCodec`: 22 characters.
- * @param value  well-formed: of a lone surrogate Java makes another byte than Node
+ * Redisson's `Hash.hash128toBase64` of a value of `StringCodec`: 22 characters.
+ * @param value  well-formed: Java encodes a lone surrogate differently from Node
  */
 export function fieldDigest(value: string): string {
   const [first, second] = highwayHash128(Buffer.from(value, 'utf8'), REDISSON_KEY)
@@ -68,7 +68,7 @@ class State {
     addZipped(v1, v0)
   }
 
-  /** The bytes that fill no packet. Their number goes into the state, or "a" and "a" plus a zero byte would be the same. */
+  /** The remaining bytes. Their number goes into the state, so that "a" and "a" plus a zero byte differ. */
   updateLast(tail: Uint8Array): void {
     const size = BigInt(tail.length)
     for (const i of LANES) {
@@ -87,26 +87,26 @@ class State {
   }
 }
 
-/** Fills up 1 to 31 bytes: whole words of 4 stay where they are, what is over goes to a fixed place. */
+/** Pads 1 to 31 bytes: whole words of 4 stay where they are, the rest goes to a fixed place. */
 function paddedPacket(tail: Uint8Array): Uint8Array {
   const packet = new Uint8Array(PACKET_BYTES)
-  const over = tail.length % 4
-  const words = tail.length - over
+  const rest = tail.length % 4
+  const words = tail.length - rest
   packet.set(tail.subarray(0, words))
   if (tail.length >= 16) {
-    // The last four bytes, some of which may be there already.
+    // The last four bytes, some of which may already be there.
     packet.set(tail.subarray(-4), 28)
-  } else if (over > 0) {
-    // The first, middle and last one of one to three bytes.
+  } else if (rest > 0) {
+    // The first, middle and last of one to three bytes.
     packet.set(
-      [words, words + (over >> 1), tail.length - 1].map((at) => tail[at] as number),
+      [words, words + (rest >> 1), tail.length - 1].map((at) => tail[at] as number),
       16,
     )
   }
   return packet
 }
 
-/** Adds the zipper-merged lanes of `from` to those of `to`, two by two. */
+/** Adds the zipper-merged lanes of `from` to those of `to`, in pairs. */
 function addZipped(to: Lanes, from: Key): void {
   for (const [i, j] of [[0, 1] as const, [2, 3] as const]) {
     const pair = Buffer.alloc(16)

@@ -1,14 +1,15 @@
 /**
- * Every Redis key, channel and message shared with Redisson (its `RedissonObject.prefixName`).
+ * Every Redis key, channel and message. Those of Redisson are byte for byte its own (`RedissonObject.prefixName`); those
+ * of Holdfast alone begin with `holdfast_`.
  *
- * A name that contains `{` anywhere is used as it is, any other is put in braces, so that key and channel of one lock
+ * A name that contains `{` anywhere is used as it is; any other is put in braces, so that the key and the channel of a lock
  * share a cluster slot. The rule looks at nothing else: not at `}`, not at order, not at emptiness.
  */
 function tagged(name: string): string {
   return name.includes('{') ? name : `{${name}}`
 }
 
-/** Where waiters for a plain lock listen. */
+/** The channel of a plain lock's waiters. */
 export function lockChannel(lockName: string): string {
   return `redisson_lock__channel:${tagged(lockName)}`
 }
@@ -20,17 +21,17 @@ export const UNLOCK_MESSAGE = '0'
 export const WRITE_UNLOCK_MESSAGE = '1'
 
 /**
- * The clients that wait for a plain lock, each under a ticket, first come first (a list). Ours alone, and unlike the channel
- * one for each lock: `a` and `{a}` have different ones.
+ * The turn queue of a lock (a list): the tickets of waiting clients, the next one first. Holdfast only. Unlike the channel
+ * it differs between the locks `a` and `{a}`.
  */
-export function waitersKey(lockName: string): string {
-  return `holdfast_waiters:${tagged(lockName)}${lockName.includes('{') ? ':' : ''}`
+export function turnQueueKey(lockName: string): string {
+  return `holdfast_turn_queue:${tagged(lockName)}${lockName.includes('{') ? ':' : ''}`
 }
 
-/** Where one client hears what is for it alone: this, followed by its id. Ours alone. */
+/** With a client's id appended, the channel on which that client receives its turns. Holdfast only. */
 export const INBOX_PREFIX = 'holdfast_inbox:'
 
-/** The fair lock's waiting holders, first come first (a list). */
+/** The fair lock's waiting holders, the next one first (a list). */
 export function fairQueue(lockName: string): string {
   return `redisson_lock_queue:${tagged(lockName)}`
 }
@@ -40,17 +41,17 @@ export function fairDeadlines(lockName: string): string {
   return `redisson_lock_timeout:${tagged(lockName)}`
 }
 
-/** A fair lock wakes one waiter: on this, followed by its holder. */
+/** With a holder appended, the channel of one waiter of a fair lock. */
 export function fairChannelPrefix(lockName: string): string {
   return `${lockChannel(lockName)}:`
 }
 
-/** Where waiters for a read or write lock listen. */
+/** The channel of a read or write lock's waiters. */
 export function readWriteChannel(lockName: string): string {
   return `redisson_rwlock:${tagged(lockName)}`
 }
 
-/** Each read hold has a key of its own: this, the holder, `:rwlock_timeout:` and a number from 1 to its hold count. */
+/** The key of a read hold is this, the holder, `:rwlock_timeout:` and a number from 1 to its hold count. */
 export function readHoldPrefix(lockName: string): string {
   return `${tagged(lockName)}:`
 }
@@ -60,7 +61,7 @@ export function fencingTokenKey(lockName: string): string {
   return `redisson_lock_token:${tagged(lockName)}`
 }
 
-/** Where waiters for permits listen, of both kinds of semaphores. Message: how many permits there are. */
+/** The channel of waiters for permits, of both kinds of semaphores. Message: how many permits are available. */
 export function semaphoreChannel(name: string): string {
   return `redisson_sc:${tagged(name)}`
 }
@@ -70,7 +71,7 @@ export function permitLeases(name: string): string {
   return `${tagged(name)}:timeout`
 }
 
-/** Where waiters for a latch listen. Unlike all others it has braces around any name. */
+/** The channel of a latch's waiters. Unlike in all others, any name is put in braces. */
 export function latchChannel(name: string): string {
   return `redisson_countdownlatch__channel__{${name}}`
 }
@@ -82,17 +83,17 @@ export const LATCH_OPEN_MESSAGE = '0'
 export const LATCH_CLOSED_MESSAGE = '1'
 
 /**
- * Which semaphore of this name it is, for those who took permits from an earlier one. Ours alone: kept for a day, or for
- * the expiry of the semaphore.
+ * Which semaphore of this name exists, so that permits taken from an earlier one are not returned to it. Holdfast only.
+ * Kept for a day, or until the semaphore expires.
  */
 export function generationKey(name: string): string {
   return `holdfast_generation:${tagged(name)}`
 }
 
 /**
- * What the operations of a client on a counter replied, for as long as a copy of them may come. Ours alone: Redisson has nothing of
- * the kind for counters.
+ * The stored replies of a client's operations on a semaphore or latch, under their idempotency keys (a hash), for as long
+ * as copies of a command may arrive. Holdfast only.
  */
-export function receiptsKey(name: string, clientId: string): string {
-  return `holdfast_receipts:${tagged(name)}:${clientId}`
+export function idempotencyKey(name: string, clientId: string): string {
+  return `holdfast_idempotency:${tagged(name)}:${clientId}`
 }

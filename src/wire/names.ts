@@ -3,7 +3,7 @@ import { checkName } from '../util/validate.js'
 import { lockChannel } from './keys.js'
 import { slotOf } from './slots.js'
 
-/** Between the names that the program uses and those in Redis: the same on all sides. Redisson's `NameMapper`. */
+/** Maps the names that the program uses to those in Redis: the same for every client. Redisson's `NameMapper`. */
 export interface NameMapper {
   map(name: string): string
   unmap(name: string): string
@@ -22,11 +22,10 @@ export function checkNameMapper(mapper: unknown): NameMapper | undefined {
 }
 
 /**
- * A name that works in a cluster: what belongs to it must be in one slot. With one brace only, or nothing between two, it is
- * not.
- * @throws {ConfigError} it would not be
+ * Returns the name if all of its keys share a cluster slot. With a single brace, or nothing between two, they do not.
+ * @throws {ConfigError} they do not
  */
 export function checkSlots(name: string, noun = 'lock name'): string {
   if (slotOf(name) === slotOf(lockChannel(name))) return name
-  throw new ConfigError(noun, name, 'in a cluster a name without braces, or with some text between the first { and a }')
+  throw new ConfigError(noun, name, 'in a cluster a name without braces, or with text between the first { and a }')
 }

@@ -1,7 +1,7 @@
-/** How many slots a Redis Cluster has. */
+/** The number of slots of a Redis Cluster. */
 const SLOTS = 16_384
 
-/** CRC-16/XMODEM, by the byte. */
+/** CRC-16/XMODEM, by byte. */
 const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8
   for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1
@@ -9,8 +9,7 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
 })
 
 /**
- * The slot of a key or of a sharded channel. If there is text between the first `{` and the first `}` after it, only that
- * counts.
+ * The slot of a key or a sharded channel. If there is text between the first `{` and the next `}`, only that is hashed.
  * @see https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
  */
 export function slotOf(key: string): number {

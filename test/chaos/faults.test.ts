@@ -103,8 +103,8 @@ function faults(kind: Kind, driver: Driver): void {
     it('the request or the reply of a partial release is lost: the last release still frees the lock', async () => {
       const { client, proxy } = await lab.connectThroughProxy()
       await warmUp(client)
-      const stepDown = requestTo('stepDown')
-      for (const drop of [() => proxy.dropNextReply(stepDown), () => proxy.dropNextRequest(stepDown)]) {
+      const releaseOne = requestTo('releaseOne')
+      for (const drop of [() => proxy.dropNextReply(releaseOne), () => proxy.dropNextRequest(releaseOne)]) {
         await client.runInScope(async () => {
           const hold = await bench.lock(client).lock()
           const inner = await bench.lock(client).lock()
@@ -165,7 +165,7 @@ function faults(kind: Kind, driver: Driver): void {
     await hold.unlock()
   })
 
-  // Who only asks again and again has no subscriber.
+  // A polled kind has no subscriber.
   if (kind.isAnnounced) {
     it('the subscriber is killed in the gap before the unlock: the waiter is served within 1 s', async () => {
       const [owner, client] = [await lab.connect(), await lab.connect()]
@@ -236,9 +236,9 @@ function faults(kind: Kind, driver: Driver): void {
       const frozenAt = performance.now()
       lab.server.freeze()
       await waitUntil(() => hold.signal.aborted, { message: 'aborted although Redis is silent' })
-      const toldMs = performance.now() - frozenAt
-      assert(toldMs < leftMs + 1_500, `told after ${toldMs} ms, with ${leftMs} ms left`)
-      assert.equal(earlier.signal.aborted, false, 'who let go in time has nothing to do with it')
+      const notifiedMs = performance.now() - frozenAt
+      assert(notifiedMs < leftMs + 1_500, `notified after ${notifiedMs} ms, with ${leftMs} ms left`)
+      assert.equal(earlier.signal.aborted, false, 'a holder that released in time is not affected')
       await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
       lab.server.thaw()
       for (const waiter of waiters.slice(1)) {
@@ -304,7 +304,7 @@ function faults(kind: Kind, driver: Driver): void {
     }
     const unlockedAt = performance.now()
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
-    assert(performance.now() - unlockedAt < 400, 'who lost the lock does not wait for Redis')
+    assert(performance.now() - unlockedAt < 400, 'a lost hold does not wait for Redis')
     lab.server.thaw()
     await waitUntil(async () => (await bench.keys()).length === 0, { timeoutMs: 3_000 })
     await (await bench.lock(client).lock({ waitTimeMs: 2_000 })).unlock()
@@ -353,7 +353,7 @@ function faults(kind: Kind, driver: Driver): void {
       for (let n = 0; n < 50; n++) {
         const controller = new AbortController()
         const trying = bench.lock(client).tryLock({ signal: controller.signal })
-        await new Promise<void>((sent) => process.nextTick(sent)) // what a turn asks for leaves at its end
+        await new Promise<void>((sent) => process.nextTick(sent)) // the commands of a turn are sent at its end
         controller.abort()
         await assert.rejects(trying)
       }

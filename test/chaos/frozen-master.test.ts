@@ -1,4 +1,4 @@
-/** A master that freezes: nobody stays with it, and it grants nothing when it goes on after it was replaced. */
+/** A master that freezes: every client leaves it, and it grants nothing when it continues after its replacement. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
@@ -19,9 +19,9 @@ type Ends = (() => unknown)[]
 /** A deployment, and the ways to it, each with the default settings of its library. */
 interface Deployment {
   readonly ways: Record<string, (ends: Ends) => Promise<Client>>
-  /** Freezes the master that has `LOCK`. @returns lets it go on */
+  /** Freezes the master that has `LOCK`. @returns how to thaw it */
   freeze(): Promise<() => void>
-  /** Resolves when another one has taken its place. */
+  /** Resolves when it has been replaced. */
   replaced(): Promise<unknown>
   heal(): Promise<unknown>
 }

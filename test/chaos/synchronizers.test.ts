@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, LeaseLostError } from '../../src/index.js'
 import { type Driver, drivers, setUpLab, watchWholeProcess } from '../support/lab.js'
-import { listening, RECEIPTS, requestOf } from '../support/synchronizers.js'
+import { listening, requestOf, STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a fault', { concurrency: 3 }, () => {
@@ -16,7 +16,7 @@ describe('a fault', { concurrency: 3 }, () => {
 })
 
 function faults(driver: Driver): void {
-  const lab = setUpLab(driver, [], { keysThatStay: RECEIPTS, isBesideOthers: true })
+  const lab = setUpLab(driver, [], { keysThatStay: STORED_REPLIES, isBesideOthers: true })
   const PERMITS = 3
 
   /** The semaphores `a` and, with leases, `p`, and the latch `l`, whose scripts Redis knows from here on. */
@@ -28,7 +28,7 @@ function faults(driver: Driver): void {
     await permits.trySetPermits(PERMITS)
     await semaphore.withPermit(() => {})
     await permits.withPermit(() => {})
-    // Also for what is asked for in one turn.
+    // Also for calls of one turn.
     await Promise.all([1, 2].map(() => semaphore.tryAcquire()))
     await Promise.all([1, 2].map(() => semaphore.release()))
     const taken = await Promise.all([1, 2].map(() => permits.tryAcquire()))
@@ -38,7 +38,7 @@ function faults(driver: Driver): void {
     return { semaphore, permits, latch }
   }
 
-  /** Resolves when all permits are there, and nobody has one: also what is settled in the background has come to rest. */
+  /** Resolves when all permits are available and nobody has one, background releases included. */
   async function allPermitsAreBack(available = PERMITS): Promise<void> {
     const { admin } = lab.server
     let found: unknown[] = []

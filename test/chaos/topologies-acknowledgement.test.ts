@@ -41,7 +41,7 @@ describe('acknowledgement', { concurrency: true }, () => {
         ends.push(end)
         const warnings: string[] = []
         client.on('warning', ({ message }) => warnings.push(message))
-        // Not one after the other: the connection to one server may come while another one is asked.
+        // Not one after the other: the connection to one server may open during a command to another one.
         const holds = await Promise.all(
           ['{r1}', '{r2}', '{r3}'].map((slot) => client.getLock(`${slot}:first`).tryLock()),
         )
@@ -201,7 +201,7 @@ function masterAndReplica(driver: DriverName): void {
       [3 * SYNC_MS, 2],
     ] as const) {
       const startedAt = performance.now()
-      // One WAIT serves all who ask meanwhile, so together they take no longer than one of them.
+      // One WAIT serves all calls made meanwhile, so together they take no longer than one of them.
       const outcomes = await Promise.all(
         Object.values(TAKES).map((take) => settlesWithin(take(client, waitTimeMs), 10_000)),
       )
@@ -270,7 +270,7 @@ function masterAndReplica(driver: DriverName): void {
     const again = performance.now()
     await client.getLock('t:wary').withLock(() => {})
     assert(performance.now() - again < SYNC_MS, 'no WAIT any more')
-    // When it is back it is asked again at once.
+    // When the replica is back it is required again at once.
     await attach()
     await (await client.getLock('t:back').lock()).unlock()
     replica.freeze()

@@ -19,7 +19,7 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Of the storms: a lease that a failover outlives is over soon. */
 const OPTIONS: ClientOptions = { lockWatchdogTimeoutMs: 5_000, commandTimeoutMs: 1_500 }
-/** A lost message would cost this much at least: who is served earlier was woken. */
+/** A lost message would cost at least this much: a waiter served earlier was woken. */
 const WOKEN_MS = 3_000
 const CONTENDED = 'storm:1'
 
@@ -40,19 +40,19 @@ describe('cluster', { concurrency: 1 }, () => {
   afterEach(async () => {
     await cluster.heal()
     for (const end of ends.splice(0)) await end()
-    // Whatever was granted and belongs to nobody is given back, or its lease ends.
+    // Grants that belong to nobody are released, or their lease ends.
     let left: string[] = []
     await waitUntil(
       async () => {
         left = (await cluster.keys()).filter(
-          (key) => !/^(redisson_lock_token|holdfast_receipts|holdfast_generation):/.test(key),
+          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation):/.test(key),
         )
         return left.length === 0
       },
       { timeoutMs: 8_000, message: () => `nothing stays taken: ${left.join()}` },
     )
     await waitUntil(async () => (await cluster.channels()).length + (await cluster.shardChannels()).length === 0, {
-      message: 'nobody listens any more',
+      message: 'no subscription is left',
     })
     await cluster.flush()
   })
@@ -63,7 +63,7 @@ describe('cluster', { concurrency: 1 }, () => {
     return client
   }
 
-  /** Resolves when somebody listens for releases of a lock at the node that has its slot, in the way that it publishes. */
+  /** Resolves when a client is subscribed to releases of a lock at the node of its slot, in the way that it publishes. */
   async function listenedOnAt(node: RedisServer, lock: string): Promise<void> {
     const message = `${channelOf(lock)} is listened on at ${node.port}`
     await waitUntil(
@@ -210,7 +210,7 @@ describe('cluster', { concurrency: 1 }, () => {
           await client.getReadWriteLock('{m}:d').writeLock().lock(),
           await client.getFasterMultiLock('{m}:e', ['1', '2']).lock(),
         ]
-        // Not read locks: each read hold has a key of its own, as in Redisson, which may be here while the lock is there.
+        // Not read locks: each read hold has a separate key, as in Redisson, which may be on another node than the lock.
         // Their releases have to wait for the slot, and are not renewed meanwhile.
         const leaver = await open(driver)
         const steps: SlotStep[] = ['importing', 'migrating', 'key moved', 'keys moved', 'moved']

@@ -1,4 +1,4 @@
-/** What holds when Sentinels replace the master: with acknowledgement nobody is inside with somebody else. */
+/** Sentinels replace the master: with acknowledgement, sections never overlap. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import type { Client, ClientOptions, LeaseLostError } from '../../src/index.js'
@@ -41,12 +41,12 @@ describe('sentinel', { concurrency: 1 }, () => {
     await group.heal()
     for (const end of ends.splice(0)) await end()
     const { admin } = await group.master()
-    // Whatever was granted and belongs to nobody is given back, or its lease ends.
+    // Grants that belong to nobody are released, or their lease ends.
     let left: string[] = []
     await waitUntil(
       async () => {
         left = (await admin.keys('*')).filter(
-          (key) => !/^(redisson_lock_token|holdfast_receipts|holdfast_generation):|^s$/.test(key),
+          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation):|^s$/.test(key),
         )
         return left.length === 0
       },

@@ -1,4 +1,4 @@
-/** Runs the real `holdfast demo`, and looks at what it answers and what it leaves. */
+/** `holdfast demo`: its output, its exit codes, and what it leaves behind. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -28,7 +28,7 @@ interface Summary {
   locked: { sold: number; oversold: number; atOnce: number; perSecond: number; waitP50Ms: number; waitP99Ms: number }
 }
 
-test('the demo oversells without the lock and never with it, on a Redis of its own that is gone afterwards', async () => {
+test('the demo oversells without the lock and never with it, on a private Redis that it stops', async () => {
   await using demo = new Demo([...SMALL, '--json'])
   assert.equal(await demo.exitCode, 0, demo.stderr)
   assertSold(demo.summary, { stock: 60, processes: 3 })
@@ -37,7 +37,7 @@ test('the demo oversells without the lock and never with it, on a Redis of its o
   await demo.assertGone()
 })
 
-test('the demo leaves nothing on a Redis that it was given, and does not print its password', async () => {
+test('the demo leaves nothing on the Redis it is given, and does not print its password', async () => {
   await using server = await startRedis()
   await server.admin.acl('SETUSER', 'shop', 'on', '>sesame', '~*', '&*', '+@all')
   await server.admin.set('mine', 'untouched')
@@ -52,31 +52,31 @@ test('the demo leaves nothing on a Redis that it was given, and does not print i
   await demo.assertGone()
 })
 
-test('one process with four buyers oversells without the lock, too', async () => {
+test('one process with four buyers oversells without the lock', async () => {
   await using server = await startRedis()
   await using demo = new Demo(['--stock', '20', '--processes', '1', '--json', '--redis', server.url])
   assert.equal(await demo.exitCode, 0, demo.stderr)
   assertSold(demo.summary, { stock: 20, processes: 1 })
 })
 
-test('what is not a terminal gets plain text: progress, table, picture', async () => {
+test('the demo prints plain text to a pipe: progress, table, timeline', async () => {
   await using demo = new Demo(SMALL)
   assert.equal(await demo.exitCode, 0, demo.stderr)
   assert.equal(demo.stderr, '')
   assert.ok(!demo.stdout.includes('\x1b'), 'no colours, no cursor')
   for (const line of demo.stdout.split('\n')) assert.ok(line.length < 80, `too long for a terminal: ${line}`)
-  assert.match(demo.stdout, /✘ \d+ orders for 60 units: \d+ paid for nothing/)
-  assert.match(demo.stdout, /✔ 60 orders for 60 units/)
+  assert.match(demo.stdout, /✘ \d+ orders for 60 units: \d+ oversold/)
+  assert.match(demo.stdout, /✔ 60 orders for 60 units: none oversold/)
   assert.match(demo.stdout, /no lock +60 +\d+ +\d+/)
   assert.match(demo.stdout, /withLock +60 +60 +0 +1 /)
   assert.match(demo.stdout, /process 3 +[█─ ]*█/)
 })
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-  test(`${signal} in the middle of a sale ends the demo in good order`, async () => {
+  test(`${signal} during a sale ends the demo cleanly`, async () => {
     await using server = await startRedis()
     await using demo = new Demo([...LONG, '--redis', server.url])
-    await demo.says('Without a lock')
+    await demo.prints('Without a lock')
     await waitUntil(async () => Number(await server.admin.get((await orderKeys(server.admin))[0] ?? '')) > 0)
     demo.process.kill(signal)
     assert.equal(await demo.exitCode, signal === 'SIGINT' ? 130 : 143, demo.stderr)
@@ -86,10 +86,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-test('a reader that goes away ends the demo in good order', async () => {
+test('the demo ends cleanly when the reader of its output is gone', async () => {
   await using server = await startRedis()
   await using demo = new Demo([...SMALL, '--redis', server.url])
-  await demo.says('Without a lock')
+  await demo.prints('Without a lock')
   demo.process.stdout.destroy()
   assert.equal(await demo.exitCode, 141, demo.stderr)
   assert.equal(demo.stderr, '')
@@ -97,26 +97,26 @@ test('a reader that goes away ends the demo in good order', async () => {
   await demo.assertGone()
 })
 
-test('the private Redis and the selling processes end with a demo that is killed', async () => {
+test('the private Redis and the selling processes end when the demo is killed', async () => {
   await using demo = new Demo([...SMALL, '--stock', '600'])
-  await demo.says(LOCKED_SALE)
+  await demo.prints(LOCKED_SALE)
   demo.process.kill('SIGKILL')
   await demo.exitCode
   await demo.assertGone()
 })
 
-test('keys that a killed demo leaves on a given Redis expire', async () => {
+test('the keys of a killed demo on a given Redis expire', async () => {
   await using server = await startRedis()
   await using demo = new Demo([...SMALL, '--stock', '600', '--redis', server.url])
-  await demo.says(LOCKED_SALE)
+  await demo.prints(LOCKED_SALE)
   demo.process.kill('SIGKILL')
   await demo.exitCode
   await demo.assertGone()
   const keys = await server.admin.keys('*')
   assert.ok(keys.length > 0)
   for (const key of keys) {
-    // The line of those that waited when they were killed is a key of its own.
-    assert.match(key, /^(holdfast_waiters:\{)?holdfast:demo:/)
+    // The turn queue of the killed waiters is a separate key.
+    assert.match(key, /^(holdfast_turn_queue:\{)?holdfast:demo:/)
     assert.ok((await server.admin.pttl(key)) > 0, key)
   }
 })
@@ -132,7 +132,7 @@ const WRONG: [args: string[], message: RegExp][] = [
 ]
 
 for (const [args, message] of WRONG) {
-  test(`demo ${args.join(' ')} is refused with exit code 64`, async () => {
+  test(`demo ${args.join(' ')} is rejected with exit code 64`, async () => {
     await using demo = new Demo(args)
     assert.equal(await demo.exitCode, 64)
     assert.match(demo.stderr, message)
@@ -141,7 +141,7 @@ for (const [args, message] of WRONG) {
   })
 }
 
-test('a Redis that cannot be reached or refuses us is exit code 69, without the password', async () => {
+test('an unreachable Redis or a wrong password gives exit code 69, without printing the password', async () => {
   await using server = await startRedis()
   for (const place of [`127.0.0.1:${server.port}`, '127.0.0.1:1']) {
     await using demo = new Demo(['--redis', `redis://shop:sesame@${place}`])
@@ -151,7 +151,7 @@ test('a Redis that cannot be reached or refuses us is exit code 69, without the 
   }
 })
 
-test('without redis-server the demo installs nothing, explains how to install it and exits with code 69', async () => {
+test('without redis-server the demo installs nothing, explains how to install it and exits with 69', async () => {
   const bin = mkdtempSync(join(tmpdir(), 'holdfast-bin-'))
   try {
     symlinkSync(process.execPath, join(bin, 'node'))
@@ -179,7 +179,7 @@ test('without redis-server the demo installs nothing, explains how to install it
   }
 })
 
-test('a redis-server that does not start is exit code 69 and leaves nothing behind', async () => {
+test('a redis-server that does not start gives exit code 69 and leaves nothing behind', async () => {
   const bin = mkdtempSync(join(tmpdir(), 'holdfast-bin-'))
   try {
     writeFileSync(join(bin, 'redis-server'), '#!/bin/sh\necho "cannot start today"\n', { mode: 0o755 })
@@ -192,13 +192,13 @@ test('a redis-server that does not start is exit code 69 and leaves nothing behi
   }
 })
 
-test('--help says what there is', async () => {
+test('demo --help lists every option', async () => {
   await using demo = new Demo(['--help'])
   assert.equal(await demo.exitCode, 0)
   for (const option of ['--processes', '--stock', '--redis', '--json']) assert.ok(demo.stdout.includes(option), option)
 })
 
-test('the picture shows who held the lock and who waited, at the finest scale with everybody in it', () => {
+test('the timeline shows holders and waiters at the finest scale that shows every process', () => {
   const visit = (askedAt: number, enteredAt: number, leftAt: number) => ({ askedAt, enteredAt, leftAt })
   const result = resultOf(2, 2, [[visit(0, 0, 4), visit(10, 12, 13)], [visit(2, 5, 10)]])
   assert.equal(result.atOnce, 1)
@@ -226,7 +226,7 @@ async function orderKeys(admin: { keys(pattern: string): Promise<string[]> }): P
 /** One run of `holdfast demo`, with a temporary directory of its own. */
 class Demo implements AsyncDisposable {
   readonly process
-  /** Resolved when it has ended and all it said is here. */
+  /** Resolves when it has ended and its output is complete. */
   readonly exitCode: Promise<number | null>
   stdout = ''
   stderr = ''
@@ -251,7 +251,7 @@ class Demo implements AsyncDisposable {
     return JSON.parse(this.stdout.trimEnd().split('\n').at(-1) ?? '') as Summary
   }
 
-  async says(text: string): Promise<void> {
+  async prints(text: string): Promise<void> {
     await waitUntil(() => this.stdout.includes(text), { timeoutMs: 20_000, message: () => `${text}\n${this.stderr}` })
   }
 
@@ -271,14 +271,14 @@ class Demo implements AsyncDisposable {
   }
 }
 
-/** The processes with that in their environment; none where there is no /proc to look at. */
+/** The processes with that variable in their environment; none without /proc. */
 function processesWith(variable: string): string[] {
   if (!existsSync('/proc/self/environ')) return []
   return readdirSync('/proc').filter((pid) => {
     try {
       return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(variable)
     } catch {
-      return false // ended meanwhile, or not ours to look at
+      return false // ended meanwhile, or owned by another user
     }
   })
 }

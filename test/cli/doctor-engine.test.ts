@@ -1,9 +1,9 @@
-/** `holdfast doctor` and its rule on whichever server the tests run on: it knows what that is, and what it understands. */
+/** `holdfast doctor` and its ACL rule on the server that the tests run on: they fit its product and version. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { aclRule } from '../../src/doctor/acl.js'
 import { type Client, connect } from '../../src/index.js'
-import { fencingTokenKey, lockChannel, waitersKey } from '../../src/wire/keys.js'
+import { fencingTokenKey, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { spawnChild } from '../support/child.js'
 import { ENGINE_VERSION, IS_BEFORE_7 } from '../support/engine.js'
 import { freePort } from '../support/free-port.js'
@@ -21,12 +21,12 @@ async function doctor(args: string[], env: Record<string, string> = {}) {
   return { code, stdout: child.stdout, stderr: child.stderr }
 }
 
-/** What it found, by check. */
-async function examined(args: string[]) {
+/** The results by check id. */
+async function report(args: string[]) {
   await using child = spawnChild(MAIN, ['doctor', ...args, '--json'], { env: { REDIS_URL: '', HOLDFAST_CONFIG: '' } })
   child.endCommands()
   const { checks } = (await child.nextMessage((message) => 'checks' in message, 60_000)) as unknown as {
-    checks: { id: string; outcome: string; found: string; fix: string | null }[]
+    checks: { id: string; status: string; message: string; fix: string | null }[]
   }
   await child.exit
   return (id: string) => {
@@ -51,19 +51,19 @@ describe('holdfast doctor on the server that the tests run on', () => {
     await server.admin.call('ACL', ...words)
   }
 
-  it('calls it by its own name and version, and a single server standalone', async () => {
+  it('reports the name and version of the server, and that it is standalone', async () => {
     const info = await server.admin.info('server')
     const version = /^(?:valkey|redict)_version:(\S+)/m.exec(info)?.[1] ?? /^redis_version:(\S+)/m.exec(info)?.[1]
     const product = /^valkey_version:/m.test(info) ? 'Valkey' : /^redict_version:/m.test(info) ? 'Redict' : 'Redis'
-    const check = await examined(['--redis', server.url])
-    assert.ok(check('version').found.startsWith(`${product} ${version}`), check('version').found)
-    assert.match(check('product').found, /^standalone, nothing in between/)
+    const check = await report(['--redis', server.url])
+    assert.ok(check('version').message.startsWith(`${product} ${version}`), check('version').message)
+    assert.match(check('product').message, /^standalone, no proxy/)
   })
 
-  it('names the setting for slow scripts that this server has', async () => {
+  it('names the setting for slow scripts of this version', async () => {
     await server.admin.config('SET', 'lua-time-limit', '100')
     try {
-      const check = await examined(['--redis', server.url])
+      const check = await report(['--redis', server.url])
       const setting = IS_BEFORE_7 ? 'lua-time-limit' : 'busy-reply-threshold'
       assert.deepEqual(check('script-limit').fix, `CONFIG SET ${setting} 5000`)
     } finally {
@@ -71,16 +71,16 @@ describe('holdfast doctor on the server that the tests run on', () => {
     }
   })
 
-  it('tells a node of a cluster from a single server', async () => {
+  it('tells a cluster node from a single server', async () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const [first] = cluster.nodes
     assert(first)
-    const check = await examined(['--redis', first.url])
-    assert.match(check('product').found, /^cluster, nothing in between/)
-    assert.equal(check('role').outcome, 'problem')
+    const check = await report(['--redis', first.url])
+    assert.match(check('product').message, /^cluster, no proxy/)
+    assert.equal(check('role').status, 'problem')
   })
 
-  it('--acl prints a rule for the version of the server, which takes it', async () => {
+  it('--acl prints a rule that this version of the server accepts', async () => {
     const run = await doctor(['--acl', '--prefix', 'shop:'], { REDIS_URL: server.url })
     assert.deepEqual([run.code, run.stderr, run.stdout], [0, '', `${aclRule('app', 'shop:', ENGINE_VERSION)}\n`])
     await paste(run.stdout)
@@ -91,13 +91,13 @@ describe('holdfast doctor on the server that the tests run on', () => {
     }
   })
 
-  it('--acl with the address of a server that does not answer exits with 69 and prints no rule', async () => {
+  it('--acl with the address of an unreachable server exits with 69 and prints no rule', async () => {
     const run = await doctor(['--acl', '--redis', `redis://127.0.0.1:${await freePort()}`])
     assert.deepEqual([run.code, run.stdout], [69, ''])
     assert.match(run.stderr, /depends on the version of the server.*ECONNREFUSED/)
   })
 
-  it('the rule takes from a user who could do everything all that it does not name', async () => {
+  it('the rule removes all other rights from a user that could do everything', async () => {
     const { admin } = server
     await admin.call('ACL', 'SETUSER', 'app', 'on', 'nopass', '+@all', '~*', 'allchannels')
     await paste(aclRule('app', 'shop:', ENGINE_VERSION))
@@ -118,14 +118,14 @@ describe('holdfast doctor on the server that the tests run on', () => {
       await paste(aclRule('shop', 'shop:', ENGINE_VERSION))
     })
 
-    it('finds nothing missing and nothing in excess', async () => {
-      const check = await examined(['--redis', urlOf('shop'), '--prefix', 'shop:'])
+    it('reports no missing and no excessive rights', async () => {
+      const check = await report(['--redis', urlOf('shop'), '--prefix', 'shop:'])
       for (const id of ['rights', 'trial-lock', 'pubsub']) {
-        assert.equal(check(id).outcome, 'ok', `${id}: ${check(id).found}`)
+        assert.equal(check(id).status, 'ok', `${id}: ${check(id).message}`)
       }
     })
 
-    it('all kinds of locks and synchronizers work, and nothing is refused', async () => {
+    it('all kinds of locks and synchronizers work, and nothing is denied', async () => {
       await server.admin.acl('LOG', 'RESET')
       await using client = await connect(urlOf('shop'))
       await using other = await connect(urlOf('shop'))
@@ -145,29 +145,29 @@ describe('holdfast doctor on the server that the tests run on', () => {
     })
   })
 
-  // Before Redis 7 a server does not tell what a user may do, and the doctor tries nothing that would do harm.
-  it('notes that a user may change locks whose names begin otherwise', { skip: IS_BEFORE_7 }, async () => {
+  // Before Redis 7 a server does not report what a user may do, and the doctor tries nothing harmful.
+  it('notes that a user may change locks with other prefixes', { skip: IS_BEFORE_7 }, async () => {
     await paste(`${aclRule('wide', 'shop:', ENGINE_VERSION)} ~redisson_lock_token:*`)
-    const rights = (await examined(['--redis', urlOf('wide'), '--prefix', 'shop:']))('rights')
-    assert.equal(rights.outcome, 'note')
-    assert.match(rights.found, /change locks whose names do not begin with shop:/)
+    const rights = (await report(['--redis', urlOf('wide'), '--prefix', 'shop:']))('rights')
+    assert.equal(rights.status, 'note')
+    assert.match(rights.message, /change locks whose names do not begin with shop:/)
   })
 
-  it('warns of a user who has no right to locks with braces in their names', async () => {
+  it('warns of missing rights to locks with braces in their names', async () => {
     const rule = aclRule('narrow', 'shop:', ENGINE_VERSION)
     await paste(rule.replace('~redisson_lock_token:shop:* ', ''))
-    const rights = (await examined(['--redis', urlOf('narrow'), '--prefix', 'shop:']))('rights')
-    assert.equal(rights.outcome, 'warning')
-    assert.equal(rights.found, 'no right to redisson_lock_token:shop:*, for fenced locks with braces in their names')
+    const rights = (await report(['--redis', urlOf('narrow'), '--prefix', 'shop:']))('rights')
+    assert.equal(rights.status, 'warning')
+    assert.equal(rights.message, 'no right to redisson_lock_token:shop:*, for fenced locks with braces in their names')
   })
 
-  it('the rule refuses the fencing counter, the waiters and the channel of a lock with another name', async () => {
+  it('the rule denies the fencing counter, the turn queue and the channel of a lock with another prefix', async () => {
     await paste(aclRule('shop', 'shop:', ENGINE_VERSION))
     const shop = server.admin.duplicate({ username: 'shop', password: 'secret', retryStrategy: () => null })
     try {
       for (const name of ['bank:a', 'bank:{a}', '{bank:a}', '{bank}shop:']) {
         await assert.rejects(shop.set(fencingTokenKey(name), '1'), /NOPERM/)
-        await assert.rejects(shop.lpop(waitersKey(name)), /NOPERM/)
+        await assert.rejects(shop.lpop(turnQueueKey(name)), /NOPERM/)
         await assert.rejects(shop.publish(lockChannel(name), '0'), /NOPERM/)
       }
       assert.equal(await shop.set(fencingTokenKey('shop:a'), '1'), 'OK')

@@ -1,4 +1,4 @@
-/** What `run` and `doctor` print: nothing that a terminal obeys, and no password, whoever wrote what is in it. */
+/** The output of `run` and `doctor` has no control characters and no passwords, even from untrusted text. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,9 +15,9 @@ import { waitUntil } from '../support/wait-until.js'
 /** From the compiled test in build/test/cli. */
 const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const SECRET = 'tr0ub4dor'
-/** The title of a window, all screens cleared by C1, DEL, and a text that runs backwards. */
+/** Sets the window title, clears the screen by C1, and has DEL and text that runs backwards. */
 const HOSTILE = '\x1b]0;gone\x07\u009b2J\x7f\u202edlrow\u2066\r'
-const OBEYED = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/u
+const CONTROL = /(?![\t\n])[\p{Cc}\p{Bidi_Control}]/u
 
 async function holdfast(args: string[], env: Record<string, string> = {}) {
   const all = { ...process.env, NODE_TEST_CONTEXT: undefined, REDIS_URL: '', HOLDFAST_CONFIG: '', ...env }
@@ -31,17 +31,17 @@ async function holdfast(args: string[], env: Record<string, string> = {}) {
 
 function assertPlain(text: string, expected: RegExp): void {
   assert.match(text, expected)
-  assert.doesNotMatch(text, OBEYED, JSON.stringify(text))
+  assert.doesNotMatch(text, CONTROL, JSON.stringify(text))
 }
 
-describe('what run and doctor print', () => {
+describe('the output of run and doctor', () => {
   let server: RedisServer
   before(async () => {
     server = await startRedis()
   })
   after(() => server.stop())
 
-  it('contains no control character of a holder that run waits for, nor a line that the holder made', async () => {
+  it('escapes control characters and line feeds in the name of a holder', async () => {
     const holder = `${HOSTILE}\nholdfast: holding lock "taken"`
     await server.admin.multi().hset('taken', holder, 1).pexpire('taken', 60_000).exec()
     const { code, stderr } = await holdfast(['run', 'taken', '--wait', '3s', '--verbose', '--', 'true'], {
@@ -51,14 +51,14 @@ describe('what run and doctor print', () => {
     assertPlain(stderr, /held by \\u001b\]0;gone\\u0007\\u009b2J\\u007f\\u202edlrow\\u2066.* holdfast: holding/)
   })
 
-  it('contains no control character of the name of a lock', async () => {
+  it('escapes control characters in the name of a lock', async () => {
     const name = `lock:${HOSTILE}`
     const { code, stderr } = await holdfast(['run', name, '--verbose', '--', 'true'], { REDIS_URL: server.url })
     assert.equal(code, 0)
-    assertPlain(stderr, /holding lock "lock:\\u001b\]0;gone/)
+    assertPlain(stderr, /acquired lock "lock:\\u001b\]0;gone/)
   })
 
-  it('contains no control character of the command line', async () => {
+  it('escapes control characters in the command line', async () => {
     for (const args of [
       ['run', 'a', `--${HOSTILE}`],
       ['run', 'a', '--wait', HOSTILE, '--', 'true'],
@@ -72,7 +72,7 @@ describe('what run and doctor print', () => {
     }
   })
 
-  it('contains no control character of a name in the report of the doctor, and its JSON means the same', async () => {
+  it('escapes control characters in the report of the doctor and in its JSON, whose meaning stays', async () => {
     await using narrow = await startRedis()
     await narrow.admin.call('ACL', 'SETUSER', 'default', 'resetkeys', '~lock:*')
     const prefix = 'lock:\u009b2J\u202e'
@@ -82,14 +82,14 @@ describe('what run and doctor print', () => {
     const json = await holdfast(['doctor', '--json', '--prefix', prefix], env)
     assertPlain(json.stdout, /lock:\\u009b2J\\u202e/)
     const { checks } = JSON.parse(json.stdout) as { checks: unknown }
-    assert.ok(JSON.stringify(checks).includes(prefix), 'the same text when it is read')
+    assert.ok(JSON.stringify(checks).includes(prefix), 'the same text once parsed')
   })
 
-  it('shows every control character and every turn of direction as an escape, except line feeds and tabs', () => {
+  it('escapes every control character and every change of text direction, except line feeds and tabs', () => {
     for (let code = 0; code <= 0xffff; code++) {
       const character = String.fromCharCode(code)
-      const isObeyed = OBEYED.test(character)
-      assert.equal(visible(character), isObeyed ? `\\u${code.toString(16).padStart(4, '0')}` : character)
+      const isControl = CONTROL.test(character)
+      assert.equal(visible(character), isControl ? `\\u${code.toString(16).padStart(4, '0')}` : character)
     }
     assert.equal(visible('a\tb\nc é 🔒'), 'a\tb\nc é 🔒')
   })
@@ -117,23 +117,23 @@ describe('a password on the command line or in its environment', () => {
     )
   }
 
-  it('is not printed when it is wrong', async () => {
+  it('is not printed if it is wrong', async () => {
     await using server = await startRedis()
     await expectNone(server.url.replace('//', `//app:${SECRET}@`), 69)
   })
 
-  it('is not printed when the server repeats it', async () => {
+  it('is not printed if the server repeats it', async () => {
     await using odd = await startRedis({ args: ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', ''] })
     await expectNone(odd.url.replace('//', `//app:${SECRET}@`), 69)
   })
 
-  it('is not printed when the @ of the address is forgotten', async () => {
+  it('is not printed if the @ of the address is missing', async () => {
     await expectNone(`redis://:${SECRET}:6379`, 64)
     await expectNone(`redis://app:${SECRET}.redis.example:6379`, 64)
     await expectNone(`redis://redis.example:6379?password=${SECRET}`, 64)
   })
 
-  it('is not printed when the URL is where it does not belong', async () => {
+  it('is not printed if the URL is in the wrong place', async () => {
     for (const url of [`redis://:${SECRET}@h:1`, `redis://:${SECRET}:6379`, `rediss://h:6379?password=${SECRET}`]) {
       for (const args of [
         ['doctor', url],
@@ -152,7 +152,7 @@ describe('a password on the command line or in its environment', () => {
     assert.equal(withoutUrls("a 'redis://:x@h:1?password=y' b"), "a 'redis://…' b")
   })
 
-  it('is not in the list of processes once it runs', { skip: process.platform !== 'linux' }, async () => {
+  it('is not in the process list while the program runs', { skip: process.platform !== 'linux' }, async () => {
     await using server = await startRedis()
     await server.admin.call('ACL', 'SETUSER', 'app', 'on', `>${SECRET}`, '~*', '&*', '+@all')
     const url = server.url.replace('//', `//app:${SECRET}@`)

@@ -1,4 +1,4 @@
-/** `holdfast run` as a shell user sees it: the real program, its exit codes, its stderr, and what it leaves in Redis. */
+/** `holdfast run` as a shell user sees it: its exit codes, its stderr, and what it leaves in Redis. */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { waitUntil } from '../support/wait-until.js'
 /** From the compiled test in build/test/cli. */
 const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 
-/** A program that says `up`, and then each signal it gets; it ends with exit code 9 on the signals in `endsOn`. */
+/** A program that prints `up`, then each signal that it receives, and exits with 9 on the signals in `endsOn`. */
 function listener(...endsOn: NodeJS.Signals[]): string[] {
   const program = `
     for (const name of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2']) process.on(name, () => {
@@ -28,7 +28,7 @@ function listener(...endsOn: NodeJS.Signals[]): string[] {
   return [process.execPath, '-e', program]
 }
 
-/** A shell that says `up` and ends when its stdin does, with exit code 4. */
+/** A shell that prints `up`, and exits with 4 when its stdin ends. */
 const UNTIL_STDIN_ENDS = ['sh', '-c', 'echo up; read _; exit 4']
 
 describe('holdfast run', () => {
@@ -60,9 +60,9 @@ describe('holdfast run', () => {
     return { code, stdout: child.stdout, stderr: child.stderr, tookMs: performance.now() - startedAt }
   }
 
-  async function says(child: Child, text: string | RegExp): Promise<void> {
-    const isSaid = () => (child.stdout + child.stderr).search(text) >= 0
-    await waitUntil(isSaid, { timeoutMs: 10_000, message: () => `${text} in:\n${child.stdout}${child.stderr}` })
+  async function prints(child: Child, text: string | RegExp): Promise<void> {
+    const isPrinted = () => (child.stdout + child.stderr).search(text) >= 0
+    await waitUntil(isPrinted, { timeoutMs: 10_000, message: () => `${text} in:\n${child.stdout}${child.stderr}` })
   }
 
   function kill(child: Child, signal: NodeJS.Signals): void {
@@ -74,25 +74,25 @@ describe('holdfast run', () => {
     return (await child.exit).code
   }
 
-  /** Somebody else, perhaps in Java, holds the lock `taken`. */
+  /** Makes another client, perhaps in Java, hold the lock `taken`. */
   async function take(): Promise<void> {
     await server.admin.multi().hset('taken', 'somebody-else:1', 1).pexpire('taken', 60_000).exec()
   }
 
-  describe('the command', () => {
-    it('decides the exit code', async () => {
+  describe('the program', () => {
+    it('determines the exit code', async () => {
       for (const code of [0, 1, 75, 255]) {
         const run = await ended(['run', 'a', '--', 'sh', '-c', `exit ${code}`])
         assert.deepEqual([run.code, run.stdout, run.stderr], [code, '', ''])
       }
     })
 
-    it('that a signal ended gives 128 + its number', async () => {
+    it('ended by a signal gives 128 + its number', async () => {
       assert.equal((await ended(['run', 'a', '--', 'sh', '-c', 'kill -TERM $$'])).code, 143)
       assert.equal((await ended(['run', 'a', '--', 'sh', '-c', 'kill -KILL $$'])).code, 137)
     })
 
-    it('that is not there gives 127, one that cannot be executed 126', async () => {
+    it('gives 127 if it is missing, and 126 if it cannot be executed', async () => {
       const missing = await ended(['run', 'a', '--', 'no-such-program'])
       assert.deepEqual([missing.code, missing.stderr], [127, 'holdfast: no-such-program: command not found\n'])
       for (const program of ['/', '/etc/passwd', '/etc/passwd/no-folder']) {
@@ -102,7 +102,7 @@ describe('holdfast run', () => {
       }
     })
 
-    it('has our stdin, stdout and stderr', async () => {
+    it('inherits stdin, stdout and stderr', async () => {
       const child = holdfast(['run', 'a', '--', 'sh', '-c', 'cat; echo out; echo err >&2'])
       child.send({ from: 'stdin' })
       child.endCommands()
@@ -111,7 +111,7 @@ describe('holdfast run', () => {
       assert.deepEqual([child.stdout, child.stderr], ['out\n', 'err\n'])
     })
 
-    it('gets its own arguments untouched, with -- and without', async () => {
+    it('gets its arguments unchanged, with and without --', async () => {
       const args = ['--wait', '-x', '--', '--help', '']
       const show = ['sh', '-c', 'for arg; do echo "<$arg>"; done', 'sh']
       const shown = args.map((arg) => `<${arg}>\n`).join('')
@@ -127,9 +127,9 @@ describe('holdfast run', () => {
   })
 
   describe('the lock', () => {
-    it('is held while the command runs, by the holder in its environment, and gone afterwards', async () => {
+    it('is held while the program runs, by the holder in its environment, and released afterwards', async () => {
       const child = holdfast(['run', 'a', '--', 'sh', '-c', 'echo "$HOLDFAST_LOCK $HOLDFAST_HOLDER"; read _; exit 4'])
-      await says(child, /\n/)
+      await prints(child, /\n/)
       const [holder = ''] = Object.keys(await server.admin.hgetall('a'))
       assert.match(holder, /^[0-9a-f-]{36}:\d+$/)
       assert.equal(child.stdout, `a ${holder}\n`)
@@ -140,16 +140,16 @@ describe('holdfast run', () => {
       assert.equal(await server.admin.exists('a'), 0)
     })
 
-    it('is taken for as long as --lease says', async () => {
+    it('is held with the lease of --lease', async () => {
       const child = holdfast(['run', 'a', '--lease', '2m', '--', ...UNTIL_STDIN_ENDS])
-      await says(child, 'up')
+      await prints(child, 'up')
       const ttl = await server.admin.pttl('a')
       assert(ttl > 110_000 && ttl <= 120_000, `not ${ttl}`)
       child.endCommands()
       assert.equal(await exitCode(child), 4)
     })
 
-    it('comes free when the command ends, whatever that leaves running', async () => {
+    it('is released when the program ends, even if its children still run', async () => {
       const run = await ended(['run', 'a', '--', 'sh', '-c', 'sleep 60 >/dev/null 2>&1 </dev/null & echo $!'])
       process.kill(Number(run.stdout))
       assert.equal(run.code, 0)
@@ -157,7 +157,7 @@ describe('holdfast run', () => {
       assert.equal(await server.admin.exists('a'), 0)
     })
 
-    it('that is taken gives the conflict exit code when the wait ends, and the command is not run', async () => {
+    it('held by another gives the conflict exit code when the wait ends, without running the program', async () => {
       await take()
       const echo = ['--', 'echo', 'ran']
       const atOnce = await ended(['run', 'taken', '--wait', '0', ...echo])
@@ -167,19 +167,19 @@ describe('holdfast run', () => {
       assert(waited.tookMs > 600, `took ${waited.tookMs} ms`)
     })
 
-    it('is waited for, and --verbose says for whom', async () => {
+    it('is waited for, and --verbose names its holder', async () => {
       await take()
       const child = holdfast(['run', 'taken', '--verbose', '--', 'sh', '-c', 'exit 3'])
-      await says(child, 'waiting for lock "taken", held by somebody-else:1\n')
+      await prints(child, 'waiting for lock "taken", held by somebody-else:1\n')
       await server.admin.multi().del('taken').publish('redisson_lock__channel:{taken}', '0').exec()
       assert.equal(await exitCode(child), 3)
       assert.match(
         child.stderr,
-        /holding lock "taken" as \S+ after \d+ ms\nholdfast: the command ended with exit code 3\nholdfast: released lock/,
+        /acquired lock "taken" as \S+ after \d+ ms\nholdfast: the program ended with exit code 3\nholdfast: released lock/,
       )
     })
 
-    it('keeps commands of many terminals apart', async () => {
+    it('runs only one of several programs at a time', async () => {
       const dir = mkdtempSync(join(tmpdir(), 'holdfast-run-'))
       try {
         const script = 'echo start >> log; sleep 0.05; echo end >> log'
@@ -197,7 +197,7 @@ describe('holdfast run', () => {
   })
 
   describe('a loss', () => {
-    it('sends the command SIGTERM and gives exit code 76', async () => {
+    it('sends the program SIGTERM and gives exit code 76', async () => {
       const child = holdfast(['run', 'a', '--lease', '1s', '--', ...listener('SIGTERM')])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
@@ -205,43 +205,43 @@ describe('holdfast run', () => {
       assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
     })
 
-    it('sends a command that stays SIGKILL after the grace period', async () => {
+    it('sends SIGKILL after the grace period if the program has not ended', async () => {
       const child = holdfast(['run', 'a', '--lease', '1s', '--grace', '300ms', '--', ...listener()])
-      await says(child, 'SIGTERM')
+      await prints(child, 'SIGTERM')
       const startedAt = performance.now()
       assert.equal(await exitCode(child), 76)
       const tookMs = performance.now() - startedAt
       assert(tookMs > 150 && tookMs < 5_000, `took ${tookMs} ms`)
-      assert.match(child.stderr, /has not ended on SIGTERM: sending SIGKILL/)
+      assert.match(child.stderr, /did not end on SIGTERM: sending SIGKILL/)
     })
 
-    it('is told by Redis, too: a lock that somebody deleted is lost at the next renewal', async () => {
+    it('is noticed at the next renewal if the lock was deleted in Redis', async () => {
       const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
-      await says(child, 'up')
+      await prints(child, 'up')
       await server.admin.del('a')
-      await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal') // after a reconnect it asks at once
+      await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal') // it asks right after the reconnect
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
       assert.match(child.stderr, /Redis no longer knows the holder/)
     })
 
-    it('kills at once with --on-lost kill', async () => {
+    it('sends SIGKILL immediately with --on-lost kill', async () => {
       const child = holdfast(['run', 'a', '--lease', '1s', '--on-lost', 'kill', '--', ...listener()])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\n')
       assert.match(child.stderr, /sending SIGKILL to process \d+\n$/)
     })
 
-    it('lets the command go on with --on-lost warn, and still gives exit code 76', async () => {
+    it('lets the program continue with --on-lost warn, and still gives exit code 76', async () => {
       const child = holdfast(['run', 'a', '--lease', '300ms', '--on-lost', 'warn', '--', ...UNTIL_STDIN_ENDS])
-      await says(child, 'the command goes on')
+      await prints(child, 'the program continues without it')
       child.endCommands()
       assert.equal(await exitCode(child), 76)
     })
 
-    it('that is noticed only at the release gives exit code 76', async () => {
+    it('noticed only at the release gives exit code 76', async () => {
       const child = holdfast(['run', 'a', '--', ...UNTIL_STDIN_ENDS])
-      await says(child, 'up')
+      await prints(child, 'up')
       await server.admin.del('a')
       child.endCommands()
       assert.equal(await exitCode(child), 76)
@@ -250,7 +250,7 @@ describe('holdfast run', () => {
   })
 
   describe('a signal', () => {
-    it('ends the wait at once with 128 + its number, and leaves nothing behind', async () => {
+    it('ends the wait immediately with 128 + its number, and leaves nothing behind', async () => {
       await take()
       for (const [signal, code] of [
         ['SIGTERM', 143],
@@ -258,46 +258,43 @@ describe('holdfast run', () => {
         ['SIGHUP', 129],
       ] as const) {
         const child = holdfast(['run', 'taken', '--verbose', '--', 'echo', 'ran'])
-        await says(child, 'waiting for lock')
+        await prints(child, 'waiting for lock')
         const startedAt = performance.now()
         kill(child, signal)
         assert.equal(await exitCode(child), code)
         assert(performance.now() - startedAt < 2_000)
         assert.equal(child.stdout, '')
-        assert.match(child.stderr, new RegExp(`stopped by ${signal} before the command was run\n$`))
+        assert.match(child.stderr, new RegExp(`stopped by ${signal} before the program was run\n$`))
         assert.deepEqual(await server.admin.hgetall('taken'), { 'somebody-else:1': '1' })
         assert.deepEqual(await server.admin.pubsub('CHANNELS'), [])
       }
     })
 
-    it('is passed on to the command, whose exit code counts', async () => {
+    it('is forwarded to the program, whose exit code is used', async () => {
       const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
-      await says(child, 'up')
+      await prints(child, 'up')
       for (const signal of ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2', 'SIGTERM'] as const) {
         assert.equal(await server.admin.exists('a'), 1)
         kill(child, signal)
-        await says(child, signal)
+        await prints(child, signal)
       }
       assert.equal(await exitCode(child), 9)
       assert.deepEqual(child.stderr, '')
     })
 
-    it('that the command does not handle ends it, and us with 128 + its number', async () => {
+    it('that the program does not handle ends it, with exit code 128 + its number', async () => {
       const child = holdfast(['run', 'a', '--', 'sh', '-c', 'echo up; exec sleep 60'])
-      await says(child, 'up')
+      await prints(child, 'up')
       kill(child, 'SIGTERM')
       assert.equal(await exitCode(child), 143)
     })
 
-    it('of the terminal arrives once', async () => {
+    it('from the terminal arrives once', async () => {
       const script = spawnSync('script', ['--version'], { encoding: 'utf8' })
-      assert(
-        script.stdout?.includes('util-linux'),
-        'this test needs the program script of util-linux (Debian: bsdutils)',
-      )
+      assert(script.stdout?.includes('util-linux'), 'this test needs `script` of util-linux (Debian: bsdutils)')
       const words = [process.execPath, fileURLToPath(MAIN), 'run', 'a', '--', ...listener('SIGQUIT')]
       const line = words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ')
-      // exec: a shell that stays would be hit by the signals of the terminal, too, and its end hangs up on the rest.
+      // exec: otherwise the shell gets the signals of the terminal too, and its end hangs up on the rest.
       const env = { ...process.env, REDIS_URL: server.url, SHELL: '/bin/sh' }
       const terminal = spawn('script', ['-qec', `exec ${line}`, '/dev/null'], { env })
       tieToThisProcess(terminal)
@@ -318,7 +315,7 @@ describe('holdfast run', () => {
   })
 
   describe('Redis', () => {
-    it('that is not there gives 69, soon, and its address', async () => {
+    it('that is unreachable gives 69 promptly, with its address', async () => {
       const port = await freePort()
       const run = await ended(['run', 'a', '--', 'echo', 'ran'], { REDIS_URL: `redis://:geheim@127.0.0.1:${port}` })
       assert.deepEqual([run.code, run.stdout], [69, ''])
@@ -327,13 +324,13 @@ describe('holdfast run', () => {
       assert(run.tookMs < 5_000, `took ${run.tookMs} ms`)
     })
 
-    it('that refuses the password gives 69, and nobody tells the password', async () => {
+    it('that rejects the password gives 69, without printing the password', async () => {
       await using guarded = await startRedis()
       await guarded.admin.config('SET', 'requirepass', 'richtig')
       const url = (password: string) => guarded.url.replace('//', `//:${password}@`)
       const wrong = await ended(['run', 'a', '--redis', url('geheim'), '--', 'true'], { DEBUG: '1' })
       assert.equal(wrong.code, 69)
-      assert.match(wrong.stderr, new RegExp(`^holdfast: refused by Redis at 127.0.0.1:${guarded.port}: WRONGPASS`))
+      assert.match(wrong.stderr, new RegExp(`^holdfast: rejected by Redis at 127.0.0.1:${guarded.port}: WRONGPASS`))
       assert.doesNotMatch(wrong.stderr, /geheim/)
       const without = await ended(['run', 'a', '--', 'true'], { REDIS_URL: guarded.url })
       assert.equal(without.code, 69)
@@ -342,46 +339,46 @@ describe('holdfast run', () => {
       assert.deepEqual([right.code, right.stderr], [0, ''])
     })
 
-    it('that repeats the password in its refusal does not make us tell it', async () => {
+    it('that repeats the password in its error reply does not get it printed', async () => {
       await using odd = await startRedis({ args: ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', ''] })
       const run = await ended(['run', 'a', '--redis', odd.url.replace('//', '//:geheim@'), '--', 'true'])
       assert.equal(run.code, 69)
       assert.doesNotMatch(run.stderr, /geheim/)
     })
 
-    it('that refuses the lock gives 69', async () => {
+    it('that replies with an error to the lock gives 69', async () => {
       await server.admin.set('taken', 'a string, not a lock')
       const run = await ended(['run', 'taken', '--', 'echo', 'ran'])
       assert.deepEqual([run.code, run.stdout], [69, ''])
       assert.match(run.stderr, /^holdfast: lock "taken": WRONGTYPE/)
     })
 
-    it('that does not answer can be left by a signal', async () => {
+    it('that does not reply can be interrupted by a signal', async () => {
       await using frozen = await startRedis()
       frozen.freeze()
       const child = holdfast(['run', 'a', '--', 'echo', 'ran'], { REDIS_URL: frozen.url })
-      // Its connection is accepted by the kernel; nothing else tells that it is under way.
+      // The kernel accepts the connection; nothing else shows that it has begun.
       await new Promise((resolve) => setTimeout(resolve, 1_000))
       kill(child, 'SIGTERM')
       assert.equal(await exitCode(child), 143)
       frozen.thaw()
     })
 
-    it('going away makes the lock lost when its lease ends', async () => {
+    it('lost while the program runs makes it lose the lock when the lease ends', async () => {
       await using mortal = await startRedis()
       const args = ['run', 'a', '--lease', '2s', '--', ...listener('SIGTERM')]
       const child = holdfast(args, { REDIS_URL: mortal.url })
-      await says(child, 'up')
+      await prints(child, 'up')
       await mortal.kill()
-      await says(child, 'SIGTERM')
+      await prints(child, 'SIGTERM')
       assert.equal(await exitCode(child), 76)
       assert.match(child.stderr, /its lease ended before it was renewed/)
     })
 
-    it('being away at the end costs a warning, not the exit code', async () => {
+    it('unreachable at the release gives a warning and the exit code of the program', async () => {
       await using mortal = await startRedis()
       const child = holdfast(['run', 'a', '--', ...UNTIL_STDIN_ENDS], { REDIS_URL: mortal.url })
-      await says(child, 'up')
+      await prints(child, 'up')
       await mortal.kill()
       child.endCommands()
       assert.equal(await exitCode(child), 4)
@@ -389,7 +386,7 @@ describe('holdfast run', () => {
     })
   })
 
-  it('finds Redis by a configuration of Redisson', async () => {
+  it('connects by a Redisson configuration', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'holdfast-run-'))
     try {
       const config = join(directory, 'redisson.yaml')
@@ -416,38 +413,38 @@ describe('holdfast run', () => {
       await server.admin.del('pool')
     })
 
-    it('lets so many copies run at once, makes others wait, and says for what', async () => {
+    it('runs that many copies at once, and others wait with a message', async () => {
       const [first, second] = [
         holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]),
         holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]),
       ]
-      await Promise.all([says(first, 'up'), says(second, 'up')])
+      await Promise.all([prints(first, 'up'), prints(second, 'up')])
       const third = holdfast([...copies, '--', 'sh', '-c', 'echo "$HOLDFAST_LOCK $HOLDFAST_HOLDER"'])
-      await says(third, 'waiting for one of 2 permits "pool", 2 are held\n')
+      await prints(third, 'waiting for one of 2 permits of "pool", 2 in use\n')
       first.endCommands()
       assert.equal(await exitCode(first), 4)
       assert.equal(await exitCode(third), 0)
       assert.match(third.stdout, /^pool [\da-f]{32}\n$/)
-      assert.match(third.stderr, /released one of 2 permits "pool"\n$/)
+      assert.match(third.stderr, /released one of 2 permits of "pool"\n$/)
       second.endCommands()
       assert.equal(await exitCode(second), 4)
     })
 
-    it('gives the conflict exit code when none came free in time', async () => {
+    it('gives the conflict exit code if no permit was acquired in time', async () => {
       const both = [holdfast([...copies, '--', ...UNTIL_STDIN_ENDS]), holdfast([...copies, '--', ...UNTIL_STDIN_ENDS])]
-      await Promise.all(both.map((child) => says(child, 'up')))
+      await Promise.all(both.map((child) => prints(child, 'up')))
       const late = await ended([...copies, '--wait', '100ms', '--', 'true'])
       assert.deepEqual([late.code, late.stdout], [75, ''])
-      assert.match(late.stderr, /one of 2 permits "pool" did not come free in time: someone else holds it\n$/)
+      assert.match(late.stderr, /one of 2 permits of "pool" was not acquired in time: held by others\n$/)
       for (const child of both) {
         child.endCommands()
         assert.equal(await exitCode(child), 4)
       }
     })
 
-    it('ends the program when its permit is lost', async () => {
+    it('ends the program if its permit is lost', async () => {
       const child = holdfast([...copies, '--', ...listener('SIGTERM')])
-      await says(child, 'up')
+      await prints(child, 'up')
       const [permit] = await server.admin.zrangeBuffer('{pool}:timeout', '0', '-1')
       assert(permit)
       await server.admin.multi().zrem('{pool}:timeout', permit).incr('pool').exec()
@@ -459,13 +456,13 @@ describe('holdfast run', () => {
   describe('the command line', () => {
     const nowhere = { REDIS_URL: 'redis://127.0.0.1:1' }
 
-    it('that cannot work gives 64 and says why, before Redis is asked', async () => {
+    it('that is invalid gives 64 and the reason, without connecting to Redis', async () => {
       for (const [line, message] of [
         ['run', 'no lock name'],
         ['run -- true', 'no lock name'],
-        ['run a', 'no command to run'],
-        ['run a --', 'no command to run'],
-        ['run a --wait 30 -- true', '--wait: 30 has no unit; say 30s for seconds or 30ms for milliseconds'],
+        ['run a', 'no program to run'],
+        ['run a --', 'no program to run'],
+        ['run a --wait 30 -- true', '--wait: 30 has no unit; use 30s for seconds or 30ms for milliseconds'],
         ['run a --wait soon -- true', '--wait: expected a duration like 500ms, 30s, 5m or 2h, not "soon"'],
         ['run a --wait=-5s -- true', '--wait: expected a duration'],
         ['run a --wait -- true', "Option '--wait' needs a value"],
@@ -476,7 +473,7 @@ describe('holdfast run', () => {
         ['run a --on-lost panic -- true', '--on-lost: expected term, kill, warn, not "panic"'],
         ['run a --conflict-exit-code 256 -- true', '--conflict-exit-code: expected a number from 0 to 255'],
         ['run a --redis geheim://host -- true', 'Redis url: expected a Redis URL'],
-        ['run a --redis redis://host --config file -- true', 'either --redis or --config'],
+        ['run a --redis redis://host --config file -- true', '--redis and --config cannot be combined'],
         ['run a --loud -- true', "Unknown option '--loud'"],
         ['steal a', 'unknown command "steal"'],
         ['--loud', 'unknown option "--loud"'],
@@ -489,13 +486,13 @@ describe('holdfast run', () => {
       }
     })
 
-    it('without a word prints the usage on stderr and gives 64', async () => {
+    it('that is empty prints the usage on stderr and gives 64', async () => {
       const run = await ended([])
       assert.deepEqual([run.code, run.stdout], [64, ''])
       assert.match(run.stderr, /^Usage: holdfast <command>/)
     })
 
-    it('that asks for help gets it on stdout', async () => {
+    it('--help prints help on stdout', async () => {
       for (const line of ['--help', '-h', 'help']) {
         const run = await ended([line], nowhere)
         assert.deepEqual([run.code, run.stderr], [0, ''])
@@ -508,7 +505,7 @@ describe('holdfast run', () => {
       }
     })
 
-    it('that asks for the version gets that of the package', async () => {
+    it('--version prints the version of the package', async () => {
       const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'))
       const run = await ended(['--version'], nowhere)
       assert.deepEqual([run.code, run.stdout], [0, `${version}\n`])

@@ -5,7 +5,7 @@ import type { SetUp } from '../support/lab.js'
 import { listening, WOKEN_MS } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-/** For a `describe` of its own. */
+/** Call it inside a `describe`. */
 export function latchContract(setUp: SetUp): void {
   const lab = setUp()
 
@@ -51,7 +51,7 @@ export function latchContract(setUp: SetUp): void {
     await waitUntil(async () => (await lab.server.admin.pubsub('NUMSUB', channel))[1] === 3)
     await latch.countDown()
     const outcome = await Promise.race([...waiting, sleep(50)])
-    assert.equal(outcome, undefined, 'nobody goes at 1')
+    assert.equal(outcome, undefined, 'no waiter continues at 1')
     const openedAt = performance.now()
     await latch.countDown()
     assert.deepEqual(new Set(await Promise.all(waiting)), new Set([true]))

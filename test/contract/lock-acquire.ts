@@ -34,7 +34,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       const believedMs = hold.remainingMs()
       const leaseMs = await part.remainingLeaseMs()
       assert(leaseMs > 25_000 && leaseMs <= 30_000)
-      // One asks later than one believes, and what is believed ends 302 ms before the lease.
+      // The hold was asked before Redis, and its deadline is 302 ms before the end of the lease.
       assert(believedMs <= leaseMs + 302, `${believedMs} ms are believed, and ${leaseMs} ms are left`)
     }
 
@@ -155,7 +155,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     }
   })
 
-  // Those who share it do not queue behind each other.
+  // Callers that share a lock do not queue behind each other.
   if (!kind.isShared) {
     it('waiters of one client are served in the order in which they came', async () => {
       const client = await lab.connect()
@@ -223,7 +223,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       await hold.unlock()
       await (await waiter).unlock()
     })
-    // Who polls asks some ten times a second at least, who is told a few times in all.
+    // A polled kind asks at least ten times a second, any other a few times in total.
     const most = kind.isPolled ? 30 : 6 * bench.parts(client).length
     assert(count.scripts <= most, `${count.scripts} scripts`)
   })

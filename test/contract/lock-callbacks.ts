@@ -69,6 +69,6 @@ export function callbackContract(lab: AnyLab, bench: Bench): void {
       }),
       { code: 'LOCK_LEASE_LOST', reason: 'gone', lockName: lock.name },
     )
-    assert.equal(lost.filter((loss) => loss === `${lock.name} gone`).length, 1, 'told once')
+    assert.equal(lost.filter((loss) => loss === `${lock.name} gone`).length, 1, 'reported once')
   })
 }

@@ -43,7 +43,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
         inside--
       })
     }
-    // Several locks are first asked for in one command, by callers that know nothing of one another: all shall be refused it.
+    // Joint locks are first requested in one command by independent callers: all of them have to be refused.
     const first = await bench.lock(client).lock()
     const tasks = Array.from({ length: 20 }, async (_, task) => {
       for (let round = 0; round < 5; round++) {

@@ -121,7 +121,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
     }
     assert.equal(await bench.isFree(), true)
-    assert.deepEqual((await bench.keys()).sort(), before.sort(), 'no place in a queue is left')
+    assert.deepEqual((await bench.keys()).sort(), before.sort(), 'no place in a queue remains')
     await assert.rejects(bench.lock(client).lock(), { code: 'LOCK_CLIENT_CLOSED' })
     await assert.rejects(bench.lock(client).tryLock(), { code: 'LOCK_CLIENT_CLOSED' })
     await foreign.unlock()

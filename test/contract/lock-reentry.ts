@@ -128,7 +128,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
           await assert.rejects(call, (error: SelfDeadlockError) => {
             assert.deepEqual([error.code, error.lockName], ['LOCK_SELF_DEADLOCK', 'a'])
             assert.match(error.holdStack ?? '', /contract\/lock-reentry\./, 'where it was taken')
-            assert.match(error.stack ?? '', /contract\/lock-reentry\./, 'where it was asked for')
+            assert.match(error.stack ?? '', /contract\/lock-reentry\./, 'where it was requested')
             return true
           })
         }

@@ -22,7 +22,7 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await assert.rejects(part(two).adopt(holder), { code: 'LOCK_NOT_HELD' }, 'only one can adopt it')
     assert.equal(await part(one).tryLock(), null)
     await one.close()
-    assert.equal(await adopted.isHeld(), true, 'who handed it over has no more say in it')
+    assert.equal(await adopted.isHeld(), true, 'the previous holder no longer affects it')
     await adopted.unlock()
     assert.equal(await bench.isFree(), true)
     await assert.rejects(part(two).adopt(holder), { code: 'LOCK_NOT_HELD' })

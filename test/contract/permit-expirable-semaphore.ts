@@ -8,7 +8,7 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 export const LEASES = '{a}:timeout'
 
-/** The semaphore `a` with so many permits, which are all there again at the end of the test. */
+/** The semaphore `a` with `permits` permits, all of which are back at the end of the test. */
 export async function semaphoreWith(
   lab: AnyLab,
   permits: number,
@@ -31,7 +31,7 @@ export const idOf = (permit: Permit): string => {
   return id
 }
 
-/** For a `describe` of its own. */
+/** Call it inside a `describe`. */
 export function permitContract(setUp: SetUp): void {
   const lab = setUp()
 

@@ -8,11 +8,11 @@ import type { SetUp } from '../support/lab.js'
 import { listening, moment, WOKEN_MS } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-/** For a `describe` of its own. */
+/** Call it inside a `describe`. */
 export function semaphoreContract(setUp: SetUp): void {
   const lab = setUp()
 
-  /** The semaphore `a` with so many permits, which is deleted after the test. */
+  /** The semaphore `a` with `permits` permits, which is deleted after the test. */
   async function semaphoreWith(permits: number): Promise<{ client: Client; semaphore: Semaphore }> {
     lab.onEnd(() => lab.server.admin.del('a'))
     const client = await lab.connect()
@@ -387,7 +387,7 @@ export function semaphoreContract(setUp: SetUp): void {
       const settled = Promise.allSettled(calls.flat())
       await client.close()
       for (const outcome of await settled) {
-        assert(outcome.status === 'rejected', 'nobody has a permit of a closed client')
+        assert(outcome.status === 'rejected', 'a closed client grants no permits')
         assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
       }
       assert.equal(ran, 0)

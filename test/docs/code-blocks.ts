@@ -20,10 +20,10 @@ export interface CodeBlock {
   readonly page: string
   /** Line of its first line of code in the page, from 1. */
   readonly line: number
-  /** What stands after the opening fence, such as `ts`. */
+  /** The language after the opening fence, such as `ts`. */
   readonly language: string
   readonly lines: readonly string[]
-  /** The names that it uses but does not make: `<!-- example: client, lock -->` on the line before the fence. */
+  /** The names that it borrows: `<!-- example: client, lock -->` on the line before the fence. */
   readonly borrows: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** Runs what the pages show: every TypeScript block of README.md and docs/, and every program of examples/. */
+/** Runs every TypeScript block of README.md and docs/, and every program of examples/. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { expectNothingLeft } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { type CodeBlock, codeBlocksOf, PAGES, ROOT } from './code-blocks.js'
 
-/** The address that the pages show; the server of this test stands in for it. */
+/** The address in the pages; it is replaced by that of the server of this test. */
 const SHOWN_URL = 'redis://127.0.0.1:6379'
 
 const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'ts')
@@ -46,7 +46,7 @@ describe('a code block', () => {
     for (const path of paths) {
       const { failure } = await child.nextMessage<{ path: string; failure: string | null }>(
         (message) => message.path === path,
-        60_000, // all that a block loads, on a busy machine
+        60_000, // everything that a block loads, on a busy machine
       )
       outcomes.set(path, failure)
     }
@@ -60,7 +60,7 @@ describe('a code block', () => {
     })
   }
 
-  it('of another dialect of JavaScript does not exist: it would not be run', () => {
+  it('is never marked as JavaScript, which would not be run', () => {
     const others = PAGES.flatMap(codeBlocksOf).filter(({ language }) =>
       /^(js|javascript|mjs|typescript)$/.test(language),
     )
@@ -73,7 +73,7 @@ describe('a code block', () => {
 
 describe('an example', () => {
   for (const file of EXAMPLES) {
-    it(`${file} prints what it says, ends by itself, and leaves nothing behind`, async () => {
+    it(`${file} prints its documented output, ends by itself, and leaves nothing behind`, async () => {
       const expected = outputOf(readFileSync(new URL(`examples/${file}`, ROOT), 'utf8'))
       const program = new URL(`build/examples/${file.replace(/ts$/, 'js')}`, ROOT)
       await server.admin.flushall()
@@ -95,11 +95,11 @@ function pathOf(block: CodeBlock): string {
   return join(OUT, `${nameOf(block)}.js`)
 }
 
-/** A module of the block alone, with its lines where they were: one line before the first. */
+/** A module of the block alone, with one line before it, so that line numbers can be mapped. */
 function programOf({ lines, borrows }: CodeBlock, url: string): string {
   const isImport = (line: string) => /^import .* from '.*'$/.test(line)
   const imports = lines.filter(isImport).join('; ')
-  // In a block of its own it may give a borrowed name another meaning.
+  // A block of its own lets it redefine a borrowed name.
   const body = lines.map((line) => (isImport(line) ? '' : line)).join('\n')
   const borrowed = borrows.length === 0 ? '' : `const { ${borrows.join(', ')} } = await prelude();`
   return `import { prelude } from './prelude.js'; ${imports}; ${borrowed} {\n${body}\n}\nexport {}\n`.replaceAll(
@@ -108,7 +108,7 @@ function programOf({ lines, borrows }: CodeBlock, url: string): string {
   )
 }
 
-/** Compiles all of OUT as a user would, with nothing stricter than `strict`; answers each error with its block. */
+/** Compiles all of OUT as a user would, with nothing stricter than `strict`; returns each error with its block. */
 function compile(): [name: string, error: string][] {
   const compilerOptions = {
     target: 'ES2022',
@@ -136,7 +136,7 @@ function compile(): [name: string, error: string][] {
   })
 }
 
-/** What a program of examples/ says at its end that it prints, after `// Output:`. */
+/** The output that an example documents at its end, after `// Output:`. */
 function outputOf(source: string): string {
   const comment = /^\/\/ Output:\n((?:\/\/.*\n)+)$/m.exec(source)?.[1]
   assert.ok(comment, 'the file does not end with `// Output:` and what it prints')

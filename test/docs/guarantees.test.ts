@@ -1,4 +1,4 @@
-/** docs/guarantees.md promises only what a test shows: every promise cites one, and every test cited exists. */
+/** docs/guarantees.md promises only what a test shows: every promise cites tests, and every cited test exists. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
@@ -6,19 +6,19 @@ import { ROOT, readPage } from './code-blocks.js'
 
 const PAGE = 'docs/guarantees.md'
 
-/** A promise is a heading `### G1. …`; it reaches to the next heading. */
+/** A promise is a section with a heading `### G1. …`. */
 const promises = readPage(PAGE)
   .split(/^(?=##)/m)
   .filter((section) => /^### G\d+\./.test(section))
   .map((section) => ({ title: section.split('\n')[0] ?? '', citations: citationsOf(section) }))
 
 describe('a promise of docs/guarantees.md', () => {
-  it('is there at all', () => {
+  it('exists', () => {
     assert.ok(promises.length > 0)
   })
 
   for (const { title, citations } of promises) {
-    it(`${title.replace(/^#+ /, '')} is shown by tests that exist`, () => {
+    it(`${title.replace(/^#+ /, '')} cites tests that exist`, () => {
       assert.ok(citations.length > 0, 'no test is cited')
       const missing = citations.filter((citation) => !isThere(citation))
       assert.deepEqual(missing, [])
@@ -31,7 +31,7 @@ interface Citation {
   title: string
 }
 
-/** A list item `` - `test/redis/lock.test.ts`: the title of the test ``, which may go on in an indented line. */
+/** A list item `` - `test/redis/lock.test.ts`: the title of the test ``, which may continue in an indented line. */
 function citationsOf(text: string): Citation[] {
   return [...text.matchAll(/^- `(test\/[\w/.-]+)`: (.*(?:\n {2}.*)*)$/gm)].map(([, file = '', title = '']) => ({
     file,
@@ -45,8 +45,8 @@ function isThere({ file, title }: Citation): boolean {
 }
 
 /**
- * What the titles in a source match: of `test` and `it`, of `describe`, whose tests may be one for each kind of lock, and
- * of the cases beside Java. A `${value}` in a title may be anything.
+ * Patterns of the titles in a source: of `test` and `it`, of `describe`, which may have a test for each kind of lock, and
+ * of the cases run with Java. A `${value}` in a title matches anything.
  */
 function titlesIn(file: string, source: string): RegExp[] {
   const before = file.startsWith('test/interop/') ? /\btitle:\s+/ : /\b(?:test|it|describe)\(\s*/

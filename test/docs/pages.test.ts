@@ -1,4 +1,4 @@
-/** Checks what can be checked of the pages without running them: links, and that the references are complete. */
+/** Checks the pages without running them: links, and that the references are complete. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -18,7 +18,7 @@ describe('the pages', () => {
     })
   }
 
-  it('are all reached from README.md', () => {
+  it('are all linked from README.md, directly or not', () => {
     const reached = new Set(['README.md'])
     for (const page of reached) {
       for (const { path } of linksOf(page)) if (ALL_PAGES.includes(path)) reached.add(path)
@@ -87,7 +87,7 @@ describe('the pages', () => {
     }
   })
 
-  it('say of every one what it promises, what it does not, and what is in Redis, and show how it is used', () => {
+  it('of every lock and synchronizer have the same sections, and an example', () => {
     for (const page of PAGES.filter((path) => /^docs\/(?:locks|synchronizers)\/[^R]/.test(path))) {
       const headings = [...readPage(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
       for (const heading of ['What it promises', 'What it does not', 'In Redis', 'With Redisson', 'What it costs']) {
@@ -113,7 +113,7 @@ describe('the pages', () => {
   })
 
   it('name every option and exit code of the command line in docs/cli.md', () => {
-    const usage = source('src/cli/usage.ts') + source('src/cli/demo/options.ts')
+    const usage = source('src/cli/usage.ts')
     const options = new Set(usage.match(/--[a-z][a-z-]+/g))
     const exitCodes = new Set([...usage.matchAll(/^ +(\d{2,3}) {2}/gm)].map(([, code = '']) => code))
     assert.ok(options.size > 5 && exitCodes.size > 5)
@@ -134,7 +134,7 @@ interface Link {
   anchor: string
 }
 
-/** The links of a page that stay in the project, as Markdown or as HTML. */
+/** The links of a page within the project, as Markdown or HTML. */
 function linksOf(page: string): Link[] {
   const text = readPage(page).replace(/^```[\s\S]*?^```$/gm, '')
   const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"/g)].map(
@@ -148,7 +148,7 @@ function linksOf(page: string): Link[] {
     })
 }
 
-/** The anchors that GitHub gives to the headings of a page. */
+/** The anchors that GitHub makes from the headings of a page. */
 function anchorsOf(page: string): string[] {
   return [...readPage(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
     heading
@@ -170,7 +170,7 @@ function source(file: string): string {
   return readFileSync(new URL(file, ROOT), 'utf8')
 }
 
-/** Each name stands in the page as a word of its own. */
+/** Each name is in the page as a separate word. */
 function expectNamed(page: string, names: string[]): void {
   const words = new Set(readPage(page).match(/[+-]{0,2}\w[\w-]*/g))
   assert.deepEqual(

@@ -1,6 +1,6 @@
 /**
- * What a code block of the pages may borrow without showing how it was made: the names in the comment
- * `<!-- example: client, lock -->` on the line before the block. Copied beside the blocks and compiled with them.
+ * What a code block of the pages may borrow without showing where it comes from: the names in the comment
+ * `<!-- example: client, lock -->` on the line before the block. Copied next to the blocks and compiled with them.
  */
 import { PGlite } from '@electric-sql/pglite'
 import { connect } from 'holdfast'
@@ -9,7 +9,7 @@ import { createClient } from 'redis'
 
 const { REDIS_URL: url = '' } = process.env
 
-/** The world of one block, made anew for each. */
+/** The environment of one block, created for each. */
 export async function prelude() {
   const client = await connect(url)
   const lockName = 'lock:order:1001'
@@ -28,7 +28,7 @@ export async function prelude() {
     otherClient: await connect(url),
     redis: new Redis(url),
     nodeRedis: await createClient({ url }).connect(),
-    /** As the pool of the package `pg`; the Postgres runs in this process, and only if it is used. */
+    /** Like the pool of the package `pg`; the Postgres runs in this process, and only if it is used. */
     postgres: {
       query: async (sql: string, values: unknown[]) => {
         stock ??= openStock()
@@ -37,11 +37,11 @@ export async function prelude() {
         return { rows, rowCount: affectedRows ?? 0 }
       },
     },
-    /** As the URLs of three servers that know nothing of each other. */
+    /** Like the URLs of three independent servers. */
     servers: [1, 2, 3].map((database) => `${url}/${database}`),
     pause,
     orderId: '1001',
-    /** Stand-ins for what a user's program does. */
+    /** Substitutes for the code of a user's program. */
     charge: async (_order: string, options?: { signal?: AbortSignal }) => await pause(5, options?.signal),
     rebuildIndex: async (_options?: { signal?: AbortSignal }) => await pause(5),
     sendReceipt: async (_order: string) => await pause(5),

@@ -1,6 +1,6 @@
 /**
- * The users of Redis that docs/architecture.md describes, and `holdfast doctor --acl` for this version of the server, can
- * do all that Holdfast does, and are granted nothing more.
+ * The Redis users in docs/architecture.md, and `holdfast doctor --acl` for this version of the server, may do everything
+ * that Holdfast does, and nothing more.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -8,7 +8,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { aclRule, CLUSTER_COMMANDS, EXTRA_COMMANDS, namesOf, rightTo, SHARDED_COMMANDS } from '../../src/doctor/acl.js'
 import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
-import { INBOX_PREFIX, waitersKey } from '../../src/wire/keys.js'
+import { INBOX_PREFIX, turnQueueKey } from '../../src/wire/keys.js'
 import { ENGINE_VERSION } from '../support/engine.js'
 import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -18,32 +18,32 @@ import { codeBlocksOf } from './code-blocks.js'
 /** Long enough for a busy machine, and renewed once a second. */
 const lockWatchdogTimeoutMs = 3_000
 
-/** The words of each ACL SETUSER in the page, without ACL, by user. They are those for the newest versions of Redis. */
+/** The words of each ACL SETUSER in the page, without ACL, by user, for the newest versions of Redis. */
 const shown = new Map(
   codeBlocksOf('docs/architecture.md')
     .map(({ lines }) => lines.join(' ').split(/\s+/))
     .filter(([first, second]) => first === 'ACL' && second === 'SETUSER')
     .map(([, ...words]) => [words[1] ?? '', words]),
 )
-/** How the rule for this server differs from that. */
+/** How the rule for this server differs. */
 const WORDS_HERE = aclRule('app', 'lock:', ENGINE_VERSION).split(' ')
 const NEWEST_WORDS = aclRule('app', 'lock:').split(' ')
 const unknownHere = (word: string): boolean => NEWEST_WORDS.includes(word) && !WORDS_HERE.includes(word)
 const ONLY_HERE = WORDS_HERE.filter((word) => !NEWEST_WORDS.includes(word))
 
-/** For replicas, a cluster, another database, and what other Redis clients send: none of it is used here. */
+/** For replicas, clusters, other databases and other Redis clients: not used here. */
 const NOT_USED_HERE = [
   ...[...SHARDED_COMMANDS, ...CLUSTER_COMMANDS, ...EXTRA_COMMANDS, 'wait'].map(rightTo),
   ...ONLY_HERE.map((word) => word.slice(1)),
 ]
 
-/** What something of a kind is called in Redis. */
+/** The name in Redis of an object of a kind. */
 type NameOf = (kind: Pick<Kind, 'name'>) => string
-/** Most are put in braces: `redisson_lock_token:{lock:fair lock:1001}`. Those that have some are used as they are. */
+/** Most are put in braces: `redisson_lock_token:{lock:fair lock:1001}`. Names with braces are used as they are. */
 const inBraces: NameOf = ({ name }) => `lock:${name}:1001`
 const withBraces: NameOf = ({ name }) => `lock:{${name}}:1001`
 
-/** Whom a user is for; the names of its locks begin with `lock:`. */
+/** The users, with the kinds of locks they are for; lock names begin with `lock:`. */
 const users: readonly { user: string; kinds: readonly Kind[] }[] = [
   { user: 'app', kinds },
   {
@@ -69,7 +69,7 @@ for (const { user, kinds } of users) {
       await server.stop()
     })
 
-    it('are enough for ioredis, and all of the commands are used', async () => {
+    it('suffice for ioredis, and all of the commands are used', async () => {
       const redis = new Redis(url)
       try {
         await exerciseAll({ client: redis }, inBraces)
@@ -78,7 +78,7 @@ for (const { user, kinds } of users) {
       }
     })
 
-    it('are enough for node-redis, and for names with braces, and all of the commands are used', async () => {
+    it('suffice for node-redis and for names with braces, and all of the commands are used', async () => {
       const redis = await createClient({ url }).connect()
       try {
         await exerciseAll({ client: redis }, withBraces)
@@ -87,13 +87,13 @@ for (const { user, kinds } of users) {
       }
     })
 
-    it('are no right to the keys and channels of locks with other names', async () => {
+    it('do not include keys and channels of locks with other names', async () => {
       const redis = new Redis(url, { retryStrategy: () => null })
       try {
         for (const name of ['bank:1001', 'bank:{lock:}1001', '{bank}lock:1001']) {
           const { keys, channels } = namesOf(name)
           for (const [key] of keys) await assert.rejects(redis.del(key), /NOPERM/, key)
-          // The inboxes of clients have no names of locks, and take or end none.
+          // Inboxes have no lock names, and grant or end no lock.
           for (const channel of channels.keys()) {
             if (channel === INBOX_PREFIX) continue
             await assert.rejects(redis.publish(channel, '0'), /NOPERM/, channel)
@@ -107,7 +107,7 @@ for (const { user, kinds } of users) {
 
     const patterns = words.filter((word) => /^[~&]/.test(word))
     for (const pattern of patterns) {
-      it(`all of the keys and channels are needed: without ${pattern} something is refused`, async () => {
+      it(`include no key or channel in excess: without ${pattern} something is denied`, async () => {
         const { admin } = server
         const rest = words.slice(2).filter((word) => word !== pattern)
         await admin.call('ACL', 'SETUSER', 'less', 'reset', ...rest)
@@ -140,11 +140,11 @@ for (const { user, kinds } of users) {
       return server.url.replace('//', `//${name}:secret@`)
     }
 
-    /** Does all that can be done with each kind, side by side: nothing is refused, nothing granted in vain. */
+    /** Does everything that is possible with each kind, concurrently: nothing may be denied. */
     async function exerciseAll(options: ConnectOptions, nameOf: NameOf): Promise<void> {
       const { admin } = server
       await admin.acl('LOG', 'RESET')
-      await admin.script('FLUSH') // EVAL has to be allowed, too
+      await admin.script('FLUSH') // EVAL has to be allowed too
       await admin.config('RESETSTAT')
       const complaints: string[] = []
       {
@@ -174,7 +174,7 @@ for (const { user, kinds } of users) {
       )
     }
 
-    /** Waiting and giving up, release, re-entry, renewal, looking, hand-over and force. */
+    /** Waiting and giving up, release, re-entry, renewal, inspection, transfer and force. */
     async function exercise(kind: Kind, name: string, client: Client, other: Client): Promise<void> {
       const lock = kind.lock(client, name)
       const parts = kind.parts(client, name)
@@ -186,12 +186,12 @@ for (const { user, kinds } of users) {
       if (kind.isAnnounced) {
         const seen = async (): Promise<unknown[]> => [
           ...(await server.admin.pubsub('CHANNELS', `*${name}*`)),
-          ...(await server.admin.keys(`holdfast_waiters:*${name}*`)),
+          ...(await server.admin.keys(`holdfast_turn_queue:*${name}*`)),
         ]
         await waitUntil(async () => (await seen()).length > 0, { message: `somebody waits for ${name}` })
       }
       if (kind.name === 'lock') {
-        await waitUntil(async () => (await server.admin.exists(waitersKey(name))) === 1, {
+        await waitUntil(async () => (await server.admin.exists(turnQueueKey(name))) === 1, {
           message: 'it stands in line',
         })
       }
@@ -224,7 +224,7 @@ for (const { user, kinds } of users) {
       await assert.rejects(forced.unlock(), { code: 'LOCK_LEASE_LOST' })
     }
 
-    /** What only one kind can. */
+    /** What only one kind has. */
     async function exerciseMore(client: Client): Promise<void> {
       const fenced = client.getFencedLock('lock:more:fenced')
       await fenced.withLock(async ({ fencingToken }) => assert.equal(await fenced.getToken(), fencingToken))
@@ -239,7 +239,7 @@ for (const { user, kinds } of users) {
       await read.unlock()
     }
 
-    /** Waiting, giving back, renewal, looking, and changing the number; `other` is there to be waited for. */
+    /** Waiting, releasing, renewal, inspection, and changing the number; `other` holds what is waited for. */
     async function exerciseSynchronizers(
       nameOf: (kind: string) => string,
       client: Client,
@@ -293,7 +293,7 @@ for (const { user, kinds } of users) {
       assert.equal(await latch.delete(), true)
     }
 
-    /** Comes to every key and channel of the synchronizers, and does not mind if that is refused. */
+    /** Uses every key and channel of the synchronizers, ignoring denials. */
     async function touchSynchronizers(nameOf: (kind: string) => string, client: Client): Promise<void> {
       const latch = client.getCountDownLatch(nameOf('latch'))
       await Promise.allSettled([

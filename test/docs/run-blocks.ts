@@ -19,5 +19,5 @@ for (const path of process.argv.slice(2)) {
   ])
   report({ path, failure: failure ?? null })
 }
-// Blocks leave their clients open: how to close one is not what they are about.
+// Blocks leave their clients open, as closing is not their subject.
 process.exit()

@@ -12,8 +12,8 @@ interface Link {
 }
 
 /**
- * What the nodes of a cluster tell each other goes by proxies, so that one of them can be cut off from the others. Each
- * node connects from a loopback address of its own, by which the proxies know it; Linux has those without setting up.
+ * The bus between the nodes of a cluster goes through proxies, so that one node can be cut off from the others. Each
+ * node connects from its own loopback address, by which the proxies know it; Linux has those without any set-up.
  */
 export class ClusterBus implements AsyncDisposable {
   readonly #cluster: Cluster
@@ -32,7 +32,7 @@ export class ClusterBus implements AsyncDisposable {
     this.#cluster = cluster
   }
 
-  /** Neither hears the node from the others nor do they hear from it. */
+  /** Cuts the node off from the others, in both directions. */
   isolate(node: RedisServer): void {
     this.#isolated = node
     this.#cut((link) => this.#isIsolated(link))
@@ -58,18 +58,18 @@ export class ClusterBus implements AsyncDisposable {
     this.#proxies.set(node, { port, server })
   }
 
-  /** Says where the proxies are, and keeps that for when a node starts again. Resolved when all nodes know. */
+  /** Announces the proxies, also for restarts of a node. Resolves when all nodes know them. */
   async #announce(): Promise<void> {
     for (const [node, { port }] of this.#proxies) {
       const { admin } = node
-      // To Redis whoever comes from another loopback address than 127.0.0.1 is a stranger.
+      // Redis treats clients from loopback addresses other than 127.0.0.1 as remote.
       await admin.config('SET', 'protected-mode', 'no')
       await admin.config('SET', 'bind-source-addr', this.#sourceOf(node))
       await admin.config('SET', 'cluster-announce-ip', node.host)
       await admin.config('SET', 'cluster-announce-bus-port', port)
       await admin.config('REWRITE')
     }
-    // What was connected before comes again, from the right address.
+    // Existing connections reconnect from the right address.
     this.#cut(({ from }) => from === undefined)
     await waitUntil(async () => (await this.#unannounced()) === '', {
       timeoutMs: 10_000,
@@ -105,7 +105,7 @@ export class ClusterBus implements AsyncDisposable {
     return `127.0.0.${this.#cluster.nodes.indexOf(node) + 2}`
   }
 
-  /** Somebody who does not yet know all proxies, or ''. */
+  /** A node that does not yet know all proxies, or ''. */
   async #unannounced(): Promise<string> {
     const { nodes } = this.#cluster
     for (const { admin } of nodes) {

@@ -1,7 +1,7 @@
 /**
- * A process with a client whose tasks take and release locks, and which records what it believes. Argument: how to
- * connect, as JSON. Commands: `begin` a round, `linger` in the locks taken now, `blink` cuts connections and opens another
- * client, `restored` says since when service is possible again, `end` the round.
+ * A process with a client whose tasks acquire and release locks and record what they believe they hold. Argument: how to
+ * connect, as JSON. Commands: `begin` a round, `linger` in locks acquired now, `blink` cuts connections and opens another
+ * client, `restored` tells since when service is possible again, `end` the round.
  */
 import { subscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
@@ -23,10 +23,10 @@ const { topology, way, place, options, seed } = JSON.parse(process.argv[2] ?? ''
 const random = randomFrom(seed)
 /** Between calls of a task, ms: the machine runs many of these processes, and the servers. */
 const REST_MS = 8
-/** How often a lock of its own is asked for. */
+/** How often a lock that nobody else wants is requested. */
 const PROBE_MS = 150
 const MOST_PROBES = 40
-/** The hash tag puts them all on one master of a cluster, that is the one to fail. */
+/** The hash tag puts them all on one cluster master, the one that will fail. */
 const CONTENDED: readonly ((client: Client) => BaseLock)[] = [
   (client) => client.getLock('{storm}:plain'),
   (client) => client.getFencedLock('{storm}:fenced'),
@@ -34,12 +34,12 @@ const CONTENDED: readonly ((client: Client) => BaseLock)[] = [
   (client) => client.getReadWriteLock('{storm}:written').writeLock(),
 ]
 const WAIT_MS = 3_000
-/** For how long after `linger` and `restored` every other hold that is taken lasts long, ms. */
+/** How long after `linger` and `restored` every other hold is long, ms. */
 const LINGER_MS = 800
 /** Longer than any call may take. */
 const SETTLE_MS = 25_000
 
-/** Those of this process, to cut them as a network does. Not the ones of valkey-glide, which are not Node's. */
+/** The sockets of this process, to cut them as a network would. Not those of valkey-glide, which are not Node's. */
 const sockets = new Set<Socket>()
 subscribe('net.client.socket', (message) => {
   const { socket } = message as { socket: Socket }
@@ -54,7 +54,7 @@ let failures: string[] = []
 let isOver = true
 /** Since when service is possible again. */
 let since = Number.POSITIVE_INFINITY
-/** Which clients were not served since: the usual one (false), the fresh one (true). */
+/** The clients that were not served since: the usual one (false), the new one (true). */
 const unserved = new Set<boolean>()
 let lingerUntil = 0
 let running: Promise<unknown>[] = []
@@ -89,20 +89,20 @@ async function contend(client: Client, isFresh: boolean): Promise<void> {
   while (!isOver) {
     const lockOf = CONTENDED[Math.floor(random() * CONTENDED.length)] as (typeof CONTENDED)[number]
     const holdMs = lengthOfHold()
-    // A lease that is over when a frozen master goes on is one that it may grant anew at once.
+    // A frozen master may grant a lease that ended meanwhile again as soon as it continues.
     const lease = holdMs < 500 && random() < 0.5 ? { leaseTimeMs: 2_000 } : {}
     await enter(lockOf(client), { waitTimeMs: WAIT_MS, ...lease }, holdMs, isFresh)
     await sleep(REST_MS * random() * 2)
   }
 }
 
-/** Most are short. Those that linger are there when somebody else is let in by mistake. */
+/** Most are short. Long ones are still held when another owner is let in by mistake. */
 function lengthOfHold(): number {
   if (random() < (monotonicMs() < lingerUntil ? 0.5 : 0.01)) return 1_000 + random() * 2_000
   return random() < 0.1 ? 20 + random() * 80 : 1 + random() * 3
 }
 
-/** Asks for locks that nobody else has, whether or not the calls before have returned: is this client served? */
+/** Requests locks that nobody else wants, whether or not earlier calls have returned: is this client served? */
 async function probe(client: Client, isFresh: boolean): Promise<void> {
   const calls = new Set<Promise<void>>()
   while (!isOver) {
@@ -131,14 +131,14 @@ function note(error: unknown): void {
   errors[name] = (errors[name] ?? 0) + 1
 }
 
-/** Works under the lock for as long as it holds, as its signal and its remaining time say. */
+/** Works under the lock for as long as it is held, by its signal and its remaining time. */
 async function believe(hold: Hold, askedAt: number, holdMs: number, isFresh: boolean): Promise<void> {
   const from = monotonicMs()
   let validUntil = from
   let to = Number.POSITIVE_INFINITY
   hold.signal.addEventListener('abort', () => {
     const { reason } = hold.signal.reason as LeaseLostError
-    // A busy process runs the timer late; whoever asks for the remaining time knows better.
+    // A busy process runs the timer late; the remaining time is more accurate.
     to = reason === 'expired' ? Math.min(validUntil, monotonicMs()) : monotonicMs()
   })
   while (!hold.signal.aborted) {
@@ -169,7 +169,7 @@ function restored(at: number): void {
   lingerUntil = monotonicMs() + LINGER_MS
 }
 
-/** Another client, that connects while the fault goes on: to a server that does not answer, perhaps. */
+/** Another client, which connects during the fault, perhaps to a server that does not reply. */
 async function joinIn(): Promise<void> {
   while (!isOver) {
     try {

@@ -7,7 +7,7 @@ import { monotonicMs } from './record.js'
 import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
 import type { Place } from './ways.js'
 
-/** All locks are in its slot. */
+/** The slot of all locks. */
 const STORM = '{storm}'
 
 /** Three masters with a replica each. */
@@ -55,7 +55,7 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       async strike({ linger, restored }) {
         const master = await cluster.nodeOf(STORM)
         linger()
-        // Its last grants are on no replica.
+        // No replica has its last grants.
         await cutOff(master)
         await sleep(CUT_MS)
         await cluster.kill(master)
@@ -184,7 +184,7 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
   ]
 }
 
-/** The first moment when another node than `old` has the slot and takes a write. */
+/** The first moment at which another node than `old` owns the slot and accepts a write. */
 async function successorOf(cluster: Cluster, old: RedisServer): Promise<number> {
   let seen = ''
   return await waitUntil(

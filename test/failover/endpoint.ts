@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { freePort } from '../support/free-port.js'
 
-/** How often to look who the master is, ms. */
+/** Interval between two checks for the current master, ms. */
 const LOOK_MS = 100
 
 /**
- * One address that leads to the master, as managed services have it: when the master changes, connections to the old one
- * are closed, and new ones go to the new one.
+ * One address that leads to the master, as in managed services: when the master changes, connections to the old one are
+ * closed, and new ones go to the new one.
  */
 export class Endpoint implements AsyncDisposable {
   readonly host = '127.0.0.1'

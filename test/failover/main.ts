@@ -29,7 +29,7 @@ const seed = Number(values.seed)
 const faults = values.fault.split(',').filter((id) => id !== '')
 const isControl = values['no-acknowledgement']
 const startedAt = performance.now()
-tell(`${rounds} rounds each, seed ${seed}${isControl ? ', without acknowledgement' : ''}`)
+log(`${rounds} rounds each, seed ${seed}${isControl ? ', without acknowledgement' : ''}`)
 
 const names = values.topology.split(',')
 const results = (await Promise.all(names.map(runTopology))).flat()
@@ -39,7 +39,9 @@ console.log(values.markdown ? markdown(results) : table(results, isControl))
 const overlaps = results.reduce((sum, { overlaps }) => sum + overlaps, 0)
 const red = results.filter(isRed).length
 if (isControl)
-  console.log(`The control found ${overlaps} overlaps: ${overlaps > 0 ? 'the suite sees them' : 'it should find some'}`)
+  console.log(
+    `The control found ${overlaps} overlaps: ${overlaps > 0 ? 'the suite detects them' : 'it should have found some'}`,
+  )
 else console.log(`${results.length - red} passed, ${red} failed, in ${seconds} s`)
 if (values.json) console.log(JSON.stringify({ isControl, rounds, seed, seconds, results }))
 process.exit((isControl ? overlaps > 0 : red === 0 && results.length > 0) ? 0 : 1)
@@ -48,14 +50,14 @@ async function runTopology(name: string): Promise<Result[]> {
   const start = TOPOLOGIES[name]
   if (!start) throw new Error(`no such topology: ${name}. There are ${Object.keys(TOPOLOGIES).join()}`)
   const options = isControl ? { checkLockSyncedSlaves: false } : {}
-  await using scene = new Scene(start, options, seed, (text) => tell(`${name}, ${text}`))
+  await using scene = new Scene(start, options, seed, (text) => log(`${name}, ${text}`))
   const chosen = (await scene.faults()).filter(({ id }) => faults.length === 0 || faults.includes(id))
   const results: Result[] = []
   for (const fault of chosen) {
     const done: Round[] = []
     for (let round = 1; round <= rounds; round++) {
       const result = await scene.run(fault.id)
-      tell(`${name}, ${fault.id}, round ${round} of ${rounds}: ${line(result)}`)
+      log(`${name}, ${fault.id}, round ${round} of ${rounds}: ${line(result)}`)
       done.push(result)
     }
     results.push(summarize(name, fault, done))
@@ -63,6 +65,6 @@ async function runTopology(name: string): Promise<Result[]> {
   return results
 }
 
-function tell(text: string): void {
+function log(text: string): void {
   console.error(`${((performance.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${text}`)
 }

@@ -3,10 +3,10 @@ import { ADMIN } from '../support/rights.js'
 import { monotonicMs } from './record.js'
 import { APP, PEER } from './ways.js'
 
-/** Whatever a server has acknowledged outlives its process. */
+/** Makes acknowledged writes survive the process of a server. */
 export const KEEP_DATA: readonly string[] = ['--appendonly', 'yes', '--appendfsync', 'no']
 
-/** From now on clients may log in as `APP`, and the server logs in to its master as `PEER`; also when it starts again. */
+/** Lets clients log in as `APP`, and the server log in to its master as `PEER`, also after a restart. */
 export async function addUsers({ admin }: RedisServer): Promise<void> {
   for (const name of [APP.username, PEER]) {
     await admin.call('ACL', 'SETUSER', name, 'on', 'nopass', '~*', '&*', '+@all')
@@ -16,15 +16,15 @@ export async function addUsers({ admin }: RedisServer): Promise<void> {
   await admin.config('REWRITE')
 }
 
-/** Has replicas and Sentinels log in again, as who they are meant to be now. */
+/** Makes replicas and Sentinels log in again, as their current user. */
 export async function logInAnew({ admin }: RedisServer): Promise<void> {
   await admin.call('CLIENT', 'KILL', 'TYPE', 'replica')
   await admin.call('CLIENT', 'KILL', 'USER', ADMIN)
 }
 
 /**
- * A partition: replicas and Sentinels no longer reach this server, clients do. Whoever fails to log in would go on as the
- * default user.
+ * A partition: replicas and Sentinels no longer reach this server, clients do. A peer whose login fails would continue as
+ * the default user.
  */
 export async function cutOff({ admin }: RedisServer): Promise<void> {
   await admin.call('ACL', 'SETUSER', PEER, 'off')
@@ -37,7 +37,7 @@ export async function reconnect({ admin }: RedisServer): Promise<void> {
   await admin.call('ACL', 'SETUSER', PEER, 'on')
 }
 
-/** When the server took a write, or false. */
+/** When the server accepted a write, or false. */
 export async function takesWrites({ admin }: RedisServer): Promise<number | false> {
   const took = await admin.set('{storm}:observed', '1').catch(() => undefined)
   return took === 'OK' && monotonicMs()

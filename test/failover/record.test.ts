@@ -1,4 +1,4 @@
-/** What the failover suite finds in what clients believed. */
+/** The failover suite detects every violation in what clients believed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Belief, overlapsIn, staleTokensIn } from './record.js'
@@ -18,11 +18,11 @@ const belief = (from: number, to: number, more: Partial<Belief> = {}): Belief =>
 })
 
 describe('the record of what clients believed', () => {
-  it('shows no overlap when each grant comes after the release before it', () => {
+  it('shows no overlap if each grant follows the previous release', () => {
     assert.deepEqual(overlapsIn([belief(5, 6), belief(1, 5), belief(2, 3, { lock: 'b' })]), [])
   })
 
-  it('shows each grant that came before another holder of the same lock let go, and for how long both held it', () => {
+  it('shows each grant before the release of another holder, and for how long both held the lock', () => {
     const found = overlapsIn([belief(4, 6), belief(1, 5), belief(5.5, 7)])
     assert.deepEqual(
       found.map(({ ms }) => ms),
@@ -30,11 +30,11 @@ describe('the record of what clients believed', () => {
     )
   })
 
-  it('shows a short holder inside the time of a long one, and the next one too', () => {
+  it('shows a short holder within the time of a long one, and the next one too', () => {
     assert.equal(overlapsIn([belief(1, 10), belief(2, 3), belief(8, 9)]).length, 2)
   })
 
-  it('shows a fencing token that is given twice, or goes back', () => {
+  it('shows a fencing token that repeats or goes back', () => {
     const tokens = ['1', '2', '2', '1', '3'].map((token, at) => belief(at, at + 1, { token }))
     assert.deepEqual(
       staleTokensIn(tokens).map(({ first, second }) => [first.token, second.token]),
@@ -61,23 +61,23 @@ describe('the verdict on a fault', () => {
   })
   const shared = { overlaps: overlapsIn([belief(1, 5), belief(4, 6)]) }
 
-  it('passes when nobody shared a lock and every client was served in time', () => {
+  it('passes if no two clients held a lock at once and every client was served in time', () => {
     assert.equal(isRed(summarize('sentinel', fault, [round(), round()])), false)
   })
 
-  it('fails when two held a lock at once, unless the fault is a named exception', () => {
+  it('fails if two clients held a lock at once, unless the fault is a named exception', () => {
     assert.equal(isRed(summarize('sentinel', fault, [round(), round(shared)])), true)
     assert.equal(isRed(summarize('sentinel', { ...fault, exception: 'by order' }, [round(shared)])), false)
   })
 
-  it('fails when a client was late or never served, whatever the fault', () => {
+  it('fails if a client was late or never served, whatever the fault', () => {
     for (const ms of [5_001, Number.POSITIVE_INFINITY]) {
       const late = round({ recoveryMs: { config: ms } })
       assert.equal(isRed(summarize('sentinel', { ...fault, exception: 'by order' }, [round(), late])), true)
     }
   })
 
-  it('fails when a call never settled', () => {
+  it('fails if a call never settled', () => {
     assert.equal(isRed(summarize('sentinel', fault, [round({ failures: ['config: a call never settled'] })])), true)
   })
 })

@@ -6,9 +6,9 @@ export { monotonicMs, overlapsIn, staleTokensIn } from '../support/beliefs.js'
 export interface Belief extends support.Belief {
   /** How the client was opened. */
   readonly way: string
-  /** Opened while the fault went on. */
+  /** Opened during the fault. */
   readonly isFresh: boolean
-  /** When the lock was asked for, on the clock of the others. */
+  /** When the lock was requested, on the clock of the others. */
   readonly askedAt: number
   /** The owner in Redis. */
   readonly holder: string

@@ -18,7 +18,7 @@ export function line({ recoveryMs, overlaps, staleTokens, errors, failures, outa
   return [...parts, ...failures, ...strange].join('; ')
 }
 
-/** For people at a terminal. */
+/** For a terminal. */
 export function table(results: readonly Result[], isControl: boolean): string {
   const header = [
     '',
@@ -55,7 +55,7 @@ export function table(results: readonly Result[], isControl: boolean): string {
   return ['', ...lines, '', ...findings].join('\n')
 }
 
-/** The control is there to find overlaps. */
+/** The control has to find overlaps. */
 function verdictOf(result: Result, isControl: boolean): string {
   if (isControl) return result.overlaps > 0 ? 'seen' : ''
   return isRed(result) ? 'FAIL' : 'ok'

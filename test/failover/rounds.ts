@@ -5,25 +5,25 @@ import { type Belief, monotonicMs, type Overlap, overlapsIn, type Pair, staleTok
 import type { Fault, Topology } from './topology.js'
 import { WAYS } from './ways.js'
 
-/** Before the fault, and after it, ms. */
+/** Before and after the fault, ms. */
 const STORM_MS = 1_000
-/** Who was not served by then is not waited for, ms beyond the limit. */
+/** How long beyond the limit to wait for a client that was not served, ms. */
 const LATE_MS = 2_000
 const OPEN_MS = 30_000
-/** More than a process takes to end what it is at. */
+/** More than a process needs to finish. */
 const END_MS = 40_000
-/** A lease that is not renewed during a failover outlives it. */
+/** An unrenewed lease survives a failover. */
 const OPTIONS: ClientOptions = { lockWatchdogTimeoutMs: 10_000 }
 
 export interface Round {
   readonly grants: number
   readonly overlaps: readonly Overlap[]
   readonly staleTokens: readonly Pair[]
-  /** For each way the time until its clients were served again, ms; infinite if one was not. */
+  /** For each way to connect, the time until its clients were served again, ms; infinite if one was not. */
   readonly recoveryMs: Readonly<Record<string, number>>
-  /** How often calls ended with which error, by way. */
+  /** Number of calls by error and by way to connect. */
   readonly errors: Readonly<Record<string, Readonly<Record<string, number>>>>
-  /** What must not happen besides: a call that never settled, a process that ended. */
+  /** Other violations: a call that never settled, a process that ended. */
   readonly failures: readonly string[]
   /** When service was possible again, on the monotonic clock, and how long it was not, ms. */
   readonly since: number
@@ -36,7 +36,7 @@ interface ClientRecord {
   readonly errors: Readonly<Record<string, number>>
 }
 
-/** The clients of one topology: a process for each way to open one. */
+/** The clients of one topology: a process for each way to connect. */
 export class Clients implements AsyncDisposable {
   readonly #topology: Topology
   readonly #argumentsOf: (way: string) => string
@@ -93,7 +93,7 @@ export class Clients implements AsyncDisposable {
     }
   }
 
-  /** Opens anew the clients that did not come back, so that the next round is not about them. */
+  /** Replaces the clients that did not recover, so that they do not affect the next round. */
   async replace(ways: readonly string[]): Promise<void> {
     await Promise.all(
       ways.map(async (way) => {
@@ -124,7 +124,7 @@ export class Clients implements AsyncDisposable {
     await Promise.allSettled(each)
   }
 
-  /** What a process that ended believed is lost with it. */
+  /** What an ended process believed is lost with it. */
   async #recordOf(way: string): Promise<ClientRecord> {
     const child = this.#children.get(way) as Child
     try {

@@ -2,24 +2,24 @@ import type { ClientOptions } from '../../src/index.js'
 import { Clients, type Round } from './rounds.js'
 import type { Fault, Topology } from './topology.js'
 
-/** How often servers may fail to settle, on all faults of a topology together: the machine may be too busy for them. */
+/** How often servers may fail to settle, in all faults of a topology together: the machine may be too busy. */
 const MOST_BROKEN = 3
 
-/** Servers and their clients. Both are started anew when the servers do not settle. */
+/** Servers and their clients. Both are replaced if the servers do not settle. */
 export class Scene implements AsyncDisposable {
   readonly #start: () => Promise<Topology>
   readonly #options: ClientOptions
   readonly #seed: number
-  readonly #tell: (text: string) => void
+  readonly #log: (text: string) => void
   #topology: Topology | undefined
   #clients: Clients | undefined
   #broken = 0
 
-  constructor(start: () => Promise<Topology>, options: ClientOptions, seed: number, tell: (text: string) => void) {
+  constructor(start: () => Promise<Topology>, options: ClientOptions, seed: number, log: (text: string) => void) {
     this.#start = start
     this.#options = options
     this.#seed = seed
-    this.#tell = tell
+    this.#log = log
   }
 
   async faults(): Promise<readonly Fault[]> {
@@ -33,11 +33,11 @@ export class Scene implements AsyncDisposable {
       if (!fault) throw new Error(`no such fault: ${id}`)
       const round = await clients.run(fault)
       await topology.heal()
-      // A round is about its own fault, not about a client that died in the one before.
+      // A round tests its own fault, not a client that died in the previous one.
       await clients.replace(clients.ways.filter((way) => !Number.isFinite(round.recoveryMs[way])))
       return round
     } catch (error) {
-      this.#tell(`${id}: the round is repeated, with new servers: ${String(error)}`)
+      this.#log(`${id}: the round is repeated, with new servers: ${String(error)}`)
       await this[Symbol.asyncDispose]()
       if (++this.#broken > MOST_BROKEN) throw error
       return await this.run(id)
@@ -57,7 +57,7 @@ export class Scene implements AsyncDisposable {
     if (!this.#clients) {
       this.#clients = new Clients(this.#topology, this.#options, this.#seed)
       await this.#clients.open()
-      this.#tell(`up, with clients by ${this.#clients.ways.join(', ')}`)
+      this.#log(`running, with clients: ${this.#clients.ways.join(', ')}`)
     }
     return { topology: this.#topology, clients: this.#clients }
   }

@@ -7,7 +7,7 @@ import { monotonicMs } from './record.js'
 import { AFTERMATH_MS, CUT_MS, type Fault, FROZEN_MS, SOON_MS, THAW_MS, type Topology } from './topology.js'
 import { PEER, type Place } from './ways.js'
 
-/** How long it takes until the Sentinels know how far the replicas are, ms. */
+/** How long the Sentinels need to learn the offsets of the replicas, ms. */
 const INFO_MS = 1_200
 
 /** A master with two replicas, three Sentinels, and an address that follows the master. */
@@ -55,7 +55,7 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
       async strike({ linger, restored }) {
         const master = await group.master()
         linger()
-        // Its last grants are on no replica.
+        // No replica has its last grants.
         await cutOff(master)
         await sleep(CUT_MS)
         await group.killMaster()
@@ -125,7 +125,7 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
       async strike({ restored }) {
         for (const replica of await group.replicas()) {
           await group.restart(replica)
-          // Sentinels choose the successor by what the replicas told them last, which they do once a second.
+          // Sentinels choose the successor by the last reports of the replicas, one per second.
           await sleep(INFO_MS)
         }
         const master = await group.killMaster()
@@ -174,7 +174,7 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
   ]
 }
 
-/** The first moment when a server that a Sentinel names instead of `old` takes a write. */
+/** The first moment at which a server that a Sentinel names instead of `old` accepts a write. */
 async function successorOf(group: SentinelGroup, old: RedisServer): Promise<number> {
   return await waitUntil(
     async () => {

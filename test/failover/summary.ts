@@ -2,7 +2,7 @@ import type { Belief, Pair } from './record.js'
 import type { Round } from './rounds.js'
 import type { Fault } from './topology.js'
 
-/** What all rounds of one fault came to. */
+/** The results of all rounds of one fault. */
 export interface Result {
   readonly topology: string
   readonly fault: string
@@ -14,19 +14,19 @@ export interface Result {
   readonly staleTokens: number
   readonly failures: number
   readonly limitMs: number
-  /** By way; a recovery that never came is null. */
+  /** By way to connect; null if a client did not recover. */
   readonly recovery: Readonly<Record<string, Recovery>>
   readonly longestOutageMs: number
   readonly exception: string | undefined
   readonly errors: Readonly<Record<string, number>>
-  /** The first few, in words. */
+  /** The first few, as text. */
   readonly findings: readonly string[]
 }
 
 export interface Recovery {
   readonly medianMs: number | null
   readonly slowestMs: number | null
-  /** In how many rounds the client was late, or never came back. */
+  /** In how many rounds the client was late, or did not recover. */
   readonly late: number
 }
 
@@ -63,13 +63,13 @@ export function summarize(topology: string, fault: Fault, rounds: readonly Round
   }
 }
 
-/** Exclusion has named exceptions; coming back in time has none. */
+/** Exclusion has named exceptions; recovery in time has none. */
 export function isRed({ overlaps, staleTokens, failures, recovery, exception }: Result): boolean {
   const isShared = overlaps + staleTokens > 0 && exception === undefined
   return isShared || failures > 0 || Object.values(recovery).some(({ late }) => late > 0)
 }
 
-/** Times are from when service was possible again. */
+/** Times are relative to when service was possible again. */
 function inWords({ first, second }: Pair, since: number): string {
   const at = (time: number) => `${Math.round(time - since)} ms`
   const held = ({ way, isFresh, holder, askedAt, from, to, token = 'none', lost = 'released' }: Belief) =>

@@ -2,13 +2,13 @@ import { Cluster, Redis } from 'ioredis'
 import { valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, type ClientOptions, type ConnectOptions, connect } from '../../src/index.js'
 
-/** Where the servers are. */
+/** The addresses of the servers. */
 export interface Place {
   readonly sentinels: readonly Address[]
   readonly masterName: string
   /** Of a cluster. */
   readonly nodes: readonly Address[]
-  /** An address that leads to the master, whichever server that is. */
+  /** An address that always leads to the current master. */
   readonly endpoint?: Address
 }
 
@@ -17,7 +17,7 @@ interface Address {
   readonly port: number
 }
 
-/** Whom the clients log in as. Servers and Sentinels log in to each other as `PEER`, so a partition can tell them apart. */
+/** The user of the clients. Servers and Sentinels log in to each other as `PEER`, so a partition can tell them apart. */
 export const APP = { username: 'app', password: 'none' } as const
 export const PEER = 'peer'
 
@@ -26,7 +26,7 @@ export interface Opened {
   end(): Promise<void>
 }
 
-/** A way to open a client. What a user brings has the defaults of its library. */
+/** A way to open a client. The user's own clients have the defaults of their libraries. */
 type Way = (place: Place, options: ClientOptions) => Promise<Opened>
 type UserClient = NonNullable<ConnectOptions['client']>
 
@@ -49,7 +49,7 @@ export const WAYS: Readonly<Record<string, Readonly<Record<string, Way>>>> = {
       await redis.connect()
       return await onClient(redis, () => redis.isOpen && redis.destroy(), options)
     },
-    // Holdfast takes it for one server, so it has to be told of the replicas.
+    // Holdfast treats it as a single server, so it needs to know about the replicas.
     url: ({ endpoint }, options) => {
       if (!endpoint) throw new Error('no endpoint')
       const { host, port } = endpoint

@@ -5,12 +5,12 @@ import type { Jvm, Redisson } from './redisson.js'
 /** `lockWatchdogTimeout` of both sides: short, so that a crash and a renewal are soon over. */
 export const WATCHDOG_MS = 3_000
 
-/** What Node's `connect` is told: a URL, or a file that Java reads, too. Another process can be told the same. */
+/** What Node's `connect` gets: a URL, or a file that Java reads too. Other processes can use the same. */
 export type Target = { readonly url: string; readonly lockWatchdogTimeoutMs: number } | { readonly config: string }
 
 type Command = 'decr' | 'del' | 'exists' | 'get' | 'hget' | 'hkeys' | 'incr' | 'llen' | 'pttl' | 'set' | 'time'
 
-/** How the tests look at keys, wherever they are. */
+/** How the tests read keys, wherever they are. */
 export type Admin = Pick<Redis, Command | 'zrangeBuffer'>
 
 /** How many clients listen on a channel, one way and the other. */
@@ -24,11 +24,11 @@ export interface Backend {
   readonly target: Target
   readonly admin: Admin
   keys(): Promise<string[]>
-  /** Each channel that somebody listens on. */
+  /** Each channel with a subscriber. */
   channels(): Promise<ReadonlyMap<string, Listeners>>
   /** A client of Java that connects to the same target. */
   open(jvm: Jvm): Promise<Redisson>
-  /** Replicas take the place of all masters; resolved when all servers know. */
+  /** Replicas replace all masters; resolves when all servers know. */
   failover(): Promise<void>
   stop(): Promise<void>
 }

@@ -84,7 +84,7 @@ export class Site implements AsyncDisposable {
     return await redissonsOf(this.jvm, this.backends.slice(0, made?.servers ?? 1))
   }
 
-  /** What a case does with a server of its own, and a client of each side. */
+  /** What a case does with an additional server, and a client of each side. */
   async onAnotherServer<T>(act: (server: SingleRedis, client: Client, redisson: Redisson) => Promise<T>): Promise<T> {
     await using server = await SingleRedis.start()
     await using client = await connect(server.target)
@@ -110,7 +110,7 @@ function each<T>([first, ...more]: readonly T[]): Each<T> {
   return [first, ...more]
 }
 
-/** What one case has: locks of a kind under names of its own, on both sides. */
+/** What one case has: locks of a kind under unique names, on both sides. */
 export class Bench extends Place<Kind> {
   /** What the names of its threads begin with. */
   readonly #threads: string
@@ -120,12 +120,12 @@ export class Bench extends Place<Kind> {
     this.#threads = threads
   }
 
-  /** The same lock, for those that it keeps out: by other owners. */
+  /** The same lock for the callers that it excludes: other owners. */
   get rivals(): readonly Bench[] {
     return (this.kind.rivals ?? [this.kind.name]).map((name) => this.#of(name, `${this.#threads}:rival`))
   }
 
-  /** Of those the first. */
+  /** The first of them. */
   get rival(): Bench {
     return this.rivals[0] as Bench
   }
@@ -139,12 +139,12 @@ export class Bench extends Place<Kind> {
     return this.site.backends.slice(0, this.kind.made?.servers ?? 1)
   }
 
-  /** The lock in Node. Each call of `lock` outside of a hold is an owner of its own. */
+  /** The lock in Node. Each call of `lock` outside a hold is a new owner. */
   node(name = this.name, clients = this.site.clients): NodeLock {
     return new NodeLock(this.kind, clients, name)
   }
 
-  /** The lock in Java, for one owner on each of the threads asked for. They share one RLock object. */
+  /** The lock in Java, for one owner on each of several threads. They share one RLock object. */
   async java(threads: number, name = this.name, redissons = this.site.redissons): Promise<JavaOwner[]> {
     const lock = await javaLock(this.kind, redissons, name)
     return Array.from({ length: threads }, (_, index) => lock.by(`${this.#threads}-${index}`))
@@ -156,13 +156,13 @@ export class Bench extends Place<Kind> {
     return owner
   }
 
-  /** Resolves when that side sleeps until this lock comes free: only then an unlock has somebody to wake. */
+  /** Resolves when that side pauses until this lock is free: only then an unlock has a waiter to wake. */
   async hasWaiter(side: 'node' | 'java', name = this.name): Promise<void> {
     if (this.kind.asksAgain?.[side] === undefined) {
       const isThere = async () => (await this.listeners(name)) > 0
       await waitUntil(isThere, { message: `a waiter for ${name}` })
     }
-    await sleep(50) // it listens, asks once more, and then sleeps
+    await sleep(50) // it subscribes, asks once more, and then pauses
   }
 
   #of(kindName: string, threads: string): Bench {

@@ -35,13 +35,13 @@ export interface Case<B extends Place = Bench> {
   readonly title: string
   /** It is about these kinds; absent: about all. */
   readonly kinds?: readonly string[]
-  /** It measures time, so nothing else may run beside it. */
+  /** It measures time, so nothing else may run at the same time. */
   readonly alone?: true
   /** It waits for the site's doomed JVM, Node process or master to die, which happens when all such cases are ready. */
   readonly dies?: keyof Mortals
   /** It is about these; absent: about all. */
   readonly topologies?: readonly TopologyName[]
-  /** Why this kind cannot do it beside this version of Redisson there, if so. */
+  /** Why this kind cannot do it with this version of Redisson there, if so. */
   readonly notFor?: (kind: B['kind'], version: string, topology: Topology) => string | undefined
   /** Answers what is worth telling, such as a measured time. */
   run(bench: B): Promise<string | undefined>
@@ -182,7 +182,7 @@ export const CASES: readonly Case[] = [
       await sees(20_000, inNode)
       await java.unlock()
       await node.withLock({ leaseTimeMs: 40_000 }, () => sees(40_000, inJava))
-      // By a fresh RLock: in 3.14.1 one that was locked with a lease of its own uses that ever after.
+      // By a fresh RLock: in 3.14.1 one that was locked with a fixed lease keeps using that.
       const watched = await bench.oneJava()
       await watched.lock()
       await sees(WATCHDOG_MS, inNode)
@@ -373,7 +373,7 @@ export const CASES: readonly Case[] = [
       const node = bench.node()
       // As for the watchdog: it leaves many timers.
       const redissons = await bench.site.openRedissons(bench.kind)
-      // Between two sales of a seller: those who ask again have a share only if the lock is free now and then.
+      // Between two sales of a seller: pollers get a share only if the lock is free now and then.
       const restMs = bench.kind.asksAgain ? 25 : 5
       await admin.set(key, STOCK)
       const sellInNode = async (): Promise<number> => {

@@ -75,7 +75,7 @@ export const LATCHES_IN_CLUSTERS: readonly Case<LatchBench>[] = [
   },
 ]
 
-/** 4.7 says of a non-reentrant fair lock that it is held already, as it does not look at why it was refused. */
+/** 4.7 says of a non-reentrant fair lock that it is held already, because it ignores why it was refused. */
 function isOfTornName(error: unknown): void {
   const isMisread = error instanceof JavaError && error.message.includes('is non-reentrant and is already held')
   assert.ok(isMisread || isCrossSlot(error), String(error))

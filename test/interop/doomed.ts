@@ -51,6 +51,6 @@ export class Doomed<T> {
 
   async #end(): Promise<void> {
     const process = await this.#process?.catch(() => undefined)
-    this.#strike(process === undefined ? undefined : this.#kill(process)) // as it ends, so do those who wait
+    this.#strike(process === undefined ? undefined : this.#kill(process)) // as it ends, and with it its waiters
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { receiptsKey } from '../../src/wire/keys.js'
+import { idempotencyKey } from '../../src/wire/keys.js'
 import { sleep } from '../support/wait-until.js'
 import type { Bench } from './bench.js'
 import type { Case } from './cases.js'
@@ -8,7 +8,7 @@ import type { JavaOwner } from './redisson.js'
 import type { SemaphoreBench } from './semaphores.js'
 import { HEARS_AGAIN_MS, LONG_LEASE_MS, soon } from './steps.js'
 
-/** Much less than any lease here: who is served by then was woken, or looked again. */
+/** Much less than any lease here: a waiter served by then was woken, or polled. */
 const SERVED_MS = 10_000
 
 const FAILOVER = { id: 'failover', topologies: ['cluster', 'sentinel'], dies: 'master' } as const
@@ -25,7 +25,7 @@ export const LOCKS_FAIL_OVER: readonly Case[] = [
       const hold = await bench.node(ofNode).lock({ leaseTimeMs: LONG_LEASE_MS })
       const inNode = rival.node(ofJava).lock()
       const waiting = await rival.oneJava(ofNode)
-      // One that asks all the time fails in Java while the replicas look for their new master: NoSyncedSlavesException.
+      // A caller that asks all the time fails in Java while the replicas find their new master: NoSyncedSlavesException.
       const inJava = bench.kind.asksAgain ? undefined : waiting.lock().then(() => waiting)
       await haveWaiters(bench)
 
@@ -106,9 +106,9 @@ export const LATCHES_FAIL_OVER: readonly Case<LatchBench>[] = [
   },
 ]
 
-/** Operations that a reconnect fell into may come once more: their receipts stay, and end by themselves. */
+/** Operations that a reconnect fell into may arrive once more: their stored replies stay, and expire. */
 async function dropReceipts({ backend: { admin }, site }: SemaphoreBench, name: string): Promise<void> {
-  const key = receiptsKey(name, site.clients[0].id)
+  const key = idempotencyKey(name, site.clients[0].id)
   assert.notEqual(await admin.pttl(key), -1, 'they end')
   await admin.del(key)
 }
@@ -119,7 +119,7 @@ async function haveWaiters(bench: Bench): Promise<void> {
   await sleep(HEARS_AGAIN_MS)
 }
 
-/** Others try all the time, on both sides; while the masters change they may get no answer. The answer ends that. */
+/** Others try all the time, on both sides; while the masters change they may get no reply. The result ends that. */
 async function intruders(bench: Bench, names: readonly string[]): Promise<() => Promise<string>> {
   const count = { refused: 0, unanswered: 0, letIn: 0 }
   let isOver = false

@@ -8,7 +8,7 @@ export type Each<T> = readonly [T, ...T[]]
 
 /** A lock that both sides have: what the cases are run with. */
 export interface Kind extends Thing {
-  /** The lock in Java; if it is made of others, one of those. */
+  /** The lock in Java; of a joint lock, one of its members. */
   readonly java: (redisson: Redisson, name: string) => Promise<JavaLock>
   /** The same in Node. */
   readonly node: (client: Client, name: string) => Lock
@@ -17,9 +17,9 @@ export interface Kind extends Thing {
 
   /** The kinds that it keeps out; absent: itself. */
   readonly rivals?: readonly string[]
-  /** The field of the hash that a hold count stands in; absent: the holder itself. */
+  /** The field of the hash with a hold count; absent: the holder itself. */
   readonly field?: (holder: string) => string
-  /** What must be renewed beside the key of the lock: a key with a TTL, or a field with an epoch. */
+  /** What must be renewed besides the key of the lock: a key with a TTL, or a field with an epoch. */
   readonly alsoRenewed?: (name: string, holder: string) => { key: string; field?: string }
 
   /** Why the holder cannot take it again, if so. */
@@ -32,7 +32,7 @@ export interface Kind extends Thing {
   readonly deafAfterRestart?: string
   /** `unlock` in Java hides that somebody else holds it. */
   readonly javaHidesRefusal?: true
-  /** What `forceUnlock` in Java answers says nothing, or it throws after it did its work. */
+  /** The result of `forceUnlock` in Java means nothing, or it throws after it did its work. */
   readonly javaForcesBlindly?: true
 }
 
@@ -106,7 +106,7 @@ export const KINDS: readonly Kind[] = [
     name: 'fenced',
     since: '3.19.0',
     java: getter('getFencedLock'),
-    // Its private parts are of its own kind of hold, which nobody sees from outside.
+    // Its private parts belong to a special kind of hold that is not visible from outside.
     node: (client, name) => client.getFencedLock(name) as unknown as Lock,
   },
   {
@@ -136,7 +136,7 @@ export const KINDS: readonly Kind[] = [
     since: '3.38.0',
     async java(redisson, name) {
       const lock = await redisson.lock('getMultiLock', text(name), texts(VALUES))
-      lock.ttlOf = await redisson.get('getMap', text(name)) // it does not tell it itself
+      lock.ttlOf = await redisson.get('getMap', text(name)) // it does not report it itself
       return lock
     },
     node: (client, name) => client.getFasterMultiLock(name, VALUES),
@@ -155,7 +155,7 @@ export function kindOf(name: string): Kind {
   return kind
 }
 
-/** The lock in Java; of the clients those are used that it needs. */
+/** The lock in Java, with as many of the clients as it needs. */
 export async function javaLock({ java, made }: Kind, redissons: Each<Redisson>, name: string): Promise<JavaLock> {
   const [redisson] = redissons
   if (!made) return await java(redisson, name)

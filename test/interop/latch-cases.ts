@@ -132,9 +132,9 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
       await soon(inNode.all, PROMPT_MS)
       await sees([java, node], 0)
       await sleep(200)
-      assert.equal(inJava.passed.length, 0, 'Redisson tells its waiters to stay')
+      assert.equal(inJava.passed.length, 0, 'Redisson makes its waiters stay')
       assert.equal(await node.trySetCount(1), true)
-      await sleep(50) // 3.14.1 may hear in the wrong order what is said at once
+      await sleep(50) // 3.14.1 may receive simultaneous messages in the wrong order
       await node.countDown()
       await soon(inJava.all, PROMPT_MS)
       return undefined
@@ -154,7 +154,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
         await soon(inNode.all, 3_000)
         await bench.hasWaiters(1, bench.name, server)
         await sleep(HEARS_AGAIN_MS)
-        assert.equal(inJava.passed.length, 0, 'Redisson does not look whether it is still closed')
+        assert.equal(inJava.passed.length, 0, 'Redisson does not check whether it is still closed')
         assert.equal(await node.trySetCount(1), true)
         await sleep(50) // as above
         await node.countDown()
@@ -167,7 +167,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
   ...LATCHES_FAIL_OVER,
 ]
 
-/** How long it takes from the last count until all waiters, threads and tasks, were told, ms. Nobody was told before. */
+/** How long it takes from the last count until all waiters, threads and tasks, continue, ms. None did before. */
 async function opens(bench: LatchBench, counters: readonly LatchSide[]): Promise<number> {
   const [java, node] = [await bench.java(), bench.node()]
   assert.equal(await node.trySetCount(counters.length), true)
@@ -182,7 +182,7 @@ async function opens(bench: LatchBench, counters: readonly LatchSide[]): Promise
   return performance.now() - startedAt
 }
 
-/** One more waiter for each of these, and who has passed so far. */
+/** One more waiter on each of these sides, and which have passed so far. */
 function waitersFor(sides: readonly LatchSide[]): { passed: boolean[]; all: Promise<unknown> } {
   const passed: boolean[] = []
   return { passed, all: Promise.all(sides.map(async (side) => passed.push(await side.await()))) }

@@ -14,7 +14,7 @@ export interface LatchSide {
 
 export const LATCHES: readonly Thing[] = [{ name: 'latch' }]
 
-/** What one case has: latches under names of its own, on both sides. */
+/** What one case has: latches under unique names, on both sides. */
 export class LatchBench extends Place {
   readonly #threads: JavaThreads
 

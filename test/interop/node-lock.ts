@@ -1,14 +1,14 @@
 import type { BaseLock, Client, Hold, Holder, Lock, LockOptions } from '../../src/index.js'
 import type { Each, Kind } from './kinds.js'
 
-/** A lock in Node. If it is made of others, those answer what it cannot be asked itself. */
+/** A lock in Node. A joint lock delegates to its members what it has no method for. */
 export class NodeLock {
   readonly whole: BaseLock
   readonly parts: readonly Lock[]
   /** How many of them make up the whole. */
   readonly #needed: number
 
-  /** Of the clients those are used that the kind needs. */
+  /** Uses as many of the clients as the kind needs. */
   constructor({ node, made }: Kind, clients: Each<Client>, name: string) {
     this.parts = clients.slice(0, made?.servers ?? 1).map((client) => node(client, name))
     this.#needed = made?.needed ?? 1
@@ -46,7 +46,7 @@ export class NodeLock {
   }
 }
 
-/** What so many of the numbers reach. */
+/** The value that `count` of the numbers reach. */
 export function atLeast(count: number, numbers: readonly number[]): number {
   return numbers.toSorted((a, b) => b - a)[count - 1] ?? 0
 }

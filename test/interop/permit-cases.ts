@@ -209,7 +209,7 @@ export const PERMIT_CASES: readonly SemaphoreCase[] = [
       await pool.inJava('release', text(id))
       await (await soon(waiter, PROMPT_MS)).unlock()
 
-      // A permit that ends is told apart from one that does not.
+      // A permit that expires differs from one that does not.
       await pool.node.addPermits(1)
       const endless = String(await pool.inJava('acquire'))
       await pool.inJava('acquire', long(700), MILLISECONDS)
@@ -298,7 +298,7 @@ async function poolOf(bench: SemaphoreBench, permits: number) {
     node,
     /** Calls a method of the RPermitExpirableSemaphore. */
     inJava,
-    /** Both sides see so many. */
+    /** Both sides see these numbers. */
     async sees({ available, acquired }: { available: number; acquired: number }) {
       const counts = [available, acquired, available + acquired]
       const methods = ['availablePermits', 'acquiredPermits', 'getPermits']

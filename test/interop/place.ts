@@ -16,7 +16,7 @@ export interface Thing {
   readonly made?: { readonly servers: number }
 }
 
-/** What one case has: a site, and names of its own. */
+/** What one case has: a site, and unique names. */
 export abstract class Place<K extends Thing = Thing> {
   readonly site: Site
   readonly kind: K
@@ -39,14 +39,14 @@ export abstract class Place<K extends Thing = Thing> {
     return [this.backend]
   }
 
-  /** Resolves when waiters on so many sides sleep: only then a message has somebody to wake. */
+  /** Resolves when waiters on `sides` sides pause: only then a message has a waiter to wake. */
   async hasWaiters(sides: number, name = this.name, backend = this.backend): Promise<void> {
     const areThere = async () => (await subscribers(backend, name)) >= sides
     await waitUntil(areThere, { timeoutMs: LISTENS_MS, message: `waiters on ${sides} sides for ${name}` })
-    await sleep(50) // they listen, ask once more, and then sleep
+    await sleep(50) // they subscribe, ask once more, and then pause
   }
 
-  /** On how many channels of that name somebody listens. */
+  /** How many channels of that name have a subscriber. */
   async listeners(name = this.name): Promise<number> {
     return (await Promise.all(this.backends.map((backend) => countsOf(backend, name)))).flat().length
   }

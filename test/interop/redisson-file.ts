@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { atProcessExit } from '../support/process-exit.js'
 import { WATCHDOG_MS } from './backend.js'
 
-/** For both server sections. All is read from masters: a replica may not know yet what the case looks at. */
+/** For both server sections. Reads go to masters: a replica may lag behind what the case checks. */
 const SERVERS = `
   readMode: MASTER
   subscriptionMode: MASTER
@@ -35,7 +35,7 @@ export class RedissonFile {
   readonly #dir: string
   readonly #keepOnExit: () => void
 
-  /** @param own  what the section has of its own, each line indented by two */
+  /** @param own  the special lines of the section, each indented by two */
   constructor(section: 'clusterServersConfig' | 'sentinelServersConfig', own: string) {
     this.#dir = mkdtempSync(join(tmpdir(), 'holdfast-redisson-'))
     this.#keepOnExit = atProcessExit(() => rmSync(this.#dir, { recursive: true, force: true }))

@@ -100,7 +100,7 @@ export class Jvm implements AsyncDisposable {
 
   /**
    * Calls a method on the Java thread of that name: the same name is the same owner.
-   * @param as what the answer is kept as, if it is an object
+   * @param as  the name under which the result is kept, if it is an object
    */
   async call(thread: string, target: string, method: string, args: JavaArgument[] = [], as = '-'): Promise<JavaValue> {
     return await this.send(thread, 'call', [as, target, method, ...args])
@@ -154,7 +154,7 @@ export class Jvm implements AsyncDisposable {
   }
 }
 
-/** What `Redisson.create` answers. */
+/** The result of `Redisson.create`. */
 export class Redisson {
   readonly jvm: Jvm
   /** The first half of its holders. */
@@ -209,7 +209,7 @@ export class JavaObject {
   }
 }
 
-/** Threads of Java for calls that may wait: each waits on one of its own. */
+/** Java threads for calls that may wait: one thread for each call. */
 export class JavaThreads {
   readonly #prefix: string
   readonly #idle: string[] = []
@@ -237,11 +237,11 @@ export class JavaThreads {
 /** An RLock. The threads of the JVM share it, as they may share one in a program. */
 export class JavaLock extends JavaObject {
   readonly client: Redisson
-  /** The locks that it is made of, which answer what it cannot be asked itself; or only itself. */
+  /** The members of a joint lock, for what it has no method for; otherwise only the lock itself. */
   parts: readonly JavaLock[] = [this]
   /** How many of them make up the whole. */
   needed = 1
-  /** It tells the TTL. */
+  /** It has the TTL. */
   ttlOf: JavaObject = this
   /** What comes behind the thread in its holders. */
   holderSuffix = ''
@@ -279,7 +279,7 @@ export class JavaOwner {
     await this.call('lock', ...(leaseMs === undefined ? [] : [long(leaseMs), MILLISECONDS]))
   }
 
-  /** Without a wait time it asks once, with the watchdog's lease; -1 as lease is the watchdog's too. */
+  /** Without a wait time it tries once, with the watchdog's lease; -1 as lease is the watchdog's too. */
   async tryLock(waitMs?: number, leaseMs = -1): Promise<boolean> {
     if (waitMs === undefined) return (await this.call('tryLock')) === true
     return (await this.call('tryLock', long(waitMs), long(leaseMs), MILLISECONDS)) === true
@@ -308,7 +308,7 @@ export class JavaOwner {
   }
 
   /**
-   * Takes one from the number at `key` under the lock, until it is 0; answers how many it took.
+   * Takes one from the number at `key` under the lock, until it is 0; resolves to how many it took.
    * @param pauseMs  how long it holds the lock
    * @param restMs   how long it does without, after each
    */

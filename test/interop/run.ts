@@ -1,4 +1,4 @@
-// The interop tests: every case, with every kind that it is about, beside every version of Redisson, on every topology that
+// The interop tests: every case, with every kind that it is about, with every version of Redisson, on every topology that
 // this version is run on. scripts/interop.mjs runs it.
 import { parseArgs } from 'node:util'
 import { settlesWithin, sleep } from '../support/wait-until.js'
@@ -143,7 +143,7 @@ function matrix(): string {
   return [...tables, ...reasons.map((reason, index) => `(${index + 1}) ${reason}`)].join('\n')
 }
 
-/** @param reasons  why something cannot be; those that it needs are added */
+/** @param reasons  why something is impossible; the reasons of this job are added */
 function table({ kinds, cases, jobs: own }: Suite, setting: Setting, reasons: string[]): string | undefined {
   const about = own.filter((job) => job.isAbout(setting.topology))
   if (about.length === 0) return undefined
@@ -180,7 +180,7 @@ function titles({ cases: all, jobs: own }: Suite): string {
   return cases.map(({ id, title }) => `${id.padEnd(first)}  ${title}`).join('\n')
 }
 
-/** What is left of a suite by the kinds and cases that were asked for. */
+/** The part of a suite with the requested kinds and cases. */
 function chosen({ kinds, cases, jobs: all }: Suite): Suite {
   const isWanted = (wanted: string, name: string) => wanted === '' || wanted.split(',').includes(name)
   const left = all.filter(({ kind, id }) => isWanted(values.kinds, kind.name) && isWanted(values.cases, id))

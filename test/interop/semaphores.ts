@@ -24,12 +24,12 @@ export interface Taken {
 /** A semaphore of either kind, as one side sees it. */
 export interface Side {
   trySetPermits(permits: number): Promise<boolean>
-  /** @param permits  below 0: so many fewer */
+  /** @param permits  below 0: reduces the number */
   addPermits(permits: number): Promise<void>
   availablePermits(): Promise<number>
-  /** Permits with leases have one that does not end during the case, unless told otherwise. */
+  /** Leases of permits do not end during the case unless one is given. */
   acquire(permits?: number, leaseMs?: number): Promise<Taken>
-  /** Without a wait time it asks once. */
+  /** Without a wait time it tries once. */
   tryAcquire(permits?: number, waitMs?: number): Promise<Taken | null>
   delete(): Promise<boolean>
 }
@@ -59,7 +59,7 @@ export const SEMAPHORES: readonly SemaphoreKind[] = [
   },
 ]
 
-/** What one case has: semaphores of a kind under names of its own, on both sides. */
+/** What one case has: semaphores of a kind under unique names, on both sides. */
 export class SemaphoreBench extends Place<SemaphoreKind> {
   /** Its threads in Java. */
   readonly threads: JavaThreads

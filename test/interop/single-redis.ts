@@ -2,7 +2,7 @@ import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { type Backend, channelsOf, type Listeners, type Target, WATCHDOG_MS } from './backend.js'
 import type { Jvm, Redisson } from './redisson.js'
 
-/** One server without replicas. Both sides are told its URL. */
+/** One server without replicas. Both sides get its URL. */
 export class SingleRedis implements Backend, AsyncDisposable {
   readonly target: Target
   readonly #server: RedisServer

@@ -7,14 +7,14 @@ import { JavaError, type JavaOwner, text, texts } from './redisson.js'
 import { isFree, LONG_LEASE_MS, nodeSees, PROMPT_MS, soon, toJava, toNode } from './steps.js'
 
 const FAIR = ['fair', 'nonReentrantFair']
-/** A waiter that died costs the others at most this: until the next one in Node asks, and the time it is given then. */
+/** A dead waiter delays the others by at most this: until the next one in Node asks, and its time to come. */
 const DEAD_WAITER_MS = 8_000
-/** Longest sleep of a waiter in Node that nobody wakes. */
+/** Longest pause of a waiter in Node that is not woken. */
 const POLL_MS = 5_000
-/** Longest sleep of a waiter that asks again, with much to spare. */
+/** Longest pause of a waiter that polls, with much to spare. */
 const ASKED_AGAIN_MS = 1_000
 
-/** Of all lengths that the hash of a value treats in its own way, and of letters of one to four bytes. */
+/** Of all lengths that the hash of a value treats differently, and of letters of one to four bytes. */
 const ODD_VALUES = [
   ...Array.from({ length: 70 }, (_, length) => 'a1-'.repeat(length).slice(0, length)),
   ...['größe', '鎖', '🔒', ' two words\n', '"quoted\\"', '1,2%20', '{tag}'],
@@ -58,7 +58,7 @@ export const SPECIAL_CASES: readonly Case[] = [
         await assert.rejects(node.tryLock(), SelfDeadlockError)
         assert.equal(await java.tryLock(), false)
       })
-      await java.lock() // whoever only tried holds nothing
+      await java.lock() // a failed attempt holds nothing
       await java.unlock()
       return undefined
     },
@@ -246,7 +246,7 @@ export const SPECIAL_CASES: readonly Case[] = [
       await read.hasWaiter('node')
       const downgradedAt = performance.now()
       await javaWrites.unlock()
-      await isFree(read.node().tryLock()) // who comes now reads at once
+      await isFree(read.node().tryLock()) // a new reader reads at once
       assert.equal(await write.node().tryLock(), null)
       const hold = await soon(waiter, POLL_MS + PROMPT_MS)
       const tookMs = performance.now() - downgradedAt
@@ -306,7 +306,7 @@ export const SPECIAL_CASES: readonly Case[] = [
         await add(hold.fencingToken)
         await hold.unlock()
       }
-      // The same for those who had to wait, and across a hold that was forced.
+      // The same for waiters, and across a forced release.
       const javaToken = await takeInJava()
       const inNode = node.lock()
       await bench.hasWaiter('node')
@@ -436,7 +436,7 @@ export const SPECIAL_CASES: readonly Case[] = [
   },
 ]
 
-/** The plain locks that it is made of, in Java, each of them by a thread of its own. */
+/** Its member locks in Java, each on a separate thread. */
 async function membersOf(bench: Bench): Promise<JavaOwner[]> {
   const redissons = bench.site.redissons.slice(0, bench.backends.length)
   const members = await Promise.all(redissons.map((redisson) => redisson.lock('getLock', text(bench.name))))
@@ -448,14 +448,14 @@ function byHolder<T extends { holder: string }>(holders: readonly T[]): T[] {
 }
 
 interface Mortals {
-  /** One more of them asks for the lock. */
+  /** One more of them requests the lock. */
   readonly join: () => Promise<void>
   /** All of them die. */
   readonly die: () => Promise<void>
 }
 
 /**
- * Who asks one after the other gets the lock in that order, without those that die meanwhile.
+ * Callers get the lock in the order of their requests, without those that die meanwhile.
  * @param atMostMs  from one release to the next grant
  */
 async function servesInOrder(
@@ -495,7 +495,7 @@ async function servesInOrder(
   await waitUntil(async () => (await bench.listeners()) === queue.length, { message: 'all listen' })
   await mortals?.die()
   await waitUntil(async () => (await bench.listeners()) === living.length, { message: 'the dead do not listen' })
-  await sleep(50) // they listen, ask once more, and then sleep
+  await sleep(50) // they subscribe, ask once more, and then pause
   freeAt = performance.now()
   await hold.unlock()
   await Promise.all(waiting)

@@ -10,7 +10,7 @@ import { JavaError, type JavaOwner, text } from './redisson.js'
 /** More than any watchdog's lease here: what sleeps until it ends has not been woken. */
 export const LONG_LEASE_MS = 60_000
 export const WOKEN_MS = 100
-/** What is woken has it by then, also on a busy machine; what asks again does so later. */
+/** A woken waiter has it by then, even on a busy machine; one that polls does so later. */
 export const PROMPT_MS = 1_000
 /** After Redis has confirmed a subscription that was renewed, Redisson takes a while until it passes messages on. */
 export const HEARS_AGAIN_MS = 1_000
@@ -210,7 +210,7 @@ export async function comesAtEndOfLease<T>(
   await kill()
   const killedAt = performance.now()
   await sleep(50) // what was on its way has arrived
-  const askedAt = performance.now() // the answer may take its time
+  const askedAt = performance.now() // the reply may take a while
   const ttl = await left()
   const leaseMs = askedAt - killedAt + ttl
   const value = await soon(waiter, leaseMs + 1_000)

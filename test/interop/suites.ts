@@ -24,7 +24,7 @@ export interface Job {
   readonly alone: boolean
   readonly dies: Case['dies']
   readonly isAbout: (topology: Topology) => boolean
-  /** Why it cannot be done beside this version of Redisson there, if so. */
+  /** Why it cannot be done with this version of Redisson there, if so. */
   readonly notFor: (setting: Setting) => string | undefined
   readonly begin: (site: Site) => { place: Place; run: () => Promise<string | undefined> }
 }

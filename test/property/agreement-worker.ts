@@ -20,15 +20,15 @@ export interface Report {
   readonly failure?: string
 }
 
-/** How many sequences are done at once, each with clients of its own. */
+/** How many sequences run at once, each with separate clients. */
 const STAGES = 8
-/** When to stop looking for a shorter sequence that fails, too. */
+/** When to stop searching for a shorter failing sequence. */
 const LIMIT_MS = 240_000
 
 async function openStage(server: RedisServer, kind: Kind, ends: (() => unknown)[]): Promise<Stage> {
   const open = async (index: number, database: number) => {
     const driver = drivers[index % drivers.length] as (typeof drivers)[number]
-    // The model asks Redis about each release. What is passed on without asking is for the simulation.
+    // The model checks Redis after each release. Hand-offs without Redis belong to the simulation.
     const options = { lockWatchdogTimeoutMs: 60_000, commandTimeoutMs: 20_000, maxHandOffs: 0 }
     const { client, end } = await driver.open(`${server.url}/${database}`, options)
     ends.push(async () => {

@@ -36,7 +36,7 @@ export function itAgrees(file: keyof typeof FILES): void {
         seed: seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(seed),
         path,
       }
-      // In a thread of its own, where the test runner does not follow each promise: that more than halves the time.
+      // In a separate thread, where the test runner does not track each promise: that more than halves the time.
       const worker = new Worker(new URL('agreement-worker.js', import.meta.url), { workerData: task })
       const ended = once(worker, 'exit')
       const [report] = (await once(worker, 'message')) as [Report]

@@ -9,10 +9,10 @@ import {
   type Take,
 } from './model.js'
 
-/** Somebody who is not one of our clients. */
+/** A holder that is none of our clients. */
 export const STRANGER = 'stranger'
 
-/** What can be asked for: some cells, which are locks or the values of a group. */
+/** A target: some cells, which are locks or the values of a group. */
 export interface CellTarget {
   readonly title: string
   /** In the order in which they are taken. */
@@ -229,7 +229,7 @@ export class CellsModel extends Model {
     return [...branches, ...spent]
   }
 
-  /** What is asked for. */
+  /** The cells of a target. */
   protected target(index: number): CellTarget {
     return this.traits.targets[index] as CellTarget
   }

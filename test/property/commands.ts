@@ -55,7 +55,7 @@ export function sequences(maxLength: number): fc.Arbitrary<readonly Command[]> {
   return fc.array(command, { minLength: 1, maxLength, size: 'max' })
 }
 
-/** Who there is to ask. */
+/** The callers there are. */
 export interface Cast {
   readonly callers: readonly Caller[]
   readonly isAdoptable: boolean
@@ -168,12 +168,12 @@ function operationOf(
   }
 }
 
-/** The one at a place that is counted round and round, from the end if it is below 0. */
+/** The element at an index modulo the length, from the end if it is below 0. */
 function pick<T>(choices: readonly T[], place: number): T | undefined {
   return choices.at(place % choices.length)
 }
 
-/** Whether those who wait leave it clear what an operation does. */
+/** Whether an operation has a defined result in spite of the waiters. */
 function isClear(operation: Operation, model: Model): boolean {
   // One that waits for what a sibling in the same write will have is not refused before the command time-out.
   if ('place' in operation && operation.place.is === 'beside') {
@@ -189,7 +189,7 @@ function isClear(operation: Operation, model: Model): boolean {
   return true
 }
 
-/** Whether two operations can be told apart if they are started in one turn. */
+/** Whether the outcomes of two operations are distinguishable if they start in one turn. */
 function mayMeet(first: Operation, second: Operation, model: Model): boolean {
   const both = [first, second]
   const has = (...kinds: Operation['do'][]): boolean => both.some((operation) => kinds.includes(operation.do))
@@ -211,7 +211,7 @@ function mayMeet(first: Operation, second: Operation, model: Model): boolean {
   return !(has('force', 'expire') && hasJoints(model))
 }
 
-/** Whether it is about several locks, each with a name of its own. */
+/** Whether it is about several locks with different names. */
 function hasJoints(model: Model): boolean {
   return model.targets.some((_, target) => model.isJoint(target))
 }

@@ -14,7 +14,7 @@ const { PROPERTY_RUNS: runs = '1000', PROPERTY_SEED: seed } = process.env
 const CLIENTS = 3
 const MOST_WAITERS = 3
 const ABORTED = new Error('aborted')
-/** The longest that somebody may wait for what is there: a poll and some. */
+/** The longest that a waiter may wait for something available: a poll and a bit more. */
 const SERVED_WITHIN_MS = 8_000
 
 /** What to do, by whom and how many: what it means depends on the kind. */
@@ -55,7 +55,7 @@ function begin<T>(many: number, wait: (signal: AbortSignal) => Promise<T>): Wait
 interface Play {
   /** How often each is chosen, and what it does: to the object first, then to the model. */
   readonly verbs: readonly (readonly [weight: number, act: (step: Step) => Promise<unknown>])[]
-  /** Resolves when the object is as the model says, and nobody waits for what is there. */
+  /** Resolves when the object is as the model says, and nobody waits for something available. */
   settle(): Promise<void>
   end(): Promise<void>
 }
@@ -357,11 +357,11 @@ describe('counters agree with the model after every step of random sequences', (
           assert.equal(await by({ verb: 0, who: 0, many: 1 }).getCount(), count)
           const hasNobody = (): boolean => !waiters.some(({ outcome }) => outcome === 'waiting')
           if (count === 0)
-            await waitUntil(hasNobody, { timeoutMs: SERVED_WITHIN_MS, message: 'nobody waits at an open latch' })
+            await waitUntil(hasNobody, { timeoutMs: SERVED_WITHIN_MS, message: 'an open latch has no waiters' })
           for (const { outcome } of waiters) {
             if (typeof outcome !== 'object') continue
             assert.equal(outcome.granted, true)
-            assert.equal(count, 0, 'nobody passes a closed latch')
+            assert.equal(count, 0, 'a closed latch releases no waiter')
           }
           waiters = waiters.filter(({ outcome }) => outcome === 'waiting')
         },

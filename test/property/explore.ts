@@ -49,7 +49,7 @@ function isBefore(first: Operation, second: Operation, model: Model): boolean {
   const isWait = (operation: Operation): boolean => operation.do === 'take' && operation.how === 'wait'
   if (first.do === 'take' && second.do === 'take' && isWait(first) && isWait(second))
     return first.client === second.client
-  // It may stand in line behind another one first.
+  // It may be queued behind another one first.
   if (isWait(first)) return false
   const turn = turnOf(first, model)
   return turn !== undefined && turn === turnOf(second, model)

@@ -6,11 +6,11 @@ interface Joint {
   readonly needed: number
 }
 
-/** How far somebody is who waits for several locks. */
+/** The progress of a waiter for several locks. */
 interface Round {
   /** By cell, the members that are taken. */
   readonly taken: ReadonlyMap<number, string>
-  /** The cell in whose line it stands; undefined: it is about to ask for all that it still needs. */
+  /** The cell in whose queue it is; undefined: it is about to request all that it still needs. */
   readonly at?: number | undefined
 }
 
@@ -19,7 +19,7 @@ const FIRST_ROUND: Round = { taken: new Map() }
 /** Locks that can be taken one by one, and several as one. */
 export class JointModel extends CellsModel {
   joints = new Map<string, Joint>()
-  /** What those who wait for several locks have already, and in which line they stand. */
+  /** What the waiters for several locks have already, and in which queue they are. */
   rounds = new Map<string, Round>()
 
   protected override blank(): this {
@@ -39,7 +39,7 @@ export class JointModel extends CellsModel {
     return this.rounds.get(waiter) ?? FIRST_ROUND
   }
 
-  /** Whether somebody who asks for several locks is inside a hold on one of them. */
+  /** Whether a caller for several locks is inside a hold on one of them. */
   #isInside({ client, place }: Pick<Take, 'client' | 'place'>, cell: number): boolean {
     const { scope, enclosing } = place as Place & { is: 'outside' }
     return this.placeOf({ client, scope }, cell, enclosing).is !== 'outside'
@@ -121,7 +121,7 @@ export class JointModel extends CellsModel {
   #takeRounds(take: Take): Branch[] {
     const before = this.clone()
     const outcome = this.#takeAll(take)
-    // The wait time may be over before a server has answered that is needed.
+    // The wait time may be over before a required server replies.
     if (this.#isRed(take.target) && take.how === 'soon' && outcome === 'granted')
       return [
         [this, outcome],
@@ -155,7 +155,7 @@ export class JointModel extends CellsModel {
       ...take,
       id: memberOf(take, this.traits.cells[cell]),
       target: cell,
-      // A red lock asks all at once, in no line.
+      // A red lock asks all servers at once, without a queue.
       how: how === 'wait' || this.#isRed(take.target) ? 'now' : how,
       scope: undefined,
       place: this.placeOf({ client, scope }, cell, enclosing),
@@ -183,7 +183,7 @@ export class JointModel extends CellsModel {
     }
   }
 
-  /** Besides: whoever has some of several locks, and waits for another one, releases them before long. */
+  /** Besides: a caller that has some of several locks and waits for another one soon releases them. */
   override moves(): readonly Model[] {
     const released: Model[] = []
     for (const { take } of this.waiters) {
@@ -226,7 +226,7 @@ export class JointModel extends CellsModel {
     this.waiters = [...this.waiters.filter((other) => other !== waiter), waiter]
   }
 
-  /** Somebody asks for the locks that are missing: for all in one command, unless some of them are held already. */
+  /** A caller requests the missing locks: all in one command, unless some of them are held already. */
   #ask(waiter: Waiter, taken: ReadonlyMap<number, string>): readonly Model[] {
     const { take } = waiter
     const { cells } = this.target(take.target)

@@ -33,7 +33,7 @@ type HolderOf = (possession: string) => string
 export interface Kind {
   readonly title: string
   readonly cast: Cast & { readonly scopes: number; readonly clients: number }
-  /** Databases of the server, each of which plays a server of its own; each client of the cast is one for each. */
+  /** Databases of the server, each of which plays a separate server; each client of the cast has one client for each. */
   readonly databases: number
   /** How many commands a sequence has at most. */
   readonly maxLength: number
@@ -44,13 +44,13 @@ export interface Kind {
   cellOf(member: Hold, clients: readonly Client[]): string
   /** What is there, in the words of the model. @param now  epoch ms, by Redis */
   read(rows: readonly Row[], name: string, now: number): Record<string, string>
-  /** Somebody else deletes it, and tells those who wait. */
+  /** Another program deletes it and notifies the waiters. */
   expire(admin: Redis, name: string, what: string, holderOf: HolderOf): Promise<unknown>
-  /** Somebody who is not one of our clients takes it while it is free. */
+  /** Another program acquires it while it is free. */
   intrude(admin: Redis, name: string, target: number): Promise<unknown>
 }
 
-/** By how much a lease may have got shorter since it was asked for, s. */
+/** By how much a lease may have become shorter since its request, s. */
 const SLACK_S = 30
 /** By how much the clock of a machine may be set back meanwhile, ms. */
 const STEP_MS = 5

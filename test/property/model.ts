@@ -11,7 +11,7 @@ import { isDeepStrictEqual } from 'node:util'
 /** Leases, s. The first is the watchdog's. */
 export const LEASES = [60, 120, 240] as const
 
-/** Who asks: a client, and which of its scopes; without a scope it is a new owner each time. */
+/** The caller: a client, and which of its scopes; without a scope it is a new owner each time. */
 export interface Caller {
   readonly client: number
   readonly scope?: number | undefined
@@ -35,7 +35,7 @@ export interface Take extends Caller {
   readonly how: 'now' | 'soon' | 'wait' | 'abandon'
   readonly target: number
   readonly lease: number
-  /** Whether the watchdog renews it, or it has a lease of its own. */
+  /** Whether the watchdog renews it, or it has a fixed lease. */
   readonly isRenewed: boolean
   /** The hold that is re-entered by hand. */
   readonly within?: string | undefined
@@ -55,11 +55,11 @@ export type Operation =
   | { do: 'ask'; client: number; target: number }
   | { do: 'ask hold'; hold: string }
   | { do: 'ask count'; client: number; scope: number; target: number }
-  /** The watchdog of a client looks after all it has. */
+  /** The watchdog of a client renews everything it holds. */
   | { do: 'renew'; client: number }
   /** Somebody else deletes keys. */
   | { do: 'expire'; what: string }
-  /** Somebody who is not one of our clients takes the lock if it is free. */
+  /** Another program acquires the lock if it is free. */
   | { do: 'intrude'; target: number }
 
 export interface HoldState {
@@ -83,7 +83,7 @@ export interface Waiter {
   readonly owner: string
 }
 
-/** A state that an operation leads to, and what the caller is answered. */
+/** A state that an operation leads to, and the result of the call. */
 export type Branch = readonly [after: Model, outcome: string]
 
 /** How a holder is spelled; of one that was not seen yet `#` and its id. */
@@ -97,7 +97,7 @@ export abstract class Model {
   /** For each scope the holds that were taken in it. */
   scopes: readonly (readonly string[])[]
   waiters: readonly Waiter[] = []
-  /** What became of those who were ready to wait. */
+  /** The outcomes of the waiters. */
   fates = new Map<string, string>()
 
   constructor(scopes: number) {
@@ -106,7 +106,7 @@ export abstract class Model {
 
   // What Redis knows.
 
-  /** Take it for somebody who does not hold it, if it is free for them. */
+  /** Acquire it for a caller that does not hold it, if it is free for that caller. */
   protected abstract acquire(possession: Possession, lease: number): boolean
   /** Each of these: whether the possession was still there. */
   protected abstract setCount(possession: Possession, lease: number, count: number): boolean
@@ -147,7 +147,7 @@ export abstract class Model {
   protected remark(hold: string, spell: Spell): string {
     return `, as ${spell(this.possessionOf(hold).id)}`
   }
-  /** Whether an `ask` tells something more. */
+  /** Whether an `ask` has another result. */
   protected news(): string {
     return ''
   }
@@ -163,7 +163,7 @@ export abstract class Model {
     return copy
   }
 
-  // For those who make operations.
+  // For the generators of operations.
 
   possessionOf(hold: string): Possession {
     return this.possessions.get((this.holds.get(hold) as HoldState).possession) as Possession
@@ -198,7 +198,7 @@ export abstract class Model {
     return [hold]
   }
 
-  /** A hold that nobody can see yet. */
+  /** A hold that is not visible yet. */
   protected isHidden(_hold: string): boolean {
     return false
   }
@@ -243,7 +243,7 @@ export abstract class Model {
     return false
   }
 
-  /** Whether those who wait for a target take what they get and give it back, again and again. */
+  /** Whether the waiters for a target keep acquiring and releasing a part of it. */
   isPolled(_target: number): boolean {
     return false
   }
@@ -269,7 +269,7 @@ export abstract class Model {
         return [[next, next.#nest(operation)]]
       case 'unlock': {
         const outcome = next.unlock(operation.hold)
-        // The second call may answer before the first knows what becomes of it.
+        // The second call may settle before the first.
         return operation.isRepeated
           ? [
               [next, outcome],
@@ -332,7 +332,7 @@ export abstract class Model {
     }
   }
 
-  /** The states in which one of those who wait has it, or is one step further. */
+  /** The states in which one of the waiters has it, or is one step further. */
   moves(): readonly Model[] {
     const lines = new Set<string>()
     const moved: Model[] = []
@@ -345,7 +345,7 @@ export abstract class Model {
     return moved
   }
 
-  /** All that tells this state from others. In what order things came about matters only within a line. */
+  /** Everything that distinguishes this state from others. The order of events matters only within a queue. */
   get fingerprint(): string {
     const byLine = new Map<string, string[]>()
     for (const { take } of this.waiters) {
@@ -411,7 +411,7 @@ export abstract class Model {
     })
   }
 
-  /** As a new possession. @param owner  of what it is taken beside */
+  /** As a new lease. @param owner  of the lease that it joins */
   #takeAs(take: Take, owner: string | undefined): string {
     const waiter = { take, owner: owner ?? take.id }
     const outcome = this.#isBehind(take) ? undefined : this.#attempt(waiter)
@@ -446,7 +446,7 @@ export abstract class Model {
     )
   }
 
-  /** The states in which somebody who waits, and is the first in line, has it. */
+  /** The states in which a waiter that is first in its queue has it. */
   protected served(waiter: Waiter): readonly Model[] {
     const next = this.clone()
     const outcome = next.#attempt(waiter)
@@ -575,7 +575,7 @@ export abstract class Model {
     return 'granted'
   }
 
-  /** One inside the other, and both released; tells the hold counts that are seen inside. */
+  /** One inside the other, and both released; the result has the hold counts seen inside. */
   #nest({ id, target, inner, lease, place, client, scope }: Operation & { do: 'nest' }): string {
     const [outerId, innerId] = [`${id} outer`, `${id} inner`]
     const terms = { do: 'take', how: 'now', client, lease, isRenewed: false } as const
@@ -608,7 +608,7 @@ export abstract class Model {
     return this.sizeOf(hold)
   }
 
-  /** A hold that nobody has. */
+  /** A hold that does not exist. */
   protected forget(hold: string): void {
     this.holds.delete(hold)
   }

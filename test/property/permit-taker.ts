@@ -7,7 +7,7 @@ import { AS_ADMIN } from '../support/rights.js'
 const MARGIN_MS = 200
 
 /**
- * Says that permits are held for some ms by the clock of Redis, and counts how many are. Written without a look at how
+ * Says that permits are held for some ms by the clock of Redis, and counts how many are. Written independently of how
  * Holdfast knows it.
  */
 const ENTER = `

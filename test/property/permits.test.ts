@@ -51,7 +51,7 @@ describe('permits that can expire', () => {
         await children[index]?.stop()
         children[index] = await start()
       }
-      // Whoever is alive goes on.
+      // Live processes continue.
       const before = Number(await admin.get('sections'))
       await waitUntil(async () => Number(await admin.get('sections')) > before, { timeoutMs: 20_000 })
     } finally {

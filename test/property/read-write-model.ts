@@ -6,12 +6,12 @@ const WRITE = 1
 interface Hash {
   /** Who writes, and how often. */
   readonly writer: { readonly id: string; readonly count: number } | undefined
-  /** Hold counts; of those who died, too. */
+  /** Hold counts, those of dead readers included. */
   readonly readers: ReadonlyMap<string, number>
   readonly lease: number
 }
 
-/** Many readers or one writer, who may read as well. Each read hold is a key of its own, beside the hash. */
+/** Many readers or one writer, which may also read. Each read hold has a separate key next to the hash. */
 export class ReadWriteModel extends Model {
   readonly targets = ['read', 'write']
   hash: Hash | undefined

@@ -1,6 +1,6 @@
 import type { Caller, Operation } from './model.js'
 
-/** An operation in words. @param targets  what can be asked for */
+/** An operation in words. @param targets  what can be acquired */
 export function describe(operation: Operation, targets: readonly string[]): string {
   const on = (target: number): string => (targets.length > 1 ? ` ${targets[target]}` : '')
   const who = ({ client, scope }: Caller): string =>

@@ -15,7 +15,7 @@ import {
   WaitTimeoutError,
 } from '../../src/index.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
-import { waitersKey } from '../../src/wire/keys.js'
+import { turnQueueKey } from '../../src/wire/keys.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { STRANGER } from './cells-model.js'
 import { type Command, operationsOf } from './commands.js'
@@ -24,9 +24,9 @@ import { type Kind, leaseOf, type Row, STRANGER_HOLDER } from './kinds.js'
 import type { Caller, Model, Operation, Spell, Take } from './model.js'
 import { describe, kindOf, kindOfOutcome } from './telling.js'
 
-/** How soon somebody who waits has what is free. Whoever was not woken asks again after 4.5 s at the earliest. */
+/** How soon a waiter gets what is free. A waiter that was not woken polls after 4.5 s at the earliest. */
 const SERVED_WITHIN_MS = 4_000
-/** How soon anything else is answered. */
+/** How soon any other call settles. */
 const ANSWERED_WITHIN_MS = 10_000
 /** The same if a multi-lock waits, which keeps what it has for a while before it releases it; longer after each round. */
 const JOINT_SERVED_WITHIN_MS = 10_000
@@ -59,7 +59,7 @@ const DUMP_SHA1 = createHash('sha1').update(DUMP).digest('hex')
 const UUID = /[\da-f]{8}-[\da-f-]{27}/g
 const ABORTED = new Error('aborted by the test')
 
-/** Where sequences are done, one after the other: clients of its own, and a way to look at Redis. */
+/** Where sequences run, one after the other: separate clients, and access to Redis. */
 export class Stage {
   readonly admin: Redis
   /** By client of the cast and database. */
@@ -78,7 +78,7 @@ export class Stage {
     return this.clients.flat().map((client) => client.getLock('any').context)
   }
 
-  /** Resolves when all commands were answered. What is left to the background was tried once then. */
+  /** Resolves when all commands have a reply. Background releases have been tried once then. */
   async quiet(): Promise<void> {
     const { contexts } = this
     for (;;) {
@@ -100,7 +100,7 @@ export class Tally extends Map<string, number> {
 /** Redis and the clients do not do what the model does. */
 class Disagreement extends Error {}
 
-/** A state that looks like all that was seen, and the holders that it takes for those of its possessions. */
+/** A state that agrees with everything seen, and the holders that it assigns to its leases. */
 interface State {
   readonly model: Model
   readonly names: ReadonlyMap<string, string>
@@ -116,18 +116,18 @@ export class World {
   readonly #holds = new Map<string, Hold>()
   readonly #fates = new Map<string, string>()
   readonly #waits = new Map<string, { readonly controller: AbortController; readonly since: number }>()
-  /** How often each hold was told to be lost. */
+  /** How often each hold was reported lost. */
   readonly #told = new Map<Hold, number>()
   readonly #warnings: unknown[] = []
   /** The holders of possessions, as far as they are known. */
   readonly #names = new Map<string, string>([[STRANGER, STRANGER_HOLDER]])
-  /** Who asked: what tells the places of several in a queue apart. */
+  /** The caller, which distinguishes the places of several in a queue. */
   readonly #clientOf = new Map<string, number>()
   /** Client ids, and what we call them. */
   readonly #labels = new Map<string, string>()
   readonly #ids = new Map<string, string>()
   readonly #scopes: (<T>(fn: () => T) => T)[] = []
-  /** Not everything can be seen: of two waiters of one client, which one stands in front. So there may be several. */
+  /** Not everything is visible, such as which of two waiters of one client is first. So there may be several. */
   #states: readonly State[]
   #lastId = 0
 
@@ -184,7 +184,7 @@ export class World {
       if (this.#model.isJointHold(hold) && this.#model.stateOf(hold) === 'lost')
         await this.#step([{ do: 'unlock', hold, isRepeated: false }])
     }
-    // What was handed over and nobody adopted, what a stranger has, what somebody else left of keys that belong together.
+    // Transferred holds that were not adopted, holds of strangers, and remains of keys that belong together.
     for (let what = this.#model.expirable[0]; what !== undefined; what = this.#model.expirable[0]) {
       await this.#step([{ do: 'expire', what }])
     }
@@ -227,7 +227,7 @@ export class World {
     const fits = (operation: Operation, outcome: string, { names }: State): boolean => {
       if (operation.do === 'take' && operation.how === 'wait') return true
       const answer = outcomes[operations.indexOf(operation)] as string
-      // Who holds it is told in any order.
+      // The holders are listed in any order.
       const sorted = (text: string): string => (operation.do === 'ask' ? text.split(' ').sort().join(' ') : text)
       return sorted(this.#spellAll(outcome, names)) === sorted(answer)
     }
@@ -251,7 +251,7 @@ export class World {
     }
   }
 
-  /** @returns false: none of these states looks like that */
+  /** @returns false: none of these states agrees */
   #keep(ends: readonly State[], found: ReadonlyMap<string, string>): boolean {
     const fitting = new Map<string, State>()
     for (const { model, names } of ends) {
@@ -278,10 +278,10 @@ export class World {
       const before = this.#lookAtClients()
       const { rows, now } = await this.#dump()
       const clients = this.#lookAtClients()
-      // Else somebody was served in between.
+      // Otherwise a waiter was served in between.
       if (JSON.stringify([...before]) !== JSON.stringify([...clients])) continue
       // In what order clients are woken is not of the model.
-      const locks = rows.filter(({ key }) => !key.startsWith(waitersKey('').split('{', 1)[0] as string))
+      const locks = rows.filter(({ key }) => !key.startsWith(turnQueueKey('').split('{', 1)[0] as string))
       const keys = Object.entries(this.#kind.read(locks, this.#name, now))
       return new Map([...keys.map(([key, content]) => [`key ${key}`, content] as const), ...clients])
     }
@@ -303,7 +303,7 @@ export class World {
   #stateOf(id: string, hold: Hold): string {
     const { count, lostError, fencingToken } = hold
     const told = this.#told.get(hold) ?? 0
-    // Nobody asks for the signals of the others.
+    // The signals of the others are not checked.
     const isAborted = Number.parseInt(id, 10) % 2 === 0 ? hold.signal.aborted : lostError !== undefined
     if (count > 0) {
       const wrong = told > 0 || isAborted ? ', but told that it is lost' : ''
@@ -325,7 +325,7 @@ export class World {
     return { rows, now: Number(seconds) * 1_000 + Number(micros) / 1_000 }
   }
 
-  /** The holders that a state of the model needs to look as what was found; undefined if it never does. */
+  /** The holders with which a state of the model agrees with what was found; undefined if it does with none. */
   #namesIn(
     end: Model,
     found: ReadonlyMap<string, string>,
@@ -341,7 +341,7 @@ export class World {
     return names
   }
 
-  /** @param names  those that are not known yet, and are learned here */
+  /** @param names  holders by name; unknown ones are added */
   #isSame(expected: string, found: string | undefined, names: Map<string, string>): boolean {
     if (found === undefined || !expected.includes('#')) return expected === found
     const ids: string[] = []
@@ -358,7 +358,7 @@ export class World {
     return match !== null
   }
 
-  /** @param names  those that are taken for granted */
+  /** @param names  holders by name */
   #spell(names?: ReadonlyMap<string, string>): Spell {
     return (possession) => this.#names.get(possession) ?? names?.get(possession) ?? `#${possession}`
   }
@@ -449,7 +449,7 @@ export class World {
     if (how === 'wait' || how === 'abandon') options.signal = controller.signal
     const isTry = isOdd !== (how === 'now')
     const asked = this.#in({ client, scope }, () => {
-      // Without a wait time tryLock() asks once, and lock() waits for ever.
+      // Without a wait time tryLock() tries once, and lock() waits without a limit.
       return (how === 'now' ? isTry : isTry && options.waitTimeMs !== undefined)
         ? lock.tryLock(options)
         : lock.lock(options)
@@ -524,7 +524,7 @@ export class World {
     return (this.#names.get(possession) as string).replace(/^\w+/, (label) => this.#ids.get(label) ?? label)
   }
 
-  // What is told when it fails.
+  // What is reported when it fails.
 
   #explain(
     before: readonly State[],

@@ -124,7 +124,7 @@ describe('calls made in the same turn of the event loop', () => {
     assert(first && !second)
     const others = take(client, ['order:2', 'order:3'])
     const released = first.unlock()
-    const third = await lock.tryLock() // joins those of the others unless it heeds the release
+    const third = await lock.tryLock() // joins the batch of the others unless it respects the release
     assert(third)
     await Promise.all([released, letGo(await others), third.unlock()])
   })

@@ -96,7 +96,7 @@ describe('a client with implicitReentry: false', () => {
     let hasOverlapped = false
     const first = lock.withLock(async () => {
       isInFirst = true
-      // As batchers and pools do: who gives the first job arms the timer for all.
+      // As batchers and pools do: the first job starts the timer for all.
       setTimeout(() => {
         for (const job of jobs) job()
       }, 20)

@@ -97,7 +97,7 @@ lockWatchdogTimeout: 12000
     assert.deepEqual(await lab.server.admin.keys('*'), ['app:a'])
     assert.equal(hold.lockName, 'a')
     const waiting = client.getLock('a').lock()
-    await waitUntil(async () => (await lab.server.admin.exists('holdfast_waiters:{app:a}')) === 1)
+    await waitUntil(async () => (await lab.server.admin.exists('holdfast_turn_queue:{app:a}')) === 1)
     await hold.unlock()
     const next = await waiting
     const holder = await next.handOver()

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { latchContract } from '../contract/count-down-latch.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { listening, repliesForgotten } from '../support/synchronizers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {
@@ -40,7 +40,7 @@ describe('a count-down latch', () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const latch = client.getCountDownLatch('a')
     await other.getCountDownLatch('a').trySetCount(1)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     let told = 0
     const count = await countCommands(lab.server, async () => {
       const waiting = Array.from({ length: 1_000 }, () => latch.await().then(() => told++))

@@ -1,4 +1,4 @@
-/** How a fair lock goes on when some of those in its queue do not. */
+/** A fair lock whose queue contains dead or stalled waiters. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { expectKeys } from '../support/key-contents.js'
@@ -26,7 +26,7 @@ describe('the queue of a fair lock', () => {
     await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
   }
 
-  /** Queues a waiter that is heard, as its connection is open, and does not come: its process stands still. */
+  /** Queues a waiter whose connection is open, but which does not come: its process is stalled. */
   async function enqueueFrozen(holder: string): Promise<void> {
     const listener = lab.server.admin.duplicate()
     lab.onEnd(() => listener.disconnect())
@@ -39,7 +39,7 @@ describe('the queue of a fair lock', () => {
     const [client, peer] = [await lab.connect(), await twin()]
     await enqueueFrozen(peer.holder(7))
     const waiting = client.getFairLock('order').lock()
-    // It has asked while it was the turn of the other one, which is woken once more.
+    // It asked while it was the turn of the other one, which is woken again.
     await waitUntil(async () => Number(await lab.server.admin.zscore(DEADLINES, peer.holder(7))) % 1 > 0)
     const leaseTimeMs = 1_000
     assert.equal(await peer.fairAcquire('order', 7, leaseTimeMs), null)
@@ -62,7 +62,7 @@ describe('the queue of a fair lock', () => {
     const tookMs = performance.now() - startedAt
     await between
     assert(tookMs > GRACE_MS - 500, `${tookMs} ms: the first one has its time`)
-    // The last one may not ask for up to 5 s after the section before it: a release wakes the next one alone.
+    // The last one may poll up to 5 s after the previous section: a release wakes only the next one.
     assert(tookMs < 3 * GRACE_MS, `${tookMs} ms, and not ${GRACE_MS} ms for each of four places`)
     await expectKeys(lab.server, {})
   })

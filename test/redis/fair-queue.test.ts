@@ -33,7 +33,7 @@ describe('the fair queue', () => {
     await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count)
   }
 
-  /** Queues waiters that died: nobody hears them, and their deadlines are minutes away. */
+  /** Queues waiters that died: they are not subscribed, and their deadlines are minutes away. */
   async function enqueueDead(...holders: string[]): Promise<void> {
     for (const [index, holder] of holders.entries()) {
       await lab.server.admin.zadd(DEADLINES, Date.now() + (index + 1) * 300_000, holder)
@@ -109,12 +109,12 @@ describe('the fair queue', () => {
     await queued(`${client.id}:3`, `${client.id}:4`, `${client.id}:5`)
     const now = await serverTime()
     for (const deadline of (await lab.server.admin.zrange(DEADLINES, 0, '-1', 'WITHSCORES')).filter((_, n) => n % 2)) {
-      assert(Number(deadline) > now + 15_000, 'all who wait are believed to be alive')
+      assert(Number(deadline) > now + 15_000, 'all waiters count as alive')
     }
     await hold.unlock()
     for (const [index, waiting] of waits.slice(1).entries()) {
       const next = await waiting
-      assert.equal(next?.holder, `${client.id}:${index + 3}`, 'nobody lost its place')
+      assert.equal(next?.holder, `${client.id}:${index + 3}`, 'no waiter lost its place')
       await next?.unlock()
     }
   })
@@ -131,7 +131,7 @@ describe('the fair queue', () => {
     await hold.unlock()
     const next = await waiting
     const tookMs = performance.now() - releasedAt
-    assert(tookMs < 1_000 + WOKEN_MS, `${tookMs} ms; the lease that it was told has ${WATCHDOG_MS} ms`)
+    assert(tookMs < 1_000 + WOKEN_MS, `${tookMs} ms; the lease in its reply has ${WATCHDOG_MS} ms`)
     await next.unlock()
   })
 
@@ -249,7 +249,7 @@ describe('the fair queue', () => {
     await queued(`${client.id}:2`)
     const waiting = other.getFairLock('a').lock({ waitTimeMs: 60_000 })
     await queued(`${client.id}:2`, `${other.id}:1`)
-    // Less than the wait time of the one before it: so it is when that one was asked to come at once meanwhile.
+    // Less than the wait time of the previous waiter, as after that one was called to come at once.
     await lab.server.admin.zadd(DEADLINES, (await serverTime()) + 100_000, `${other.id}:1`)
     abort.abort(new Error('enough'))
     await assert.rejects(leaving, /enough/)

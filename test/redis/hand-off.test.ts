@@ -1,4 +1,4 @@
-/** A lock goes from one caller of a client to the next without asking Redis, and yet others get in, and it stays renewed. */
+/** Hand-offs from one caller of a client to the next without Redis: others still get the lock, and it stays renewed. */
 import assert from 'node:assert/strict'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { describe, it } from 'node:test'
@@ -9,11 +9,11 @@ import { setUpLab } from '../support/lab.js'
 import { startTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
-/** The bound of a run by default, what it leaves to others first, and a machine that has other things to do. */
+/** The default limit of a run, the time it leaves to others, and some for a busy machine. */
 const SOON_MS = 50 + 10 + 1_000
 const LONG_RUN = { maxHandOffMs: 600_000, maxHandOffs: 1_000_000 }
 
-/** Tasks that take a lock again and again without a rest, until `stop`. */
+/** Tasks that acquire a lock again and again without a pause, until `stop`. */
 class Crowd {
   sections = 0
   /** How often it was taken from Redis. */
@@ -39,7 +39,7 @@ class Crowd {
   }
 }
 
-/** How long somebody else had to wait, each time of several. */
+/** How long another client had to wait, each time. */
 async function waits(times: number, take: () => Promise<() => Promise<unknown>>): Promise<number[]> {
   const waited: number[] = []
   for (let time = 0; time < times; time++) {
@@ -134,7 +134,7 @@ describe('hand-offs between tasks of one client', () => {
       const crowd = new Crowd(client.getLock('a'), 10, 1)
       await waitUntil(() => crowd.sections >= 100)
       await crowd.stop()
-      // One that asks just then is not given anything, so a run may be shorter, never longer.
+      // A waiter with an attempt in flight is skipped, so a run may be shorter, never longer.
       assert(crowd.sections <= share * crowd.grants, `${crowd.grants} grants, ${crowd.sections} sections`)
       assert(crowd.sections > (share * crowd.grants) / 2, `${crowd.grants} grants, ${crowd.sections} sections`)
     }
@@ -156,7 +156,7 @@ describe('hand-offs between tasks of one client', () => {
         await sleep(20)
       }
     })
-    // A head that looks up every 5 s ends a run when it does so in the moment of a release.
+    // A head that polls every 5 s ends a run if it does so at the moment of a release.
     assert(crowd.grants <= grants + 2, `${crowd.grants - grants} grants`)
     t.diagnostic(`${crowd.sections - sections} sections, ${count.scripts} scripts, least lease ${least} ms`)
     assert(least > leaseMs / 3, `${least} ms of the lease were left`)
@@ -187,7 +187,7 @@ describe('hand-offs between tasks of one client', () => {
 describe('hand-offs of a write lock', () => {
   const lab = setUpLab()
 
-  /** Whether a writer who waits was given it, or got it from Redis. */
+  /** Whether a waiting writer got it by a hand-off, not from Redis. */
   async function isPassedOn(client: Client, inside: (lock: ReadWriteLock) => Promise<unknown>): Promise<boolean> {
     const lock = client.getReadWriteLock('a')
     const first = lock.writeLock().withLock(async (hold) => {
@@ -224,6 +224,33 @@ describe('hand-offs of a write lock', () => {
     })
     assert.equal(await passed, false)
     await release
+  })
+
+  it('a write lock is not handed off while a reader waits to join it', async () => {
+    const { client, proxy } = await lab.connectThroughProxy(LONG_RUN)
+    const lock = client.getReadWriteLock('a')
+    await lock.writeLock().withLock(async () => await lock.readLock().withLock(() => {})) // Redis knows the scripts
+    const write = await lock.writeLock().lock()
+    const next = lock.writeLock().lock()
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length > 0)
+    const abort = new AbortController()
+    proxy.delay(100)
+    const aborted = lock.readLock().lock({ within: write, signal: abort.signal })
+    const reading = lock.readLock().lock({ within: write })
+    const read = reading.then(async (hold) => await hold.unlock())
+    abort.abort(new Error('enough'))
+    await assert.rejects(aborted, /enough/)
+    // Its late grant is released. The other reader tries again a few ms later, and has claimed nothing until then.
+    const { owner, field } = write.lease as Lease
+    while (!owner.hasOnly(field)) await new Promise((resolve) => setImmediate(resolve))
+    assert.equal((write.lease as Lease).joining, 1)
+    const released = write.unlock()
+    proxy.pass()
+    await released
+    const hold = await next
+    assert.notEqual(hold.holder, write.holder)
+    await hold.unlock()
+    await read
   })
 
   it('a write lock is not handed off while a leftover task of its holder is about to read as the old owner', async () => {

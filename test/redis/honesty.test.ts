@@ -15,7 +15,7 @@ function block(ms: number): void {
   while (performance.now() < until);
 }
 
-/** Resolves when what was asked for in this turn has left, and no reply was read yet. node-redis writes in an immediate. */
+/** Resolves when the commands of this turn are sent and no reply is read. node-redis writes in an immediate. */
 const sent = (driver: Driver): Promise<void> =>
   new Promise((resolve) =>
     process.nextTick(() => (driver === nodeRedis ? setImmediate(resolve) : process.nextTick(resolve))),

@@ -1,4 +1,4 @@
-/** What a client can know about its own holds without asking Redis: then it says so at once. */
+/** Losses that a client can infer from its own grants: it reports them at once. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold, Lock } from '../../src/index.js'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -40,7 +40,7 @@ describe('the waiters of a latch', () => {
     const polled = settlesWithin(latch.await(), POLL_MS)
     await listening(lab)
     await sleep(200)
-    await lab.server.admin.del('a') // nobody is told
+    await lab.server.admin.del('a') // no message
     assert.deepEqual(await polled, { status: 'fulfilled', value: true })
     await listening(lab, 0)
 
@@ -49,7 +49,7 @@ describe('the waiters of a latch', () => {
     await listening(lab)
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await lab.server.admin.del('a')
-    assert.deepEqual(await waiting, { status: 'fulfilled', value: true }, 'it asks when it listens again')
+    assert.deepEqual(await waiting, { status: 'fulfilled', value: true }, 'it asks when it is subscribed again')
   })
 
   it('deleting a latch wakes its waiters, those of a peer too', async () => {
@@ -88,7 +88,7 @@ describe('the waiters of a latch', () => {
     await latch.trySetCount(1)
     const waits = Array.from({ length: 50 }, () => latch.await())
     await listening(lab)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     await sleep(100)
     for (let n = 0; n < 3; n++) {
       const looks = await countCommands(lab.server, async () => {
@@ -112,7 +112,7 @@ describe('the waiters of a latch', () => {
     const waiting = settlesWithin(latch.await(), WOKEN_MS)
     await sleep(50)
     await latch.delete()
-    assert.deepEqual(await waiting, { status: 'fulfilled', value: true }, 'it asks while it is not heard')
+    assert.deepEqual(await waiting, { status: 'fulfilled', value: true }, 'it polls while it is not subscribed')
     proxy.pass()
   })
 })

@@ -6,11 +6,11 @@ import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { Client } from '../../src/client.js'
 import type { ClientOptions } from '../../src/index.js'
 import { SystemClock } from '../../src/util/clock.js'
-import { receiptsKey } from '../../src/wire/keys.js'
+import { idempotencyKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
 import { SCRIPT_NAMES } from '../support/script-names.js'
-import { RECEIPTS, receiptsForgotten } from '../support/synchronizers.js'
+import { repliesForgotten, STORED_REPLIES } from '../support/synchronizers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** Longer than the network was away in the tests. */
@@ -31,7 +31,7 @@ function runs(command: Command, script: string): boolean {
 }
 
 describe('an operation on a counter that reaches Redis late', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
+  const lab = setUpLab(undefined, [], { keysThatStay: STORED_REPLIES })
 
   /** A client with a clock that can be set, whose commands pass through `pass`. */
   async function connect(pass: (command: Command, send: Send) => Promise<unknown>, options?: ClientOptions) {
@@ -84,7 +84,7 @@ describe('an operation on a counter that reaches Redis late', () => {
       else await admin.set(key, before)
       await operation()
       assert.equal(await admin.get(key), String(after), script)
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       if (meanwhile === 'deleted') await admin.del(key)
       else await admin.set(key, meanwhile)
       const copy = sent.findLast((command) => runs(command, script))
@@ -103,14 +103,14 @@ describe('an operation on a counter that reaches Redis late', () => {
         if (!runs(command, 'semaphore/release')) return await send(command)
         if (++tries > 1) return await send(sentAgo(AWAY_MS, command))
         await send(command)
-        await admin.del(receiptsKey('a', client.id))
+        await admin.del(idempotencyKey('a', client.id))
         throw new Error('the reply was lost')
       },
       { commandTimeoutMs: 500 },
     )
     const semaphore = client.getSemaphore('a')
     await semaphore.trySetPermits(3)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     await assert.rejects(semaphore.release(), { code: 'LOCK_OUTCOME_UNKNOWN' })
     assert(tries > 1, 'it was sent again')
     assert.equal(await admin.get('a'), '4')
@@ -125,7 +125,7 @@ describe('an operation on a counter that reaches Redis late', () => {
     for (const setByMs of [HOUR_MS, -2 * HOUR_MS, HOUR_MS]) {
       clock.aheadMs += setByMs // only the difference between both clocks counts
       for (const most of [3, 2]) {
-        await receiptsForgotten(lab)
+        await repliesForgotten(lab)
         const { scripts } = await countCommands(lab.server, () => semaphore.release())
         assert(scripts <= most, `${scripts} commands`) // with one that lets Redis forget
         await latch.countDown()

@@ -1,4 +1,4 @@
-/** What only the plain lock promises; what every kind does stands in contract.test.ts. */
+/** What only the plain lock promises; contract.test.ts has what every kind does. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'

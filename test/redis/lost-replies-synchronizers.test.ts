@@ -10,12 +10,12 @@ import type { Client } from '../../src/index.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
 import { generationKey } from '../../src/wire/keys.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, RECEIPTS, receiptsForgotten, requestOf } from '../support/synchronizers.js'
+import { listening, repliesForgotten, requestOf, STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {
   describe(`a command of a synchronizer whose reply is lost, through ${driver.name} with its default settings`, () => {
-    const lab = setUpLab(driver, [], { keysThatStay: RECEIPTS })
+    const lab = setUpLab(driver, [], { keysThatStay: STORED_REPLIES })
 
     /** Redis knows the scripts from here on, so that the faults find the requests. */
     async function warmUp(client: Client): Promise<void> {
@@ -105,7 +105,7 @@ for (const driver of drivers) {
       await warmUp(client)
       const { admin } = lab.server
       const semaphore = client.getSemaphore('a')
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       const abort = new AbortController()
       proxy.dropNextReply(requestOf('semaphore/acquire'))
       const waiting = settlesWithin(semaphore.acquire({ signal: abort.signal }), 10_000)
@@ -113,7 +113,7 @@ for (const driver of drivers) {
       await listening(lab)
       abort.abort()
       assert.equal((await waiting).status, 'rejected')
-      const receipts = `holdfast_receipts:{a}:${client.id}`
+      const receipts = `holdfast_idempotency:{a}:${client.id}`
       const [operation] = await waitUntil(async () => {
         const [field] = Object.entries(await admin.hgetall(receipts))
         return field

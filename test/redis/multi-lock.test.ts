@@ -1,4 +1,4 @@
-/** What a multi-lock promises beside what every kind of lock does. */
+/** What a multi-lock promises in addition to every kind of lock. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type Lock } from '../../src/index.js'

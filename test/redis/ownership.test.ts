@@ -215,7 +215,7 @@ describe('ownership', () => {
     await waitUntil(() => outcomes.length >= before + 3).finally(() => clearInterval(timer))
     assert.deepEqual([...seen], [first])
     const after = outcomes.slice(before + 1)
-    assert(!after.includes(first) && new Set(after).size === after.length, 'each tick is an owner of its own')
+    assert(!after.includes(first) && new Set(after).size === after.length, 'each tick is a new owner')
     await sleep(30)
   })
 

@@ -5,7 +5,7 @@ import { idOf, LEASES, permitContract, semaphoreWith } from '../contract/permit-
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const VICTIM = new URL('../support/permit-process.js', import.meta.url)
@@ -84,7 +84,7 @@ describe('a permit-expirable semaphore', () => {
   it('a permit acquire and release costs two commands, however many permits', async () => {
     const { semaphore } = await semaphoreWith(lab, 100)
     await (await semaphore.acquire()).unlock()
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     const count = await countCommands(lab.server, async () => {
       for (let n = 1; n <= 50; n++) await (await semaphore.acquire({ permits: n })).unlock()
     })

@@ -71,7 +71,7 @@ describe('a read-write lock', () => {
     const endsAt = performance.now() + leaseTimeMs
     const came = writing.getReadWriteLock('a').writeLock().lock()
     await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
-    await sleep(300) // it was told the lease of the living one, and sleeps
+    await sleep(300) // it got the lease of the live reader, and pauses
     const messages = await recordMessages(lab)
     await read.unlock()
     const write = await came

@@ -122,7 +122,7 @@ for (const driver of drivers) {
         /^id=(\d+) .* sub=1 /m.exec(String(await lab.server.admin.client('LIST')))?.[1]
       const before = await waitUntil(listening)
       await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-      await waitUntil(async () => ![undefined, before].includes(await listening()), { message: 'it listens anew' })
+      await waitUntil(async () => ![undefined, before].includes(await listening()), { message: 'it subscribes again' })
       for (const hold of holds) await hold.unlock()
       const releasedAt = performance.now()
       for (const hold of await Promise.all(waiting)) await hold.unlock()

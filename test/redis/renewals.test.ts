@@ -42,7 +42,7 @@ function isLive(hold: Hold): boolean {
 }
 
 describe('renewals', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:|^holdfast_receipts:|^permit:/ })
+  const lab = setUpLab(undefined, [], { keysThatStay: /^redisson_lock_token:|^holdfast_idempotency:|^permit:/ })
 
   it('OOM does not stop the renewal and release of any kind of hold', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: LEASE_MS })

@@ -49,7 +49,7 @@ describe('many waiters, locks and processes', () => {
     const names = Array.from({ length: 2_000 }, (_, n) => `lock:${n}`)
     const holds = await Promise.all(names.map((name) => owner.getLock(name).lock()))
     const waiting = names.map((name) => client.getLock(name).lock())
-    const inLine = async (): Promise<number> => (await lab.server.admin.keys('holdfast_waiters:*')).length
+    const inLine = async (): Promise<number> => (await lab.server.admin.keys('holdfast_turn_queue:*')).length
     await waitUntil(async () => (await inLine()) === 2_000, { timeoutMs: 10_000 })
     const clients = String(await lab.server.admin.client('LIST'))
       .trim()

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -28,7 +28,7 @@ describe('the permits of semaphores', () => {
     const waiting = [client.getSemaphore('a').acquire(), other.getPermitExpirableSemaphore('p').acquire()] as const
     await listening(lab, 2)
     await sleep(200)
-    await lab.server.admin.mset('a', 1, 'p', 1) // nobody is told
+    await lab.server.admin.mset('a', 1, 'p', 1) // no message
     const outcome = await settlesWithin(Promise.all(waiting), POLL_MS)
     assert(outcome.status === 'fulfilled')
     await outcome.value[1].unlock()
@@ -37,7 +37,7 @@ describe('the permits of semaphores', () => {
     await listening(lab)
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await lab.server.admin.incr('a')
-    assert.equal((await again).status, 'fulfilled', 'it asks when it listens again')
+    assert.equal((await again).status, 'fulfilled', 'it asks when it is subscribed again')
   })
 
   it('no message announces permits that are not available, and bad messages of a peer do no harm', async () => {
@@ -74,7 +74,7 @@ describe('the permits of semaphores', () => {
     await permits.trySetPermits(0)
     const waiting = Array.from({ length: 20 }, () => [semaphore.acquire(), permits.acquire()] as const)
     await listening(lab, 2)
-    await receiptsForgotten(lab)
+    await repliesForgotten(lab)
     const releasedAt = performance.now()
     await peer.release('a', 20)
     await peer.release('p', 20)
@@ -121,7 +121,7 @@ describe('the permits of semaphores', () => {
     await waitUntil(() => permit.signal.aborted)
     await sleep(20)
     const [id = ''] = permit.permitIds
-    assert.equal(await admin.zcard('{a}:timeout'), 1, 'nobody has noticed yet')
+    assert.equal(await admin.zcard('{a}:timeout'), 1, 'not noticed yet')
     assert.equal(await semaphore.tryRelease(id), false)
     assert.deepEqual([await admin.get('a'), await admin.zcard('{a}:timeout')], ['1', 0])
     await assert.rejects(semaphore.release(id), { code: 'LOCK_NOT_HELD' })
@@ -198,6 +198,18 @@ describe('the permits of semaphores', () => {
     await sleep(30)
     await assert.rejects(permit.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     assert.deepEqual([await semaphore.availablePermits(), await semaphore.acquiredPermits()], [3, 0])
+  })
+
+  it('the rest of an acquire is released as soon as the holder notices that one of its permits is gone', async () => {
+    lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
+    const semaphore = (await lab.connect({ lockWatchdogTimeoutMs: 6_000 })).getPermitExpirableSemaphore('a')
+    await semaphore.trySetPermits(3)
+    const permit = await semaphore.acquire({ permits: 3 })
+    await semaphore.updateLeaseTime(permit.permitIds[1] ?? '', 10)
+    await waitUntil(() => permit.signal.aborted)
+    // The leases of the others would last 4 s from the renewal that noticed it.
+    await waitUntil(async () => (await semaphore.acquiredPermits()) === 0, { timeoutMs: 3_000 })
+    assert.equal(await semaphore.availablePermits(), 3)
   })
 
   it('a waiter for few permits is not delayed by a waiter of the same client for many', async () => {

@@ -4,11 +4,11 @@ import { Redis } from 'ioredis'
 import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { connect } from '../../src/index.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
-import { receiptsKey } from '../../src/wire/keys.js'
+import { idempotencyKey } from '../../src/wire/keys.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, RECEIPTS } from '../support/synchronizers.js'
+import { listening, STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const BAD_COUNTS: readonly unknown[] = [Number.NaN, 1.5, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, {}, 1n, true]
@@ -140,7 +140,7 @@ describe('a semaphore', () => {
 const DAY_MS = 86_400_000
 
 describe('a semaphore that was replaced', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
+  const lab = setUpLab(undefined, [], { keysThatStay: STORED_REPLIES })
 
   for (const [name, key] of [
     ['order', 'holdfast_generation:{order}'],
@@ -194,7 +194,7 @@ describe('a semaphore that was replaced', () => {
       abort.abort(new Error('enough'))
       await assert.rejects(taking, /enough/)
       proxy.pass()
-      const key = receiptsKey('a', client.id)
+      const key = idempotencyKey('a', client.id)
       await waitUntil(async () => Object.values(await lab.server.admin.hgetall(key)).every((reply) => reply === '0'))
       await sleep(200)
       assert.equal(await other.availablePermits(), (await other.delete()) ? 1 : 0)
@@ -203,7 +203,7 @@ describe('a semaphore that was replaced', () => {
 })
 
 describe('a semaphore whose client is closed in the middle of a release', () => {
-  const lab = setUpLab(undefined, [], { keysThatStay: RECEIPTS })
+  const lab = setUpLab(undefined, [], { keysThatStay: STORED_REPLIES })
 
   it('a release during close() completes before close() resolves', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
@@ -261,7 +261,7 @@ describe('a semaphore whose client closes right after a grant', () => {
   })
 })
 
-/** Lets so many turns of the queue of promises pass. */
+/** Lets `turns` turns of the microtask queue pass. */
 async function afterTurns(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await null
 }

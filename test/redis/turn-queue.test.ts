@@ -1,8 +1,8 @@
-/** Clients that wait for one lock stand in line in Redis, and a release wakes the first of them. */
+/** Clients that wait for one lock are queued in Redis, and a release wakes the first of them. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client, Hold } from '../../src/index.js'
-import { lockChannel, waitersKey } from '../../src/wire/keys.js'
+import { lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
@@ -14,15 +14,15 @@ const WAITER = new URL('../support/waiter-process.js', import.meta.url)
 /** So that a slow machine does not end it. */
 const LONG_RUN = { maxHandOffMs: 60_000 }
 
-/** A client that waits polls after this even if it hears nothing, ms. */
+/** A waiting client polls after this time even without a message, ms. */
 const POLL_MS = 5_000
 
 describe('clients that wait for one lock', () => {
   const lab = setUpLab()
   const queued = async (): Promise<string[]> =>
-    (await lab.server.admin.call('LRANGE', waitersKey('a'), '0', '-1')) as string[]
+    (await lab.server.admin.call('LRANGE', turnQueueKey('a'), '0', '-1')) as string[]
   const standing = (count: number): Promise<unknown> =>
-    waitUntil(async () => (await queued()).length === count, { message: `${count} stand in line` })
+    waitUntil(async () => (await queued()).length === count, { message: `${count} are queued` })
 
   /** So many clients that wait, in this order. */
   async function waiters(count: number): Promise<{ clients: Client[]; waiting: Promise<Hold>[] }> {
@@ -115,7 +115,7 @@ describe('clients that wait for one lock', () => {
     await held.unlock()
     const last = await passedOn
     assert.equal(last.holder, held.holder) // it went from the one to the other
-    // The first of them to be told that others listen: then the client stays in line.
+    // The first one learns that others are subscribed: then the client stays queued.
     await last.unlock()
     const next = await waiting
     const again = await busy.getLock('a').tryLock()
@@ -167,7 +167,7 @@ describe('clients that wait for one lock', () => {
       }),
     )
     await Promise.all(loops)
-    assert(slowest < 900, `somebody waited for ${Math.round(slowest)} ms`) // nobody had to look for itself
+    assert(slowest < 900, `somebody waited for ${Math.round(slowest)} ms`) // nobody had to poll
   })
 
   it('a release by a program without a turn queue wakes all clients together', async () => {
@@ -206,7 +206,7 @@ describe('clients that wait for one lock', () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const { waiting } = await waiters(2)
-    await lab.server.admin.del(waitersKey('a'))
+    await lab.server.admin.del(turnQueueKey('a'))
     await hold.unlock()
     await allServed(waiting, POLL_MS + 1_000)
   })
@@ -216,12 +216,12 @@ describe('clients that wait for one lock', () => {
     const hold = await holder.getLock('a').lock()
     const fill =
       "for n = 1, 1000 do local all = {} for m = 1, 1000 do all[m] = n * m end redis.call('rpush', KEYS[1], unpack(all)) end"
-    await lab.server.admin.call('EVAL', fill, '1', waitersKey('a'))
-    const length = (): Promise<number> => lab.server.admin.llen(waitersKey('a'))
+    await lab.server.admin.call('EVAL', fill, '1', turnQueueKey('a'))
+    const length = (): Promise<number> => lab.server.admin.llen(turnQueueKey('a'))
     assert.equal(await length(), 1_000_000)
     const client = await lab.connect()
     const waiting = client.getLock('a').lock()
-    await waitUntil(async () => (await length()) === 1, { message: 'one stands in line' })
+    await waitUntil(async () => (await length()) === 1, { message: 'one is queued' })
     await hold.unlock()
     await allServed([waiting], POLL_MS)
     assert.deepEqual(await queued(), [])
@@ -231,14 +231,14 @@ describe('clients that wait for one lock', () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const others = Array.from({ length: 4_095 }, (_, n) => `other-${n}`)
-    await lab.server.admin.rpush(waitersKey('a'), ...others)
+    await lab.server.admin.rpush(turnQueueKey('a'), ...others)
     const client = await lab.connect()
     const waiting = client.getLock('a').tryLock({ waitTimeMs: 1_000 })
     await standing(4_096)
     assert.deepEqual((await queued()).slice(0, -1), others)
     assert.equal(await waiting, null)
     await hold.unlock()
-    await lab.server.admin.del(waitersKey('a'))
+    await lab.server.admin.del(turnQueueKey('a'))
   })
 
   it('clients unsubscribe soon after the last waiter has left, and nothing stays in the turn queue', async () => {
@@ -251,5 +251,17 @@ describe('clients that wait for one lock', () => {
       async () => Number(((await lab.server.admin.pubsub('NUMSUB', lockChannel('a'))) as unknown[])[1]) === 0,
     )
     await hold.unlock()
+  })
+
+  it('the turn queue expires if its clients leave nothing but their tickets', async () => {
+    const [holder, client] = [await lab.connect(), await lab.connect()]
+    const hold = await holder.getLock('a').lock()
+    const waiting = client.getLock('a').lock()
+    const key = turnQueueKey('a')
+    await waitUntil(async () => (await lab.server.admin.exists(key)) === 1)
+    const leftMs = await lab.server.admin.pttl(key)
+    assert(leftMs > 0 && leftMs <= 24 * 3_600_000, `PTTL is ${leftMs}`)
+    await hold.unlock()
+    await (await waiting).unlock()
   })
 })

@@ -60,7 +60,7 @@ describe('a power failure of one server with an AOF', {
           await server.admin.flushall()
         }
       }
-      // The control: with everysec, what was not asked for is lost.
+      // The control: with everysec, unconfirmed grants are lost.
       assert.equal(lostWithout > 0, appendfsync === 'everysec', `${lostWithout} lost without checkLockFsynced`)
     })
   }

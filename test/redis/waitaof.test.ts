@@ -168,7 +168,7 @@ describe('checkLockFsynced', () => {
           const list = (await server.connections()).find((line) => line.includes(' cmd=waitaof '))
           return /\bid=(\d+)/.exec(list ?? '')?.[1]
         })
-        // A client that sends WAITAOF again, on a connection that wrote nothing, is told yes at once.
+        // A client that repeats WAITAOF on a connection that wrote nothing is confirmed at once.
         await server.admin.client('KILL', 'ID', Number(asking))
         const outcome = await trying
         assert(outcome.status === 'rejected', 'it is granted')

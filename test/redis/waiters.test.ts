@@ -129,7 +129,7 @@ describe('the waiters of a lock', () => {
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waiting = client.getLock('a').lock()
     await listening()
-    await lab.server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').del('a').exec() // nobody hears of the DEL
+    await lab.server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').del('a').exec() // nobody receives a message
     const freeAt = performance.now()
     const hold = await waiting
     assert(performance.now() - freeAt < WOKEN_MS)
@@ -141,7 +141,7 @@ describe('the waiters of a lock', () => {
     const names = Array.from({ length: 300 }, (_, n) => `lock:${n}`)
     const holds = await Promise.all(names.map((name) => other.getLock(name).lock()))
     const waits = names.map((name) => client.getLock(name).lock())
-    await waitUntil(async () => (await lab.server.admin.keys('holdfast_waiters:*')).length === 300)
+    await waitUntil(async () => (await lab.server.admin.keys('holdfast_turn_queue:*')).length === 300)
     const clients = String(await lab.server.admin.client('LIST', 'TYPE', 'PUBSUB'))
     assert.equal(clients.trim().split('\n').length, 1)
     await Promise.all(holds.map((hold) => hold.unlock()))

@@ -1,8 +1,8 @@
-/** A release wakes one waiting client, on a channel of its own: what that costs, and what cannot hold it up. */
+/** A release wakes one waiting client on the channel of that client: its cost, and what cannot delay it. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
-import { INBOX_PREFIX, lockChannel, waitersKey } from '../../src/wire/keys.js'
+import { INBOX_PREFIX, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
@@ -11,14 +11,14 @@ import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const WAITER = new URL('../support/waiter-process.js', import.meta.url)
 
-/** A client that waits polls after this even if it hears nothing, ms. */
+/** A waiting client polls after this time even without a message, ms. */
 const POLL_MS = 5_000
 
 describe('a release of a lock', () => {
   const lab = setUpLab()
-  const queued = async (name = 'a'): Promise<number> => await lab.server.admin.llen(waitersKey(name))
+  const queued = async (name = 'a'): Promise<number> => await lab.server.admin.llen(turnQueueKey(name))
   const standing = (count: number, name?: string): Promise<unknown> =>
-    waitUntil(async () => (await queued(name)) === count, { message: `${count} stand in line`, timeoutMs: 20_000 })
+    waitUntil(async () => (await queued(name)) === count, { message: `${count} are queued`, timeoutMs: 20_000 })
   const listeners = async (channel: string): Promise<number> =>
     Number(((await lab.server.admin.pubsub('NUMSUB', channel)) as unknown[])[1])
 
@@ -28,7 +28,7 @@ describe('a release of a lock', () => {
     return opened
   }
 
-  /** A process with so many clients that stand in line. */
+  /** A process with several queued clients. */
   async function processWith(clients: number): Promise<Child> {
     const before = await queued()
     const child = spawnChild(WAITER, [lab.server.url, String(clients)])
@@ -37,7 +37,7 @@ describe('a release of a lock', () => {
     return child
   }
 
-  /** So many clients that take the lock once each, all of them in line behind those that are. */
+  /** Clients that acquire the lock once each, all queued behind the present ones. */
   async function takers(count: number): Promise<{ all: Promise<unknown>; clients: Client[] }> {
     const before = await queued()
     const clients = await Promise.all(Array.from({ length: count }, () => lab.connect()))

@@ -18,7 +18,7 @@ const STAYS = { keysThatStay: /^(redisson_lock_token:|permit$)/ }
 
 const lab = setUpLab(undefined, [], STAYS)
 
-/** A client that the thread stands in for. */
+/** A client whose locks the thread renews. */
 async function guarded(options: ConnectOptions = {}): Promise<Client> {
   const { watchdog, ...rest } = options
   const where = (options.client ?? options.config) ? {} : { url: lab.server.url }
@@ -192,7 +192,7 @@ describe('the watchdog thread', () => {
       await client.getLock('limited').lock({ maxHoldMs: LEASE_MS / 2 }),
       await client.getLock('leased').lock({ leaseTimeMs: LEASE_MS }),
     ]
-    // From a renewal to a lease of its own.
+    // From renewal to a fixed lease.
     const kept = await client.getLock('turned').lock()
     const inner = await client.getLock('turned').lock({ within: kept, leaseTimeMs: LEASE_MS })
     await kept.unlock()

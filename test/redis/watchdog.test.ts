@@ -133,7 +133,7 @@ describe('the watchdog', () => {
       await fault()
       await waitUntil(() => hold.signal.aborted, { timeoutMs: 300 })
       await sleep(250)
-      assert.deepEqual([lost.length, aborts], [1, 1], 'told once')
+      assert.deepEqual([lost.length, aborts], [1, 1], 'reported once')
       assert.equal(lost[0]?.hold.label, 'nightly job')
       assert.equal(lost[0]?.error.reason, 'gone')
       client.off('lost', onLost)

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { listening, repliesForgotten } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -13,9 +13,9 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
   return opened
 }
 
-/** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
+/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await receiptsForgotten(lab)
+  await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
@@ -72,7 +72,7 @@ describe('the wire format of a count-down latch', () => {
       const ours = latch.await()
       await listening(lab)
       await latch.countDown()
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       openedAt = performance.now()
       await peer.countDown(name)
       assert.equal(await ours, true)

@@ -15,7 +15,7 @@ const QUEUE = 'redisson_lock_queue:{order}'
 const DEADLINES = 'redisson_lock_timeout:{order}'
 const CHANNEL = 'redisson_lock__channel:{order}'
 
-/** For how long somebody may be at the head without coming, ms: if it listens, and if nobody hears it. */
+/** How long a waiter may be at the head without coming, ms: if it is subscribed, and if it is not. */
 const GRACE_MS = { listening: 5_000, deaf: 1_000 }
 
 describe('a fair lock next to a Redisson peer', () => {
@@ -27,7 +27,7 @@ describe('a fair lock next to a Redisson peer', () => {
     return opened
   }
 
-  /** Waits until these stand in the queue of `order`, in this order. */
+  /** Waits until these are the queue of `order`. */
   async function queued(...holders: string[]): Promise<void> {
     const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
     await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
@@ -41,7 +41,7 @@ describe('a fair lock next to a Redisson peer', () => {
     return Number(await lab.server.admin.zscore(DEADLINES, holder))
   }
 
-  /** Queues somebody who is not of this library, with a deadline `inMs` from now. */
+  /** Queues a waiter that is no client of this library, with a deadline `inMs` from now. */
   async function enqueue(holder: string, inMs = FAIR_WAIT_MS): Promise<number> {
     const deadline = Date.now() + inMs
     await lab.server.admin.zadd(DEADLINES, deadline, holder)
@@ -103,7 +103,7 @@ describe('a fair lock next to a Redisson peer', () => {
     await hold.unlock()
     assert.equal((await heard.next()).payload, '0')
     for (let n = 0; n < 5; n++) {
-      assert.equal(await third.getFairLock('order').tryLock(), null, 'tryLock() asks for its turn, too')
+      assert.equal(await third.getFairLock('order').tryLock(), null, 'tryLock() needs its turn too')
       assert.equal(await lab.server.admin.exists('order'), 0)
       await sleep(50)
     }

@@ -23,7 +23,7 @@ describe('the wire format of a fair lock', () => {
     return opened
   }
 
-  /** Waits until these stand in the queue of `order`, in this order. */
+  /** Waits until these are the queue of `order`. */
   async function queued(...holders: string[]): Promise<void> {
     const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
     await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
@@ -37,7 +37,7 @@ describe('the wire format of a fair lock', () => {
     return Number(await lab.server.admin.zscore(DEADLINES, holder))
   }
 
-  /** Queues somebody who is not of this library, with a deadline `inMs` from now. */
+  /** Queues a waiter that is no client of this library, with a deadline `inMs` from now. */
   async function enqueue(holder: string, inMs = FAIR_WAIT_MS): Promise<number> {
     const deadline = Date.now() + inMs
     await lab.server.admin.zadd(DEADLINES, deadline, holder)
@@ -122,7 +122,7 @@ describe('the wire format of a fair lock', () => {
     await queued('java:7')
     assert.equal(await deadlineOf('java:7'), deadline - 700)
     assert.equal(await lab.server.admin.zcard(DEADLINES), 1)
-    assert.deepEqual(await messages(), [], 'it was nobody’s turn')
+    assert.deepEqual(await messages(), [], 'it was not the turn of anybody')
     await lab.server.admin.del(QUEUE, DEADLINES)
     await hold.unlock()
   })
@@ -154,7 +154,7 @@ describe('the wire format of a fair lock', () => {
     await queued(`${leaving.id}:1`, `${staying.id}:1`)
     await listening(2)
     const messages = await recordMessages(lab)
-    await lab.server.admin.del('order') // as the end of the lease: nobody is told
+    await lab.server.admin.del('order') // like the end of the lease: no message
     abort.abort(new Error('enough'))
     await assert.rejects(left, /enough/)
     await (await waiting).unlock()

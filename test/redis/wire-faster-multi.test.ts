@@ -38,7 +38,7 @@ describe('the wire format of a faster multi-lock', () => {
   const B = 'Q5CdP+xmkHdTGWYr64Lw6A'
   const C = 'm+X1XZ25duGPQrbkAp0Bjg' // of "line 1"
 
-  /** Three fields for a value; the expiry is looked at apart. */
+  /** Three fields for a value; the expiry is checked separately. */
   async function expectGroup(
     group: string,
     owners: Readonly<Record<string, readonly [holder: string, count: string, leaseMs: number]>>,

@@ -30,7 +30,7 @@ async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]
   assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
 }
 
-/** Fails unless there is nobody to re-enter it: the call chain of a hold is refused at once, and nothing is sent. */
+/** Fails unless the call chain of a hold is refused at once and nothing is sent. */
 async function expectNoReentry(lab: Lab, lock: Lock): Promise<void> {
   await lock.withLock(async (hold) => {
     const count = await countCommands(lab.server, async () => {

@@ -5,7 +5,7 @@ import { permitAcquire } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
 import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { listening, repliesForgotten } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -19,9 +19,9 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
   return opened
 }
 
-/** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
+/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await receiptsForgotten(lab)
+  await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
@@ -65,7 +65,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
       const messages = await recordMessages(lab)
       const expectPermits = async (available: number, held: readonly (readonly [Permit, number])[]) => {
-        await receiptsForgotten(lab)
+        await repliesForgotten(lab)
         const expected = held.length > 0 ? [name, key] : [name]
         assert.deepEqual((await lab.server.admin.keys('*')).sort(), expected.sort())
         assert.equal(await lab.server.admin.get(name), String(available))
@@ -186,7 +186,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
       await semaphore.trySetPermits(2)
       const permit = await semaphore.acquire({ permits: 2, leaseTimeMs: 60_000 })
       const endsAt = await peer.tryAcquirePermits(name, 1, WATCHDOG_MS)
-      assert(typeof endsAt === 'number', 'it is told when the lease ends')
+      assert(typeof endsAt === 'number', 'the reply says when the lease ends')
       assert(Math.abs(endsAt - Date.now() - 60_000) < 4_000)
       const waiting = [peer.acquirePermits(name, 1, WATCHDOG_MS), peer.acquirePermits(name, 1, WATCHDOG_MS)]
       await waitUntil(() => peer.sleeping === 2)
@@ -211,7 +211,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
       assert.equal(await lab.server.admin.zscore(key, Buffer.from(id, 'hex')), String(NEVER))
       const waiting = semaphore.acquire()
       await listening(lab)
-      await receiptsForgotten(lab)
+      await repliesForgotten(lab)
       const releasedAt = performance.now()
       assert.equal(await peer.releasePermit(name, id), true)
       const permit = await waiting

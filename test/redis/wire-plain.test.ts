@@ -43,7 +43,7 @@ describe('the wire format of a plain lock', () => {
     assert.deepEqual(await admin.hgetall(name), fields)
     const pttl = await admin.pttl(name)
     assert(pttl > ttl[0] && pttl <= ttl[1], `PTTL ${pttl} should be within ${ttl.join('…')}`)
-    assert.deepEqual(await admin.keys('*'), [name], 'no key beside the lock')
+    assert.deepEqual(await admin.keys('*'), [name], 'no other key than the lock')
   }
 
   for (const [name, channel] of NAMES) {
@@ -127,7 +127,7 @@ describe('the wire format of a plain lock', () => {
     const hold = await client.getLock('shared').lock()
     const left = await peer.acquire('shared', 7, WATCHDOG_MS)
     assert(left !== null && left > WATCHDOG_MS - 1_000 && left <= WATCHDOG_MS)
-    assert.equal(await peer.release('shared', 7), null, 'who does not hold it cannot release it')
+    assert.equal(await peer.release('shared', 7), null, 'a peer that does not hold it cannot release it')
 
     const waiting = peer.lock('shared', 7, WATCHDOG_MS, 10_000)
     await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)

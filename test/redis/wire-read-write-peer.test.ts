@@ -63,7 +63,7 @@ describe('a read-write lock next to a Redisson peer', () => {
     const write = await client.getReadWriteLock('order').writeLock().lock()
     assert.notEqual(await peer.writeAcquire('order', 7, WATCHDOG_MS), null)
     const waits = [7, 8].map((threadId) => peer.readLock('order', threadId, WATCHDOG_MS, 60_000))
-    await waitUntil(() => peer.sleeping === 2, { message: 'both sleep: a message 1 wakes those who do' })
+    await waitUntil(() => peer.sleeping === 2, { message: 'both pause: a message 1 wakes them' })
     const releasedAt = performance.now()
     await write.unlock()
     assert.deepEqual(await Promise.all(waits), [true, true])

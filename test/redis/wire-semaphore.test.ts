@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { recordMonitor } from '../support/command-stats.js'
 import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, receiptsForgotten } from '../support/synchronizers.js'
+import { listening, repliesForgotten } from '../support/synchronizers.js'
 import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -13,9 +13,9 @@ async function twin(lab: Lab): Promise<SynchronizerTwin> {
   return opened
 }
 
-/** Fails unless these are all keys beside that of the generation, once what was answered is forgotten. */
+/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
 async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await receiptsForgotten(lab)
+  await repliesForgotten(lab)
   await expectKeys(lab.server, expected, /^holdfast_generation:/)
 }
 
@@ -81,8 +81,8 @@ describe('the wire format of a semaphore', () => {
       await semaphore.acquire()
       await semaphore.tryAcquire({ permits: 2 })
       await semaphore.release()
-      await receiptsForgotten(lab)
-      const key = `holdfast_receipts:${tagged}:${client.id}`
+      await repliesForgotten(lab)
+      const key = `holdfast_idempotency:${tagged}:${client.id}`
       const lines = (await record.stop()).filter(({ source, args }) => source === 'lua' && args[1] === key)
       const told = lines.map(({ args: [command = '', , ...rest] }) => [command.toLowerCase(), ...rest])
       assert.deepEqual(
@@ -141,7 +141,7 @@ describe('the wire format of a semaphore', () => {
       assert.equal(await semaphore.tryAcquire(), false)
       const waiting = semaphore.acquire()
       await listening(lab)
-      await receiptsForgotten(lab) // it has asked again by then
+      await repliesForgotten(lab) // it has asked again by then
       const releasedAt = performance.now()
       await peer.release(name)
       await waiting

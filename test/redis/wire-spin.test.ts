@@ -80,6 +80,6 @@ describe('the wire format of a spin lock', () => {
     await peer.release('order', 7)
     const startedAt = performance.now()
     await (await waiting).unlock()
-    assert(performance.now() - startedAt < 3_000, 'it asks again and again')
+    assert(performance.now() - startedAt < 3_000, 'it polls')
   })
 })

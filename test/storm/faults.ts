@@ -3,7 +3,7 @@ import type { TcpProxy } from '../support/tcp-proxy.js'
 import { sleep } from '../support/wait-until.js'
 import type { Workers } from './workers.js'
 
-/** What faults strike. */
+/** What faults act on. */
 export interface Targets {
   readonly workers: Workers
   readonly server: RedisServer
@@ -13,10 +13,10 @@ export interface Targets {
 
 type Fault = (targets: Targets) => Promise<void> | void
 
-/** Longer than a lease of a worker. */
+/** Longer than a worker's lease. */
 const LONG_FREEZE_MS = 4_000
 
-/** By name, each as often as its weight says. */
+/** By name, with its relative frequency. */
 export const FAULTS: readonly (readonly [name: string, weight: number, fault: Fault])[] = [
   ['connections cut', 4, ({ workers, random }) => workers.proxy(random).cutAll()],
   ['a reply lost', 6, ({ workers, random }) => lose(workers.proxy(random), 'reply')],
@@ -50,7 +50,7 @@ async function pass(proxy: TcpProxy, random: Targets['random'], begin: (proxy: T
   proxy.pass()
 }
 
-/** What is on its way when the connection breaks arrives when the client has long asked again. */
+/** Commands in flight when the connection breaks arrive long after the client has sent them again. */
 async function lateCopies({ workers, random }: Targets): Promise<void> {
   const proxy = workers.proxy(random)
   proxy.freeze()
@@ -63,7 +63,7 @@ async function cutSubscriber({ server }: Targets): Promise<void> {
   if (server.isUp) await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
 }
 
-/** Some wake up when their leases are over. */
+/** Some continue only after their leases have ended. */
 async function stopWorker({ workers, random }: Targets): Promise<void> {
   await workers.freezeOne(random, random(3) === 0 ? LONG_FREEZE_MS : 100 + random(1_500))
 }

@@ -11,7 +11,7 @@ import { Workers } from './workers.js'
 
 /** The mean time between faults. */
 const EVERY_MS = 120
-/** Leases of those who were killed, and copies that are still on their way, are over by then. */
+/** By then, leases of killed processes and late copies have ended. */
 const QUIET_MS = 20_000
 
 const { values } = parseArgs({
@@ -27,11 +27,14 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds)
 const seed = Number(values.seed)
 const isControl = values.control
-console.error(`${seconds} s, seed ${seed}${isControl ? ': the control enters without a lock' : ''}`)
+console.error(`${seconds} s, seed ${seed}${isControl ? ', control: some workers enter without a lock' : ''}`)
 
 const verdict = await storm()
 console.log(table(verdict))
-if (isControl) console.log(verdict.overlaps > 0 ? 'The control was seen' : 'The control was NOT seen')
+if (isControl)
+  console.log(
+    verdict.overlaps > 0 ? 'The overlaps of the control were found' : 'The overlaps of the control were NOT found',
+  )
 else console.log(isPassed(verdict) ? 'passed' : 'FAILED')
 if (values.json) console.log(JSON.stringify(verdict))
 process.exit(isPassed(verdict) ? 0 : 1)
@@ -79,7 +82,7 @@ async function prepare({ url }: RedisServer): Promise<void> {
   await client.close()
 }
 
-/** Faults strike at random times, also while others last. */
+/** Faults at random times, also while others last. */
 async function rage(workers: Workers, server: RedisServer): Promise<Record<string, number>> {
   const next = randomFrom(seed)
   const random = (n: number): number => Math.floor(next() * n)
@@ -109,7 +112,7 @@ async function permitsIn({ url }: RedisServer): Promise<Record<string, number>> 
   return counts
 }
 
-/** Keys that are there when all leases are over, but those that are meant to stay. */
+/** Keys that remain when all leases have ended, except those meant to stay. */
 async function leftOver(servers: readonly RedisServer[], latches: readonly string[]): Promise<string[]> {
   const endsAt = performance.now() + QUIET_MS
   for (;;) {
@@ -125,8 +128,8 @@ async function leftOver(servers: readonly RedisServer[], latches: readonly strin
 async function mayStay(key: string, latches: readonly string[], ttl: () => Promise<number>): Promise<boolean> {
   if (key === PERMITS || key === SEMAPHORE || key.startsWith('redisson_lock_token:') || latches.includes(key))
     return true
-  // What remembers operations and generations of semaphores ends by itself.
-  return /^holdfast_(receipts|generation):/.test(key) && (await ttl()) > 0
+  // Idempotency keys and generations of semaphores expire.
+  return /^holdfast_(idempotency|generation):/.test(key) && (await ttl()) > 0
 }
 
 function added(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {

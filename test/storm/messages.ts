@@ -3,23 +3,23 @@ import type { Belief } from '../support/beliefs.js'
 /** How a worker is started. */
 export interface Task {
   readonly url: string
-  /** Of the servers of the red lock. */
+  /** The servers of the red lock. */
   readonly redUrls: readonly string[]
   readonly seed: number
   readonly tasks: number
-  /** It will be killed: it takes nothing that a death would not give back. */
+  /** It will be killed, so it acquires nothing that would not be returned then. */
   readonly isMortal: boolean
-  /** It enters without a lock now and then, which must be found. */
+  /** It sometimes enters without a lock, which must be detected. */
   readonly isControl: boolean
 }
 
-/** Somebody is inside some locks of a kind, until it says that it left. */
+/** A task entered some locks of a kind, until it reports that it left. */
 export interface Entered extends Omit<Belief, 'lock' | 'to'> {
   readonly at: 'enter'
   readonly id: string
   readonly kind: string
   readonly locks: readonly string[]
-  /** Until when its lease surely lasts, if it says nothing more. */
+  /** The certain end of its lease, unless it reports another. */
   readonly validUntil: number
 }
 
@@ -29,16 +29,16 @@ export interface Left {
   readonly to: number
 }
 
-/** What a worker found out by the end. */
+/** The final report of a worker. */
 export interface Summary {
   readonly at: 'summary'
-  /** How often calls ended with which error. */
+  /** Number of calls by error. */
   readonly errors: Readonly<Record<string, number>>
-  /** What must not happen. */
+  /** Violations. */
   readonly failures: readonly string[]
   /** Calls that did not settle. */
   readonly pending: readonly string[]
-  /** Latches whose making had an unknown outcome: they may be there. */
+  /** Latches whose creation had an unknown outcome: they may exist. */
   readonly latches: readonly string[]
 }
 

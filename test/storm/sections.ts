@@ -2,18 +2,18 @@ import { type BaseLock, type Client, getMultiLock, getRedLock, type Hold, type L
 import { sleep } from '../support/wait-until.js'
 import { PERMITS, SEMAPHORE } from './messages.js'
 
-/** What sections need of the worker that runs them. */
+/** What a section needs from its worker. */
 export interface Worker {
   readonly client: Client
   readonly redClients: readonly Client[]
   /** From 0 to below `n`. */
   random(n: number): number
-  /** Stays inside for a while, as long as the hold lasts, and records it: beside others, or inside its own section. */
+  /** Stays inside for a while, as long as the hold lasts, and records it: next to others, or nested in its own section. */
   stay(kind: string, locks: readonly string[], hold: Hold | undefined, how?: 'shared' | 'nested'): Promise<void>
-  /** A name that nobody else uses. */
+  /** A name used by nobody else. */
   fresh(name: string): string
   fail(what: string): void
-  /** A latch that may have been made, or may yet be. */
+  /** A latch that may exist, now or later. */
   mayStay(latch: string): void
 }
 
@@ -21,7 +21,7 @@ type Section = (worker: Worker) => Promise<void>
 
 const pick = <T>(worker: Worker, ...choices: readonly T[]): T => choices[worker.random(choices.length)] as T
 
-/** Most wait for a while, some for as long as it takes; most are renewed, some have a lease of their own. */
+/** Most wait for a limited time, some without a limit; most are renewed, some have a fixed lease. */
 function terms(worker: Worker): { waitTimeMs?: number; leaseTimeMs?: number } {
   return {
     ...(worker.random(3) > 0 ? { waitTimeMs: worker.random(3_000) } : {}),
@@ -29,7 +29,7 @@ function terms(worker: Worker): { waitTimeMs?: number; leaseTimeMs?: number } {
   }
 }
 
-/** Alone inside locks, and now and then inside them again. */
+/** Exclusive sections, sometimes nested. */
 async function alone(
   worker: Worker,
   kind: string,
@@ -84,7 +84,7 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   aborted,
 }
 
-/** Sections that leave something behind for good if the process dies in them. */
+/** Sections that leave something behind permanently if their process dies. */
 export const NEEDS_LIFE: ReadonlySet<string> = new Set(['semaphore', 'latch'])
 
 async function read(worker: Worker): Promise<void> {
@@ -93,7 +93,7 @@ async function read(worker: Worker): Promise<void> {
   await lock.withLock(terms(worker), async (hold) => await worker.stay('read', [name], hold, 'shared'))
 }
 
-/** Every other one goes on as a reader. */
+/** Every other one continues as a reader. */
 async function write(worker: Worker): Promise<void> {
   const name = pick(worker, ...SHARED)
   const { client } = worker
@@ -113,7 +113,7 @@ async function values(worker: Worker): Promise<void> {
   await alone(worker, 'values', worker.client.getFasterMultiLock('storm:values', wanted), locks, true)
 }
 
-/** In any order, and of locks that others take alone. */
+/** In any order, with locks that others acquire alone. */
 async function multi(worker: Worker): Promise<void> {
   const { client } = worker
   const members: [string, Lock][] = [
@@ -147,12 +147,12 @@ async function semaphore(worker: Worker): Promise<void> {
     .withPermit({ waitTimeMs }, async () => await worker.stay('semaphore', [SEMAPHORE], undefined, 'shared'))
 }
 
-/** Opens when three have counted it down, and not before. */
+/** Opens after three count-downs, and not before. */
 async function latch(worker: Worker): Promise<void> {
   const name = worker.fresh('storm:latch')
   const latch = worker.client.getCountDownLatch(name)
   try {
-    if (!(await latch.trySetCount(3))) return worker.fail(`latch ${name} was there before it was made`)
+    if (!(await latch.trySetCount(3))) return worker.fail(`latch ${name} existed before it was created`)
     await worker.stay('latch', [name], undefined)
     let counted = 0
     const opened = latch.await({ waitTimeMs: 30_000 }).then((isOpen) => {
@@ -172,7 +172,7 @@ async function latch(worker: Worker): Promise<void> {
   }
 }
 
-/** Calls whose callers go away while they wait. */
+/** Calls whose callers leave while they wait. */
 async function aborted(worker: Worker): Promise<void> {
   const { client } = worker
   const lock = pick<BaseLock>(

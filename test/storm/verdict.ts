@@ -1,13 +1,13 @@
 import { type Belief, crowdsIn, overlapsIn, staleTokensIn } from '../support/beliefs.js'
 import { MOST_INSIDE, PERMITS, SEMAPHORE } from './messages.js'
 
-/** What a worker believed, as it said itself. */
+/** What a worker reported that it held. */
 export interface Section extends Belief {
   readonly kind: string
   to: number
 }
 
-/** What a storm came to. */
+/** The result of a storm. */
 export interface Verdict {
   readonly seconds: number
   readonly seed: number
@@ -19,20 +19,20 @@ export interface Verdict {
   readonly staleTokens: number
   /** More inside than there are permits. */
   readonly crowds: number
-  /** Permits that there are in the end, of each that had three. */
+  /** The final number of permits, of each semaphore that had three. */
   readonly permits: Readonly<Record<string, number>>
   readonly keysLeft: readonly string[]
   readonly neverSettled: readonly string[]
   readonly failures: readonly string[]
   readonly errors: Readonly<Record<string, number>>
-  /** The first few that were found, in words. */
+  /** The first few violations, as text. */
   readonly findings: readonly string[]
 }
 
 const COUNTED = [PERMITS, SEMAPHORE]
 const MOST_FINDINGS = 10
 
-/** What must never be found in what workers believed. */
+/** The violations in what workers believed. */
 export function judge(
   sections: readonly Section[],
 ): Pick<Verdict, 'sections' | 'overlaps' | 'longestOverlapMs' | 'staleTokens' | 'crowds' | 'findings'> {
@@ -62,7 +62,7 @@ export function judge(
   }
 }
 
-/** The control is there to find overlaps. */
+/** The control has to find overlaps. */
 export function isPassed(verdict: Verdict): boolean {
   if (verdict.isControl) return verdict.overlaps > 0
   const { overlaps, staleTokens, crowds, permits, keysLeft, neverSettled, failures } = verdict
@@ -71,7 +71,7 @@ export function isPassed(verdict: Verdict): boolean {
   return found === 0 && isConserved && Object.keys(verdict.sections).length > 0
 }
 
-/** For people at a terminal. */
+/** For a terminal. */
 export function table(verdict: Verdict): string {
   const { sections, faults, permits } = verdict
   const sum = (counts: Readonly<Record<string, number>>) =>

@@ -1,6 +1,6 @@
 /**
- * A process whose tasks run sections of every kind, and which says at once what it believes. Argument: its `Task`, as JSON.
- * The command `end` lets the sections under way end.
+ * A process whose tasks run sections of every kind, and immediately report what they hold. Argument: its `Task`, as JSON.
+ * The command `end` lets running sections end.
  */
 import { type Client, connect, type Hold } from '../../src/index.js'
 import { monotonicMs } from '../support/beliefs.js'
@@ -12,9 +12,9 @@ import { NEEDS_LIFE, SECTIONS, type Worker } from './sections.js'
 
 const { url, redUrls, seed, tasks, isMortal, isControl }: Task = JSON.parse(process.argv[2] ?? '')
 const OPTIONS = { lockWatchdogTimeoutMs: 3_000, commandTimeoutMs: 400 }
-/** Longer than any section may take when nothing fails any more. */
+/** Longer than any section may take without faults. */
 const SETTLE_MS = 60_000
-/** A permit without a lease is held until it is given back. */
+/** A permit without a lease is held until it is released. */
 const WITHOUT_LEASE_MS = 3_600_000
 
 const next = randomFrom(seed)
@@ -44,7 +44,7 @@ const stop = onCommand<{ at: string }>(async ({ at }) => {
 })
 report({ at: 'ready' })
 
-/** Until the servers can be reached: the storm may have begun. */
+/** Retries until the servers are reachable: the storm may have begun. */
 async function open(url: string): Promise<Client> {
   for (;;) {
     try {
@@ -77,7 +77,7 @@ function note(name: string, error: unknown): void {
   errors[`${name}: ${what}`] = (errors[`${name}: ${what}`] ?? 0) + 1
 }
 
-/** For as long as it was going to, or as its lease lasts. */
+/** For the intended time, or as long as the lease lasts. */
 async function stay(
   kind: string,
   locks: readonly string[],
@@ -89,7 +89,7 @@ async function stay(
   const leftMs = (): number => (hold ? (hold.signal.aborted ? 0 : hold.remainingMs()) : WITHOUT_LEASE_MS)
   const left = leftMs()
   if (left <= 0) return
-  // What was read before the lease was asked for is what surely holds: the process may stand still in between.
+  // Only what was read before the lease was read is certain: the process may be stopped in between.
   let validUntil = from + left
   const id = `${process.pid}:${++serial}`
   // A nested hold has the token of the outer one.
@@ -108,7 +108,7 @@ async function stay(
   report(leaving)
 }
 
-/** The control: in a lock that it did not ask for. */
+/** The control: inside a lock that it did not acquire. */
 async function intrude(): Promise<void> {
   while (!isOver) {
     await stay('plain', ['storm:plain:1'], undefined)

@@ -9,7 +9,7 @@ type Random = (n: number) => number
 type Message = Entered | Left | Summary | { readonly at: 'ready' }
 
 const OPEN_MS = 60_000
-/** More than a worker takes to end its sections and to close. */
+/** More than a worker needs to end its sections and close. */
 const END_MS = 120_000
 
 interface Running {
@@ -17,11 +17,11 @@ interface Running {
   readonly child: Child
   readonly proxy: TcpProxy
   isFrozen: boolean
-  /** Resolved when all its messages are read. */
+  /** Resolves when all its messages are read. */
   listening: Promise<void>
 }
 
-/** The processes of a storm, each behind a proxy of its own; what they say is written down here. */
+/** The processes of a storm, each behind its own proxy; records what they report. */
 export class Workers implements AsyncDisposable {
   readonly sections: Section[] = []
   readonly summaries: Summary[] = []
@@ -48,7 +48,7 @@ export class Workers implements AsyncDisposable {
     return (this.#running[random(this.#running.length)] as Running).proxy
   }
 
-  /** SIGKILL; another one comes in its place. */
+  /** SIGKILL; another process replaces it. */
   async killOne(random: Random): Promise<void> {
     const mortal = this.#running.filter(({ task, isFrozen }) => task.isMortal && !isFrozen)
     const victim = mortal[random(mortal.length)]
@@ -73,7 +73,7 @@ export class Workers implements AsyncDisposable {
     worker.isFrozen = false
   }
 
-  /** Nothing fails any more: lets all of them end, and hears what they found out. */
+  /** After the last fault: lets all of them end, and collects their final reports. */
   async end(): Promise<void> {
     for (const { proxy, child } of this.#running) {
       proxy.pass()
@@ -95,7 +95,7 @@ export class Workers implements AsyncDisposable {
     await Promise.all(this.#running.map(async ({ child, proxy }) => await Promise.all([child.stop(), proxy.stop()])))
   }
 
-  /** Reads all that a worker says, until it ends. */
+  /** Reads all messages of a worker, until it ends. */
   async #listen({ child }: Running): Promise<void> {
     const inside = new Map<string, Section[]>()
     this.#inside.set(child, inside)
@@ -117,7 +117,7 @@ export class Workers implements AsyncDisposable {
 
   readonly #inside = new Map<Child, Map<string, Section[]>>()
 
-  /** One for each lock, and until more is known as long as the lease surely lasts. */
+  /** One per lock, until further notice for as long as the lease certainly lasts. */
   #enter({ kind, locks, from, validUntil, isShared, token }: Entered): Section[] {
     const sections = locks.map(
       (lock): Section => ({
@@ -133,7 +133,7 @@ export class Workers implements AsyncDisposable {
     return sections
   }
 
-  /** A process that is gone is inside nothing. */
+  /** A process that has ended holds nothing. */
   #endSections({ child }: Running, at: number): void {
     for (const sections of this.#inside.get(child)?.values() ?? []) {
       for (const section of sections) section.to = Math.min(section.to, at)

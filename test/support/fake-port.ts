@@ -1,22 +1,22 @@
 import assert from 'node:assert/strict'
 import type { PortEvents, RedisPort } from '../../src/adapters/port.js'
-import { forMany } from '../../src/lua/forms.js'
 import {
   lockAcquire,
-  lockAcquireInLine,
+  lockAcquireQueued,
   lockAdopt,
-  lockCutLease,
   lockForceRelease,
-  lockForceReleaseInLine,
+  lockForceReleaseQueued,
   lockInspect,
-  lockLeaveLine,
+  lockLeaveTurnQueue,
   lockReenter,
   lockRelease,
-  lockReleaseInLine,
+  lockReleaseOne,
+  lockReleaseQueued,
   lockRenew,
-  lockStepDown,
+  lockRenewCapped,
 } from '../../src/lua/generated.js'
 import type { Script } from '../../src/lua/script.js'
+import { forMany } from '../../src/lua/variants.js'
 import type { FakeClock } from './fake-clock.js'
 
 /** An error reply of Redis. */
@@ -35,42 +35,42 @@ const take: Effect = (redis, [key = ''], [leaseTimeMs, holder = '']) => {
 const EFFECTS: readonly [Script, Effect][] = [
   [lockAcquire('', 0, '').script, take],
   [
-    lockAcquireInLine('', '', 0, '', '', 0, '', 0, 0).script,
+    lockAcquireQueued('', '', 0, '', '', 0, '', 0, 0).script,
     (redis, keys, args) => {
-      const [key = '', waiters = ''] = keys
-      const [, , ticket = '', , inboxes = '', isLook, waits] = args
+      const [key = '', turnQueue = ''] = keys
+      const [, , ticket = '', , inboxPrefix = '', isPoll, hasWaiters] = args
       const left = take(redis, keys, args)
       if (left === null) {
-        const wasQueued = redis.leaveLine(waiters, ticket)
-        if (isLook === '1') redis.dismissLine(waiters, inboxes)
-        else if (wasQueued) redis.passTurn(waiters, inboxes, ticket, 'next')
-        if (waits === '1') redis.standInLine(waiters, ticket)
+        const wasQueued = redis.leaveTurnQueue(turnQueue, ticket)
+        if (isPoll === '1') redis.wakeTurnQueue(turnQueue, inboxPrefix)
+        else if (wasQueued) redis.passTurn(turnQueue, inboxPrefix, ticket, 'next')
+        if (hasWaiters === '1') redis.joinTurnQueue(turnQueue, ticket)
         return null
       }
-      redis.standInLine(waiters, ticket)
+      redis.joinTurnQueue(turnQueue, ticket)
       if (!redis.holders(key)[0]?.holder.includes('401dfa57:')) return [left, 0]
-      return [left, redis.isFirstInLine(waiters, ticket) ? 1 : 2]
+      return [left, redis.isFirstInTurnQueue(turnQueue, ticket) ? 1 : 2]
     },
   ],
   [
-    lockReleaseInLine('', '', '', '', '', '', '', 0).script,
+    lockReleaseQueued('', '', '', '', '', '', '', 0).script,
     (
       redis,
-      [key = '', waiters = ''],
-      [holder = '', channel = '', message = '', inboxes = '', ticket = '', patienceMs],
+      [key = '', turnQueue = ''],
+      [holder = '', channel = '', message = '', inboxPrefix = '', ticket = '', queueTtlMs],
     ) => {
       if (!redis.isHeldBy(key, holder)) return null
       redis.delete(key)
-      if (patienceMs === '0') redis.leaveLine(waiters, ticket)
-      else if (ticket !== '') redis.standInLine(waiters, ticket)
-      return redis.passTurn(waiters, inboxes, ticket) + redis.publish(channel, message)
+      if (queueTtlMs === '0') redis.leaveTurnQueue(turnQueue, ticket)
+      else if (ticket !== '') redis.joinTurnQueue(turnQueue, ticket)
+      return redis.passTurn(turnQueue, inboxPrefix, ticket) + redis.publish(channel, message)
     },
   ],
   [
-    lockLeaveLine('', '', '', '').script,
-    (redis, [key = '', waiters = ''], [ticket = '', inboxes = '']) => {
-      redis.leaveLine(waiters, ticket)
-      redis.passTurn(waiters, inboxes, ticket, redis.isTaken(key) ? 'next' : 'turn')
+    lockLeaveTurnQueue('', '', '', '').script,
+    (redis, [key = '', turnQueue = ''], [ticket = '', inboxPrefix = '']) => {
+      redis.leaveTurnQueue(turnQueue, ticket)
+      redis.passTurn(turnQueue, inboxPrefix, ticket, redis.isTaken(key) ? 'next' : 'turn')
       return 1
     },
   ],
@@ -96,11 +96,11 @@ const EFFECTS: readonly [Script, Effect][] = [
     },
   ],
   [
-    lockForceReleaseInLine('', '', '', '', '').script,
-    (redis, [key = '', waiters = ''], [channel = '', message = '', inboxes = '']) => {
+    lockForceReleaseQueued('', '', '', '', '').script,
+    (redis, [key = '', turnQueue = ''], [channel = '', message = '', inboxPrefix = '']) => {
       if (!redis.isTaken(key)) return 0
       redis.delete(key)
-      redis.passTurn(waiters, inboxes, '')
+      redis.passTurn(turnQueue, inboxPrefix, '')
       redis.publish(channel, message)
       return 1
     },
@@ -138,7 +138,7 @@ const EFFECTS: readonly [Script, Effect][] = [
       }),
   ],
   [
-    lockCutLease([], []).script,
+    lockRenewCapped([], []).script,
     (redis, keys, args) =>
       keys.map((key, index) => {
         const [holder = '', leaseTimeMs, longestMs] = args.slice(3 * index)
@@ -149,7 +149,7 @@ const EFFECTS: readonly [Script, Effect][] = [
       }),
   ],
   [
-    lockStepDown('', 0, '', 0).script,
+    lockReleaseOne('', 0, '', 0).script,
     (redis, [key = ''], [leaseTimeMs, holder = '', count]) => {
       if (!redis.isHeldBy(key, holder)) return 0
       redis.set(key, holder, Number(count), Math.max(redis.pttl(key), Number(leaseTimeMs)))
@@ -219,13 +219,18 @@ export class FakeRedis {
     this.#hashes.delete(key)
   }
 
-  standInLine(key: string, ticket: string): void {
+  /** The tickets in a turn queue. */
+  tickets(key: string): readonly string[] {
+    return this.#lines.get(key) ?? []
+  }
+
+  joinTurnQueue(key: string, ticket: string): void {
     const line = this.#lines.get(key) ?? []
     if (!line.includes(ticket)) this.#lines.set(key, [...line, ticket])
   }
 
   /** @returns whether it stood there */
-  leaveLine(key: string, ticket: string): boolean {
+  leaveTurnQueue(key: string, ticket: string): boolean {
     const line = this.#lines.get(key) ?? []
     const others = line.filter((other) => other !== ticket)
     if (others.length > 0) this.#lines.set(key, others)
@@ -233,17 +238,17 @@ export class FakeRedis {
     return others.length < line.length
   }
 
-  isFirstInLine(key: string, ticket: string): boolean {
+  isFirstInTurnQueue(key: string, ticket: string): boolean {
     return this.#lines.get(key)?.[0] === ticket
   }
 
   /** Tells the first that is there, and the one after; returns how many others than `own` heard it. */
-  passTurn(key: string, inboxes: string, own: string, first = 'turn'): number {
+  passTurn(key: string, inboxPrefix: string, own: string, first = 'turn'): number {
     let others = 0
     let news = first
     for (const ticket of this.#lines.get(key) ?? []) {
-      const heard = this.#notify(inboxes, ticket, news)
-      if (news === 'turn' || heard === 0) this.leaveLine(key, ticket)
+      const heard = this.#notify(inboxPrefix, ticket, news)
+      if (news === 'turn' || heard === 0) this.leaveTurnQueue(key, ticket)
       if (heard === 0) continue
       if (ticket !== own) others++
       if (news === 'next') break
@@ -253,15 +258,15 @@ export class FakeRedis {
   }
 
   /** All that are there ask again. */
-  dismissLine(key: string, inboxes: string): void {
+  wakeTurnQueue(key: string, inboxPrefix: string): void {
     const tickets = this.#lines.get(key) ?? []
     this.#lines.delete(key)
-    for (const ticket of tickets) this.#notify(inboxes, ticket, 'turn')
+    for (const ticket of tickets) this.#notify(inboxPrefix, ticket, 'turn')
   }
 
-  #notify(inboxes: string, ticket: string, news: string): number {
+  #notify(inboxPrefix: string, ticket: string, news: string): number {
     const [client, number] = ticket.split(':')
-    return this.publish(`${inboxes}${client}`, `${news} ${number}`)
+    return this.publish(`${inboxPrefix}${client}`, `${news} ${number}`)
   }
 
   /** FLUSHALL. */

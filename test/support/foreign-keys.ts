@@ -9,65 +9,66 @@ import {
   fencingTokenKey,
   generationKey,
   INBOX_PREFIX,
+  idempotencyKey,
   lockChannel,
   permitLeases,
   readHoldPrefix,
-  waitersKey,
+  turnQueueKey,
 } from '../../src/wire/keys.js'
 
-/** Every name below is a lock, a semaphore and a latch at once: the keys are those of `a`. */
+/** One name for locks, semaphores and latches: the keys are those of `a`. */
 const NAME = 'a'
-/** The holder for whom the scripts are called. */
+/** The holder that calls the scripts. */
 const OURS = 'ours:1'
 const OTHER = 'other:1'
 const DIGEST = fieldDigest('one')
-const RECEIPTS = `holdfast_receipts:{${NAME}}:client`
+const STORED_REPLIES = idempotencyKey(NAME, 'client')
 const PERMIT = '0f'.repeat(16)
-/** What scripts ask for is far from what there is, so that a changed expiry shows. */
+/** Scripts request a lease far from the existing one, so that a changed expiry shows. */
 const LEASE_MS = 300_000
 const TTL_MS = 100_000
 
-/** What each parameter of a script is called with. */
+/** The value of each parameter of a script. */
 const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
   ...{ lock: NAME, group: NAME, semaphore: NAME, latch: NAME },
-  ...{ queue: fairQueue(NAME), deadlines: fairDeadlines(NAME), waiters: waitersKey(NAME) },
-  ...{ tokens: fencingTokenKey(NAME), receipts: RECEIPTS, leases: permitLeases(NAME) },
+  ...{ queue: fairQueue(NAME), deadlines: fairDeadlines(NAME), turnQueue: turnQueueKey(NAME) },
+  ...{ tokens: fencingTokenKey(NAME), replies: STORED_REPLIES, leases: permitLeases(NAME) },
   ...{ prefix: readHoldPrefix(NAME), readHold: `${readHoldPrefix(NAME)}${OURS}:rwlock_timeout:1` },
-  ...{ holder: OURS, from: 'ours:2', count: 2, seen: '5', mode: 'read', fields: [DIGEST, fieldDigest('two')] },
-  ...{ leaseTimeMs: LEASE_MS, waitTimeMs: LEASE_MS, patienceMs: LEASE_MS, timeToLiveMs: LEASE_MS },
+  ...{ holder: OURS, from: 'ours:2', count: 2, seen: '5', mode: 'read', values: [DIGEST, fieldDigest('two')] },
+  ...{ leaseTimeMs: LEASE_MS, waitTimeMs: LEASE_MS, queueTtlMs: LEASE_MS, timeToLiveMs: LEASE_MS },
   ...{
     channel: lockChannel(NAME),
     channelPrefix: fairChannelPrefix(NAME),
     message: '0',
-    inboxes: INBOX_PREFIX,
+    inboxPrefix: INBOX_PREFIX,
     ticket: `${OURS.split(':')[0]}:4711`,
-    isLook: 0,
-    waits: 1,
+    isPoll: 0,
+    hasWaiters: 1,
     isQueueing: 1,
   },
   ...{ generation: generationKey(NAME), into: 'create', openedAt: Date.now() },
   ...{ permits: 1, operation: '7', operations: ['7'], id: PERMIT, ids: [PERMIT] },
 }
 
-/** Renewals take many calls: the arguments of one. */
-const RENEWALS: Readonly<Record<string, readonly Argument[]>> = {
+/** Arguments of scripts that take any number of locks: those for one. */
+const ARGS_OF_ONE: Readonly<Record<string, readonly Argument[]>> = {
   'faster-multi-lock/renew': [OURS, LEASE_MS, 1, DIGEST],
   'lock/acquire-all': [LEASE_MS, OURS],
-  'lock/cut-lease': [OURS, LEASE_MS, LEASE_MS],
+  'lock/renew-capped': [OURS, LEASE_MS, LEASE_MS],
   'lock/renew': [OURS, LEASE_MS],
   'permit/renew': [PERMIT, LEASE_MS],
   'read-lock/renew': [OURS, LEASE_MS, readHoldPrefix(NAME)],
   'string-lock/renew': [OURS, LEASE_MS],
 }
 
-/** One call of every script there is, all about `a`. */
+/** A call of every script, all for `a`. */
 export const CALLS: readonly ScriptCall[] = Object.values(scripts).map((make) => {
   const parameters = /\(([^)]*)\)/.exec(make.toString())?.[1]?.split(/, */) ?? []
   const call = make as unknown as (...values: unknown[]) => ScriptCall
   if (parameters[0] === 'keys') return callOfMany(call)
   const values = parameters.map((parameter) => {
     const value = VALUES[parameter]
-    assert(value !== undefined, `${make.name}: say in VALUES what ${parameter} is to be`)
+    assert(value !== undefined, `${make.name}: add ${parameter} to VALUES`)
     return value
   })
   return asWriter(call(...values))
@@ -75,8 +76,8 @@ export const CALLS: readonly ScriptCall[] = Object.values(scripts).map((make) =>
 
 function callOfMany(call: (keys: readonly string[], args: readonly Argument[]) => ScriptCall): ScriptCall {
   const { name } = call([NAME], []).script
-  const args = RENEWALS[name]
-  assert(args, `${name}: say in RENEWALS what its arguments are to be`)
+  const args = ARGS_OF_ONE[name]
+  assert(args, `${name}: add its arguments to ARGS_OF_ONE`)
   return call([name === 'permit/renew' ? permitLeases(NAME) : NAME], args)
 }
 
@@ -96,7 +97,7 @@ const group = (holder: string, expiry: string | number): Commands => [
   expires(),
 ]
 
-/** What others have under the name: each kind of lock and synchronizer, and data of every type. */
+/** What others may have under the name: each kind of lock and synchronizer, and data of every type. */
 export const OF_OTHERS: Readonly<Record<string, () => Commands>> = {
   'a plain lock': () => [['hset', NAME, OTHER, 1], expires()],
   'a fair lock with a queue': () => [
@@ -131,7 +132,7 @@ export const OF_OTHERS: Readonly<Record<string, () => Commands>> = {
   'a hash of data that expires': () => [['hset', NAME, 'name', 'Ada', 'visits', 12], expires()],
 }
 
-/** Texts where scripts expect a number. */
+/** Texts in place of a number. */
 const ABSURD = [
   '1e12',
   '1700000000000',
@@ -148,7 +149,7 @@ const ABSURD = [
 ]
 const ABSURD_SCORES = ['1e300', '-1e300', 'inf', '-inf', '0.1', '9007199254740993']
 
-/** Numbers that make no sense, in what belongs to the holder for whom the scripts are called. */
+/** Absurd numbers in what belongs to the holder that calls the scripts. */
 export const ABSURDITIES: Readonly<Record<string, () => Commands>> = Object.fromEntries([
   ...ABSURD.flatMap((text) => entries(text)),
   ...ABSURD_SCORES.flatMap((score) => scored(score)),

@@ -141,10 +141,10 @@ async function countsIn(admin: Admin, key: string, field = /^(?!mode$)/): Promis
 }
 
 const OPERATIONS = {
-  acquire: /\/acquire(-in-line|-all)?$/,
+  acquire: /\/acquire(-queued|-all)?$/,
   reenter: /\/(reenter|set-count|extend)$/,
-  stepDown: /\/(step-down|set-count|extend)$/,
-  release: /\/release(-in-line)?$/,
+  releaseOne: /\/(release-one|set-count|extend)$/,
+  release: /\/release(-queued)?$/,
   renew: /\/renew$/,
 }
 

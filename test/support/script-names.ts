@@ -1,8 +1,8 @@
-import { forMany } from '../../src/lua/forms.js'
 import * as scripts from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
+import { forMany } from '../../src/lua/variants.js'
 
-/** What our scripts are called (`fair-lock/acquire`), alone and with others, by SHA-1. */
+/** The names of our scripts (`fair-lock/acquire`) and of their variants for batches, by SHA-1. */
 export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(
   Object.values(scripts).flatMap((call) => {
     const { script } = (call as (...args: string[]) => ScriptCall)(...new Array<string>(10).fill(''))

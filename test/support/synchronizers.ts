@@ -3,8 +3,8 @@ import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
-/** What operations with lost replies may leave, for 20 minutes. */
-export const RECEIPTS = /^holdfast_receipts:/
+/** The stored replies of operations, which a lost reply may leave for 20 minutes. */
+export const STORED_REPLIES = /^holdfast_idempotency:/
 
 /** Less than any poll: who is served by then was woken. */
 export const WOKEN_MS = 3_000
@@ -15,10 +15,10 @@ export async function listening(lab: AnyLab, count = 1): Promise<void> {
   await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count, { message })
 }
 
-/** Resolves when Redis was told to forget all operations that were answered. */
-export async function receiptsForgotten(lab: AnyLab): Promise<void> {
-  const message = 'the receipts of answered operations are forgotten'
-  await waitUntil(async () => (await lab.server.admin.keys('holdfast_receipts:*')).length === 0, { message })
+/** Resolves when the stored replies of all operations are deleted. */
+export async function repliesForgotten(lab: AnyLab): Promise<void> {
+  const message = 'the stored replies of operations are deleted'
+  await waitUntil(async () => (await lab.server.admin.keys('holdfast_idempotency:*')).length === 0, { message })
 }
 
 /** Lets a random part of a round trip pass. */

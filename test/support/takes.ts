@@ -20,4 +20,4 @@ export const TAKES: Record<string, Take> = {
   },
 }
 /** Keys that stay when all of it is released. */
-export const COUNTERS = /^(redisson_lock_token|holdfast_receipts|holdfast_generation):|^t:(permits|semaphore)$/
+export const COUNTERS = /^(redisson_lock_token|holdfast_idempotency|holdfast_generation):|^t:(permits|semaphore)$/

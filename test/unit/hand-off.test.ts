@@ -66,7 +66,7 @@ function passesOf(hold: Hold): number {
 
 /** The commands that were sent so far, but for subscriptions; whether they name the turn queue does not matter here. */
 function commands(): string[] {
-  return port.sent.map(({ name }) => name.replace('-in-line', '')).filter((name) => name.includes('/'))
+  return port.sent.map(({ name }) => name.replace('-queued', '')).filter((name) => name.includes('/'))
 }
 
 async function commandsOf(action: () => unknown): Promise<string[]> {
@@ -162,7 +162,7 @@ describe('a lock that is let go', () => {
   it('is released by its last re-entry only, and passed on from there', async () => {
     const [hold, waiting] = await heldAndWaitedFor(2)
     const inner = await lock.lock({ within: hold })
-    assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/step-down'])
+    assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release-one'])
     assert.deepEqual(await commandsOf(() => inner.unlock()), [])
     const next = (await waiting[0]) as Hold
     assert.deepEqual(redis.holders('a'), [{ holder: hold.holder, count: 1 }])
@@ -181,6 +181,22 @@ describe('a lock that is let go', () => {
     port.fault = () => undefined
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])
     await (await waiting[0])?.unlock()
+  })
+
+  it('is released when less than a third of its lease is left, although the run may go on', async () => {
+    const onPort = new FakePort(clock, redis)
+    const patient = make(onPort, { maxHandOffMs: 60_000 })
+    more.push(patient)
+    onPort.fault = ({ name }) => (name === 'lock/renew' ? { lost: 'request' } : undefined)
+    const hold = await patient.getLock('a').lock()
+    const waiter = patient.getLock('a').lock()
+    await clock.advance((LEASE_MS * 2) / 3)
+    onPort.fault = () => undefined
+    await hold.unlock()
+    const next = await waiter
+    assert.notEqual(next.holder, hold.holder)
+    assert(next.remainingMs() > (LEASE_MS * 2) / 3, `${next.remainingMs()} ms are left`)
+    await next.unlock()
   })
 })
 
@@ -208,7 +224,7 @@ describe('a run', () => {
     const runs = await loop(more[0] as Client, 4, 25, 1)
     assert.equal(runs.length, 100)
     assert.equal(Math.max(...runs), 3)
-    const releases = port.sent.filter(({ name }) => name === 'lock/release-in-line').length
+    const releases = port.sent.filter(({ name }) => name === 'lock/release-queued').length
     assert(releases >= 25 && releases <= 40, `${releases} releases`)
   })
 
@@ -216,20 +232,20 @@ describe('a run', () => {
     const [port] = moreOf({ maxHandOffs: 0 })
     const runs = await loop(more[0] as Client, 4, 10, 1)
     assert.equal(Math.max(...runs), 0)
-    assert.equal(port.count('lock/release-in-line'), 40)
+    assert.equal(port.count('lock/release-queued'), 40)
   })
 
   it('of no time never begins', async () => {
     const [port] = moreOf({ maxHandOffMs: 0 })
     await loop(more[0] as Client, 4, 10, 1)
-    assert.equal(port.count('lock/release-in-line'), 40)
+    assert.equal(port.count('lock/release-queued'), 40)
   })
 
   it('ends when its time is over, counted from the grant of Redis', async () => {
     const [port] = moreOf({ maxHandOffMs: 20, maxHandOffs: 1_000_000 })
     const runs = await loop(more[0] as Client, 4, 100, 1)
     assert.equal(Math.max(...runs), 19)
-    assert(port.count('lock/release-in-line') >= 400 / 21, `${port.count('lock/release-in-line')} releases`)
+    assert(port.count('lock/release-queued') >= 400 / 21, `${port.count('lock/release-queued')} releases`)
   })
 
   it('lets others in before it goes on, and then goes on at once', async () => {
@@ -361,7 +377,7 @@ describe('a hold that was passed on', () => {
   it('is not re-entered through another that has the same holder by now', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
     const inner = await lock.lock({ within: hold })
-    port.once('lock/step-down', { replyMs: 10 })
+    port.once('lock/release-one', { replyMs: 10 })
     const steps = [inner.unlock(), hold.unlock()]
     const again = assert.rejects(lock.lock({ within: hold }), { code: 'LOCK_NOT_HELD' }) // its turn comes too late
     await clock.advance(30)
@@ -490,14 +506,19 @@ describe('who waits and goes away in the turn of the hand-off', () => {
   it('has the lock if it is let go a moment before its wait time ends, while it pauses after an error', async () => {
     const hold = await lock.lock()
     port.once('lock/acquire', { errorReply: 'BUSY Redis is busy running a script' })
-    const waiter = lock.tryLock({ waitTimeMs: 30 })
-    await clock.advance(29)
-    const released = hold.unlock()
-    clock.block(10)
+    const waiter = lock.tryLock({ waitTimeMs: 10 })
+    await clock.advance(9)
+    const lease = hold.lease as Lease
+    const handOffTo = lease.handOffTo.bind(lease)
+    lease.handOffTo = (terms) => {
+      const next = handOffTo(terms)
+      clock.block(10) // the deadline passes before the waiter runs
+      return next
+    }
+    await hold.unlock()
     const outcome = await waiter
     outcome?.assertHeld()
     assert.equal(outcome?.holder, hold.holder)
-    await released
     await outcome?.unlock()
   })
 
@@ -599,7 +620,7 @@ describe('a lock that is lost during a run', () => {
 
   it('is not passed on while this client is about to force it', async () => {
     const [hold, waiting] = await heldAndWaitedFor(1)
-    port.once('lock/force-release-in-line', { requestMs: 10, replyMs: 10 })
+    port.once('lock/force-release-queued', { requestMs: 10, replyMs: 10 })
     const forced = lock.forceUnlock()
     await turn()
     assert.deepEqual(await commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])

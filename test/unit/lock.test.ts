@@ -5,6 +5,7 @@ import { Client } from '../../src/client.js'
 import type { Hold, Lock } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import type { Random } from '../../src/util/random.js'
+import { turnQueueKey } from '../../src/wire/keys.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
 
@@ -128,24 +129,24 @@ describe('an acquire', () => {
 describe('a release', () => {
   it('is repeated until it is answered, for as long as a command may take', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { lost: 'request', failsWith: 'Connection is closed' })
-    port.once('lock/release-in-line', { errorReply: 'BUSY Redis is busy running a script' })
+    port.once('lock/release-queued', { lost: 'request', failsWith: 'Connection is closed' })
+    port.once('lock/release-queued', { errorReply: 'BUSY Redis is busy running a script' })
     await clock.until(hold.unlock())
-    assert.equal(port.count('lock/release-in-line'), 3)
+    assert.equal(port.count('lock/release-queued'), 3)
     assert.deepEqual(redis.keys, [])
   })
 
   it('that was done but not answered counts as done when it is found so', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { failsWith: 'Connection is closed' })
+    port.once('lock/release-queued', { failsWith: 'Connection is closed' })
     await clock.until(hold.unlock())
-    assert.equal(port.count('lock/release-in-line'), 2)
+    assert.equal(port.count('lock/release-queued'), 2)
     assert.equal(hold.signal.aborted, false)
   })
 
   it('that the Redis client sent twice counts as done', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { resentMs: 100 })
+    port.once('lock/release-queued', { resentMs: 100 })
     await clock.until(hold.unlock())
     assert.equal(hold.signal.aborted, false)
   })
@@ -153,7 +154,7 @@ describe('a release', () => {
   it('that is never answered is unknown in time, and goes on in the background', async () => {
     const hold = await lock.lock()
     const startedAt = clock.now()
-    port.once('lock/release-in-line', { lost: 'request' })
+    port.once('lock/release-queued', { lost: 'request' })
     await assert.rejects(clock.until(hold.unlock()), NO_ANSWER)
     assert.equal(clock.now() - startedAt, COMMAND_TIMEOUT_MS)
     await turn()
@@ -211,6 +212,23 @@ describe('a release', () => {
 })
 
 describe('a waiter', () => {
+  it('that leaves takes its client out of the turn queue', async () => {
+    const hold = await other.getLock('a').lock()
+    const abort = new AbortController()
+    const waiting = lock.lock({ signal: abort.signal })
+    const timed = lock.tryLock({ waitTimeMs: 1_000 })
+    await clock.advance(500)
+    assert.equal(redis.tickets(turnQueueKey('a')).length, 1)
+    abort.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+    await clock.advance(0)
+    assert.equal(redis.tickets(turnQueueKey('a')).length, 1, 'somebody else of the client still waits')
+    assert.equal(await clock.until(timed), null)
+    await clock.advance(0)
+    assert.deepEqual(redis.tickets(turnQueueKey('a')), [])
+    await hold.unlock()
+  })
+
   it('is not held up by one for another lock that has the same channel', async () => {
     const [plain, braced] = [await other.getLock('a').lock(), await other.getLock('{a}').lock()]
     const [first, second] = [lock.lock(), client.getLock('{a}').lock()]
@@ -335,7 +353,7 @@ describe('a scope', () => {
   it('takes it as another owner while a release of the first may still be on its way', async () => {
     await client.runInScope(async () => {
       await lock.lock()
-      port.once('lock/release-in-line', { requestMs: 10_000, failsWith: 'Connection is closed' })
+      port.once('lock/release-queued', { requestMs: 10_000, failsWith: 'Connection is closed' })
       await clock.until(lock.unlock())
       const second = await lock.lock()
       await clock.advance(11_000)
@@ -469,7 +487,7 @@ describe('close()', () => {
 
   it('waits for a release that is being repeated', async () => {
     const hold = await lock.lock()
-    port.once('lock/release-in-line', { lost: 'request', failsWith: 'Connection is closed' })
+    port.once('lock/release-queued', { lost: 'request', failsWith: 'Connection is closed' })
     const releasing = hold.unlock()
     await turn()
     await clock.until(client.close())

@@ -380,7 +380,7 @@ describe('a release', () => {
   it('ends renewal before it is sent, whatever becomes of it', async () => {
     const hold = await take('a')
     await clock.advance(PERIOD_MS - 1_000)
-    port.fault = ({ name }) => (name === 'lock/release-in-line' ? { lost: 'request' } : undefined)
+    port.fault = ({ name }) => (name === 'lock/release-queued' ? { lost: 'request' } : undefined)
     const released = assert.rejects(hold.unlock(), { code: 'LOCK_OUTCOME_UNKNOWN' })
     await clock.advance(2 * LEASE_MS)
     await released

@@ -3,7 +3,7 @@ import { delimiter, join } from 'node:path'
 import type { Locker, OpenOptions, Server } from '../library.js'
 import { freePort, Program } from '../program.js'
 
-/** Longer than any run: it is not renewed. */
+/** Longer than any run, as it is not renewed. */
 const LEASE_SECONDS = 600
 
 const isInstalled = (process.env['PATH'] ?? '').split(delimiter).some((folder) => existsSync(join(folder, 'etcd')))
@@ -29,12 +29,12 @@ export async function open({ url }: OpenOptions): Promise<Locker> {
     if (!response.ok) throw new Error(`etcd: ${path}: ${await response.text()}`)
     return (await response.json()) as Record<string, string>
   }
-  // Who waits under the same lease is the same owner, so every acquisition needs one of its own.
+  // Waiters with the same lease are the same owner, so every acquisition needs its own.
   return {
     async acquire(name) {
       const { ID: lease } = await call('lease/grant', { TTL: LEASE_SECONDS })
       await call('lock/lock', { name: Buffer.from(name).toString('base64'), lease })
-      // Gone with its lease: one call instead of two.
+      // Revoking the lease releases the lock: one call instead of two.
       return () => call('lease/revoke', { ID: lease })
     },
   }

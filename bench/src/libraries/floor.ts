@@ -6,7 +6,7 @@ const PLAIN = {
   unlock: `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`,
 }
 
-/** What Redisson keeps of a lock: a hash with its holder, a lease, and a message to those who wait. */
+/** A lock as Redisson stores it: a hash with its holder, a lease, and a message to waiters. */
 const REDISSON = {
   lock: `if redis.call('exists', KEYS[1]) == 1 then return redis.call('pttl', KEYS[1]) end
     redis.call('hset', KEYS[1], ARGV[1], 1)
@@ -23,12 +23,12 @@ interface Scripts {
   floorUnlock(name: string, token: string): Promise<number>
 }
 
-/** The least that a lock with an owner can cost: two minimal scripts over one connection, and nobody who waits. */
+/** The lowest cost of a lock with an owner: two minimal scripts over one connection, without waiting. */
 export async function open(options: OpenOptions): Promise<Locker> {
   return openWith(PLAIN, options)
 }
 
-/** The least that a lock can cost which Redisson understands. */
+/** The lowest cost of a lock that Redisson understands. */
 export async function openOnTheWire(options: OpenOptions): Promise<Locker> {
   return openWith(REDISSON, options)
 }
@@ -44,7 +44,7 @@ function openWith(scripts: typeof PLAIN, { url, leaseMs }: OpenOptions): Locker 
   return {
     async acquire(name) {
       const token = `${process.pid}:${++last}`
-      if ((await redis.floorLock(name, token, leaseMs)) !== 'OK') throw new Error(`${name} is taken`)
+      if ((await redis.floorLock(name, token, leaseMs)) !== 'OK') throw new Error(`${name} is locked`)
       return () => redis.floorUnlock(name, token)
     },
   }

@@ -11,7 +11,9 @@ export async function openWithThread(options: OpenOptions): Promise<Locker> {
   try {
     return lockerOf(await connect(withThread), options)
   } catch (error) {
-    throw error instanceof ConfigError ? new Error('not there: connect does not know this watchdog') : error
+    throw error instanceof ConfigError
+      ? new Error('not available: connect does not support this watchdog option')
+      : error
   }
 }
 

@@ -8,7 +8,7 @@ const LOCK: readonly Kind[] = ['lock']
 
 const polling = { waits: 'by polling', checksOwner: true, keeps: false, kinds: LOCK, tuned: false } as const
 
-/** A library that polls, as it is shipped, and tuned to ask often. */
+/** A polling library with its defaults, and tuned to poll often. */
 function twice(library: Library): Library[] {
   return [library, { ...library, name: `${library.name}-tuned`, tuned: true }]
 }

@@ -8,10 +8,10 @@ const CLASSES = join(HOME, 'classes')
 
 export const CLASS_PATH = `${CLASSES}:${join(HOME, 'lib', '*')}`
 
-/** Of the libraries in Java: bench/java/src/main/java/bench/Contender.java runs them. */
+/** The Java libraries, run by bench/java/src/main/java/bench/Contender.java. */
 export const JAVA = {
   program: ['java', '-Xmx512m', '-cp', CLASS_PATH, 'bench.Contender'],
   missing: existsSync(join(HOME, 'sources.sha1')) ? undefined : 'not built: needs a JDK (17 or later) and Maven',
-  // The JVM compiles what is hot later than Node does.
+  // The JVM compiles hot code later than Node does.
   warmUpMs: 2_500,
 } as const

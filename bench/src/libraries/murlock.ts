@@ -5,7 +5,7 @@ import { keptBy } from '../kept-by.js'
 import type { Locker, OpenOptions } from '../library.js'
 
 export async function open({ url, leaseMs, tuned }: OpenOptions): Promise<Locker> {
-  // It has no defaults; these are those of its README.
+  // It has no defaults; these are from its README.
   const waiting = tuned ? { wait: 1, maxAttempts: 3, blocking: true } : { wait: 1_000, maxAttempts: 3 }
   const module = MurLockModule.forRoot({ redisOptions: { url }, logLevel: 'error', ...waiting })
   const app = await NestFactory.createApplicationContext(module, { logger: false })

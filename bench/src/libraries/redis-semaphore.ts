@@ -5,7 +5,7 @@ import type { Locker, OpenOptions } from '../library.js'
 export async function open({ url, leaseMs, keep, tuned }: OpenOptions): Promise<Locker> {
   const redis = new Redis(url)
   const options = {
-    // It keeps what it holds alive unless told otherwise; its lease of 10 s is never over in the other workloads.
+    // It renews unless told otherwise; in the other workloads its lease of 10 s never ends.
     ...(keep && { lockTimeout: leaseMs, onLockLost: () => {} }),
     ...(tuned && { retryInterval: 1, acquireTimeout: Number.POSITIVE_INFINITY }),
   }

@@ -9,7 +9,7 @@ export async function open({ url, leaseMs, tuned }: OpenOptions): Promise<Locker
   return {
     async acquire(name) {
       const lock = locks.createLock(name, leaseMs)
-      if (!(await lock.acquire())) throw new Error(`${name} is taken`)
+      if (!(await lock.acquire())) throw new Error(`${name} is locked`)
       return () => lock.release()
     },
   }

@@ -4,7 +4,7 @@ import type { Server } from '../library.js'
 import { freePort, Program } from '../program.js'
 import { CLASS_PATH } from './java.js'
 
-/** The server that Curator's own dependency has in it. The client is bench/java/…/CuratorLocker.java. */
+/** The server comes with Curator. The client is bench/java/…/CuratorLocker.java. */
 export async function serve(): Promise<Server> {
   const port = await freePort()
   const program = await Program.start(port, 'java', (dir) => {

@@ -10,7 +10,7 @@ const NAMES = {
   permit: 'Permit-expirable semaphore',
 } as const
 
-/** Every kind beside Redisson's: `fair-1` is one task, `fair-8` is eight. */
+/** Every kind compared with Redisson: `fair-1` has one task, `fair-8` eight. */
 export const KIND_WORKLOADS: readonly Workload[] = (Object.keys(NAMES) as (keyof typeof NAMES)[]).flatMap((kind) =>
   [1, 8].map((tasks): Workload => {
     const isSemaphore = kind === 'semaphore' || kind === 'permit'

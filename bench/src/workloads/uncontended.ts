@@ -16,7 +16,7 @@ export const w1: Workload = {
   goals: ({ holdfast, floor, ratioToFloor }) => [
     atLeast('rate, of the floor', 0.95, ratioToFloor),
     atMost('p99, of the floor', 1.1, (holdfast['p99'] ?? Number.NaN) / (floor['p99'] ?? Number.NaN)),
-    // Of the last section the count has a part.
+    // The count includes part of the last section.
     atMost('commands per section', 2.05, holdfast['commandsPerSection']),
   ],
 }

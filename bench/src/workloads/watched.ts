@@ -25,12 +25,12 @@ export const w6: Workload = {
   ],
 }
 
-/** So many locks held by one process for four leases. */
+/** One process holds `locks` locks for four leases. */
 export async function watched(bench: Bench, library: Library, locks: number): Promise<Figures> {
   const ms = Math.max(bench.ms, 4 * LEASE_MS)
   return await bench.contend(library, { do: 'hold', locks }, { leaseMs: LEASE_MS, keep: true }, async (contenders) => {
     await Promise.all(contenders.map((contender) => contender.start()))
-    await sleep(LEASE_MS) // what taking them left behind is over, and every lock has been renewed
+    await sleep(LEASE_MS) // by now the effects of acquiring are over, and every lock has been renewed
     const [scripts, redisCpuMs] = [await bench.place.scripts(), await bench.place.cpuMs()]
     const results = await measured(contenders, ms)
     return {

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { exitCodeOf } from '../exit-codes.js'
 import { Terminal } from '../terminal.js'
+import { DEMO_USAGE } from '../usage.js'
 import { Crew } from './flash-sale.js'
 import { resultOf, type SaleResult } from './flash-sale-result.js'
 import { Stock } from './flash-sale-stock.js'
-import { DEMO_USAGE, type DemoOptions, readDemoOptions } from './options.js'
+import { type DemoOptions, readDemoOptions } from './options.js'
 import { SaleProgress } from './progress.js'
 import { openDemoRedis } from './redis.js'
 import { BUYERS, explanation, introduction, summary, table, verdict } from './report.js'
@@ -14,8 +15,8 @@ import { timeline } from './timeline.js'
  * `holdfast demo`: a flash sale on a real Redis, without a lock and with one.
  * @param args  the command line after the word `demo`
  * @returns the exit code
- * @throws {UsageError} the command line cannot work
- * @throws {Failure} there is no Redis
+ * @throws {UsageError} the command line is invalid
+ * @throws {Failure} no Redis is available
  */
 export async function demo(args: string[]): Promise<number> {
   const options = readDemoOptions(args, process.env)
@@ -66,19 +67,19 @@ async function bothSales(options: DemoOptions, terminal: Terminal, signal: Abort
     const unlocked = await sale('1  Without a lock', false)
     return { unlocked, locked: await sale('2  The same with Holdfast', true) }
   } finally {
-    // If Redis is gone by now, the keys expire by themselves.
+    // If Redis is unreachable, the keys expire.
     await stock.clear().catch(() => {})
   }
 }
 
-/** Resolved when all that was written is on its way, so that the process may exit. */
+/** Resolves when everything written was flushed, so that the process may exit. */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => stream.write('', () => resolve()))
 }
 
 /**
- * Ctrl-C and its like, or nobody who reads what we print: they end the sale in good order. A second signal ends the
- * process on the spot.
+ * Ends the sale cleanly on Ctrl-C and the like, or when the reader of stdout is gone. A second signal ends the process
+ * immediately.
  */
 class Interruption {
   readonly #abort = new AbortController()
@@ -87,7 +88,7 @@ class Interruption {
 
   constructor() {
     for (const name of this.#signals) process.once(name, this.#interrupt)
-    // These stay: what is printed on the way out fails, too.
+    // These stay: whatever is printed during the exit fails, too.
     for (const stream of [process.stdout, process.stderr]) stream.on('error', () => this.#interrupt('SIGPIPE'))
   }
 

@@ -1,14 +1,14 @@
 import type { Visit } from './flash-sale-worker.js'
 
-/** What came of one sale. */
+/** The result of one sale. */
 export interface SaleResult {
   stock: number
-  /** How many orders are recorded in Redis, which counts them atomically. */
+  /** Orders recorded in Redis, which counts them atomically. */
   sold: number
   oversold: number
-  /** How many buyers were in the critical section at the same moment, at most. */
+  /** The most buyers in the critical section at one moment. */
   atOnce: number
-  /** Critical sections a second. */
+  /** Critical sections per second. */
   perSecond: number
   /** How long buyers waited to get in. */
   waitP50Ms: number

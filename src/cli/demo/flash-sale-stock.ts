@@ -1,16 +1,16 @@
 import type { Redis } from 'ioredis'
 
-/** If the demo is killed and cannot delete its keys, Redis does, after this time. */
+/** If the demo is killed before it deletes its keys, they expire after this time. */
 const EXPIRE_S = 3_600
 
-/** The books of the shop, in Redis: how many units are left, and how many orders there are. */
+/** The shop's data in Redis: how many units are left, and how many orders there are. */
 export class Stock {
   readonly lockName: string
   readonly #redis: Redis
   readonly #leftKey: string
   readonly #ordersKey: string
 
-  /** @param keyPrefix  nobody else's keys begin like this */
+  /** @param keyPrefix  unique to this demo */
   constructor(redis: Redis, keyPrefix: string) {
     this.#redis = redis
     this.#leftKey = `${keyPrefix}:stock`
@@ -40,7 +40,7 @@ export class Stock {
     return Number(await this.#redis.get(this.#ordersKey))
   }
 
-  /** Leaves nothing in Redis. */
+  /** Deletes everything in Redis. */
   async clear(): Promise<void> {
     await this.#redis.del(this.#leftKey, this.#ordersKey, this.lockName)
   }

@@ -1,6 +1,6 @@
 /**
- * One shop server of the flash sale: a process of its own, forked by `flash-sale.ts`, in which several buyers buy at the
- * same time. With the lock or without it, they run the very same code.
+ * One shop server of the flash sale: a process forked by `flash-sale.ts` that serves several buyers at the same time. They
+ * run the same code with the lock and without it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
@@ -9,14 +9,14 @@ import { tlsOfUrl } from '../../config/tls.js'
 import { connect } from '../../connect.js'
 import { Stock } from './flash-sale-stock.js'
 
-/** What a worker has to know before the sale. It comes as a message: the URL may have a password in it. */
+/** What a worker needs before the sale. It is sent as a message because the URL may contain a password. */
 export interface Shop {
   redisUrl: string
   keyPrefix: string
   buyers: number
 }
 
-/** When one buyer was in the shop, ms by the machine's monotonic clock, which all processes share. */
+/** The times of one purchase, in ms of the machine's monotonic clock, which all processes share. */
 export interface Visit {
   askedAt: number
   enteredAt: number
@@ -25,14 +25,14 @@ export interface Visit {
 
 export interface Progress {
   orders: number
-  /** How many buyers are between their look at the stock and their order. */
+  /** Buyers in the critical section. */
   inside: number
   waiting: number
 }
 
-export type Command = { do: 'open'; shop: Shop } | { do: 'sell'; isLocked: boolean } | { do: 'close' }
+export type WorkerCommand = { do: 'open'; shop: Shop } | { do: 'sell'; isLocked: boolean } | { do: 'close' }
 
-export type News =
+export type WorkerMessage =
   | { is: 'open' }
   | { is: 'selling'; progress: Progress }
   | { is: 'soldOut'; progress: Progress; visits: Visit[] }
@@ -57,7 +57,7 @@ class Worker {
 
   static async open(shop: Shop): Promise<Worker> {
     const redis = new Redis(shop.redisUrl, { lazyConnect: true, retryStrategy: () => null, ...tlsOfUrl(shop.redisUrl) })
-    redis.on('error', () => {}) // the command that fails tells
+    redis.on('error', () => {}) // the failing command rejects
     await redis.connect()
     return new Worker(shop, redis, await connect({ client: redis }))
   }
@@ -65,7 +65,7 @@ class Worker {
   async sell(isLocked: boolean): Promise<void> {
     const lock = this.#client.getLock(this.#stock.lockName)
     // The lock is the only difference between the two sales.
-    const inTurn = isLocked
+    const guarded = isLocked
       ? (buy: () => Promise<boolean>) => lock.withLock(buy)
       : (buy: () => Promise<boolean>) => buy()
 
@@ -74,7 +74,7 @@ class Worker {
     const visit = async (): Promise<boolean> => {
       const askedAt = now()
       progress.waiting++
-      return await inTurn(async () => {
+      return await guarded(async () => {
         const enteredAt = now()
         progress.waiting--
         progress.inside++
@@ -89,13 +89,13 @@ class Worker {
       while (await visit()) {}
     }
 
-    const ticker = setInterval(() => tell({ is: 'selling', progress }), PROGRESS_EVERY_MS)
+    const ticker = setInterval(() => report({ is: 'selling', progress }), PROGRESS_EVERY_MS)
     try {
       await Promise.all(Array.from({ length: this.#buyers }, buyer))
     } finally {
       clearInterval(ticker)
     }
-    tell({ is: 'soldOut', progress, visits })
+    report({ is: 'soldOut', progress, visits })
   }
 
   async close(): Promise<void> {
@@ -103,7 +103,10 @@ class Worker {
     this.#redis.disconnect()
   }
 
-  /** Read, think, write: right for one buyer at a time, wrong for two. Answers false when the stock is sold out. */
+  /**
+   * Reads, charges, writes: correct for one buyer at a time, wrong for two.
+   * @returns false once the stock is sold out
+   */
   async #buy(): Promise<boolean> {
     const left = await this.#stock.read()
     if (left <= 0) return false
@@ -116,10 +119,10 @@ class Worker {
 
 let worker: Worker | undefined
 
-async function obey(command: Command): Promise<void> {
+async function execute(command: WorkerCommand): Promise<void> {
   if (command.do === 'open') {
     worker = await Worker.open(command.shop)
-    tell({ is: 'open' })
+    report({ is: 'open' })
   } else if (command.do === 'sell') {
     await worker?.sell(command.isLocked)
   } else {
@@ -128,17 +131,17 @@ async function obey(command: Command): Promise<void> {
   }
 }
 
-function tell(news: News): void {
-  if (process.connected) process.send?.(news)
+function report(message: WorkerMessage): void {
+  if (process.connected) process.send?.(message)
 }
 
 function now(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
 
-process.on('message', (command: Command) => {
-  obey(command).catch((error: unknown) => tell({ is: 'failed', message: String(error) }))
+process.on('message', (command: WorkerCommand) => {
+  execute(command).catch((error: unknown) => report({ is: 'failed', message: String(error) }))
 })
-// Without the parent there is no sale, and it alone decides what Ctrl-C means, which the terminal tells all of us.
+// The worker ends with its parent, which alone handles Ctrl-C; the terminal sends that to every process.
 process.on('disconnect', () => process.exit())
 process.on('SIGINT', () => {})

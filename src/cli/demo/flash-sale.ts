@@ -1,15 +1,15 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { Command, News, Progress, Shop, Visit } from './flash-sale-worker.js'
+import type { Progress, Shop, Visit, WorkerCommand, WorkerMessage } from './flash-sale-worker.js'
 
 const WORKER = fileURLToPath(new URL('./flash-sale-worker.js', import.meta.url))
 const CLOSE_MS = 3_000
 
-/** The processes that sell: forked once, so that both sales are made by the same ones. */
+/** The selling processes, forked once and used for both sales. */
 export class Crew {
   readonly #workers: ChildProcess[]
-  /** Rejects when a worker fails or the signal aborts, and then everything that is waited for. */
+  /** Rejects when a worker fails or the signal aborts, which ends every wait. */
   readonly #failed: Promise<never>
   #isClosing = false
 
@@ -18,25 +18,25 @@ export class Crew {
     this.#failed = new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true })
       for (const worker of this.#workers) {
-        worker.on('message', (news: News) => {
-          if (news.is === 'failed') reject(new Error(`a process of the sale failed: ${news.message}`))
+        worker.on('message', (message: WorkerMessage) => {
+          if (message.is === 'failed') reject(new Error(`a process of the sale failed: ${message.message}`))
         })
         worker.once('error', reject)
         worker.once('exit', (code, signal) => {
           if (!this.#isClosing)
-            reject(new Error(`a process of the sale ended by itself (${signal ?? `exit code ${code}`})`))
+            reject(new Error(`a process of the sale ended unexpectedly (${signal ?? `exit code ${code}`})`))
         })
       }
     })
     this.#failed.catch(() => {})
   }
 
-  /** Start the processes; resolved when all of them are connected to Redis. */
+  /** Starts the processes; resolves when all of them are connected to Redis. */
   static async open(processes: number, shop: Shop, signal: AbortSignal): Promise<Crew> {
     signal.throwIfAborted()
     const crew = new Crew(processes, signal)
     try {
-      await crew.#all({ do: 'open', shop }, (news) => (news.is === 'open' ? true : undefined))
+      await crew.#all({ do: 'open', shop }, (message) => (message.is === 'open' ? true : undefined))
     } catch (error) {
       await crew.close()
       throw error
@@ -45,21 +45,21 @@ export class Crew {
   }
 
   /**
-   * Sell until nothing is left.
-   * @param onProgress  told now and then how far each process is
-   * @returns who was in the shop when, for each process
+   * Sells until nothing is left.
+   * @param onProgress  called now and then with the progress of each process
+   * @returns the times of every purchase, for each process
    */
   async sell(isLocked: boolean, onProgress: (processes: readonly Progress[]) => void): Promise<Visit[][]> {
     const progress: Progress[] = this.#workers.map(() => ({ orders: 0, inside: 0, waiting: 0 }))
-    return await this.#all({ do: 'sell', isLocked }, (news, index) => {
-      if (news.is !== 'selling' && news.is !== 'soldOut') return undefined
-      progress[index] = news.progress
+    return await this.#all({ do: 'sell', isLocked }, (message, index) => {
+      if (message.is !== 'selling' && message.is !== 'soldOut') return undefined
+      progress[index] = message.progress
       onProgress(progress)
-      return news.is === 'soldOut' ? news.visits : undefined
+      return message.is === 'soldOut' ? message.visits : undefined
     })
   }
 
-  /** Ends the processes; resolved when they are gone. */
+  /** Ends the processes; resolves when they have exited. */
   async close(): Promise<void> {
     this.#isClosing = true
     await Promise.all(
@@ -78,13 +78,13 @@ export class Crew {
     await this.close()
   }
 
-  /** Tell every worker to do something, and wait until `answer` has found in its news what is waited for. */
-  async #all<T>(command: Command, answer: (news: News, index: number) => T | undefined): Promise<T[]> {
-    const answers = this.#workers.map(
+  /** Sends a command to every worker, and waits until `find` returns something for one of its messages. */
+  async #all<T>(command: WorkerCommand, find: (message: WorkerMessage, index: number) => T | undefined): Promise<T[]> {
+    const results = this.#workers.map(
       (worker, index) =>
         new Promise<T>((resolve) => {
-          const listen = (news: News): void => {
-            const found = answer(news, index)
+          const listen = (message: WorkerMessage): void => {
+            const found = find(message, index)
             if (found === undefined) return
             worker.off('message', listen)
             resolve(found)
@@ -93,11 +93,11 @@ export class Crew {
           send(worker, command)
         }),
     )
-    return await Promise.race([Promise.all(answers), this.#failed])
+    return await Promise.race([Promise.all(results), this.#failed])
   }
 }
 
-/** A worker that is gone says so by its exit. */
-function send(worker: ChildProcess, command: Command): void {
+/** If the worker is gone, its `exit` event reports that. */
+function send(worker: ChildProcess, command: WorkerCommand): void {
   worker.send(command, () => {})
 }

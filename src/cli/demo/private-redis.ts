@@ -13,14 +13,14 @@ const NOT_INSTALLED = `redis-server is not installed or not on the PATH. Install
   Alpine           sudo apk add redis
   macOS            brew install redis
   Windows          inside WSL, as on Ubuntu
-or use a Redis that you already have:
+Or use a Redis that you already have:
   Docker           docker run --rm -p 6379:6379 redis
                    holdfast demo --redis redis://127.0.0.1:6379
-  elsewhere        holdfast demo --redis URL, or set REDIS_URL`
+  anywhere         holdfast demo --redis URL, or set REDIS_URL`
 
 const START_MS = 10_000
 
-/** A redis-server of our own on a free port of this machine, without persistence. It ends with this process at the latest. */
+/** A redis-server of our own on a free local port, without persistence. It ends with this process at the latest. */
 export class PrivateRedis {
   readonly url: string
   readonly #process: ChildProcess
@@ -48,7 +48,7 @@ export class PrivateRedis {
         const port = await freePort()
         const { child, failure } = await launch(port, dir)
         if (failure === undefined) return new PrivateRedis(port, child, dir)
-        // Somebody may have taken the port since it was checked.
+        // Another process may have taken the port since the check.
         if (tries === 3) throw unavailable(`redis-server did not start:\n${failure}`)
       }
     } catch (error) {
@@ -57,7 +57,7 @@ export class PrivateRedis {
     }
   }
 
-  /** Resolved when it is gone. Stopping twice is harmless. */
+  /** Resolves when it has ended. Stopping twice is harmless. */
   async stop(): Promise<void> {
     process.off('exit', this.#onExit)
     const exit = hasEnded(this.#process) ? undefined : once(this.#process, 'exit')
@@ -75,7 +75,7 @@ export class PrivateRedis {
   }
 }
 
-/** Starts the server, and waits until this very process listens on the port; else tells why it did not. */
+/** Starts the server and waits until it listens on the port; `failure` says why it does not. */
 async function launch(port: number, dir: string): Promise<{ child: ChildProcess; failure: string | undefined }> {
   const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', '', '--appendonly', 'no']
   const child = spawn('redis-server', options, { cwd: dir, stdio: ['ignore', 'pipe', 'ignore'] })
@@ -97,7 +97,7 @@ async function launch(port: number, dir: string): Promise<{ child: ChildProcess;
   return { child, failure }
 }
 
-/** Whatever ends this process, SIGKILL included, ends the server: the guard's stdin closes when we are gone. */
+/** Ends the server however this process ends, even by SIGKILL: the stdin of the guard closes then. */
 function endWithThisProcess(child: ChildProcess, dir: string): void {
   const script = 'trap "" INT TERM HUP; read -r _; kill -9 "$1"; rm -rf "$2"'
   const guard = spawn('sh', ['-c', script, 'guard', String(child.pid), dir], { stdio: ['pipe', 'ignore', 'ignore'] })
@@ -112,7 +112,7 @@ function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null
 }
 
-/** Below the range from which the kernel serves outgoing connections, so that no client of anybody gets it meanwhile. */
+/** Below the range that the kernel uses for outgoing connections, so that no client is assigned it meanwhile. */
 async function freePort(): Promise<number> {
   for (let tries = 0; tries < 100; tries++) {
     const port = 10_000 + Math.floor(Math.random() * 20_000)

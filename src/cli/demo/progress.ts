@@ -5,7 +5,7 @@ const PLAIN_LINE_EVERY_MS = 2_000
 const NAME = 13
 const NUMBERS = 38
 
-/** Shows a sale while it goes on: a line for each process drawn anew, or now and then a plain line. */
+/** Shows the progress of a sale: a redrawn line for each process, or a plain line now and then. */
 export class SaleProgress {
   readonly #terminal: Terminal
   readonly #stock: number
@@ -27,7 +27,7 @@ export class SaleProgress {
     }
   }
 
-  /** The last state stays. */
+  /** Keeps the last state on the screen. */
   end(): void {
     if (this.#terminal.isLive) this.#draw()
     else for (const [index, { orders }] of this.#processes.entries()) this.#terminal.print(plainLine(index, orders))
@@ -46,7 +46,7 @@ export class SaleProgress {
     this.#terminal.redraw(lines)
   }
 
-  /** The bar is full when the process alone has sold the whole stock. */
+  /** The bar is full when the process has sold the whole stock by itself. */
   #line({ orders, inside, waiting }: Progress, index: number): string {
     const width = Math.min(this.#terminal.columns - 5 - NAME - NUMBERS, 40)
     const filled = Math.min(Math.round((orders / this.#stock) * width), width)

@@ -6,15 +6,15 @@ import { PrivateRedis } from './private-redis.js'
 
 const CONNECT_MS = 5_000
 
-/** The Redis of the demo: the one that was named, or a private one. */
+/** The Redis of the demo: the one given by the user, or a private one. */
 export interface DemoRedis extends AsyncDisposable {
   readonly url: string
-  /** For people: without the password. */
+  /** For messages: without the password. */
   readonly description: string
   readonly redis: Redis
 }
 
-/** @throws {Failure} there is none, or no client for it */
+/** @throws {Failure} no Redis is available, or ioredis is not installed */
 export async function openDemoRedis(url: string | undefined, signal: AbortSignal): Promise<DemoRedis> {
   const ioredis = await importIoredis()
   const server = url === undefined ? await PrivateRedis.start() : undefined
@@ -24,7 +24,7 @@ export async function openDemoRedis(url: string | undefined, signal: AbortSignal
     const redis = await connected(new ioredis.Redis(usedUrl, { ...OPTIONS, ...tlsOfUrl(usedUrl) }), place, signal)
     return {
       url: usedUrl,
-      description: server ? `a private redis-server on ${place}, which ends with the demo` : place,
+      description: server ? `a private redis-server on ${place}, stopped when the demo ends` : place,
       redis,
       [Symbol.asyncDispose]: async () => {
         redis.disconnect()
@@ -54,7 +54,7 @@ async function connected(redis: Redis, place: string, signal: AbortSignal): Prom
   } catch (error) {
     redis.disconnect()
     signal.throwIfAborted()
-    // ioredis says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event.
+    // ioredis rejects with "Connection is closed"; the cause (refused, WRONGPASS, a certificate) is in its error event.
     throw new Failure(EXIT.unavailable, `Redis at ${place} cannot be used: ${reasonOf(cause ?? error)}`)
   } finally {
     signal.removeEventListener('abort', stop)
@@ -67,9 +67,9 @@ async function importIoredis() {
   } catch {
     throw new Failure(
       EXIT.unavailable,
-      'The demo talks to Redis through ioredis, which is not installed:\n' +
+      'The demo needs ioredis, which is not installed:\n' +
         '  in a project     npm install holdfast ioredis\n' +
-        '  without one      npx -p holdfast -p ioredis holdfast demo',
+        '  anywhere         npx -p holdfast -p ioredis holdfast demo',
     )
   }
 }

@@ -2,7 +2,7 @@ import { counted, grouped, type Style, type Terminal } from '../terminal.js'
 import type { SaleResult } from './flash-sale-result.js'
 import type { DemoOptions } from './options.js'
 
-/** How many buyers each process serves at a time. */
+/** Buyers that each process serves at a time. */
 export const BUYERS = 4
 
 export function introduction(terminal: Terminal, { processes, stock }: DemoOptions, redis: string): string[] {
@@ -18,11 +18,11 @@ export function introduction(terminal: Terminal, { processes, stock }: DemoOptio
   ]
 }
 
-/** What is said when a sale is over. */
+/** The lines printed when a sale is over. */
 export function verdict(terminal: Terminal, { stock, sold, oversold }: SaleResult): string[] {
   const orders = `${counted(sold, 'order')} for ${counted(stock, 'unit')}`
-  if (oversold === 0) return ['', `     ${terminal.paint(['bold', 'green'], `✔ ${orders}: not one too many`)}`]
-  return ['', `     ${terminal.paint(['bold', 'red'], `✘ ${orders}: ${grouped(oversold)} paid for nothing`)}`]
+  if (oversold === 0) return ['', `     ${terminal.paint(['bold', 'green'], `✔ ${orders}: none oversold`)}`]
+  return ['', `     ${terminal.paint(['bold', 'red'], `✘ ${orders}: ${grouped(oversold)} oversold`)}`]
 }
 
 export function table(terminal: Terminal, unlocked: SaleResult, locked: SaleResult): string[] {
@@ -47,14 +47,14 @@ export function table(terminal: Terminal, unlocked: SaleResult, locked: SaleResu
     row('no lock', unlocked, ['–', '–']),
     row('withLock', locked, [milliseconds(locked.waitP50Ms), milliseconds(locked.waitP99Ms)]),
     '',
-    terminal.paint('dim', '  at once: most buyers at one moment between reading the stock and the order'),
+    terminal.paint('dim', '  at once: the most buyers between reading the stock and ordering at one moment'),
   ]
 }
 
 export function explanation(terminal: Terminal): string[] {
   return [
     `  Both sales ran the same code, the second one as ${terminal.paint('bold', 'await lock.withLock(buy)')}.`,
-    '  Without it, buyers read the stock while others are about to change it.',
+    '  Without the lock, buyers read the stock while others are about to change it.',
     '',
     `  Next: guard a command    ${terminal.paint('cyan', 'npx holdfast run nightly-report -- node report.js')}`,
     `        guard your code    ${terminal.paint('cyan', "import { connect } from 'holdfast'")}`,

@@ -8,14 +8,14 @@ const MAX_ROWS = 24
 /** One visit takes about 2 ms. */
 const SLICES_MS = [1, 2]
 
-/** A part of the sale, cut into equal slices: one column each. */
+/** A part of the sale, divided into equal slices: one column each. */
 interface Window {
   startsAt: number
   sliceMs: number
   columns: number
 }
 
-/** A picture of who held the lock when: a row for each process, a column for each slice of time. */
+/** A chart of when each process held the lock: a row for each process, a column for each slice of time. */
 export function timeline(terminal: Terminal, { visits }: SaleResult): string[] {
   const window = windowOf(visits, terminal.columns - 2 - NAME)
   const holders = holdersIn(window, visits)
@@ -30,18 +30,18 @@ export function timeline(terminal: Terminal, { visits }: SaleResult): string[] {
   const hidden = visits.length - rows.length
   if (hidden > 0) rows.push(`  and ${hidden} more`)
   return [
-    `  ${terminal.paint('bold', 'Who held the lock')}, ${window.columns * window.sliceMs} ms out of the sale with Holdfast:`,
+    `  ${terminal.paint('bold', 'Who held the lock')} during ${window.columns * window.sliceMs} ms of the sale with Holdfast:`,
     '',
     ...rows,
     '',
-    `  ${' '.repeat(NAME)}█ holds the lock   ${terminal.paint('dim', '─')} waits for it   one column is ${window.sliceMs} ms`,
+    `  ${' '.repeat(NAME)}█ holds the lock   ${terminal.paint('dim', '─')} waits   one column: ${window.sliceMs} ms`,
   ]
 }
 
 /** The part of the sale in which most processes held the lock, at the finest scale that shows all of them. */
 function windowOf(visits: SaleResult['visits'], columns: number): Window {
   const { from } = spanOf(visits.flat())
-  const to = Math.min(...visits.map((own) => spanOf(own).to)) // from then on some process is done
+  const to = Math.min(...visits.map((own) => spanOf(own).to)) // after that, some process has finished
   let best: Window = { startsAt: from, sliceMs: 1, columns }
   let most = 0
   for (const sliceMs of SLICES_MS) {
@@ -56,7 +56,7 @@ function windowOf(visits: SaleResult['visits'], columns: number): Window {
   return best
 }
 
-/** For each column, which process held the lock for most of it; undefined where nobody did. */
+/** For each column, the process that held the lock for most of it, or undefined. */
 function holdersIn({ startsAt, sliceMs, columns }: Window, visits: SaleResult['visits']): (number | undefined)[] {
   const heldMs = Array.from({ length: columns }, () => new Map<number, number>())
   for (const [index, own] of visits.entries()) {

@@ -8,29 +8,30 @@ import { ConfigError } from '../../errors.js'
 import { EXIT, Failure, UsageError } from '../exit-codes.js'
 import { reasonOf, visible } from '../stderr.js'
 import { Terminal } from '../terminal.js'
-import { DOCTOR_USAGE, type DoctorOptions, parseDoctorOptions } from './options.js'
+import { DOCTOR_USAGE } from '../usage.js'
+import { type DoctorOptions, parseDoctorOptions } from './options.js'
 import { jsonOf, reportOf, summaryOf } from './report.js'
 
 /**
- * `holdfast doctor`: says what is wrong with a deployment, and how to fix it.
+ * `holdfast doctor`: reports what is wrong with a deployment for locks, and how to fix it.
  * @param args  the command line after the word `doctor`
  * @returns the exit code
- * @throws {UsageError} the command line or the configuration cannot work
+ * @throws {UsageError} the command line or the configuration is invalid
  */
 export async function doctor(args: string[]): Promise<number> {
   const options = parseDoctorOptions(args, process.env)
   if (!options) return await print(DOCTOR_USAGE, 0)
   if (options.acl) return await print(visible(await ruleOf(options)), 0)
   const results = await resultsOf(options)
-  const isUnreachable = results[0]?.id === REACHABLE.id && results[0].outcome === 'problem'
-  const exitCode = isUnreachable ? EXIT.unavailable : results.some(({ outcome }) => outcome === 'problem') ? 1 : 0
+  const isUnreachable = results[0]?.id === REACHABLE.id && results[0].status === 'problem'
+  const exitCode = isUnreachable ? EXIT.unavailable : results.some(({ status }) => status === 'problem') ? 1 : 0
   if (options.json) return await print(jsonOf(results), exitCode)
   const terminal = new Terminal(process.stdout, process.env)
   const lines = [...reportOf(results, terminal, options.isVerbose), summaryOf(results, terminal)]
   return await print(lines.join('\n'), exitCode)
 }
 
-/** The rule that the server understands; one for newer versions if nobody said where it is. */
+/** The rule for the version of the server, or for the newest if no address was given. */
 async function ruleOf(options: DoctorOptions): Promise<string> {
   const { target, isTargetGiven, user, prefix } = options
   if (!isTargetGiven) return aclRule(user, prefix)
@@ -40,8 +41,8 @@ async function ruleOf(options: DoctorOptions): Promise<string> {
     return aclRule(user, prefix, compatible)
   } catch (error) {
     if (error instanceof UsageError) throw error
-    const { found } = unreachable(target, error)
-    throw new Failure(EXIT.unavailable, `the rule depends on the version of the server. ${found}`)
+    const { message } = unreachable(target, error)
+    throw new Failure(EXIT.unavailable, `the rule depends on the version of the server. ${message}`)
   }
 }
 
@@ -70,14 +71,14 @@ function unreachable(target: Target, error: unknown): Result {
     'url' in target ? `${new URL(target.url).hostname}:${new URL(target.url).port || '6379'}` : target.config
   const reason = reasonOf(error)
   const fix = /WRONGPASS|NOAUTH|invalid (username|password)/i.test(reason)
-    ? 'the user and password of Redis: redis://user:password@host:port in REDIS_URL, or username and password in the file'
-    : 'see that Redis runs there, listens on that address (bind, protected-mode), and that no firewall is in between'
+    ? 'give the user and password: redis://user:password@host:port in REDIS_URL, or username and password in the file'
+    : 'check that Redis is running, listens on that address (bind, protected-mode), and is not behind a firewall'
   return resultOf(REACHABLE, problem(`${place}: ${reason}`, fix))
 }
 
-/** Resolved when it is written, so that the process may exit. */
+/** Resolves once the text is written, so that the process may exit. */
 async function print(text: string, exitCode: number): Promise<number> {
-  process.stdout.on('error', () => {}) // nobody reads it to the end
+  process.stdout.on('error', () => {}) // the reader may leave before the end
   await new Promise<void>((resolve) => process.stdout.write(`${text}\n`, () => resolve()))
   return exitCode
 }

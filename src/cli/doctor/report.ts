@@ -1,9 +1,9 @@
 import { GROUPS, type Result } from '../../doctor/check.js'
-import type { Outcome } from '../../doctor/finding.js'
+import type { Status } from '../../doctor/finding.js'
 import { visible } from '../stderr.js'
 import { counted, type Style, type Terminal } from '../terminal.js'
 
-const MARKS: Record<Outcome, { mark: string; style: Style }> = {
+const MARKS: Record<Status, { mark: string; style: Style }> = {
   ok: { mark: '✓', style: 'green' },
   note: { mark: '·', style: 'cyan' },
   warning: { mark: '!', style: 'yellow' },
@@ -11,7 +11,7 @@ const MARKS: Record<Outcome, { mark: string; style: Style }> = {
 }
 const INDENT = '      '
 
-/** The lines for people: one for each check, and more of what is not as it should be. */
+/** One line for each check, and reason and fix for those that are not OK. */
 export function reportOf(all: readonly Result[], terminal: Terminal, isVerbose: boolean): string[] {
   const results = all.map(printable)
   const width = Math.max(...results.map(({ title }) => title.length))
@@ -26,24 +26,24 @@ export function reportOf(all: readonly Result[], terminal: Terminal, isVerbose: 
   })
 }
 
-/** Before it is painted: what was found may be the words of a server. */
+/** Done before painting. The message may be a reply of the server. */
 function printable(result: Result): Result {
-  const { found, fix } = result
-  return { ...result, found: visible(found.replace(/\s+/g, ' ')), fix: fix === null ? null : visible(fix) }
+  const { message, fix } = result
+  return { ...result, message: visible(message.replace(/\s+/g, ' ')), fix: fix === null ? null : visible(fix) }
 }
 
 function linesOf(
-  { outcome, title, found, why, fix, id }: Result,
+  { status, title, message, why, fix, id }: Result,
   width: number,
   terminal: Terminal,
   isVerbose: boolean,
 ) {
-  const { mark, style } = MARKS[outcome]
-  const line = `  ${terminal.paint(style, mark)} ${title.padEnd(width)}  ${found}`
-  if (!isVerbose && outcome === 'ok') return [line]
+  const { mark, style } = MARKS[status]
+  const line = `  ${terminal.paint(style, mark)} ${title.padEnd(width)}  ${message}`
+  if (!isVerbose && status === 'ok') return [line]
   return [
     line,
-    ...(isVerbose || outcome !== 'note' ? labelled(terminal, 'why', why) : []),
+    ...(isVerbose || status !== 'note' ? labelled(terminal, 'why', why) : []),
     ...(fix === null ? [] : labelled(terminal, 'fix', fix)),
     ...(isVerbose ? labelled(terminal, 'id', id) : []),
   ]
@@ -65,17 +65,16 @@ function wrapped(text: string, width: number): string[] {
   return lines
 }
 
-/** "1 problem, 2 warnings, 3 notes, 12 as they should be" */
+/** "1 problem, 2 warnings, 27 of 30 OK" */
 export function summaryOf(results: readonly Result[], terminal: Terminal): string {
-  const count = (outcome: Outcome): number => results.filter((result) => result.outcome === outcome).length
-  const parts = (['problem', 'warning', 'note'] as const).flatMap((outcome) => {
-    const number = count(outcome)
-    return number === 0 ? [] : [terminal.paint(MARKS[outcome].style, counted(number, outcome))]
+  const count = (status: Status): number => results.filter((result) => result.status === status).length
+  const parts = (['problem', 'warning', 'note'] as const).flatMap((status) => {
+    const number = count(status)
+    return number === 0 ? [] : [terminal.paint(MARKS[status].style, counted(number, status))]
   })
-  return [...parts, `${count('ok')} of ${results.length} as they should be`].join(', ')
+  return [...parts, `${count('ok')} of ${results.length} OK`].join(', ')
 }
 
-/** One line. */
 export function jsonOf(results: readonly Result[]): string {
-  return visible(JSON.stringify({ ok: !results.some(({ outcome }) => outcome === 'problem'), checks: results }))
+  return visible(JSON.stringify({ ok: !results.some(({ status }) => status === 'problem'), checks: results }))
 }

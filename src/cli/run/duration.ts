@@ -4,15 +4,14 @@ import { UsageError } from '../exit-codes.js'
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
 
 /**
- * `500ms`, `1.5s`, `5m`, `2h` in ms. A number without a unit is refused, as half of those who write it mean ms and the
- * other half seconds; only 0 is 0.
+ * `500ms`, `1.5s`, `5m`, `2h` in ms. A number without a unit is rejected, except 0: some users mean ms, others seconds.
  * @throws {UsageError} naming `option`
  */
 export function parseDuration(option: string, text: string, least: 0 | 1): number {
   const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text) ?? []
   const ms = unit === undefined ? Number(amount) : Math.round(Number(amount) * UNIT_MS[unit as keyof typeof UNIT_MS])
   if (unit === undefined && ms > 0) {
-    throw new UsageError(`${option}: ${text} has no unit; say ${text}s for seconds or ${text}ms for milliseconds`)
+    throw new UsageError(`${option}: ${text} has no unit; use ${text}s for seconds or ${text}ms for milliseconds`)
   }
   if (Number.isNaN(ms)) {
     throw new UsageError(`${option}: expected a duration like 500ms, 30s, 5m or 2h, not ${JSON.stringify(text)}`)

@@ -8,12 +8,12 @@ import { parseDuration } from './duration.js'
 
 const ON_LOST = ['term', 'kill', 'warn'] as const
 
-/** What becomes of the command when the lock is lost: SIGTERM and later SIGKILL, SIGKILL at once, or nothing. */
+/** What happens to the program if the lock is lost: SIGTERM and later SIGKILL, SIGKILL immediately, or nothing. */
 export type OnLost = (typeof ON_LOST)[number]
 
 export interface RunOptions {
   lockName: string
-  /** How many may run it at once; undefined: one, by a lock. */
+  /** How many copies may run at once; undefined: one, by a lock. */
   permits: number | undefined
   /** The program and its arguments. */
   command: [string, ...string[]]
@@ -45,7 +45,7 @@ const OPTIONS = {
 /**
  * @param args  the command line after the word `run`
  * @returns undefined if help was asked for
- * @throws {UsageError} it cannot work
+ * @throws {UsageError} it is invalid
  */
 export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions | undefined {
   const [ours, [program, ...programArgs]] = split(args)
@@ -53,7 +53,7 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
   if (values.help) return undefined
   const [lockName] = positionals
   if (lockName === undefined) throw new UsageError('no lock name')
-  if (program === undefined) throw new UsageError('no command to run')
+  if (program === undefined) throw new UsageError('no program to run')
   return {
     lockName: checkedName(lockName),
     permits: values.permits === undefined ? undefined : parsePermits(values.permits),
@@ -84,7 +84,7 @@ function parse(args: string[]) {
     return parseArgs({ args, options: OPTIONS, allowPositionals: true })
   } catch (error) {
     if (!(error instanceof Error)) throw error
-    // Its first sentence says what is wrong; the rest is advice on positional arguments that does not fit here.
+    // The first sentence says what is wrong; the rest is advice on positional arguments that does not apply here.
     const [problem = ''] = error.message.split(/\. |\.?\n/)
     throw new UsageError(withoutUrls(problem.replace('argument is ambiguous', 'needs a value')))
   }

@@ -1,22 +1,22 @@
 import { isatty } from 'node:tty'
 import type { Client } from '../../client.js'
-import { LeaseLostError, LockError } from '../../errors.js'
+import { LeaseLostError, LockError, messageOf } from '../../errors.js'
 import type { Hold } from '../../locks/hold.js'
-import { Command } from '../command.js'
 import { connectTo } from '../connect.js'
 import { EXIT, exitCodeOf, Failure } from '../exit-codes.js'
-import { messageOf, say } from '../stderr.js'
+import { say } from '../stderr.js'
 import { RUN_USAGE } from '../usage.js'
+import { Command } from './command.js'
 import { parseRunOptions, type RunOptions } from './options.js'
+import { Signals } from './signals.js'
 
-const SIGNALS = ['SIGHUP', 'SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGUSR1', 'SIGUSR2'] as const
 const LONG_WAIT_MS = 1_000
 
 /**
- * `holdfast run`: runs a command while holding a lock.
+ * `holdfast run`: runs a program while holding a lock.
  * @param args  the command line after the word `run`
  * @returns the exit code
- * @throws {Failure} the command was not run
+ * @throws {Failure} the program was not run
  */
 export async function run(args: string[]): Promise<number> {
   const options = parseRunOptions(args, process.env)
@@ -24,49 +24,39 @@ export async function run(args: string[]): Promise<number> {
     console.log(RUN_USAGE)
     return 0
   }
-  const interruption = new AbortController()
-  let interruptedBy: NodeJS.Signals | undefined
-  let command: Command | undefined
-  for (const name of SIGNALS) {
-    process.on(name, () => {
-      if (command) return passOn(name, command)
-      interruptedBy ??= name
-      interruption.abort(new Error(name))
-    })
-  }
+  const signals = new Signals()
   try {
-    return await runLocked(options, interruption.signal, (started) => {
-      command = started
-    })
+    return await runLocked(options, signals)
   } catch (error) {
-    if (interruptedBy === undefined) throw error
-    if (options.isVerbose) say(`stopped by ${interruptedBy} before the command was run`)
-    return exitCodeOf(interruptedBy)
+    if (signals.interruptedBy === undefined) throw error
+    if (options.isVerbose) say(`stopped by ${signals.interruptedBy} before the program was run`)
+    return exitCodeOf(signals.interruptedBy)
   }
 }
 
-/** @throws the reason of `signal`, when it aborts before the command is started */
-async function runLocked(options: RunOptions, signal: AbortSignal, onStart: (command: Command) => void) {
+/** @throws the abort reason, if a signal arrives before the command is started */
+async function runLocked(options: RunOptions, signals: Signals): Promise<number> {
+  const signal = signals.beforeStart
   const client = await connectTo(options.target, signal)
   client.on('warning', (warning) => say(`warning: ${warning.message}`))
   try {
     const guard = guardOf(client, options)
     const hold = await acquire(guard, options, signal)
     if (!hold) return options.conflictExitCode
-    // From this check to `onStart` nothing is awaited: a signal goes either to the wait or to the command.
+    // Nothing is awaited from this check to `forwardTo`: a signal either ends the wait or goes to the command.
     if (signal.aborted) {
       await release(hold, guard, options)
       throw signal.reason
     }
     const command = new Command(options.command, { HOLDFAST_LOCK: hold.lockName, HOLDFAST_HOLDER: hold.holder })
-    onStart(command)
+    signals.forwardTo(command)
     const onLoss = (): void => reactToLoss(hold.signal.reason, command, options)
     if (hold.signal.aborted) onLoss()
     else hold.signal.addEventListener('abort', onLoss)
     const exitCode = await command.exitCode
     hold.signal.removeEventListener('abort', onLoss)
 
-    if (options.isVerbose) say(`the command ended with exit code ${exitCode}`)
+    if (options.isVerbose) say(`the program ended with exit code ${exitCode}`)
     await release(hold, guard, options)
     return hold.signal.aborted ? EXIT.lost : exitCode
   } finally {
@@ -74,14 +64,14 @@ async function runLocked(options: RunOptions, signal: AbortSignal, onStart: (com
   }
 }
 
-/** What keeps others from running the program: a lock, or one of some permits. */
+/** What limits the copies of the program: a lock, or a number of permits. */
 interface Guard {
-  /** As people call it. */
+  /** For messages. */
   readonly title: string
-  /** @returns null when the wait ended first */
-  take(terms: Terms): Promise<Hold | null>
-  /** Why there is a wait, as part of a sentence. */
-  reason(): Promise<string>
+  /** @returns null if the wait time ended first */
+  acquire(terms: Terms): Promise<Hold | null>
+  /** Who or what holds it now, as the end of a sentence. */
+  holders(): Promise<string>
 }
 
 interface Terms {
@@ -96,9 +86,9 @@ function guardOf(client: Client, { lockName, permits }: RunOptions): Guard {
     const lock = client.getLock(lockName)
     return {
       title: `lock ${quote(lockName)}`,
-      take: ({ waitTimeMs, ...terms }) =>
+      acquire: ({ waitTimeMs, ...terms }) =>
         waitTimeMs === undefined ? lock.lock(terms) : lock.tryLock({ ...terms, waitTimeMs }),
-      async reason() {
+      async holders() {
         const holders = await lock.getHolders()
         return holders.length > 0
           ? `, held by ${holders.map(({ holder }) => holder.replace(/\s+/g, ' ')).join(', ')}`
@@ -108,33 +98,33 @@ function guardOf(client: Client, { lockName, permits }: RunOptions): Guard {
   }
   const semaphore = client.getPermitExpirableSemaphore(lockName)
   return {
-    title: `one of ${permits} permits ${quote(lockName)}`,
-    async take({ waitTimeMs, ...terms }) {
+    title: `one of ${permits} permits of ${quote(lockName)}`,
+    async acquire({ waitTimeMs, ...terms }) {
       await semaphore.setPermits(permits)
       return waitTimeMs === undefined ? semaphore.acquire(terms) : semaphore.tryAcquire({ ...terms, waitTimeMs })
     },
-    reason: async () => `, ${await semaphore.acquiredPermits()} are held`,
+    holders: async () => `, ${await semaphore.acquiredPermits()} in use`,
   }
 }
 
-/** @returns null when the wait ended first */
+/** @returns null if the wait time ended first */
 async function acquire(guard: Guard, options: RunOptions, signal: AbortSignal): Promise<Hold | null> {
   const { waitTimeMs, leaseTimeMs, isVerbose } = options
-  const isTalkative = isVerbose || isatty(2)
+  const isLogging = isVerbose || isatty(2)
   const startedAt = performance.now()
-  const stopReporting = isTalkative ? reportLongWait(guard) : undefined
+  const stopReporting = isLogging ? reportLongWait(guard) : undefined
   try {
-    const hold = await guard.take({ leaseTimeMs, waitTimeMs, signal })
+    const hold = await guard.acquire({ leaseTimeMs, waitTimeMs, signal })
     if (hold && isVerbose) {
       const waitedMs = Math.round(performance.now() - startedAt)
-      say(`holding ${guard.title} as ${hold.holder} after ${waitedMs} ms`)
+      say(`acquired ${guard.title} as ${hold.holder} after ${waitedMs} ms`)
     }
-    if (!hold && isTalkative) say(`${guard.title} did not come free in time: someone else holds it`)
+    if (!hold && isLogging) say(`${guard.title} was not acquired in time: held by others`)
     return hold
   } catch (error) {
     signal.throwIfAborted()
-    const about = error instanceof LockError ? '' : `${guard.title}: `
-    throw new Failure(EXIT.unavailable, about + messageOf(error))
+    const subject = error instanceof LockError ? '' : `${guard.title}: `
+    throw new Failure(EXIT.unavailable, subject + messageOf(error))
   } finally {
     stopReporting?.()
   }
@@ -143,8 +133,8 @@ async function acquire(guard: Guard, options: RunOptions, signal: AbortSignal): 
 function reportLongWait(guard: Guard): () => void {
   let isWaiting = true
   const timer = setTimeout(async () => {
-    const reason = await guard.reason().catch(() => '')
-    if (isWaiting) say(`waiting for ${guard.title}${reason}`)
+    const holders = await guard.holders().catch(() => '')
+    if (isWaiting) say(`waiting for ${guard.title}${holders}`)
   }, LONG_WAIT_MS)
   return () => {
     isWaiting = false
@@ -152,7 +142,7 @@ function reportLongWait(guard: Guard): () => void {
   }
 }
 
-/** A loss that is noticed only now is told here; a release that fails costs no more than the lease. */
+/** A failure is only a warning: the lock becomes free when its lease ends. */
 async function release(hold: Hold, { title }: Guard, { isVerbose }: RunOptions): Promise<void> {
   const wasLost = hold.signal.aborted
   try {
@@ -168,20 +158,11 @@ function reactToLoss(error: unknown, command: Command, { onLost, graceMs }: RunO
   const reaction = {
     term: `sending SIGTERM to ${process}, and SIGKILL in ${graceMs} ms`,
     kill: `sending SIGKILL to ${process}`,
-    warn: 'the command goes on',
+    warn: 'the program continues without it',
   }
   say(`${messageOf(error)}\nholdfast: ${reaction[onLost]}`)
   if (onLost === 'term') command.terminate(graceMs)
   if (onLost === 'kill') command.signal('SIGKILL')
-}
-
-/**
- * A terminal sends its own signals (Ctrl-C, Ctrl-\) to the command, too: it is in the same process group. Passed on, they
- * would arrive twice, and a second Ctrl-C means "at once" to many programs.
- */
-function passOn(name: (typeof SIGNALS)[number], command: Command): void {
-  const isFromTerminal = (name === 'SIGINT' || name === 'SIGQUIT') && [0, 1, 2].some((fd) => isatty(fd))
-  if (!isFromTerminal) command.signal(name)
 }
 
 function quote(lockName: string): string {

@@ -6,7 +6,7 @@ import { fieldsOf } from '../server.js'
 import type { DeploymentUnderTest } from '../target.js'
 
 const SLOTS = '16384'
-/** A failover has to be over before an ordinary lease, ms. */
+/** A failover has to end before a default lease, ms. */
 const SLOW_FAILOVER_MS = 15_000
 const SENTINEL_MS = 3_000
 
@@ -15,18 +15,18 @@ export const clusterChecks: readonly Check[] = [
     id: 'cluster-state',
     group: 'Cluster',
     title: 'State',
-    why: 'A lock lives in one slot. If nobody serves it, the lock can neither be taken nor renewed.',
+    why: 'A lock lives in one slot. If no master serves it, the lock can neither be acquired nor renewed.',
     async run(server, { isCluster }) {
       if (!isCluster) return undefined
       const info = fieldsOf(await server.askText('CLUSTER', 'INFO'))
       const infoField = (name: string): string => info.get(name) ?? ''
       const served = infoField('cluster_slots_ok')
-      const fix = 'redis-cli --cluster check, then --cluster fix; start the nodes that are down'
+      const fix = 'start the nodes that are down; redis-cli --cluster check, then --cluster fix'
       if (infoField('cluster_state') !== 'ok' || served !== SLOTS) {
         return problem(`${infoField('cluster_state')}, ${served} of ${SLOTS} slots are served`, fix)
       }
-      const doubtful = Number(infoField('cluster_slots_pfail')) + Number(infoField('cluster_slots_fail'))
-      if (doubtful > 0) return warning(`ok, but ${doubtful} slots may have lost their master`, fix)
+      const suspected = Number(infoField('cluster_slots_pfail')) + Number(infoField('cluster_slots_fail'))
+      if (suspected > 0) return warning(`ok, but ${suspected} slots may have lost their master`, fix)
       return ok(`ok, ${infoField('cluster_size')} masters`)
     },
   },
@@ -34,13 +34,13 @@ export const clusterChecks: readonly Check[] = [
     id: 'cluster-coverage',
     group: 'Cluster',
     title: 'Coverage',
-    why: 'With full coverage required one lost master stops all locks, not only those in its slots.',
+    why: 'If full coverage is required, losing one master stops all locks, not only those in its slots.',
     async run(server, { isCluster }) {
       if (!isCluster) return undefined
       const required = await server.setting('cluster-require-full-coverage')
-      if (required === 'no') return ok('a lost master stops only its own slots')
+      if (required === 'no') return ok('losing a master stops only its own slots')
       return note(
-        'a lost master without a replica stops all',
+        'losing a master that has no replica stops all slots',
         'CONFIG SET cluster-require-full-coverage no, on all nodes',
       )
     },
@@ -49,45 +49,49 @@ export const clusterChecks: readonly Check[] = [
     id: 'cluster-failover',
     group: 'Cluster',
     title: 'Failover',
-    why: 'Until a replica has taken over, nothing in those slots is renewed: a lease that is shorter is lost.',
+    why: 'Until a replica has taken over, no lease in those slots is renewed, and shorter leases are lost.',
     async run(server, { isCluster }) {
       if (!isCluster) return undefined
       const timeout = Number(await server.setting('cluster-node-timeout'))
       const factor = await server.setting('cluster-replica-validity-factor').catch(() => undefined)
-      const found = `a dead master is noticed after ${timeout} ms, replicas may be ${factor} times as far behind`
-      if (factor === '0')
-        return note(`${found}: however old, one takes over`, 'CONFIG SET cluster-replica-validity-factor 10')
-      return timeout >= SLOW_FAILOVER_MS ? note(found, 'CONFIG SET cluster-node-timeout 5000, on all nodes') : ok(found)
+      const detection = `a failed master is detected after ${timeout} ms`
+      if (factor === '0') {
+        const message = `${detection}; a replica takes over however old its data is`
+        return note(message, 'CONFIG SET cluster-replica-validity-factor 10')
+      }
+      const message = `${detection}; a replica takes over if its data is at most ${factor} times as old`
+      const fix = 'CONFIG SET cluster-node-timeout 5000, on all nodes'
+      return timeout >= SLOW_FAILOVER_MS ? note(message, fix) : ok(message)
     },
   },
   {
     id: 'sentinels',
     group: 'Cluster',
     title: 'Sentinels',
-    why: 'Sentinels vote: with fewer than three, or without a majority, nobody takes the place of a dead master.',
+    why: 'Sentinels vote: without a majority, no replica takes over from a failed master. A majority needs at least three.',
     isOnce: true,
     async run(_server, deployment) {
       if (deployment.deployment?.mode !== 'sentinel') return undefined
       const { masterName } = deployment.deployment.sentinel
-      const asked = await Promise.allSettled(deployment.deployment.addresses.map((_, at) => sentinel(deployment, at)))
-      const heard = asked.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
-      const [first] = heard
-      const fix = `SENTINEL CKQUORUM ${masterName} and SENTINEL MASTER ${masterName} on each; start those that are down`
-      if (!first) return problem('none answers', fix)
+      const replies = await Promise.allSettled(deployment.deployment.addresses.map((_, at) => sentinel(deployment, at)))
+      const views = replies.flatMap((reply) => (reply.status === 'fulfilled' ? [reply.value] : []))
+      const [first] = views
+      const fix = `start those that are down; SENTINEL CKQUORUM ${masterName} and SENTINEL MASTER ${masterName} on each`
+      if (!first) return problem('no Sentinel replies', fix)
       const all = Number(first.get('num-other-sentinels')) + 1
-      const silent = asked.length - heard.length
+      const silent = replies.length - views.length
       const down = Number(first.get('down-after-milliseconds'))
-      const found = `${all} watch ${masterName}, ${first.get('quorum')} must agree that it is down, after ${down} ms`
-      if (silent > 0) return warning(`${silent} of ${asked.length} do not answer; ${found}`, fix)
-      if (all < 3) return warning(found, 'three Sentinels on three machines')
+      const message = `${all} watch ${masterName}; ${first.get('quorum')} must agree that it is down, after ${down} ms`
+      if (silent > 0) return warning(`${silent} of ${replies.length} do not reply; ${message}`, fix)
+      if (all < 3) return warning(message, 'run three Sentinels on three machines')
       if (down >= SLOW_FAILOVER_MS)
-        return note(found, `SENTINEL SET ${masterName} down-after-milliseconds 5000, on each`)
-      return ok(found)
+        return note(message, `SENTINEL SET ${masterName} down-after-milliseconds 5000, on each`)
+      return ok(message)
     },
   },
 ]
 
-/** What a Sentinel says of the master. */
+/** What a Sentinel reports about the master. */
 async function sentinel({ deployment }: DeploymentUnderTest, at: number): Promise<Map<string, string>> {
   if (!deployment) throw new Error('no Sentinel')
   const { host, port } = deployment.addresses[at] ?? {}

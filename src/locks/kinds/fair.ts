@@ -6,14 +6,14 @@ import { PlainKind } from './plain.js'
 
 /**
  * First come, first served, across clients and languages: Redisson's `RedissonFairLock`. The hash is the plain lock's;
- * those who wait stand in a list, and each listens on a channel of its own.
+ * waiters are queued in a list, and each has a channel of its own.
  */
 export class FairKind extends PlainKind {
   override readonly title: string = 'fair lock'
   override readonly isQueuedInRedis = true
   readonly #waitMs: number
 
-  /** @param waitMs  what a waiter without a wait time adds to the deadlines of the queue. Redisson's `fairLockWaitTimeout` */
+  /** @param waitMs  the wait time in Redis of a waiter that has none of its own. Redisson's `fairLockWaitTimeout` */
   constructor(waitMs: number) {
     super()
     this.#waitMs = waitMs

@@ -16,7 +16,7 @@ import { PlainKind, remaining } from './plain.js'
 
 /**
  * Several values of one group, all or none, in one hash and one command: Redisson's `RedissonFasterMultiLock`. Each
- * object is a kind of its own, as it is about its own values.
+ * instance is a kind of its own, for its own values.
  */
 export class FasterMultiKind extends PlainKind {
   override readonly title = 'multi-lock of values'
@@ -31,7 +31,7 @@ export class FasterMultiKind extends PlainKind {
     this.#fields = [...new Set(digests(group, values))].sort()
   }
 
-  /** Who wants other values must not wait behind those who want these. */
+  /** Callers that want other values must not wait behind callers that want these. */
   override get queue(): string {
     return this.#fields.join()
   }

@@ -7,19 +7,19 @@ import type { Hold } from '../hold.js'
 import { ask } from '../inspection.js'
 import { Lock } from '../lock.js'
 import type { AcquireReply, AcquireRequest, LockKind } from './lock-kind.js'
-import { PlainKind, RELEASES_IN_LINE } from './plain.js'
+import { PlainKind, RELEASES_WITH_TURN_QUEUE } from './plain.js'
 
-/** Of how many locks a client remembers the highest token. */
+/** For how many locks a client remembers the highest token. */
 const REMEMBERED = 10_000
 
 /**
- * A lock whose every grant has a number higher than all before it: Redisson's `RedissonFencedLock`. One for each
- * client, which remembers the highest token that it saw of each lock.
+ * A lock whose every grant has a higher number than all before it: Redisson's `RedissonFencedLock`. Each client has one
+ * instance, which remembers the highest token that it has seen of each lock.
  */
 export class FencedKind extends PlainKind {
   override readonly title = 'fenced lock'
-  /** It has the hash and the channel of a plain lock of the same name. */
-  override readonly turnQueue = RELEASES_IN_LINE
+  /** It shares the hash and the channel of a plain lock with the same name. */
+  override readonly turnQueue = RELEASES_WITH_TURN_QUEUE
   readonly #seen = new Map<string, bigint>()
   override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     fencedLockAdopt(lockName, fencingTokenKey(lockName), leaseTimeMs, from, holder, this.#seenOf(lockName))
@@ -43,7 +43,7 @@ export class FencedKind extends PlainKind {
   }
 
   #remember(lockName: string, token: bigint): void {
-    this.#seen.delete(lockName) // to the end: the one that was seen longest ago is forgotten first
+    this.#seen.delete(lockName) // moves it to the end: the lock seen longest ago is forgotten first
     this.#seen.set(lockName, token)
     if (this.#seen.size > REMEMBERED) this.#seen.delete(this.#seen.keys().next().value as string)
   }
@@ -53,14 +53,13 @@ export class FencedKind extends PlainKind {
 export type FencedHold = Hold & { readonly fencingToken: bigint }
 
 /**
- * A re-entrant lock whose holds carry a fencing token: give it to the resource that the lock guards, which refuses what
- * comes with a lower one. That is the only protection against a holder that was paused beyond its lease and does not
- * know it yet.
+ * A re-entrant lock whose holds carry a fencing token. Pass it to the resource that the lock protects, which must reject
+ * lower tokens. That is the only protection against a holder that was paused beyond its lease and does not know it yet.
  */
 export class FencedLock extends Lock<FencedHold> {
   /**
-   * The last token that was given out, to whomever; 0n: none yet. The token of a hold is `hold.fencingToken`.
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * The last token issued to any owner; 0n: none yet. The token of a hold is `hold.fencingToken`.
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RFencedLock.getToken`
    */
   async getToken(): Promise<bigint> {
@@ -77,6 +76,6 @@ function tokensWentBack(lockName: string, to: string, seen: string): Error {
   return clientWarning(
     'FENCING_TOKENS_WENT_BACK',
     `The fencing tokens of lock ${JSON.stringify(lockName)} went back from ${seen} to ${to || 0}: Redis lost data, and may ` +
-      'have given a token twice. This client raised the counter again; check what was written meanwhile',
+      'have issued a token twice. This client raised the counter again; check what was written in the meantime',
   )
 }

@@ -2,56 +2,56 @@ import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
 import type { Refusal, Standing } from '../../waiting/wait-queue.js'
 
-/** One who holds a lock, as Redis has it. */
+/** A holder of a lock, according to Redis. */
 export interface Holder {
-  /** `<client id>:<owner id>`; of a Java holder `<uuid>:<thread id>`. A write lock's ends in `:write`. */
+  /** `<client id>:<owner id>`, or `<uuid>:<thread id>` of a Java holder. That of a write lock ends in `:write`. */
   readonly holder: string
   readonly holdCount: number
 }
 
 export interface Inspection {
-  /** What is left of the present lease, ms; 0: free; Infinity: a key without expiry. */
+  /** What is left of the current lease, ms; 0: free; Infinity: a key without expiry. */
   readonly remainingLeaseMs: number
   readonly holders: readonly Holder[]
-  /** Those who hold not all of it. */
+  /** Holders of only a part of it. */
   readonly partial?: readonly string[]
 }
 
-/** What is asked of Redis by one attempt to take a lock. */
+/** What one attempt to take a lock requests. */
 export interface AcquireRequest {
   readonly lockName: string
   readonly holder: string
   readonly leaseTimeMs: number
-  /** How long the caller will wait in all, ms; 0: this is the only attempt; undefined: no limit. */
+  /** How long the caller will wait in all, ms; 0: this is its only attempt; undefined: no limit. */
   readonly waitTimeMs: number | undefined
 }
 
-/** What Redis answered: refused, or granted. */
+/** The reply of Redis: refused or granted. */
 export type AcquireReply = Refusal | Grant
 
 export interface Grant {
   readonly isGranted: true
   readonly fencingToken?: bigint
-  /** Something that people should know about, although it was granted. */
+  /** Something to warn about although the lock was granted. */
   readonly warning?: Error
 }
 
 /**
- * How asking for a lock goes with what the same call chain holds of the same name:
+ * How requesting a lock relates to a lock that the same call chain already holds under the same name:
  * - `again`: it is the same lock, and is re-entered
- * - `join`: granted beside it, to the same owner (a read inside its own write)
- * - `apart`: they have nothing to do with each other
+ * - `join`: it is granted in addition, to the same owner (a read inside its own write)
+ * - `apart`: they are independent
  * - `deadlock`: it would wait for itself
  */
 export type Nesting = 'again' | 'join' | 'apart' | 'deadlock'
 
-/** The same calls for those who know of the line. A ticket is what wakes one client. */
+/** Variants of the calls for the turn queue, in which a client waits under a ticket. */
 export interface TurnQueueScripts {
-  /** Replies as `acquire`; a client that is refused stands in line. Undefined: only releases know of the line. */
-  acquire?(asked: AcquireRequest, standing: Standing): ScriptCall
+  /** Replies as `acquire`; a client that is refused joins the turn queue. Undefined: only releases serve the turn queue. */
+  acquire?(request: AcquireRequest, standing: Standing): ScriptCall
   /**
    * Replies as `release`.
-   * @param ticket  of others in the client: they stand in line from now on, or have left it
+   * @param ticket  of this client: it joins the turn queue if other callers wait, and leaves it otherwise
    */
   release(lockName: string, holder: string, ticket?: { readonly ticket: string; readonly waits: boolean }): ScriptCall
   /** Replies as `forceRelease`. */
@@ -61,71 +61,71 @@ export interface TurnQueueScripts {
 
 /** What differs between kinds of locks: their keys, scripts and channels. Everything else is shared. */
 export interface LockKind {
-  /** As people call it. */
+  /** Its name in messages. */
   readonly title: string
-  /** What its name is the name of, at the beginning of a sentence. */
+  /** What the lock name names, at the beginning of a sentence. */
   readonly noun: string
-  /** What those of a client who stand in one line have in common beside the name: they want the same. */
+  /** With the name it identifies the wait queue: only callers that want the same share one. */
   readonly queue: string
-  /** Of permits: which ones. */
+  /** The ids, if it is about permits. */
   readonly permitIds?: readonly string[]
   /** Whether a part of it can be lost. */
   readonly isDivisible: boolean
   /** Whether many may hold it at once. */
   readonly isShared: boolean
-  /** Whether the next caller of the same client may go on with what one lets go, without telling Redis. */
+  /** Whether a release may be a hand-off: the next caller of the same client gets the lease, without a command. */
   readonly isHandedOff: boolean
-  /** Whether each waiter has its own place in Redis; else only the first of a client asks. */
+  /** Whether each waiter is queued in Redis; otherwise only the head of the client's wait queue asks. */
   readonly isQueuedInRedis: boolean
-  /** Whether holds keep the stack of where they were taken, for `SelfDeadlockError`; that costs some µs. */
+  /** Whether holds record the stack where they were taken, for `SelfDeadlockError`; that costs some µs. */
   readonly tracesHolds: boolean
 
-  /** Whether it is the same lock, if the names are the same. */
+  /** Whether it is the same lock, given the same name. */
   is(other: LockKind): boolean
   nestingIn(outer: LockKind): Nesting
-  /** Whether a grant shows that no other owner has the other kind, on the same name, any more. */
+  /** Whether a grant proves that no other owner still holds a lock of the other kind under the same name. */
   excludes(other: LockKind): boolean
 
-  /** How Redis knows a holder. @param owner  `<client id>:<owner id>` */
+  /** The holder in Redis. @param owner  `<client id>:<owner id>` */
   holder(owner: string): string
-  /** Where a release is announced; undefined: nowhere. */
+  /** Where releases are published; undefined: nowhere. */
   channel(lockName: string, holder: string): string | undefined
-  /** The pace of one wait that does not rely on messages: answers how long to sleep next, ms. */
+  /** For a wait that does not rely on messages: returns a function that returns how long to sleep next, ms. */
   pace?(random: Random): () => number
 
-  acquire(asked: AcquireRequest): ScriptCall
-  /** How clients that wait stand in line in Redis, so that a release wakes one of them. Undefined: it wakes all. */
+  acquire(request: AcquireRequest): ScriptCall
+  /** How waiting clients queue in Redis, so that a release wakes one of them. Undefined: it wakes all. */
   readonly turnQueue?: TurnQueueScripts | undefined
-  /** Gives up a place in the queue. Reply: an integer. */
+  /** Removes a waiter from the queue in Redis. Reply: an integer. */
   leave?(lockName: string, holder: string, waitTimeMs: number | undefined): ScriptCall
-  /** Takes over from another holder; replies as `acquire`. Undefined: this kind cannot be handed over. */
-  readonly adopt: ((asked: AcquireRequest, from: string) => ScriptCall) | undefined
-  /** @throws {Unanswered} it is no reply of `acquire` */
+  /** Takes over from another holder; replies as `acquire`. Undefined: holds of this kind cannot be transferred. */
+  readonly adopt: ((request: AcquireRequest, from: string) => ScriptCall) | undefined
+  /** @throws {NoReplyError} it is not a reply of `acquire` */
   parseReply(reply: unknown, lockName: string): AcquireReply
 
   /** Reply: 1, the hold count is now `count`; 0, not held. */
   reenter(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: 1, the hold count is now `count`; 0, not held. */
   releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
-  /** Reply: null, not held; else released, and how many heard it (-1: publishing was refused). */
+  /** Reply: null, not held; otherwise released, and how many received the message (-1: publishing was refused). */
   release(lockName: string, holder: string): ScriptCall
   /** Reply: 1, it was held; 0, it was free. */
   forceRelease(lockName: string): ScriptCall
   /** One of many in a call: see `Renewable`. */
   renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
   /**
-   * The same, if Redis was found to keep it for longer than that: its clock was set back. Only where `renew` replies how
-   * long that is.
-   * @param longestMs  the longest lease that was asked for
+   * Renews, and cuts the lease if it is longer than was ever requested: the clock of Redis was set back. Only for kinds
+   * whose `renew` replies with what is left.
+   * @param longestMs  the longest lease requested
    */
-  cutLease(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall
+  renewCapped(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall
 
   inspect(lockName: string): ScriptCall
-  /** @throws {Unanswered} it is no reply of `inspect` */
+  /** @throws {NoReplyError} it is not a reply of `inspect` */
   parseInspection(reply: unknown): Inspection
 }
 
-/** Where those of a client wait who want the same. */
+/** The wait queue of the callers of a client that want the same. */
 export function queueName(kind: LockKind, lockName: string): string {
   return `${kind.queue}/${lockName}`
 }

@@ -1,26 +1,26 @@
 import { toInteger, toWords } from '../../delivery/replies.js'
 import {
   lockAcquire,
-  lockAcquireInLine,
+  lockAcquireQueued,
   lockAdopt,
-  lockCutLease,
   lockForceRelease,
-  lockForceReleaseInLine,
+  lockForceReleaseQueued,
   lockInspect,
-  lockLeaveLine,
+  lockLeaveTurnQueue,
   lockReenter,
   lockRelease,
-  lockReleaseInLine,
+  lockReleaseOne,
+  lockReleaseQueued,
   lockRenew,
-  lockStepDown,
+  lockRenewCapped,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
-import { INBOX_PREFIX, lockChannel, UNLOCK_MESSAGE, waitersKey } from '../../wire/keys.js'
+import { INBOX_PREFIX, lockChannel, turnQueueKey, UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { AcquireReply, AcquireRequest, Inspection, LockKind, Nesting, TurnQueueScripts } from './lock-kind.js'
 
 /**
  * The re-entrant lock, Redisson's `RLock`: a hash at the lock's name with one field, holder → hold count, and a TTL. The
- * kinds that keep the same hash change what differs.
+ * kinds that use the same hash override what differs.
  */
 export class PlainKind implements LockKind {
   readonly title: string = 'lock'
@@ -73,7 +73,7 @@ export class PlainKind implements LockKind {
   }
 
   releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall {
-    return lockStepDown(lockName, leaseTimeMs, holder, count)
+    return lockReleaseOne(lockName, leaseTimeMs, holder, count)
   }
 
   release(lockName: string, holder: string): ScriptCall {
@@ -88,8 +88,8 @@ export class PlainKind implements LockKind {
     return lockRenew([lockName], [holder, leaseTimeMs])
   }
 
-  cutLease(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall {
-    return lockCutLease([lockName], [holder, leaseTimeMs, longestMs])
+  renewCapped(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall {
+    return lockRenewCapped([lockName], [holder, leaseTimeMs, longestMs])
   }
 
   inspect(lockName: string): ScriptCall {
@@ -106,45 +106,45 @@ export class PlainKind implements LockKind {
   }
 }
 
-/** As `lock/acquire-in-line` numbers them. */
+/** As numbered by `lock/acquire-queued`. */
 const PLACES = [undefined, 'first', 'behind'] as const
 
-/** What PTTL means for people: -2 is free, -1 never ends. */
+/** A PTTL as remaining time: -2 means free, -1 no expiry. */
 export function remaining(pttl: number): number {
   return pttl === -1 ? Number.POSITIVE_INFINITY : Math.max(0, pttl)
 }
 
-/** Who waits asks every few seconds. */
-const LINE_PATIENCE_MS = 60_000
+/** How long an abandoned turn queue stays in Redis. Its clients poll every few seconds. */
+const QUEUE_TTL_MS = 60_000
 
-/** Releases that give the turn to the first in line. */
-export const RELEASES_IN_LINE: TurnQueueScripts = {
+/** Releases that give the turn to the first client of the turn queue. */
+export const RELEASES_WITH_TURN_QUEUE: TurnQueueScripts = {
   release: (lockName, holder, { ticket, waits } = { ticket: '', waits: true }) =>
-    lockReleaseInLine(
+    lockReleaseQueued(
       lockName,
-      waitersKey(lockName),
+      turnQueueKey(lockName),
       holder,
       lockChannel(lockName),
       UNLOCK_MESSAGE,
       INBOX_PREFIX,
       ticket,
-      waits ? LINE_PATIENCE_MS : 0,
+      waits ? QUEUE_TTL_MS : 0,
     ),
   forceRelease: (lockName) =>
-    lockForceReleaseInLine(lockName, waitersKey(lockName), lockChannel(lockName), UNLOCK_MESSAGE, INBOX_PREFIX),
-  leave: (lockName, ticket) => lockLeaveLine(lockName, waitersKey(lockName), ticket, INBOX_PREFIX),
+    lockForceReleaseQueued(lockName, turnQueueKey(lockName), lockChannel(lockName), UNLOCK_MESSAGE, INBOX_PREFIX),
+  leave: (lockName, ticket) => lockLeaveTurnQueue(lockName, turnQueueKey(lockName), ticket, INBOX_PREFIX),
 }
 
-const IN_LINE: TurnQueueScripts = {
-  ...RELEASES_IN_LINE,
+const WITH_TURN_QUEUE: TurnQueueScripts = {
+  ...RELEASES_WITH_TURN_QUEUE,
   acquire: ({ lockName, leaseTimeMs, holder }, { ticket, isLook, waits }) =>
-    lockAcquireInLine(
+    lockAcquireQueued(
       lockName,
-      waitersKey(lockName),
+      turnQueueKey(lockName),
       leaseTimeMs,
       holder,
       ticket,
-      LINE_PATIENCE_MS,
+      QUEUE_TTL_MS,
       INBOX_PREFIX,
       isLook ? 1 : 0,
       waits ? 1 : 0,
@@ -152,10 +152,10 @@ const IN_LINE: TurnQueueScripts = {
 }
 
 class ReentrantKind extends PlainKind {
-  // Within itself it re-enters; only another kind of lock on the same name can deadlock with it.
+  // Inside itself it re-enters; only another kind of lock with the same name can deadlock with it.
   override readonly tracesHolds = false
   override readonly isHandedOff = true
-  override readonly turnQueue = IN_LINE
+  override readonly turnQueue = WITH_TURN_QUEUE
 }
 
 export const REENTRANT: LockKind = new ReentrantKind()
@@ -163,7 +163,7 @@ export const REENTRANT: LockKind = new ReentrantKind()
 class NonReentrantKind extends PlainKind {
   override readonly title = 'non-reentrant lock'
   override readonly isHandedOff = true
-  override readonly turnQueue = IN_LINE
+  override readonly turnQueue = WITH_TURN_QUEUE
 
   override nestingIn(): Nesting {
     return 'deadlock'
@@ -171,7 +171,7 @@ class NonReentrantKind extends PlainKind {
 }
 
 /**
- * The lock that nobody can take again, Redisson's `RedissonNonReentrantLock`: the same hash, so that others see a plain
- * lock with the hold count 1.
+ * A lock that its owner cannot take again, Redisson's `RedissonNonReentrantLock`: the same hash, so that others see a plain
+ * lock with a hold count of 1.
  */
 export const NON_REENTRANT: LockKind = new NonReentrantKind()

@@ -18,7 +18,7 @@ import { PlainKind } from './plain.js'
 
 const WRITE_SUFFIX = ':write'
 
-/** The shared side, Redisson's `RedissonReadLock`: each hold has a key with a lease of its own beside the hash. */
+/** The shared side, Redisson's `RedissonReadLock`: besides the hash, each hold has a key with a lease of its own. */
 class ReadKind extends PlainKind {
   override readonly title = 'read lock'
   override readonly isShared = true
@@ -98,7 +98,7 @@ class WriteKind extends PlainKind {
     return writeLockRelease(lockName, holder, readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)
   }
 
-  override cutLease(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+  override renewCapped(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return this.renew(lockName, holder, leaseTimeMs) // the writer's own reads may have longer leases
   }
 
@@ -125,9 +125,9 @@ const READ: LockKind = new ReadKind()
 const WRITE: LockKind = new WriteKind()
 
 /**
- * Many may read, or one may write. Both sides are re-entrant. Who writes may read as well, and go on reading after the
- * write (a downgrade); who reads cannot come to write: two that tried would wait for each other, so that is a
- * `SelfDeadlockError` at once. Readers join readers: a stream of them without a gap keeps writers out.
+ * Many owners may read, or one may write. Both sides are re-entrant. A writer may also read, and continue to read after the
+ * write (a downgrade). A reader cannot upgrade to a writer, since two that tried would wait for each other: that rejects
+ * with a `SelfDeadlockError` immediately. Readers join readers, so an uninterrupted stream of them keeps writers out.
  * @see Redisson `RReadWriteLock`: same keys, fields and channel
  */
 export class ReadWriteLock {

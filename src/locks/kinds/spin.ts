@@ -7,7 +7,7 @@ import { PlainKind } from './plain.js'
 
 /**
  * How long a spin lock sleeps between attempts, ms.
- * - `exponential`: from `initialDelayMs` (1) times `multiplier` (2) and a little chance, up to `maxDelayMs` (128)
+ * - `exponential`: from `initialDelayMs` (1), times `multiplier` (2) with some jitter, up to `maxDelayMs` (128)
  * - `constant`: `delayMs` (64)
  * @see Redisson `LockOptions.BackOff`: same defaults
  */
@@ -25,7 +25,7 @@ export interface SpinLockOptions {
   readonly backOff?: BackOff | undefined
 }
 
-/** A lock that is waited for without any subscription, Redisson's `RedissonSpinLock`; its release wakes nobody. */
+/** A lock whose waiters poll without a subscription, Redisson's `RedissonSpinLock`; its release wakes nobody. */
 export class SpinKind extends PlainKind {
   override readonly title = 'spin lock'
   readonly pace: (random: Random) => () => number
@@ -70,10 +70,10 @@ function paceOf(backOff: BackOff, lockName: string): (random: Random) => () => n
     let delayMs = initialDelayMs
     let calls = 0
     return () => {
-      const present = delayMs
-      // What chance adds grows with the attempts, as in Redisson, so that waiters drift apart.
+      const current = delayMs
+      // The jitter grows with the attempts, as in Redisson, so that waiters drift apart.
       delayMs = Math.min(maxDelayMs, delayMs * multiplier + Math.floor(random.fraction() * ++calls))
-      return present
+      return current
     }
   }
 }

@@ -13,12 +13,12 @@ import { lockChannel, UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { AcquireRequest, LockKind } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
-/** Those who use the convention poll and publish nothing: node-redlock asks every 200 ms, redis-py every 100 ms. */
+/** Other libraries with this convention poll and publish nothing: node-redlock every 200 ms, redis-py every 100 ms. */
 const POLL_MS = 100
 
 /**
- * The lock of `SET key value NX PX` and compare-and-delete, as node-redlock, redis-py, redsync and many others have it: a
- * string at the lock's name. There is no hold count in Redis, so re-entries are counted here.
+ * The lock of `SET key value NX PX` and compare-and-delete, as in node-redlock, redis-py, redsync and many others: a string
+ * at the lock's name. It has no hold count in Redis, so re-entries are counted here.
  */
 class StringKind extends PlainKind {
   override readonly title = 'string lock'

@@ -1,19 +1,17 @@
---[[ fair-lock/release: end the lease of an owner and wake the first in the queue. An owner that does not hold the
-     lock, because its request was never answered, loses its place in the queue.
+--[[ fair-lock/release: end the lease of an owner and wake the first in the queue. An owner that does not hold the lock,
+     since the reply to its request was lost, leaves the queue.
      KEYS[1] lock           hash: holder -> hold count
      KEYS[2] queue          list: waiting holders, the next one first
-     KEYS[3] deadlines      sorted set: waiting holder -> epoch ms until which it is believed to be alive
+     KEYS[3] deadlines      sorted set: waiting holder -> until when it is believed to be alive, epoch ms
      ARGV[1] holder         "<client id>:<owner id>"
-     ARGV[2] channelPrefix  where waiters listen, without the holder
+     ARGV[2] channelPrefix  what the waiters' channels begin with, before the holder
      ARGV[3] message        what wakes them
      Reply   nil            this owner does not hold the lock
-             integer        released; how many connections heard it (-1: publishing was refused)
+             integer        released; how many connections received the message (-1: publishing was refused)
      Source  RedissonFairLock.unlockInnerAsync, counter = 0 ]]
--- include fair-lock/wake-first
--- include fair-lock/shift
--- include fair-lock/quit
+-- include fair-lock/leave-queue
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  quit(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
+  leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
   return nil
 end
 redis.call('del', KEYS[1])

@@ -1,12 +1,12 @@
--- Wake the first in the queue. While nobody hears it (it died, or does not listen yet) the next one is woken, too: that
--- one finds who is missing. Answers how many heard it, -1 if publishing was refused.
+-- Wakes the first waiter in the queue; if it is not subscribed (it died, or has not subscribed yet) the next one,
+-- too, which then checks the others. Returns how many connections received it, -1 if publishing was refused.
 local function wakeFirst(queue, channelPrefix, message)
   for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
-    local heard = redis.pcall('publish', channelPrefix .. waiter, message)
-    if type(heard) ~= 'number' then
+    local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
+    if type(receivers) ~= 'number' then
       return -1
-    elseif heard > 0 then
-      return heard
+    elseif receivers > 0 then
+      return receivers
     end
   end
   return 0

@@ -1,15 +1,14 @@
---[[ faster-multi-lock/acquire: take several values of a group for one owner, all or none, or say how long the longest
-     lease of another owner has left. Runs twice without harm. Time is the server's.
+--[[ faster-multi-lock/acquire: take several values of a group for one owner, all or none, or return how long the
+     longest lease of another owner has left. Idempotent. All times are the server's.
      KEYS[1] group        hash: value -> holder, "<value>:<holder>:expire_time" -> epoch ms,
                           "<value>:<holder>:lock_count" -> hold count; the values as digests
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
-     ARGV[3…] fields      the digests
+     ARGV[3…] values      their digests
      Reply   nil          acquired
-             integer      lease left to others, ms
+             integer      what is left of other owners' leases, ms
      Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields ]]
--- include numbers/whole
--- include faster-multi-lock/fields
+-- include faster-multi-lock/values
 local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local fields = redis.call('hlen', group)
 if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
@@ -27,11 +26,11 @@ if longest > 0 then
   return longest
 end
 for n = 3, #ARGV do
-  local field = ARGV[n]
-  if not ownerOf(group, field) then
-    forget(group, field)
-    redis.call('hset', group, field, holder, field .. ':' .. holder .. ':lock_count', 1)
+  local value = ARGV[n]
+  if not ownerOf(group, value) then
+    deleteValue(group, value)
+    redis.call('hset', group, value, holder, value .. ':' .. holder .. ':lock_count', 1)
   end
-  extend(group, field, holder, lease)
+  extendValue(group, value, holder, lease)
 end
 return nil

@@ -1,20 +1,19 @@
---[[ faster-multi-lock/force-release: free values whoever holds them, and wake the waiters of the group.
+--[[ faster-multi-lock/force-release: free values, whoever holds them, and wake the waiters of the group.
      KEYS[1] group        hash, as in faster-multi-lock/acquire
-     ARGV[1] channel      where waiters listen
+     ARGV[1] channel      the waiters' channel
      ARGV[2] message      what wakes them
-     ARGV[3…] fields      the digests of the values
-     Reply   integer      1 any was held, 0 all were free
+     ARGV[3…] values      their digests
+     Reply   integer      1 at least one was held, 0 all were free
      Source  RedissonFasterMultiLock.forceUnlockAsync ]]
--- include numbers/whole
--- include faster-multi-lock/fields
-local held = 0
+-- include faster-multi-lock/values
+local wasHeld = 0
 for n = 3, #ARGV do
   if ownerOf(KEYS[1], ARGV[n]) then
-    held = 1
+    wasHeld = 1
   end
-  forget(KEYS[1], ARGV[n])
+  deleteValue(KEYS[1], ARGV[n])
 end
-if held == 1 then
+if wasHeld == 1 then
   redis.pcall('publish', ARGV[1], ARGV[2])
 end
-return held
+return wasHeld

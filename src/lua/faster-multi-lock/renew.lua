@@ -1,16 +1,16 @@
---[[ faster-multi-lock/renew: renew the values of many holders, each only if it still has them all.
+--[[ faster-multi-lock/renew: renew the values of many holders, each only if it still has them all. Never shortens a
+     lease.
      KEYS[n] group        hash, as in faster-multi-lock/acquire
-     ARGV[n] holder       for each group "<client id>:<owner id>", leaseTimeMs (ms, > 0), the number of values, their digests
-     Reply   array        for each group: 1 renewed, 0 no longer this owner's
+     ARGV[n] holder       for each group "<client id>:<owner id>", leaseTimeMs (ms, > 0), how many values, their digests
+     Reply   array        for each group: 1 renewed, 0 this owner no longer holds them all
      Source  FastMultilockTask: same effect ]]
--- include numbers/whole
--- include faster-multi-lock/fields
+-- include faster-multi-lock/values
 local renewed = {}
 local last = 0
 for n, group in ipairs(KEYS) do
   local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
   last = last + 3 + tonumber(ARGV[last + 3])
-  -- asked first: one key that somebody overwrote with another type must not cost all the others their renewal
+  -- checked first: a key that somebody overwrote with another type must not cost all other groups their renewal
   renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
   for m = first, renewed[n] == 1 and last or 0 do
     if ownerOf(group, ARGV[m]) ~= holder then
@@ -18,11 +18,11 @@ for n, group in ipairs(KEYS) do
     end
   end
   if renewed[n] == 1 then
-    -- as in read-lock/renew: first PEXPIRE
+    -- PEXPIRE first, as in read-lock/renew
     redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
-    extend(group, ARGV[m], holder, lease)
+    extendValue(group, ARGV[m], holder, lease)
   end
 end
 return renewed

@@ -1,13 +1,14 @@
---[[ fenced-lock/acquire: take the lock for an owner that does not hold it, with the next fencing token. Run twice it
-     answers the same token.
+--[[ fenced-lock/acquire: take the lock for an owner that does not hold it, with the next fencing token. Idempotent: a
+     repeat returns the same token.
      KEYS[1] lock         hash: holder -> hold count
-     KEYS[2] tokens       string: the last token given out; never expires
+     KEYS[2] tokens       string: the last fencing token; never expires
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
-     ARGV[3] seen         the highest token that the caller knows of, 0 for none
-     Reply   array        refused: "0", lease left to the present holder, ms (-1: no expiry)
-                          granted: "1", the token, and the last token before if that had gone back behind `seen`
+     ARGV[3] seen         the highest token that this client has seen, 0 for none
+     Reply   array        refused: "0", what is left of the current lease, ms (-1: no expiry)
+                          granted: "1", the token, and the last one before if the counter had gone back behind `seen`
      Source  RedissonFencedLock.tryLockInnerAsync: same keys ]]
+-- include lease/create-lock
 -- include fenced-lock/next-token
 if redis.call('exists', KEYS[1]) == 1 then
   local left = redis.call('pttl', KEYS[1])
@@ -17,7 +18,7 @@ if redis.call('exists', KEYS[1]) == 1 then
   if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])
   end
-  -- nobody can have drawn another one since
+  -- while this owner holds the lock nobody else draws a token
   local token = redis.call('get', KEYS[2])
   if token then
     return { '1', token, '' }
@@ -26,11 +27,5 @@ if redis.call('exists', KEYS[1]) == 1 then
   return { '1', drawn[1], drawn[2] }
 end
 local drawn = nextToken(KEYS[2], ARGV[3])
-redis.call('hset', KEYS[1], ARGV[2], 1)
-local expires = redis.pcall('pexpire', KEYS[1], ARGV[1])
-if type(expires) == 'table' then
-  -- as lock/acquire
-  redis.call('del', KEYS[1])
-  return expires
-end
-return { '1', drawn[1], drawn[2] }
+local refused = createLock(KEYS[1], ARGV[1], ARGV[2], 1)
+return refused or { '1', drawn[1], drawn[2] }

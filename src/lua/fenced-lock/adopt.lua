@@ -1,18 +1,17 @@
---[[ fenced-lock/adopt: take over a lease that another client handed over, as one hold with a lease from now and the
-     next fencing token: what the previous holder still writes is refused.
+--[[ fenced-lock/adopt: take over the lease that another client transferred, as one hold with a lease from now and the
+     next fencing token, so that later writes of the previous holder are rejected. Idempotent.
      KEYS[1] lock         hash: holder -> hold count
-     KEYS[2] tokens       string: the last token given out; never expires
+     KEYS[2] tokens       string: the last fencing token; never expires
      ARGV[1] leaseTimeMs  ms, > 0
-     ARGV[2] from         the holder to take over from, "<client id>:<owner id>"
-     ARGV[3] holder       who takes over, "<client id>:<owner id>"
-     ARGV[4] seen         the highest token that the caller knows of, 0 for none
+     ARGV[2] from         the previous holder, "<client id>:<owner id>"
+     ARGV[3] holder       the next one, "<client id>:<owner id>"
+     ARGV[4] seen         the highest token that this client has seen, 0 for none
      Reply   array        as fenced-lock/acquire; refused means that `from` does not hold the lock ]]
+-- include lease/extend
 -- include fenced-lock/next-token
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  -- as lock/adopt
-  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
-  end
+  -- as in lock/adopt
+  extendLease(KEYS[1], ARGV[1])
   return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then

@@ -1,5 +1,5 @@
---[[ fenced-lock/token: the last fencing token given out.
-     KEYS[1] tokens       string: the last token given out; never expires
-     Reply   array        the token, or empty
+--[[ fenced-lock/token: the last fencing token.
+     KEYS[1] tokens       string: the last fencing token; never expires
+     Reply   array        the token; empty if there is none
      Source  RedissonFencedLock.getTokenAsync ]]
 return { redis.call('get', KEYS[1]) or '' }

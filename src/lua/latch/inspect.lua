@@ -1,6 +1,6 @@
---[[ latch/inspect: what is left to count.
-     KEYS[1] latch    string: what is left to count
+--[[ latch/inspect: the count.
+     KEYS[1] latch    string: the count
      Reply   integer  0: it is open
      Source  RedissonCountDownLatch.getCountAsync ]]
--- include numbers/number-at
-return numberAt(KEYS[1])
+-- include numbers/integer-at
+return integerAt(KEYS[1])

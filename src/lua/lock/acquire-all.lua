@@ -1,7 +1,7 @@
---[[ lock/acquire-all: take several locks, all or none, each for an owner that does not hold it; or say which of them
-     another owner holds. Runs twice without harm, as lock/acquire.
+--[[ lock/acquire-all: take several locks, all or none, each for an owner that does not hold it; or return which of them
+     another owner holds. Idempotent, like lock/acquire.
      KEYS[n] lock         hash: holder -> hold count
-     ARGV[1] leaseTimeMs  ms, > 0; after it for each lock its holder, "<client id>:<owner id>"
+     ARGV[1] leaseTimeMs  ms, > 0; then the holder of each lock, "<client id>:<owner id>"
      Reply   nil          acquired
              integer      the index of the first lock that another owner holds, from 0 ]]
 -- include lock/take

@@ -1,22 +1,21 @@
---[[ lock/adopt: take over a lease that another client handed over, as one hold with a lease from now. Only one
-     can: the holder's field is replaced, which peers see as an uninterrupted hold. Runs twice without harm.
+--[[ lock/adopt: take over the lease that another client transferred, as one hold with a lease from now. Only one client
+     can: it replaces the holder's field, which Redisson sees as an uninterrupted hold. Idempotent.
      KEYS[1] lock         hash: holder -> hold count
      ARGV[1] leaseTimeMs  ms, > 0
-     ARGV[2] from         the holder to take over from, "<client id>:<owner id>"
-     ARGV[3] holder       who takes over, "<client id>:<owner id>"
+     ARGV[2] from         the previous holder, "<client id>:<owner id>"
+     ARGV[3] holder       the next one, "<client id>:<owner id>"
      Reply   nil          taken over
              integer      0: `from` does not hold the lock ]]
+-- include lease/extend
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  -- a copy that comes late must not cut a lease that was asked for since
-  if redis.call('pttl', KEYS[1]) < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
-  end
+  -- a late copy must not cut a lease that was requested since
+  extendLease(KEYS[1], ARGV[1])
   return nil
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
   return 0
 end
--- first the command that may be refused for want of memory
+-- HSET first: Redis may refuse it for lack of memory
 redis.call('hset', KEYS[1], ARGV[3], 1)
 redis.call('hdel', KEYS[1], ARGV[2])
 redis.call('pexpire', KEYS[1], ARGV[1])

@@ -1,5 +1,8 @@
--- Take the lock for a holder that does not have it. Answers nil, or the lease left to the present holder, ms (-1: no
--- expiry), or an error. Runs twice without harm, also late: what the owner has by then is never lowered or shortened.
+-- include lease/create-lock
+
+-- Takes the lock for a holder that does not have it. Returns nil, or what is left of the current lease, ms (-1: no
+-- expiry), or an error. Idempotent, even if a copy arrives late: it never lowers the hold count or shortens the
+-- lease.
 local function take(lock, lease, holder)
   local left = redis.call('pttl', lock)
   if left ~= -2 then
@@ -11,12 +14,5 @@ local function take(lock, lease, holder)
     end
     return nil
   end
-  redis.call('hset', lock, holder, 1)
-  local expires = redis.pcall('pexpire', lock, lease)
-  if type(expires) == 'table' then
-    -- refused (an ACL): nothing may stay that never ends
-    redis.call('del', lock)
-    return expires
-  end
-  return nil
+  return createLock(lock, lease, holder, 1)
 end

@@ -1,25 +1,24 @@
---[[ permit/inspect: how many permits there are and are held, and for how long some of them.
+--[[ permit/inspect: how many permits are available and held, and for how long some of them.
      KEYS[1] semaphore  string: available permits
-     KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
-     ARGV[1] channel    where waiters listen
+     KEYS[2] leases     sorted set: permit -> until when it is held, epoch ms
+     ARGV[1] channel    the waiters' channel
      ARGV[2…] ids       permits: 32 hexadecimal digits each
-     Reply   array      available permits, held permits, then ms left of each of these (-1: it never ends, -2: not held)
+     Reply   array      available permits, held permits, then for each id what is left of its lease, ms (-1: no end,
+                        -2: not held)
      Source  RedissonPermitExpirableSemaphore.availablePermitsAsync, acquiredPermitsAsync, getLeaseTimeAsync ]]
--- include numbers/whole
--- include numbers/number-at
--- include semaphore/announce
--- include permit/bytes
+-- include numbers/to-integer
+-- include numbers/integer-at
 -- include permit/reclaim
 reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
-local found = { numberAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
+local found = { integerAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
 for n = 2, #ARGV do
   local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
   if not expires then
     table.insert(found, -2)
-  elseif expires == '922337203685477' or not whole(expires) then
+  elseif expires == '922337203685477' or not toInteger(expires) then
     table.insert(found, -1)
   else
-    table.insert(found, whole(expires) - now)
+    table.insert(found, toInteger(expires) - now)
   end
 end
 return found

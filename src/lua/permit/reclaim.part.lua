@@ -1,4 +1,8 @@
--- Give permits back whose leases are over (100 000 of them at most), and some more; tell those who wait if there are any then.
+-- include permit/permit-bytes
+-- include semaphore/announce-permits
+
+-- Gives back the permits whose leases have ended (100 000 of them at most) and `more`, and notifies waiters if any are
+-- available then. Returns how many connections received it, -1 if publishing was refused.
 local function reclaim(semaphore, leases, channel, more)
   local returned = more
   for _ = 1, 100 do
@@ -13,5 +17,5 @@ local function reclaim(semaphore, leases, channel, more)
   if returned == 0 then
     return 0
   end
-  return announce(channel, redis.call('incrby', semaphore, returned))
+  return announcePermits(channel, redis.call('incrby', semaphore, returned))
 end

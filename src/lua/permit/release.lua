@@ -1,14 +1,12 @@
---[[ permit/release: give permits back, and tell those who wait. Of several those that are held are given back, whatever
-     became of the others.
+--[[ permit/release: give permits back, and notify waiters. Of several permits, those still held are given back even if
+     others were lost.
      KEYS[1] semaphore  string: available permits
-     KEYS[2] leases     sorted set: permit -> epoch ms until which it is held
-     ARGV[1] channel    where waiters listen
+     KEYS[2] leases     sorted set: permit -> until when it is held, epoch ms
+     ARGV[1] channel    the waiters' channel
      ARGV[2…] ids       the permits: 32 hexadecimal digits each
-     Reply   nil        not all of them were held any more
-             integer    released; how many connections heard it (-1: publishing was refused)
+     Reply   nil        not all of them were still held
+             integer    released; how many connections received the message (-1: publishing was refused)
      Source  RedissonPermitExpirableSemaphore.releaseAsync ]]
--- include semaphore/announce
--- include permit/bytes
 -- include permit/reclaim
 local released, held = 0, 0
 for n = 2, #ARGV do
@@ -19,8 +17,8 @@ for n = 2, #ARGV do
     held = held + (expires > now and 1 or 0)
   end
 end
-local heard = reclaim(KEYS[1], KEYS[2], ARGV[1], released)
+local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released)
 if held < #ARGV - 1 then
   return nil
 end
-return heard
+return receivers

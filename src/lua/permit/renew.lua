@@ -1,16 +1,16 @@
---[[ permit/renew: renew permits, each only if its lease is not over. Never shortens a lease.
-     KEYS[n] leases       sorted set: permit -> epoch ms until which it is held
-     ARGV[2n-1] ids          permits: 32 hexadecimal digits each, with commas between
+--[[ permit/renew: renew permits, each only if its lease has not ended. Never shortens a lease.
+     KEYS[n] leases       sorted set: permit -> until when it is held, epoch ms
+     ARGV[2n-1] ids          permits: 32 hexadecimal digits each, separated by commas
      ARGV[2n]   leaseTimeMs  ms, > 0
      Reply   array        for each: 1 renewed, 0 not all of them are held ]]
--- include permit/bytes
+-- include permit/permit-bytes
 local renewed = {}
 for n, leases in ipairs(KEYS) do
   local expires = now + tonumber(ARGV[2 * n])
   local permits, isHeld = {}, 1
   for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
     local permit = bytesOf(id)
-    -- protected: one key that somebody overwrote with another type must not cost all the others their renewal
+    -- protected: a key that somebody overwrote with another type must not cost all other permits their renewal
     local score = redis.pcall('zscore', leases, permit)
     if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
       return score
@@ -22,7 +22,7 @@ for n, leases in ipairs(KEYS) do
     end
   end
   if isHeld == 1 and #permits > 0 then
-    -- removes nothing: a Redis without memory refuses ZADD, unless the script has written before
+    -- removes nothing: a Redis without memory refuses ZADD unless the script has already written
     redis.call('zrem', leases, '')
   end
   for _, permit in ipairs(isHeld == 1 and permits or {}) do

@@ -1,10 +1,10 @@
---[[ permit/update-lease: let the lease of a permit end then, be it sooner or later.
-     KEYS[1] leases       sorted set: permit -> epoch ms until which it is held
+--[[ permit/update-lease: set when the lease of a permit ends, sooner or later than before.
+     KEYS[1] leases       sorted set: permit -> until when it is held, epoch ms
      ARGV[1] id           the permit: 32 hexadecimal digits
      ARGV[2] leaseTimeMs  ms from now, > 0
-     Reply   integer      1 done, 0 nobody holds it
+     Reply   integer      1 done, 0 it is not held
      Source  RedissonPermitExpirableSemaphore.updateLeaseTimeAsync ]]
--- include permit/bytes
+-- include permit/permit-bytes
 local permit = bytesOf(ARGV[1])
 if tonumber(redis.call('zscore', KEYS[1], permit) or 0) <= now then
   return 0

@@ -1,11 +1,11 @@
---[[ read-lock/acquire: join the readers, or say how long the present lease of a writer has left. The writer itself may
-     read. Runs twice without harm.
+--[[ read-lock/acquire: join the readers, or return how long the current lease of a writer has left. The writer itself
+     may also read. Idempotent.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      KEYS[2] readHold     string: this owner's first read hold
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
      Reply   nil          acquired
-             integer      lease left to the present holder, ms (-1: no expiry)
+             integer      what is left of the current lease, ms (-1: no expiry)
      Source  RedissonReadLock.tryLockInnerAsync: same keys and fields ]]
 local lock, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local mode = redis.call('hget', lock, 'mode')

@@ -1,12 +1,12 @@
 --[[ read-lock/force-release: free a lock that is held in one mode, whoever holds it, and wake the waiters.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] mode         "read" or "write"
-     ARGV[2] prefix       what the keys of read holds start with
-     ARGV[3] channel      where waiters listen
+     ARGV[2] prefix       what the keys of read holds begin with
+     ARGV[3] channel      the waiters' channel
      ARGV[4] message      what wakes them
      Reply   integer      1 it was held in that mode, 0 it was not
-     Source  RedissonReadLock.forceUnlockAsync, RedissonWriteLock.forceUnlockAsync, which leave the read holds ]]
--- include read-lock/reads
+     Source  RedissonReadLock.forceUnlockAsync, RedissonWriteLock.forceUnlockAsync, which keep the read holds ]]
+-- include read-lock/read-holds
 if redis.call('hget', KEYS[1], 'mode') ~= ARGV[1] then
   return 0
 end

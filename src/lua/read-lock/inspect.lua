@@ -1,8 +1,8 @@
---[[ read-lock/inspect: who reads or writes, how often, and for how long. Readers whose holds have ended are left out.
+--[[ read-lock/inspect: who reads or writes, how often, and for how long. Leaves out readers whose holds have ended.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
-     ARGV[1] prefix       what the keys of read holds start with
+     ARGV[1] prefix       what the keys of read holds begin with
      Reply   array        PTTL of the lock (-2: free, -1: no expiry), then holder, hold count, holder, hold count … ]]
--- include read-lock/reads
+-- include read-lock/read-holds
 local found = { redis.call('pttl', KEYS[1]) }
 if not redis.call('hget', KEYS[1], 'mode') then
   -- free, or a lock of another kind

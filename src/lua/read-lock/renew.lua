@@ -1,23 +1,23 @@
 --[[ read-lock/renew: renew the read holds of many readers, each only if it still reads. Never shortens a lease, and
-     touches nobody else's holds.
+     does not touch other readers' holds.
      KEYS[n] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[3n-2] holder       "<client id>:<owner id>"
      ARGV[3n-1] leaseTimeMs  ms, > 0
-     ARGV[3n]   prefix       what the keys of read holds start with
-     Reply   array        for each lock: 1 renewed, 0 this owner reads no longer
+     ARGV[3n]   prefix       what the keys of read holds begin with
+     Reply   array        for each lock: 1 renewed, 0 this owner no longer reads
      Source  ReadLockTask.renew (4.4 and later): same effect ]]
--- include read-lock/reads
+-- include read-lock/read-holds
 local renewed = {}
 for n, lock in ipairs(KEYS) do
   local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]
-  -- protected as in lock/renew
+  -- protected, as in lock/renew
   local count = redis.pcall('hget', lock, holder)
   if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE', 1, true) then
     return count
   end
   renewed[n] = 0
   if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
-    -- first PEXPIRE: a Redis without memory refuses SET, unless the script has written before
+    -- PEXPIRE first: a Redis without memory refuses SET unless the script has already written
     redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
     for index = 1, holdCount(count) do
       local key = readHold(prefix, holder, index)

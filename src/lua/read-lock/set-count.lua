@@ -1,13 +1,14 @@
---[[ read-lock/set-count: set the hold count of a reader, and see to it that each of its holds lasts at least as long as
-     asked. Never shortens a lease.
+--[[ read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as asked.
+     Never shortens a lease.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
-     ARGV[3] count        the hold count this leads to, > 0
-     ARGV[4] prefix       what the keys of read holds start with
+     ARGV[3] count        the resulting hold count, > 0
+     ARGV[4] prefix       what the keys of read holds begin with
      Reply   integer      1 done, 0 this owner does not hold the lock
-     Source  RedissonReadLock.tryLockInnerAsync and unlockInnerAsync, for one who reads already ]]
--- include read-lock/reads
+     Source  RedissonReadLock.tryLockInnerAsync and unlockInnerAsync, for an owner that already reads ]]
+-- include lease/extend
+-- include read-lock/read-holds
 local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local before = redis.call('hget', lock, holder)
 if not before or longestRead(ARGV[4], holder, before) < 0 then
@@ -16,7 +17,7 @@ end
 if count > MOST_HOLDS then
   return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
 end
--- first DEL, which a Redis without memory never refuses: then a count can be lowered
+-- DEL first, which a Redis without memory never refuses: so a count can always be lowered
 for index = count + 1, holdCount(before) do
   redis.call('del', readHold(ARGV[4], holder, index))
 end
@@ -27,7 +28,5 @@ for index = 1, count do
   end
 end
 redis.call('hset', lock, holder, count)
-if redis.call('pttl', lock) < lease then
-  redis.call('pexpire', lock, lease)
-end
+extendLease(lock, lease)
 return 1

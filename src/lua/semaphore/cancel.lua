@@ -1,22 +1,22 @@
---[[ semaphore/cancel: undo an acquire whose caller is gone: give back what it took, if that semaphore is still there. If it
-     did not come yet, it will take nothing.
+--[[ semaphore/cancel: undo an acquire whose caller has left: give back what it took, if that semaphore still exists. An
+     acquire that has not arrived yet will take nothing.
      KEYS[1] semaphore   string: available permits
-     KEYS[2] receipts    hash: operation -> its reply
+     KEYS[2] replies     hash: operation -> stored reply
      KEYS[3] generation  string: which semaphore of this name it is
      ARGV[1] permits     what it asked for
      ARGV[2] operation   the number of the acquire
-     ARGV[3] channel     where waiters listen
+     ARGV[3] channel     the waiters' channel
      Reply   integer     1 given back, 0 there was nothing to give back ]]
--- include receipts/keep
--- include semaphore/announce
+-- include idempotency/keep-replies
+-- include semaphore/announce-permits
 -- include semaphore/generation
 local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
-local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isStill(KEYS[3], taken)
-keep(KEYS[2])
+local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isGeneration(KEYS[3], taken)
+keepReplies(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
-keep(KEYS[2])
+keepReplies(KEYS[2])
 if not isOwed then
   return 0
 end
-announce(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
+announcePermits(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
 return 1

@@ -1,26 +1,27 @@
--- A permit belongs to the semaphore that it was taken from, and not to a later one of the same name. Redisson does not know
--- of generations, so this is what is known: a number that changes whenever a script of ours creates or deletes a semaphore.
--- 1: nothing is known, or not any more. Below 0: the semaphore has an expiry, and its generation ends with it.
+-- A permit belongs to the semaphore it was taken from, not to a later one of the same name. Redisson knows no
+-- generations, so this is the best knowledge there is: a number that changes whenever one of our scripts creates or
+-- deletes a semaphore. 1: nothing is known, or no longer. Below 0: the semaphore has an expiry, and its generation
+-- ends with it.
 local function currentGeneration(generation)
   return tonumber(redis.call('get', generation) or 1) or 1
 end
 
--- Begin a generation, for the expiry of the semaphore; if it has none the key is kept for a day, longer than permits are held.
-local function beginGeneration(generation, expiryMs)
+-- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
+local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot go to another semaphore
+    return 1 -- permits with ids cannot be returned to another semaphore
   end
   local time = redis.call('time')
-  local begun = time[1] * 1000000 + time[2]
+  local id = time[1] * 1000000 + time[2]
   if expiryMs > 0 then
-    begun = -begun
+    id = -id
   end
-  redis.call('set', generation, string.format('%.0f', begun), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return begun
+  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+  return id
 end
 
--- Whether the semaphore that is there is that of the generation `id`, as far as is known.
-local function isStill(generation, id)
+-- Whether the current semaphore is that of generation `id`, as far as is known.
+local function isGeneration(generation, id)
   local current = currentGeneration(generation)
   return current == id or (current == 1 and id > 1)
 end

@@ -1,17 +1,18 @@
---[[ string-lock/acquire: take the lock for an owner that does not hold it, or say how long the present lease has left.
+--[[ string-lock/acquire: take the lock for an owner that does not hold it, or return how long the current lease has
+     left. Idempotent.
      KEYS[1] lock         string: the holder
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
      Reply   nil          acquired
-             integer      lease left to the present holder, ms (-1: no expiry)
+             integer      what is left of the current lease, ms (-1: no expiry)
      Source  the pattern of https://redis.io/commands/set: SET key value NX PX ]]
-local present = redis.call('get', KEYS[1])
-if not present then
+local current = redis.call('get', KEYS[1])
+if not current then
   redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[1])
   return nil
 end
 local left = redis.call('pttl', KEYS[1])
-if present ~= ARGV[2] then
+if current ~= ARGV[2] then
   return left
 end
 if left < tonumber(ARGV[1]) then

@@ -1,14 +1,14 @@
---[[ write-lock/release: end the lease of a writer and wake the waiters. If it reads, too, it goes on reading: the
-     waiting readers are woken, and the lock lasts as long as its longest read hold.
+--[[ write-lock/release: end the lease of a writer and wake the waiters. If it also reads, it continues to read: waiting
+     readers are woken, and the lock lasts as long as its longest read hold.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] holder       "<client id>:<owner id>:write"
-     ARGV[2] prefix       what the keys of read holds start with
-     ARGV[3] channel      where waiters listen
+     ARGV[2] prefix       what the keys of read holds begin with
+     ARGV[3] channel      the waiters' channel
      ARGV[4] message      what wakes them
      Reply   nil          this owner does not write
-             integer      released; how many connections heard it (-1: publishing was refused)
+             integer      released; how many connections received the message (-1: publishing was refused)
      Source  RedissonWriteLock.unlockInnerAsync, counter = 0 ]]
--- include read-lock/reads
+-- include read-lock/all-readers
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
@@ -19,5 +19,5 @@ if longest > 0 then
 else
   redis.call('del', KEYS[1])
 end
-local heard = redis.pcall('publish', ARGV[3], ARGV[4])
-return type(heard) == 'number' and heard or -1
+local receivers = redis.pcall('publish', ARGV[3], ARGV[4])
+return type(receivers) == 'number' and receivers or -1

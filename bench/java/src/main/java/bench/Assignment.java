@@ -3,7 +3,7 @@ package bench;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The assignment of src/work.ts. Its JSON is flat enough for this. */
+/** The assignment of src/work.ts. Its JSON is flat. */
 final class Assignment {
     private final String json;
 

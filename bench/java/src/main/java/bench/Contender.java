@@ -6,7 +6,7 @@ import java.io.InputStreamReader;
 import java.lang.management.ManagementFactory;
 import org.redisson.api.RedissonClient;
 
-/** The contender of src/contender.ts, in Java: one process, told what to do by its stdin, as src/work.ts says. */
+/** The Java version of src/contender.ts: a process controlled by its stdin, as described in src/work.ts. */
 public final class Contender {
     private static final OperatingSystemMXBean SYSTEM =
             (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();

@@ -1,6 +1,6 @@
 package bench;
 
-/** Holds many locks and leaves the rest to the library. */
+/** Holds many locks and leaves renewal to the library. */
 final class Holder implements Job {
     private final Locker locker;
     private final String name;

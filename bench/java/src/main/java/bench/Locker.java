@@ -1,11 +1,11 @@
 package bench;
 
-/** What is measured, as src/library.ts has it. */
+/** A lock as a library provides it, like src/library.ts. */
 interface Locker {
-    /** Once for each name, before anything else. */
+    /** Called once per name, before anything else. */
     default void prepare(String name) throws Exception {}
 
-    /** Takes what is named, however long that takes; answers how to let go of it, on the same thread. */
+    /** Acquires the lock, however long that takes, and returns its release, for the same thread. */
     Release acquire(String name) throws Exception;
 
     interface Release {

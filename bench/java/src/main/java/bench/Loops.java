@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** Threads that take a lock, do something inside and rest, over and over. */
+/** Threads that acquire a lock, do something inside and rest, repeatedly. */
 final class Loops implements Job {
     private static final int SAMPLES = 20_000;
     private static final int MOST = 1_000_000;

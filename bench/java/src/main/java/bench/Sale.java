@@ -6,7 +6,7 @@ import org.redisson.api.RBucket;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
-/** Threads that sell from one stock in Redis, inside a lock, until it is sold out. */
+/** Threads that sell from one stock in Redis, under a lock, until it is sold out. */
 final class Sale implements Job {
     private final Locker locker;
     private final String name;

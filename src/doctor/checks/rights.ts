@@ -1,0 +1,193 @@
+import { fencingTokenKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
+import {
+  CLIENT_COMMANDS,
+  CLUSTER_COMMANDS,
+  namesOf,
+  PLAIN_COMMANDS,
+  REPLICA_COMMANDS,
+  SCRIPT_COMMANDS,
+  SHARDED_COMMANDS,
+} from '../acl.js'
+import type { Check } from '../check.js'
+import { note, ok, problem, warning } from '../finding.js'
+import { isBefore, type Server } from '../server.js'
+import type { DeploymentUnderTest } from '../target.js'
+
+export const ACL_FIX = 'paste the output of this into redis-cli: holdfast doctor --acl --user <user> --prefix <prefix>'
+/** Commands that no program needs for locks. */
+const TOO_MUCH = ['flushall', 'config set x y', 'acl setuser x', 'keys *']
+
+export const rightsChecks: readonly Check[] = [
+  {
+    id: 'rights',
+    group: 'Locks',
+    title: 'Rights',
+    why: 'A script needs all of its commands and keys: Redis does not undo one that is denied halfway.',
+    isOnce: true,
+    async run(_server, deployment) {
+      const server = deployment.ownerOf(deployment.trialName)
+      if (await server.isReplica().catch(() => false)) return undefined
+      // Without INFO the version is unknown: assume a new one.
+      const version = await server.version().catch(() => undefined)
+      const way = version && isBefore(version.compatible, 7) ? 'try' : 'ask'
+      const { commands, names, excess } = await missingRights(server, deployment, way)
+      if (commands.length + names.length === 0) {
+        if (!excess) return ok('all that are needed, and not much more')
+        return note(`all that are needed; this user may also ${excess}`, `to create a user for locks, ${ACL_FIX}`)
+      }
+      const message = [
+        ...(commands.length > 0 ? [`not allowed: ${commands.join(', ')}`] : []),
+        ...asPatterns(names, deployment).map(([pattern, kinds]) => `no right to ${pattern}, for ${kinds}`),
+      ].join('; ')
+      const needed = [...PLAIN_COMMANDS, 'evalsha', 'eval']
+      const isForAll =
+        commands.some((command) => needed.includes(command)) || names.some(([, kinds]) => kinds === 'all locks')
+      return isForAll ? problem(message, ACL_FIX) : warning(message, ACL_FIX)
+    },
+  },
+]
+
+interface MissingRights {
+  /** The names of commands. */
+  readonly commands: string[]
+  readonly names: [name: string, kinds: string][]
+  /** What this user may do but should not. */
+  readonly excess: string | undefined
+}
+
+/**
+ * In Redis 7 a script can ask what its user may do. Before, each command is tried on keys of the trial lock. No key is
+ * declared, because EVAL itself would be denied. Replies for each command with 1 (allowed), 0, or ? (unknown).
+ */
+const RIGHTS = `
+local function isAllowed(words)
+  if ARGV[1] == 'ask' then
+    local isKnown, allowed = pcall(redis.acl_check_cmd, unpack(words))
+    return not isKnown and '?' or allowed and '1' or '0'
+  end
+  local reply = redis.pcall(unpack(words))
+  local message = type(reply) == 'table' and reply.err or ''
+  local isDenied = string.find(message, 'NOPERM') or string.find(message, "can't") or string.find(message, 'permission')
+  return isDenied and '0' or '1'
+end
+local reply = ''
+for _, words in ipairs(cjson.decode(ARGV[2])) do
+  reply = reply .. isAllowed(words)
+end
+if ARGV[1] == 'try' then
+  for _, key in ipairs(cjson.decode(ARGV[3])) do
+    redis.pcall('del', key)
+  end
+end
+return reply`
+
+/**
+ * Every right that this user lacks.
+ * @param way  whether to ask Redis (7 and later) or to try
+ */
+export async function missingRights(
+  server: Server,
+  deployment: Pick<DeploymentUnderTest, 'prefix' | 'trialName' | 'isCluster'>,
+  way: 'ask' | 'try',
+): Promise<MissingRights> {
+  const { isCluster } = deployment
+  const { keys, channels } = trialNamesOf(deployment)
+  const areDenied: AreDenied = async (commands) => {
+    const args = [way, JSON.stringify(commands), JSON.stringify([...keys.keys()])]
+    const reply = await server.askText('EVAL', RIGHTS, '0', ...args)
+    return commands.map((_, at) => reply[at] === '0')
+  }
+  const inScripts = await deniedOf(areDenied, Object.entries(SCRIPT_COMMANDS), [...keys])
+  const onChannels =
+    way === 'try' ? ['publish'] : ['publish', 'subscribe', ...(isCluster ? ['spublish', 'ssubscribe'] : [])]
+  const inMessages = await deniedOf(
+    areDenied,
+    onChannels.map((command) => [command, command.endsWith('publish') ? 'x' : '']),
+    [...channels],
+  )
+  const others = [
+    ...CLIENT_COMMANDS,
+    ...REPLICA_COMMANDS,
+    ...(isCluster ? [...SHARDED_COMMANDS, ...CLUSTER_COMMANDS] : []),
+  ]
+    .map((line) => line.split(' '))
+    .filter(([name = '']) => way === 'ask' && !onChannels.includes(name))
+  const deniedOthers = await areDenied(others)
+  return {
+    commands: [
+      ...inScripts.commands,
+      ...inMessages.commands,
+      ...others.flatMap(([name = '', sub = ''], at) =>
+        deniedOthers[at] ? [name === 'cluster' ? `${name} ${sub}` : name] : [],
+      ),
+    ],
+    names: [...inScripts.names, ...inMessages.names],
+    excess: way === 'ask' ? await excessOf(areDenied, deployment) : undefined,
+  }
+}
+
+/** For each command with its arguments, whether this user is denied it. */
+type AreDenied = (commands: readonly string[][]) => Promise<boolean[]>
+
+/** The keys and channels of an ordinary name, and of one with a brace, which is used as it is. */
+function trialNamesOf({ prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>) {
+  const usual = namesOf(trialName)
+  const other = namesOf(`${prefix}{${trialName.slice(prefix.length)}}`)
+  const all = (one: Map<string, string>, more: Map<string, string>): Map<string, string> =>
+    new Map([...[...more].map(([name, kinds]) => [name, `${kinds} with braces in their names`] as const), ...one])
+  return { keys: all(usual.keys, other.keys), channels: all(usual.channels, other.channels) }
+}
+
+async function excessOf(
+  areDenied: AreDenied,
+  { prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>,
+): Promise<string | undefined> {
+  const denied = async (lines: readonly string[]): Promise<boolean[]> =>
+    await areDenied(lines.map((line) => line.split(' ')))
+  if (!(await denied(TOO_MUCH)).includes(true)) return 'do much more (FLUSHALL, CONFIG SET …)'
+  if (prefix === '') return undefined
+  const foreign = trialName.slice(prefix.length)
+  // These harm other locks: their fencing tokens and their waiters.
+  const harm = [
+    `set ${fencingTokenKey(foreign)} 1`,
+    `lpop ${turnQueueKey(foreign)}`,
+    `publish ${lockChannel(foreign)} 0`,
+  ]
+  return (await denied(harm)).includes(false) ? `change locks whose names do not begin with ${prefix}` : undefined
+}
+
+/** As patterns for ACL SETUSER. */
+function asPatterns(
+  names: readonly [name: string, kinds: string][],
+  { prefix, trialName }: Pick<DeploymentUnderTest, 'prefix' | 'trialName'>,
+): [pattern: string, kinds: string][] {
+  const random = trialName.slice(prefix.length)
+  const kindsOf = new Map<string, string[]>()
+  for (const [name, kinds] of names) {
+    const pattern = `${name.split(random, 1)[0]?.replace(/\{$/, '')}*`
+    kindsOf.set(pattern, [...new Set([...(kindsOf.get(pattern) ?? []), kinds])])
+  }
+  return [...kindsOf].map(([pattern, kinds]) => [pattern, kinds.join(', ')])
+}
+
+/** A command is denied if it is denied for every name; a name, if any other command is denied for it. */
+async function deniedOf(
+  areDenied: AreDenied,
+  commands: readonly (readonly [command: string, args: string])[],
+  names: [name: string, kinds: string][],
+): Promise<{ commands: string[]; names: [name: string, kinds: string][] }> {
+  const denied = await areDenied(
+    commands.flatMap(([command, args]) => names.map(([name]) => [command, name, ...args.split(' ').filter(Boolean)])),
+  )
+  const deniedNames = commands.map(([command], row) => ({
+    command,
+    names: names.filter((_, column) => denied[row * names.length + column]),
+  }))
+  const isEvery = (those: { names: unknown[] }): boolean => those.names.length === names.length
+  // If everything is denied, it is because of the names.
+  if (deniedNames.every(isEvery)) return { commands: [], names }
+  return {
+    commands: deniedNames.filter(isEvery).map(({ command }) => command),
+    names: names.filter((name) => deniedNames.some((those) => !isEvery(those) && those.names.includes(name))),
+  }
+}

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto'
+import type { Script } from './script.js'
+
+/** Returns a function that makes a variant of a script, once for each script. */
+function variantOf(write: (text: string) => string): (script: Script) => Script {
+  const variants = new Map<Script, Script>()
+  return (script) => {
+    const known = variants.get(script)
+    if (known) return known
+    const text = write(script.text)
+    const variant =
+      text === script.text ? script : { name: script.name, text, sha1: createHash('sha1').update(text).digest('hex') }
+    variants.set(script, variant)
+    return variant
+  }
+}
+
+/** How our scripts publish. */
+const PUBLISH = "redis.pcall('publish', "
+
+/** How they publish in a cluster, where some waiters subscribe to the sharded channel and some to the plain one. */
+const PUBLISH_BOTH_WAYS = `local function publish(channel, message)
+  local plain = redis.pcall('publish', channel, message)
+  local sharded = redis.pcall('spublish', channel, message)
+  if type(plain) == 'number' and type(sharded) == 'number' then
+    return plain + sharded
+  end
+  return type(plain) == 'number' and plain or sharded
+end
+`
+
+/** The variant for clusters: the same, unless it publishes. */
+export const forCluster = variantOf((text) =>
+  text.includes(PUBLISH) ? PUBLISH_BOTH_WAYS + text.replaceAll(PUBLISH, 'publish(') : text,
+)
+
+/**
+ * Arguments: how many keys each call has; for each of its arguments, 1 if all calls share it, otherwise 0; the shared ones;
+ * those of each call. Replies with the indexes of the calls that failed, and the replies of all.
+ */
+const FOR_MANY = `
+local keys, shared, args, own, at = tonumber(ARGV[1]), ARGV[2], {}, {}, 3
+for index = 1, #shared do
+  if shared:sub(index, index) == '1' then
+    args[index] = ARGV[at]
+    at = at + 1
+  else
+    own[#own + 1] = index
+  end
+end
+local failed, replies = {}, {}
+for call = 1, #KEYS / keys do
+  for _, index in ipairs(own) do
+    args[index] = ARGV[at]
+    at = at + 1
+  end
+  local isOk, reply = pcall(one, { unpack(KEYS, (call - 1) * keys + 1, call * keys) }, args)
+  if not isOk or type(reply) == 'table' and reply.err then
+    failed[#failed + 1] = call - 1
+    reply = nil
+  end
+  replies[call] = reply or false
+end
+return { failed, replies }
+`
+
+/** The variant that makes many calls at once. */
+export const forMany = variantOf((text) => `local function one(KEYS, ARGV)\n${text}\nend\n${FOR_MANY}`)

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { BackgroundRetries } from '../../src/delivery/lost-replies.js'
+import { Scripts } from '../../src/delivery/scripts.js'
+import { lockRelease } from '../../src/lua/generated.js'
+import type { Random } from '../../src/util/random.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakePort } from '../support/fake-port.js'
+
+const RELEASE = lockRelease('a', 'me:1', 'channel', '0')
+const COMMAND_TIMEOUT_MS = 3_000
+const random: Random = { uuid: () => 'id', fraction: () => 0.5 }
+
+describe('a release that Redis did not answer', () => {
+  let clock: FakeClock
+  let port: FakePort
+  let retries: BackgroundRetries
+
+  beforeEach(() => {
+    clock = new FakeClock()
+    port = new FakePort(clock)
+    retries = new BackgroundRetries(clock, random, new Scripts(port, clock, COMMAND_TIMEOUT_MS))
+  })
+
+  afterEach(() => {
+    assert.equal(retries.size, 0)
+    assert.equal(clock.pending, 0, 'no timer is left')
+  })
+
+  /** Until when the lease in question lasts. */
+  function take(leaseTimeMs: number, holder = 'me:1'): number {
+    port.redis.set('a', holder, 1, leaseTimeMs)
+    return clock.now() + leaseTimeMs
+  }
+
+  it('is sent once when that is answered', async () => {
+    void retries.retryInBackground(RELEASE, take(30_000))
+    assert.equal(retries.size, 1)
+    await clock.advance(0)
+    assert.equal(retries.size, 0)
+    assert.deepEqual(port.redis.keys, [])
+    assert.equal(port.count(), 1)
+  })
+
+  it('is repeated with growing pauses until it is answered', async () => {
+    const untilAt = take(60_000)
+    let outage = true
+    port.fault = () => (outage ? { lost: 'request', failsWith: 'Connection is closed' } : undefined)
+    void retries.retryInBackground(RELEASE, untilAt)
+    await clock.advance(20_000)
+    const pauses = port.sent.slice(1).map(({ at }, index) => at - (port.sent[index]?.at ?? 0))
+    assert(pauses.length > 5 && pauses.length < 20, `${pauses.length} times in 20 s`)
+    for (const [index, pause] of pauses.entries()) {
+      assert(pause >= (pauses[index - 1] ?? 50) && pause <= 15_000, `pauses of ${pauses.join(', ')} ms`)
+    }
+    outage = false
+    await clock.advance(15_000)
+    assert.equal(retries.size, 0)
+    assert.deepEqual(port.redis.keys, [])
+  })
+
+  it('is repeated when it found nothing: what it is to release may still be on its way', async () => {
+    void retries.retryInBackground(RELEASE, clock.now() + 30_000)
+    await clock.advance(5_000)
+    take(30_000)
+    await clock.advance(10_000)
+    assert.equal(retries.size, 0)
+    assert.deepEqual(port.redis.keys, [])
+  })
+
+  it('is repeated when it was never answered', async () => {
+    const untilAt = take(30_000)
+    port.once('lock/release', { lost: 'request' })
+    port.once('lock/release', { errorReply: 'LOADING Redis is loading the dataset in memory' })
+    void retries.retryInBackground(RELEASE, untilAt)
+    await clock.advance(COMMAND_TIMEOUT_MS + 1_000)
+    assert.equal(retries.size, 0)
+    assert.equal(port.count(), 3)
+    assert.deepEqual(port.redis.keys, [])
+  })
+
+  it('is given up when the lease is over', async () => {
+    const startedAt = clock.now()
+    port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
+    void retries.retryInBackground(RELEASE, startedAt + 10_000)
+    await clock.advance(10_000)
+    assert.equal(retries.size, 0)
+    const last = port.sent.at(-1)?.at ?? 0
+    assert(last <= startedAt + 10_000 && last >= startedAt + 8_000, `last sent after ${last - startedAt} ms`)
+  })
+
+  it('is given up after a minute, although its lease never ends', async () => {
+    const startedAt = clock.now()
+    port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
+    void retries.retryInBackground(RELEASE, Number.POSITIVE_INFINITY)
+    await clock.advance(60_000)
+    assert.equal(retries.size, 0)
+    const last = port.sent.at(-1)?.at ?? 0
+    assert(last >= startedAt + 50_000, `last sent after ${last - startedAt} ms`)
+  })
+
+  it('is not tried again for its caller once the client closes', async () => {
+    port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
+    const outcome = retries.retryUntilAnswered(RELEASE, 30_000, () => {})
+    outcome.catch(() => {})
+    await clock.advance(200)
+    const before = port.count()
+    await retries.close()
+    await assert.rejects(clock.until(outcome, 0), /Connection is closed/)
+    assert(port.count() <= before + 1, 'one last try')
+  })
+
+  it('is given up when Redis says that it will not be done', async () => {
+    const untilAt = take(30_000)
+    port.once('lock/release', { errorReply: "NOPERM this user has no permissions to run the 'evalsha' command" })
+    void retries.retryInBackground(RELEASE, untilAt)
+    await clock.advance(0)
+    assert.equal(retries.size, 0)
+    assert.equal(port.count(), 1)
+  })
+
+  it('leaves a lock alone that somebody else has by now', async () => {
+    take(60_000, 'other:1')
+    void retries.retryInBackground(RELEASE, clock.now() + 10_000)
+    await clock.advance(10_000)
+    assert.deepEqual(port.redis.holders('a'), [{ holder: 'other:1', count: 1 }])
+  })
+
+  it('is no reason to keep the process alive between two tries', async () => {
+    void retries.retryInBackground(RELEASE, clock.now() + 10_000)
+    await clock.advance(0)
+    assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
+    await clock.advance(10_000)
+  })
+
+  it('gets one last try at once when the client closes', async () => {
+    const untilAt = take(30_000)
+    port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
+    port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
+    port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
+    void retries.retryInBackground(RELEASE, untilAt)
+    await clock.advance(500)
+    const before = port.count()
+    const closedAt = clock.now()
+    await clock.until(retries.close())
+    assert.equal(clock.now(), closedAt, 'without a pause')
+    assert.equal(port.count(), before + 1)
+    assert.deepEqual(port.redis.keys, [])
+  })
+
+  it('does not hold up close() longer than its last try, even if Redis is silent', async () => {
+    port.fault = () => ({ lost: 'request' })
+    void retries.retryInBackground(RELEASE, clock.now() + 30_000)
+    await clock.advance(1_000)
+    const closedAt = clock.now()
+    await clock.until(retries.close())
+    // What was in flight, and the last try.
+    assert(clock.now() - closedAt <= 2 * COMMAND_TIMEOUT_MS, `${clock.now() - closedAt} ms`)
+    await clock.advance(60_000)
+    assert.equal(port.count(), 2)
+  })
+
+  it('is retried independently of any number of others', async () => {
+    for (let n = 0; n < 1_000; n++) {
+      port.redis.set(`lock:${n}`, 'me:1', 1, 30_000)
+      void retries.retryInBackground(lockRelease(`lock:${n}`, 'me:1', 'channel', '0'), clock.now() + 30_000)
+    }
+    assert.equal(retries.size, 1_000)
+    await clock.advance(0)
+    assert.equal(retries.size, 0)
+    assert.deepEqual(port.redis.keys, [])
+  })
+})
