@@ -173,7 +173,7 @@ describe('a release', () => {
     const inner = await lock.lock({ within: outer })
     redis.flush()
     await assert.rejects(inner.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
-    assert.equal(port.count('lock/step-down'), 1)
+    assert.equal(port.count('lock/release-one'), 1)
     assert.equal(outer.signal.aborted, true)
     await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
   })
@@ -550,8 +550,8 @@ async function promisesOf(action: () => Promise<unknown>): Promise<number> {
   return count
 }
 
-describe('an uncontended cycle', () => {
-  it('of lock() and unlock() creates 23 promises, apart from those of the Redis client', async () => {
+describe('promises', () => {
+  it('an uncontended cycle of lock() and unlock() creates 23 promises, apart from those of the Redis client', async () => {
     const send = port.send.bind(port)
     const cycle = async (): Promise<void> => await (await lock.lock()).unlock()
     const bare = async (): Promise<unknown> => [await port.send([], ''), await port.send([], '')]
