@@ -1,4 +1,3 @@
-import type { Context } from './locks/context.js'
 import {
   checkCount,
   checkDuration,
@@ -22,19 +21,19 @@ export interface ClientOptions {
    * `fairLockWaitTimeout`: use the same value on both sides.
    */
   fairLockWaitTimeoutMs?: number | undefined
-  /** Makes the names in Redis of those in the program. Default: they are the same. Redisson's option of the same name. */
+  /** Maps names in the program to names in Redis. Default: they are the same. Redisson's option of the same name. */
   nameMapper?: NameMapper | undefined
-  /** How long Redis may take to answer one command, ms. Default 3 000. Redisson's `timeout`. */
+  /** How long to wait for the reply to one command, ms. Default 3 000. Redisson's `timeout`. */
   commandTimeoutMs?: number | undefined
   /**
-   * Whether a lock counts as taken only when at least one replica has it, if there are any. Default: with Sentinel and in a
+   * Whether a lock counts as taken only once at least one replica has it, if there are any. Default: with Sentinel and in a
    * cluster. Redisson's option of the same name.
    */
   checkLockSyncedSlaves?: boolean | undefined
   /** How long replicas have to acknowledge, ms. Default 1 000. Redisson's `slavesSyncTimeout`. */
   slavesSyncTimeoutMs?: number | undefined
   /**
-   * Whether a lock counts as taken only when the server has fsynced it to its AOF, so that a power failure cannot undo it.
+   * Whether a lock counts as taken only once the server has fsynced it to its AOF, so that a power failure cannot undo it.
    * Needs `appendonly yes`, and Redis 8.0 or later; with `appendfsync always` also Redis 7.2 and Valkey. The server has two
    * thirds of `commandTimeoutMs` for it. Default false.
    */
@@ -44,11 +43,12 @@ export interface ClientOptions {
   /** Default of the option of the same name, ms. Default: never. */
   warnAfterMs?: number | undefined
   /**
-   * How often in a row a lock may go from one caller of this client to the next without asking Redis, if both have no
-   * lease of their own. Then it is released, and others who wait for it go first. Default 1 000; 0: never.
+   * How many hand-offs in a row a lock may go through, from one caller of this client to the next without a Redis command,
+   * if neither has a lease of its own. Then it is released, and waiters in other clients take precedence. Default 1 000; 0:
+   * none.
    */
   maxHandOffs?: number | undefined
-  /** For how long it may go on like that, ms from the grant of Redis. Default 20. */
+  /** How long such a run of hand-offs may last, ms from the grant by Redis. Default 20. */
   maxHandOffMs?: number | undefined
   /**
    * Whether a call inside `withLock` or a scope re-enters what its call chain holds. Default true. With false only the
@@ -58,70 +58,30 @@ export interface ClientOptions {
   implicitReentry?: boolean | undefined
 }
 
-type CheckedOptions = Pick<
-  Context,
-  | 'watchdogTimeoutMs'
-  | 'commandTimeoutMs'
-  | 'maxHoldMs'
-  | 'warnAfterMs'
-  | 'maxHandOffs'
-  | 'maxHandOffMs'
-  | 'implicitReentry'
-> & {
-  readonly checkLockSyncedSlaves: boolean | undefined
-  readonly slavesSyncTimeoutMs: number
-  readonly checkLockFsynced: boolean
-  readonly watchdogBatchSize: number
-  readonly fairWaitMs: number
-  readonly nameMapper: NameMapper | undefined
-}
+/** The check and the default of every option. */
+export const CLIENT_OPTIONS = {
+  lockWatchdogTimeoutMs: (path: string, value: unknown = 30_000) => checkDuration(path, value, LEAST_LEASE_MS),
+  // A larger batch would keep Redis busy for too long.
+  lockWatchdogBatchSize: (path: string, value: unknown = 100) => checkCount(path, value, 1, undefined, 10_000),
+  fairLockWaitTimeoutMs: (path: string, value: unknown = 300_000) => checkDuration(path, value, 1),
+  nameMapper: (_path: string, value: unknown) => checkNameMapper(value),
+  commandTimeoutMs: (path: string, value: unknown = 3_000) => checkDuration(path, value, 1),
+  checkLockSyncedSlaves: checkOptionalBoolean,
+  slavesSyncTimeoutMs: (path: string, value: unknown = 1_000) => checkDuration(path, value, 1),
+  checkLockFsynced: (path: string, value: unknown) => checkOptionalBoolean(path, value) ?? false,
+  maxHoldMs: (path: string, value: unknown) => checkOptionalDuration(path, value, 1),
+  warnAfterMs: (path: string, value: unknown) => checkOptionalDuration(path, value, 1),
+  maxHandOffs: (path: string, value: unknown = 1_000) => checkCount(path, value, 0),
+  maxHandOffMs: (path: string, value: unknown = 20) => checkDuration(path, value, 0),
+  implicitReentry: (path: string, value: unknown) => checkOptionalBoolean(path, value) ?? true,
+} satisfies { [Name in keyof Required<ClientOptions>]: (path: string, value: unknown) => ClientOptions[Name] }
 
-export const CLIENT_OPTIONS = [
-  'lockWatchdogTimeoutMs',
-  'lockWatchdogBatchSize',
-  'fairLockWaitTimeoutMs',
-  'nameMapper',
-  'commandTimeoutMs',
-  'checkLockSyncedSlaves',
-  'slavesSyncTimeoutMs',
-  'checkLockFsynced',
-  'maxHoldMs',
-  'warnAfterMs',
-  'maxHandOffs',
-  'maxHandOffMs',
-  'implicitReentry',
-]
+type CheckedOptions = { readonly [Name in keyof typeof CLIENT_OPTIONS]: ReturnType<(typeof CLIENT_OPTIONS)[Name]> }
 
-/** More would keep Redis busy with one call for too long. */
-const MAX_BATCH_SIZE = 10_000
-
-/** @throws {ConfigError} a value that cannot work */
+/** @throws {ConfigError} an option cannot work */
 export function checkClientOptions(options: ClientOptions): CheckedOptions {
-  const own = ownOptions(options, CLIENT_OPTIONS)
-  const { lockWatchdogTimeoutMs = 30_000, commandTimeoutMs = 3_000, slavesSyncTimeoutMs = 1_000 } = own
-  const { lockWatchdogBatchSize = 100, fairLockWaitTimeoutMs = 300_000, nameMapper } = own
-  const {
-    checkLockSyncedSlaves,
-    checkLockFsynced,
-    maxHoldMs,
-    warnAfterMs,
-    maxHandOffs = 1_000,
-    maxHandOffMs = 20,
-    implicitReentry,
-  } = own
-  return {
-    watchdogTimeoutMs: checkDuration('lockWatchdogTimeoutMs', lockWatchdogTimeoutMs, LEAST_LEASE_MS),
-    watchdogBatchSize: checkCount('lockWatchdogBatchSize', lockWatchdogBatchSize, 1, undefined, MAX_BATCH_SIZE),
-    fairWaitMs: checkDuration('fairLockWaitTimeoutMs', fairLockWaitTimeoutMs, 1),
-    nameMapper: checkNameMapper(nameMapper),
-    commandTimeoutMs: checkDuration('commandTimeoutMs', commandTimeoutMs, 1),
-    checkLockSyncedSlaves: checkOptionalBoolean('checkLockSyncedSlaves', checkLockSyncedSlaves),
-    slavesSyncTimeoutMs: checkDuration('slavesSyncTimeoutMs', slavesSyncTimeoutMs, 1),
-    checkLockFsynced: checkOptionalBoolean('checkLockFsynced', checkLockFsynced) ?? false,
-    maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1),
-    warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1),
-    maxHandOffs: checkCount('maxHandOffs', maxHandOffs, 0),
-    maxHandOffMs: checkDuration('maxHandOffMs', maxHandOffMs, 0),
-    implicitReentry: checkOptionalBoolean('implicitReentry', implicitReentry) ?? true,
-  }
+  const own = ownOptions(options, CLIENT_OPTIONS) as Record<string, unknown>
+  return Object.fromEntries(
+    Object.entries(CLIENT_OPTIONS).map(([name, check]) => [name, check(name, own[name])]),
+  ) as never
 }

@@ -3,6 +3,7 @@ import { Client } from './client.js'
 import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client-options.js'
 import { describe, overridden } from './config/deployment.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
+import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 import { ConfigError, clientWarning } from './errors.js'
 import { checkDuration, ownOptions } from './util/validate.js'
@@ -12,57 +13,55 @@ export interface ConnectOptions extends ClientOptions {
   url?: string | undefined
   /** A live client that you own, instead of `url`: an ioredis, node-redis or valkey-glide client. It is never closed. */
   client?: AnyClient | undefined
-  /** A configuration of Redisson, instead of `url`: the path of its YAML or JSON file, or an object of the same shape. */
+  /** A Redisson configuration, instead of `url`: the path of its YAML or JSON file, or an object of the same shape. */
   config?: string | URL | RedissonConfig | undefined
-  /** With `config`: asked for user and password before each connection is opened. */
+  /** With `config`: called for user and password before each connection is opened. */
   credentialsResolver?: CredentialsResolver | undefined
-  /** How what is held is kept while the event loop is blocked. Default: it is not. */
+  /** How to renew what is held while the event loop is blocked. Default: it is not renewed. */
   watchdog?: WatchdogOptions | undefined
 }
 
 export interface WatchdogOptions {
   /**
-   * Whether a thread with a connection of its own renews what this client holds while the event loop is blocked; default
-   * false. All clients of a process share one. In a bundle: where the file of `holdfast/watchdog-thread` is.
+   * Whether a thread with its own connection renews what this client holds while the event loop is blocked; default false.
+   * All clients of a process share one. In a bundle: the file of `holdfast/watchdog-thread`.
    */
   thread?: boolean | string | URL | undefined
-  /** How long the event loop may be blocked until nothing is renewed any more, ms. Default: four leases of the watchdog. */
+  /** How long the event loop may be blocked before renewal stops, ms. Default: four times `lockWatchdogTimeoutMs`. */
   maxBlockMs?: number | undefined
   /**
-   * Where the thread finds the same Redis, a URL or a configuration of Redisson. Default: as the client; with `client`, or
-   * functions in `config`, it must be given.
+   * How the thread connects to the same Redis: a URL or a Redisson configuration. Default: like the client. Required with
+   * `client`, or with functions in `config`.
    */
   connection?: string | RedissonConfig | undefined
 }
 
-const WATCHDOG_OPTIONS = ['thread', 'maxBlockMs', 'connection']
-/** So many leases. */
-const DEFAULT_BLOCK = 4
+const WATCHDOG_OPTIONS = { thread: 1, maxBlockMs: 1, connection: 1 }
+const DEFAULT_BLOCK_LEASES = 4
 const DEFAULT_URL = 'redis://127.0.0.1:6379'
-const CONNECT_OPTIONS = [...CLIENT_OPTIONS, 'url', 'client', 'config', 'credentialsResolver', 'watchdog']
+const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, credentialsResolver: 1, watchdog: 1 }
 
 /**
  * Open a client: `connect('redis://127.0.0.1:6379')`, `connect({ config: 'redisson.yaml' })`, or `connect({ client })` with
- * an ioredis, node-redis or valkey-glide client that you own. Without arguments the environment says where Redis is:
- * `HOLDFAST_CONFIG` is the path of a configuration, else `REDIS_URL` a URL, else it is redis://127.0.0.1:6379.
+ * an ioredis, node-redis or valkey-glide client that you own. Without arguments it uses the environment variable
+ * `HOLDFAST_CONFIG`, the path of a configuration, else the URL in `REDIS_URL`, else redis://127.0.0.1:6379.
  *
- * Options that are given here go before those of `config`. Keys of `config` that mean nothing here are told in one
- * `warning` of the client.
- * @returns the client, when Redis has answered (with `url` or `config`) or at once (with `client`)
- * @throws {ConfigError} an option or a key of the configuration cannot work
- * @throws {ConfigError} the thread of the watchdog cannot be started
- * @throws the Redis client's error if Redis cannot be reached, does not answer within 10 s (`connectTimeout`), refuses the
+ * Options take precedence over those in `config`. Keys of `config` that Holdfast ignores are reported in one `warning` of
+ * the client.
+ * @returns the client, once Redis has replied (with `url` or `config`) or immediately (with `client`)
+ * @throws {ConfigError} an option or a key of the configuration cannot work, or the watchdog thread cannot be started
+ * @throws the Redis client's error if Redis is unreachable, does not reply within 10 s (`connectTimeout`), rejects the
  *   password or does not have the database
  * @see Redisson `Redisson.create`
  */
 export async function connect(target?: string | ConnectOptions): Promise<Client>
 export async function connect(target: string | ConnectOptions = ofEnvironment(), second?: unknown): Promise<Client> {
-  // Not what `urls.map(connect)` gives.
+  // An object: `urls.map(connect)` passes a number.
   if (typeof second === 'object' && second !== null) {
     throw new ConfigError('connect', undefined, 'one argument: write connect({ url, ...options })')
   }
   const options = typeof target === 'string' ? { url: target } : target
-  const own = ownOptions<ConnectOptions>(options, CONNECT_OPTIONS)
+  const own = ownOptions(options, CONNECT_OPTIONS)
   const { url, client, config, credentialsResolver, watchdog, ...rest } = own
   if ([url, client, config].filter((one) => one !== undefined).length !== 1) {
     throw new ConfigError('connect', undefined, 'one of url, client and config')
@@ -70,10 +69,10 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   if (credentialsResolver !== undefined && config === undefined) {
     throw new ConfigError('credentialsResolver', undefined, 'config, and not url or client')
   }
-  const { watchdogTimeoutMs } = checkClientOptions(rest) // a mistake there must not cost a connection
+  const { lockWatchdogTimeoutMs } = checkClientOptions(rest) // before a connection is opened
   if (config !== undefined) return await openConfig(config, own, rest)
-  const href = url === undefined ? undefined : checkUrl(url, 'url')
-  const thread = threadOf(watchdog, href, watchdogTimeoutMs)
+  const href = url === undefined ? undefined : checkRedisUrl(url, 'url')
+  const thread = threadOf(watchdog, href, lockWatchdogTimeoutMs)
   const opened = new Client(href === undefined ? await portOf(client) : await openUrl(href), rest)
   if (thread) await opened.protect(thread)
   return opened
@@ -97,8 +96,8 @@ async function openConfig(
   const deployment = describe(loaded)
   const given = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined))
   const options = { ...deployment.options, ...given }
-  const { watchdogTimeoutMs } = checkClientOptions(options)
-  const thread = threadOf(watchdog, loaded, watchdogTimeoutMs)
+  const { lockWatchdogTimeoutMs } = checkClientOptions(options)
+  const thread = threadOf(watchdog, loaded, lockWatchdogTimeoutMs)
   const client = new Client(await openDeployment(deployment), options)
   if (thread) await client.protect(thread)
   if (deployment.ignored.length > 0) client.warnSoon(keysIgnored(deployment.ignored))
@@ -107,13 +106,13 @@ async function openConfig(
 
 function keysIgnored(ignored: readonly IgnoredKey[]): Error {
   const lines = ignored.map(({ path, reason }) => `  ${path}: ${reason}`)
-  const message = `These keys of the configuration mean nothing here:\n${lines.join('\n')}`
+  const message = `Holdfast ignores these keys of the configuration:\n${lines.join('\n')}`
   return Object.assign(clientWarning('CONFIG_KEYS_IGNORED', message), { keys: ignored })
 }
 
 /**
- * What the thread of the watchdog needs, if there is to be one.
- * @param connection  how the client connects; undefined: by something that belongs to this thread
+ * The terms of the watchdog thread, if there is to be one.
+ * @param connection  how the client connects; undefined: through an object that a thread cannot use
  */
 function threadOf(
   options: WatchdogOptions | undefined,
@@ -122,21 +121,21 @@ function threadOf(
 ): Parameters<Client['protect']>[0] | undefined {
   if (options === undefined) return undefined
   const own = ownOptions(options, WATCHDOG_OPTIONS)
-  const { thread = false, maxBlockMs = DEFAULT_BLOCK * watchdogTimeoutMs } = own
+  const { thread = false, maxBlockMs = DEFAULT_BLOCK_LEASES * watchdogTimeoutMs } = own
   checkDuration('watchdog.maxBlockMs', maxBlockMs, watchdogTimeoutMs)
   if (own.connection === undefined && thread === false) return undefined
   const ours = checkConnection(own.connection ?? connection)
   return thread === false ? undefined : { connection: ours, maxBlockMs, file: fileOf(thread) }
 }
 
-/** Something that can be sent to a thread. */
+/** A connection that can be sent to a thread. */
 function checkConnection(connection: unknown): string | object {
   const path = 'watchdog.connection'
   if (connection === undefined) {
-    const allowed = 'a URL or a configuration: the thread cannot use the client, and needs a connection of its own'
+    const allowed = 'a URL or a configuration: the thread cannot use the client, and needs its own connection'
     throw new ConfigError(path, undefined, allowed)
   }
-  if (typeof connection === 'string') return checkUrl(connection, path)
+  if (typeof connection === 'string') return checkRedisUrl(connection, path)
   // The names that it is told are mapped.
   const config = overridden(connection as RedissonConfig, { nameMapper: null })
   describe(config)
@@ -144,12 +143,12 @@ function checkConnection(connection: unknown): string | object {
     return structuredClone(config)
   } catch (cause) {
     const allowed =
-      'a URL, or a configuration without functions such as a credentialsResolver: a thread cannot get those'
+      'a URL, or a configuration without functions such as a credentialsResolver, which cannot be sent to a thread'
     throw new ConfigError(path, undefined, allowed, { cause })
   }
 }
 
-/** @returns undefined: where it is by default */
+/** @returns undefined: the default file */
 function fileOf(thread: unknown): string | undefined {
   if (thread === true) return undefined
   if (thread instanceof URL) return thread.href
@@ -157,26 +156,4 @@ function fileOf(thread: unknown): string | undefined {
     throw new ConfigError('watchdog.thread', thread, 'true, false, or the file of holdfast/watchdog-thread')
   }
   return /^file:/.test(thread) ? thread : pathToFileURL(thread).href
-}
-
-/** @throws {ConfigError} without the URL, which may contain a password */
-function checkUrl(url: unknown, path: string): string {
-  const allowed = 'a Redis URL like redis://127.0.0.1:6379, or rediss:// for TLS'
-  const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
-  if (!parsed || !/^(redis|rediss|valkey|valkeys):$/.test(parsed.protocol) || parsed.hostname === '') {
-    throw new ConfigError(path, undefined, allowed)
-  }
-  if (!/^(\/\d*)?$/.test(parsed.pathname))
-    throw new ConfigError(path, undefined, `${allowed}, with a number as database`)
-  if (parsed.search !== '' || parsed.hash !== '') {
-    // ioredis would take them for options, keyPrefix included.
-    throw new ConfigError(path, undefined, `${allowed}, without parameters: for options pass a client of your own`)
-  }
-  try {
-    decodeURIComponent(parsed.username)
-    decodeURIComponent(parsed.password)
-  } catch {
-    throw new ConfigError(path, undefined, `${allowed}, with % in user name and password written as %25`)
-  }
-  return parsed.href.replace(/^valkey/, 'redis')
 }

@@ -1,8 +1,8 @@
 /**
- * Every error class and code of Holdfast.
+ * Every error and warning of Holdfast, each with a code.
  *
- * Being refused is not an error (`tryLock` answers null), an abort throws the caller's own reason, and an error reply of
- * Redis (WRONGTYPE, NOPERM, OOM …) passes through as the Redis client gave it.
+ * A refusal is not an error (`tryLock` resolves to null), an abort rejects with the caller's own reason, and an error reply
+ * of Redis (WRONGTYPE, NOPERM, OOM …) passes through as the Redis client reports it.
  */
 
 export type LockErrorCode =
@@ -17,10 +17,10 @@ export type LockErrorCode =
   | 'LOCK_NOT_DURABLE'
   | 'LOCK_CONFIG'
 
-/** The base of all errors that Holdfast itself throws. `code` is stable, the message is for people. */
+/** The base class of all errors that Holdfast itself throws. `code` is stable; the message is for people. */
 export abstract class LockError extends Error {
   abstract readonly code: LockErrorCode
-  /** The lock this is about, where there is one. */
+  /** The lock or synchronizer that the error is about, if there is one. */
   readonly lockName: string | undefined
 
   constructor(message: string, lockName?: string, options?: ErrorOptions) {
@@ -33,15 +33,15 @@ export abstract class LockError extends Error {
   }
 }
 
-/** Released, adopted or asked about by someone who is not the holder. */
+/** The caller does not hold what it releases, adopts or asks about. */
 export class NotHeldError extends LockError {
   readonly code = 'LOCK_NOT_HELD'
 }
 
 /**
  * Why a hold ended before it was released.
- * - `expired`: its lease ran out by this process's own clock (a blocked event loop, a silent Redis, a lease too short)
- * - `gone`: Redis said that the holder's field is no longer there (forced, deleted, evicted, Redis restarted empty)
+ * - `expired`: its lease ended by this process's own clock (a blocked event loop, a silent Redis, a lease too short)
+ * - `gone`: Redis reports that the holder is no longer there (forced, deleted, evicted, Redis restarted empty)
  * - `forced`: this client force-unlocked it
  * - `maxHold`: `maxHoldMs` was reached
  * - `closed`: the client was closed while it was held
@@ -50,7 +50,7 @@ export type LossReason = 'expired' | 'gone' | 'forced' | 'maxHold' | 'closed'
 
 const LOSS: Record<LossReason, string> = {
   expired: 'its lease ended before it was renewed',
-  gone: 'Redis no longer knows the holder (forced, deleted, evicted or Redis lost its data)',
+  gone: 'Redis no longer knows the holder (force-unlocked, deleted or evicted, or Redis lost its data)',
   forced: 'this client force-unlocked it',
   maxHold: 'it was held for longer than maxHoldMs',
   closed: 'the client was closed',
@@ -61,10 +61,10 @@ export class LeaseLostError extends LockError {
   readonly code = 'LOCK_LEASE_LOST'
   readonly holder: string
   readonly reason: LossReason
-  /** Of a hold on several locks: the losses of those that were lost. Empty if it was lost as a whole. */
+  /** The losses of single locks of a multi-lock or red lock. Empty if the hold was lost as a whole. */
   readonly parts: readonly LeaseLostError[]
 
-  /** @param noun  what the name is the name of */
+  /** @param noun  what has this name, at the beginning of a sentence */
   constructor(
     lockName: string,
     holder: string,
@@ -75,7 +75,7 @@ export class LeaseLostError extends LockError {
     const lost = parts.map((part) => `${quote(part.lockName ?? '')} of ${part.holder}`).join(', ')
     super(
       `${noun} ${quote(lockName)} is no longer held by ${holder}: ${lost && `it lost ${lost}: `}${LOSS[reason]}. ` +
-        'Another owner may hold it: stop the guarded work',
+        'Another owner may hold it now: stop the guarded work',
       lockName,
     )
     this.holder = holder
@@ -84,7 +84,7 @@ export class LeaseLostError extends LockError {
   }
 }
 
-/** The wait time ended first. Only from calls that promise the lock (`lock`, `withLock`). */
+/** The wait time ended first. Only from calls that return nothing else than the lock (`lock`, `withLock`). */
 export class WaitTimeoutError extends LockError {
   readonly code = 'LOCK_WAIT_TIMEOUT'
   /** The wait time that ended, ms. */
@@ -93,10 +93,10 @@ export class WaitTimeoutError extends LockError {
   constructor(lockName: string, waitTimeMs: number, isPermit = false) {
     super(
       isPermit
-        ? `Semaphore ${quote(lockName)} had not enough permits within ${waitTimeMs} ms. ` +
-            'Wait longer, or use tryAcquire() or tryWithPermit() to be told without an error'
-        : `Lock ${quote(lockName)} did not come free within ${waitTimeMs} ms: someone else holds it. ` +
-            'Wait longer, or use tryLock() or tryWithLock() to be told without an error',
+        ? `Semaphore ${quote(lockName)} did not have enough free permits within ${waitTimeMs} ms. ` +
+            'Wait longer, or use tryAcquire() or tryWithPermit(), which do not throw'
+        : `Lock ${quote(lockName)} did not become free within ${waitTimeMs} ms: another owner holds it. ` +
+            'Wait longer, or use tryLock() or tryWithLock(), which do not throw',
       lockName,
     )
     this.waitTimeMs = waitTimeMs
@@ -104,18 +104,18 @@ export class WaitTimeoutError extends LockError {
 }
 
 /**
- * A command was sent and not answered: it may have run. What may have been taken or not been released is settled in the
- * background, and ends with its lease at the latest.
+ * A command was sent and got no reply: it may have run. Background retries release what it may have acquired, or repeat the
+ * release; its lease ends it at the latest.
  */
 export class OutcomeUnknownError extends LockError {
   readonly code = 'LOCK_OUTCOME_UNKNOWN'
-  /** What was asked of Redis. */
+  /** The call, such as `lock` or `unlock`. */
   readonly operation: string
 
   constructor(lockName: string, operation: string, cause: unknown) {
     super(
-      `Redis did not answer "${operation}" for ${quote(lockName)}: ${messageOf(cause)}. It may have been done or ` +
-        'not; what it left is cleaned up in the background, and ends with its lease at the latest',
+      `Redis did not reply to "${operation}" for ${quote(lockName)}: ${messageOf(cause)}. It may or may not have run. ` +
+        'Holdfast cleans up in the background, and what was acquired ends with its lease at the latest',
       lockName,
       { cause },
     )
@@ -123,61 +123,70 @@ export class OutcomeUnknownError extends LockError {
   }
 }
 
+/** A kind of lock: identified by `id`, shown as `title`. */
+interface NamedKind {
+  readonly id: string
+  readonly title: string
+}
+
 /**
- * The call chain asked for a lock that it holds itself in a way that cannot be shared: it would wait for itself for ever.
- * `stack` says where it asked, `holdStack` where the hold was taken.
+ * The call chain requests a lock that it holds itself and cannot re-enter: it would wait for itself forever. `stack` shows
+ * where it was requested, `holdStack` where it was acquired.
  */
 export class SelfDeadlockError extends LockError {
   readonly code = 'LOCK_SELF_DEADLOCK'
   readonly holdStack: string | undefined
 
-  /** @param asked, held  the kinds of lock, as people call them */
-  constructor(lockName: string, asked: string, held: string, holdStack: string | undefined) {
+  /** @param requested, held  the kinds of lock */
+  constructor(lockName: string, requested: NamedKind, held: NamedKind, holdStack: string | undefined) {
     const advice =
-      asked === 'write lock' && held === 'read lock'
-        ? 'take the write lock first: who writes may read as well'
-        : 'pass the hold on instead of taking it again, or use one kind of lock for one name'
-    const where = holdStack === undefined ? '' : `. It was taken at\n${holdStack}\nand asked for again at`
+      requested.id === 'write' && held.id === 'read'
+        ? 'acquire the write lock first, inside which reading is allowed'
+        : 'pass the hold along instead of acquiring it again, or use one kind of lock per name'
+    const where = holdStack === undefined ? '' : `. It was acquired at\n${holdStack}\nand requested again at`
     super(
-      `This call chain holds lock ${quote(lockName)} (${held}) and asks for it again (${asked}): it would wait for ` +
-        `itself; ${advice}${where}`,
+      `This call chain holds lock ${quote(lockName)} (${held.title}) and requests it again (${requested.title}), so it would ` +
+        `wait for itself: ${advice}${where}`,
       lockName,
     )
     this.holdStack = holdStack
   }
 }
 
-/** Too few of the servers of a `RedLock` could be asked. What was taken on the others was given back. */
+/** Too few servers of a `RedLock` could be asked. What the others granted was released. */
 export class QuorumError extends LockError {
   readonly code = 'LOCK_QUORUM'
-  /** One for each lock that failed, in the order of the locks; those that were merely held are not among them. */
+  /** One for each lock that failed, in the order of the locks. A lock that another owner holds has not failed. */
   readonly errors: readonly { readonly lockName: string; readonly index: number; readonly error: unknown }[]
 
   constructor(lockName: string, needed: number, errors: QuorumError['errors']) {
     const causes = errors.map(({ index, error }) => `${index + 1}. ${messageOf(error)}`).join('; ')
-    super(`${needed} servers are needed for ${lockName}, and ${errors.length} failed: ${causes}`, lockName)
+    super(
+      `The ${lockName} needs ${needed} servers, but ${errors.length} failed: ${causes}. What the others granted was released`,
+      lockName,
+    )
     this.errors = errors
   }
 }
 
 /**
- * It was granted, but no replica acknowledged it in time: a failover might have given it to somebody else as well. It was
- * given back.
+ * It was granted, but no replica acknowledged it in time, so after a failover another owner could have acquired it as well.
+ * It was released.
  */
 export class NotReplicatedError extends LockError {
   readonly code = 'LOCK_NOT_REPLICATED'
 
   /**
    * @param replicas  how many there are
-   * @param why  why the server itself is not trusted; undefined: the replicas were asked
+   * @param why  why the server itself is not trusted; undefined: no replica acknowledged it
    */
   constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorOptions & { why?: string }) {
     const { why } = options ?? {}
     super(
       why === undefined
-        ? `None of ${replicas} replicas acknowledged ${quote(lockName)} within ${timeoutMs} ms, so it was given back. Look why ` +
-            'they lag, or set checkLockSyncedSlaves to false, and expect two holders after a failover'
-        : `The server that granted ${quote(lockName)} cannot show that it is the master (${why}), so the grant was released. ` +
+        ? `None of the ${replicas} replicas acknowledged ${quote(lockName)} within ${timeoutMs} ms, so it was released. Check ` +
+            'why the replicas are lagging, or set checkLockSyncedSlaves to false and risk two holders after a failover'
+        : `The server that granted ${quote(lockName)} cannot show that it is the master (${why}), so it was released. ` +
             'During a failover, try again in a moment; otherwise check the replication of this server',
       lockName,
       options,
@@ -186,18 +195,18 @@ export class NotReplicatedError extends LockError {
 }
 
 /**
- * It was granted, but the server did not confirm that it has fsynced that to its AOF: a power failure might have undone it.
- * It was released again.
+ * It was granted, but the server did not confirm that it has fsynced the grant to its AOF, so a power failure could have
+ * undone it. It was released.
  */
 export class NotDurableError extends LockError {
   readonly code = 'LOCK_NOT_DURABLE'
   /**
    * - `late`: not in time; another attempt may succeed
-   * - `refused`: the server cannot confirm it: it is too old, has no AOF, or forbids the commands
+   * - `refused`: the server cannot confirm it: it is too old, has no AOF, or its ACL forbids the commands
    */
   readonly reason: 'late' | 'refused'
 
-  /** @param why  the limit that passed, or what the server replied */
+  /** @param why  the time limit that was exceeded, or the server's reply */
   constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorOptions) {
     const advice =
       reason === 'late'
@@ -205,7 +214,7 @@ export class NotDurableError extends LockError {
         : 'checkLockFsynced needs appendonly yes, and Redis 8.0 or later, or Redis 7.2 or Valkey with appendfsync always'
     super(
       `Redis did not confirm that ${quote(lockName)} is fsynced to its AOF (${why}), so it was released. ${advice}; or set ` +
-        'checkLockFsynced to false, and expect two holders after a power failure',
+        'checkLockFsynced to false and risk two holders after a power failure',
       lockName,
       options,
     )
@@ -213,24 +222,24 @@ export class NotDurableError extends LockError {
   }
 }
 
-/** The client is closing or closed: no new work, and waiters are sent away. */
+/** The client is closing or closed: it accepts no new work, and its waiters are rejected. */
 export class ClientClosedError extends LockError {
   readonly code = 'LOCK_CLIENT_CLOSED'
 
   constructor(lockName?: string) {
-    const about = lockName === undefined ? '' : ` while asking for ${quote(lockName)}`
-    super(`The Holdfast client is closed${about}: connect() a new one`, lockName)
+    const about = lockName === undefined ? '' : ` and cannot be used for ${quote(lockName)}`
+    super(`The Holdfast client is closed${about}: open a new one with connect()`, lockName)
   }
 }
 
-/** An option or argument that cannot work, found before any command was sent. */
+/** An option or argument cannot work. Nothing was sent to Redis. */
 export class ConfigError extends LockError {
   readonly code = 'LOCK_CONFIG'
-  /** Which option or argument, e.g. `leaseTimeMs`. */
+  /** The option or argument, e.g. `leaseTimeMs`. */
   readonly path: string
-  /** The value found; undefined where it might be a secret. */
+  /** The value; undefined where it might be a secret. */
   readonly value: unknown
-  /** What would have been accepted. */
+  /** What is accepted. */
   readonly allowed: string
 
   constructor(path: string, value: unknown, allowed: string, options?: ErrorOptions & { lockName?: string }) {
@@ -243,7 +252,7 @@ export class ConfigError extends LockError {
   }
 }
 
-/** What makes everything work worse than it should. `code` is what the client tells of it once by. */
+/** A warning: something works worse than it should. A client emits each `…_REFUSED` code once. */
 export function clientWarning(
   code:
     | 'PUBLISH_REFUSED'
@@ -263,7 +272,27 @@ export function clientWarning(
   return Object.assign(new Error(message, options), { code })
 }
 
-/** A lock name for a message: quoted, escaped, and cut so that a 1 MB name does not flood a log. */
+export function subscriptionRefused(channel: string, cause: unknown): Error {
+  const message =
+    `The channel ${JSON.stringify(channel)} cannot be subscribed to (${messageOf(cause)}): waiters are woken later, or poll. ` +
+    'If Redis refuses it, allow this user SUBSCRIBE and the channels &redisson_* and &holdfast_inbox:* in its ACL'
+  return clientWarning('SUBSCRIBE_REFUSED', message, { cause })
+}
+
+export function renewalRefused(cause: unknown): Error {
+  const message = `Redis refuses to renew what this client holds (${messageOf(cause)}): it will be lost when its lease ends`
+  return clientWarning('RENEWAL_REFUSED', message, { cause })
+}
+
+export function crossSlotRefused(cause: unknown): Error {
+  const message =
+    'Redis refuses keys of different slots in one command (CROSSSLOT): it is a cluster node, or a proxy in front of one. From ' +
+    'now on each lock is sent in its own command, and renewals are batched by slot. Connect with clusterServersConfig or a ' +
+    'cluster client, unless the proxy is the only way in'
+  return clientWarning('CROSSSLOT_REFUSED', message, { cause })
+}
+
+/** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */
 function quote(name: string): string {
   return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}… (${name.length} characters)` : name)
 }
@@ -275,7 +304,7 @@ function show(value: unknown): string {
   return typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value
 }
 
-/** An error as one line. A connection tried at several addresses fails with many errors and no message. */
+/** The message of any value that was thrown. A host with several addresses fails with several errors and no message. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && !error.message) return error.errors.map(messageOf).join(', ')
   return error instanceof Error ? error.message || error.name : String(error)

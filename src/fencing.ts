@@ -64,7 +64,7 @@ export interface FencedUpdate {
  * @throws {ConfigError} the token, the column or the placeholder cannot work
  */
 export function fencedUpdate(token: bigint, options: FencedUpdateOptions = {}): FencedUpdate {
-  const { column = 'fencing_token', placeholder = '?' } = ownOptions(options, ['column', 'placeholder'])
+  const { column = 'fencing_token', placeholder = '?' } = ownOptions(options, { column: 1, placeholder: 1 })
   checkPattern(
     'column',
     column,
@@ -148,7 +148,7 @@ export interface FencedSetOptions {
  * @throws {ConfigError} the token or an option cannot work
  */
 export function fencedSet(token: bigint, options: FencedSetOptions): [command: 'EVAL', ...args: string[]] {
-  const { key, tokenKey, value } = ownOptions(options, ['key', 'tokenKey', 'value'])
+  const { key, tokenKey, value } = ownOptions(options, { key: 1, tokenKey: 1, value: 1 })
   for (const [path, text] of Object.entries({ key, tokenKey, value })) {
     if (typeof text !== 'string') throw new ConfigError(path, text, 'a string')
   }

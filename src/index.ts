@@ -28,7 +28,7 @@ export {
   fencedSet,
   fencedUpdate,
 } from './fencing.js'
-export type { BaseLock, HoldOptions, LockedCallback, LockOptions, WithLockOptions } from './locks/base-lock.js'
+export type { BaseLock } from './locks/base-lock.js'
 export type { ClientEvents } from './locks/context.js'
 export type { Hold } from './locks/hold.js'
 export type { FencedHold, FencedLock } from './locks/kinds/fenced.js'
@@ -37,6 +37,7 @@ export type { ReadWriteLock } from './locks/kinds/read-write.js'
 export type { BackOff, SpinLockOptions } from './locks/kinds/spin.js'
 export type { Lock } from './locks/lock.js'
 export { getMultiLock, type MultiLock } from './locks/multi-lock.js'
+export type { HoldOptions, LockedCallback, LockOptions, WithLockOptions } from './locks/options.js'
 export { getRedLock, type RedLock } from './locks/red-lock.js'
 export type { AwaitOptions, CountDownLatch } from './synchronizers/count-down-latch.js'
 export type {

@@ -4,11 +4,11 @@ import { OutcomeUnknownError } from '../errors.js'
 import { lockAcquireAll } from '../lua/generated.js'
 import { type Attempt, type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { isTransient } from './acquisition.js'
-import type { Request } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { NON_REENTRANT, REENTRANT } from './kinds/plain.js'
 import type { Lease, LeaseContext } from './lease.js'
 import type { Lock } from './lock.js'
+import type { Request } from './options.js'
 import { untilReady } from './ready.js'
 
 /**

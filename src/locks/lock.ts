@@ -4,12 +4,13 @@ import { checkName, ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
 import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
-import { BaseLock, HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
 import type { Holder, LockKind } from './kinds/lock-kind.js'
 import { fieldOf, Lease, type LeaseContext } from './lease.js'
+import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { untilReady } from './ready.js'
 import { turnQueueOf } from './turn-scripts.js'
@@ -243,8 +244,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
     if (joined) return { joined }
     if (!obstacle) return {}
-    const held = (obstacle.lease as Lease).kind.title
-    throw new SelfDeadlockError(this.name, this.kind.title, held, obstacle.takenAt && framesOf(obstacle.takenAt))
+    const held = (obstacle.lease as Lease).kind
+    throw new SelfDeadlockError(this.name, this.kind, held, obstacle.takenAt && framesOf(obstacle.takenAt))
   }
 
   #checkWithin(within: unknown): asserts within is Hold {

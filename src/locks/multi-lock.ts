@@ -2,12 +2,13 @@ import { isRetryable } from '../delivery/replies.js'
 import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
-import { BaseLock, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import { queueName } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
+import { type Request, warnOfLongWait } from './options.js'
 
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
 const PATIENCE_MS = 100

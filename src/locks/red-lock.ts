@@ -3,11 +3,12 @@ import { OutcomeUnknownError, QuorumError } from '../errors.js'
 import { type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { isTransient, releaseLate } from './acquisition.js'
 import { releaseAll } from './all-or-none.js'
-import { BaseLock, type Request, warnOfLongWait } from './base-lock.js'
+import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import type { Lock } from './lock.js'
 import { checkLocks, refuseWithin } from './multi-lock.js'
+import { type Request, warnOfLongWait } from './options.js'
 
 /** How long to wait before another round, ms: at least, and a random time on top, so that two callers do not split the votes again. */
 const PAUSE_MS = 20

@@ -1,25 +1,25 @@
 import { Inject, Injectable } from '@nestjs/common'
 import { ModuleRef } from '@nestjs/core'
 import type { Client } from '../client.js'
-import { ConfigError } from '../errors.js'
+import { ConfigError, messageOf } from '../errors.js'
 import { within } from '../util/timeout.js'
 import { checkDuration, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
 
 export interface HoldfastHealthOptions {
-  /** How long Redis may take, ms; default 1 000. */
+  /** How long to wait for Redis, ms; default 1 000. */
   timeoutMs?: number | undefined
-  /** The lock that is asked about, for a user whose ACL limits the keys; default `holdfast:health`. It is not taken. */
+  /** The lock that is inspected, for a user whose ACL limits the keys; default `holdfast:health`. It is not acquired. */
   lockName?: string | undefined
 }
 
-/** By the client's token, as health indicators of `@nestjs/terminus` answer. */
+/** Keyed by the client's token, like the results of `@nestjs/terminus` health indicators. */
 export type HoldfastHealthResult = Record<
   string,
   { status: 'up'; latencyMs: number } | { status: 'down'; message: string }
 >
 
-/** Whether Redis answers what locks are made of: a health indicator for `@nestjs/terminus` 11, or without it. */
+/** Whether Redis runs the scripts of locks: a health indicator for `@nestjs/terminus` 11, or without it. */
 export class HoldfastHealth {
   readonly #moduleRef: ModuleRef
 
@@ -28,14 +28,14 @@ export class HoldfastHealth {
   }
 
   /**
-   * Ask Redis about a lock that nobody needs: one round trip, and nothing is written.
-   * @param name  which client; absent: the one without a name
-   * @returns `{ holdfast: { status: 'up', latencyMs } }` or `{ holdfast: { status: 'down', message } }`; of a named client
+   * Inspect a lock: one round trip, and nothing is written.
+   * @param name  which client; absent: the client without a name
+   * @returns `{ holdfast: { status: 'up', latencyMs } }` or `{ holdfast: { status: 'down', message } }`; for a named client
    *   the key is `holdfast:<name>`
    * @throws {ConfigError} there is no such client, or an option cannot work
    */
   async check(name?: string, options: HoldfastHealthOptions = {}): Promise<HoldfastHealthResult> {
-    const own = ownOptions(options, ['timeoutMs', 'lockName'])
+    const own = ownOptions(options, { timeoutMs: 1, lockName: 1 })
     const timeoutMs = checkDuration('timeoutMs', own.timeoutMs ?? 1_000, 1)
     const key = getHoldfastToken(name)
     const lock = this.#client(key).getLock(own.lockName ?? 'holdfast:health')
@@ -44,7 +44,7 @@ export class HoldfastHealth {
       await within(timeoutMs, lock.isLocked())
       return { [key]: { status: 'up', latencyMs: Math.round(performance.now() - startedAt) } }
     } catch (error) {
-      return { [key]: { status: 'down', message: error instanceof Error ? error.message : String(error) } }
+      return { [key]: { status: 'down', message: messageOf(error) } }
     }
   }
 
@@ -52,7 +52,7 @@ export class HoldfastHealth {
     try {
       return this.#moduleRef.get<Client>(token, { strict: false })
     } catch (cause) {
-      throw new ConfigError('name', token, 'a client that HoldfastModule has', { cause })
+      throw new ConfigError('name', token, 'a client registered with HoldfastModule', { cause })
     }
   }
 }

@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common'
 
 /**
- * The token of a client, for `inject` of a factory, for `app.get()` and for tests that put another one in its place.
+ * The token of a client, for `inject` of a factory, for `app.get()`, and for `overrideProvider()` in tests.
  * @param name  as given to `HoldfastModule`; absent: the client without a name
  */
 export function getHoldfastToken(name?: string): string {
@@ -9,8 +9,8 @@ export function getHoldfastToken(name?: string): string {
 }
 
 /**
- * Inject a client into a constructor parameter or a property. The one without a name is injected by its class, `Client`,
- * as well.
+ * Inject a client into a constructor parameter or a property. The client without a name is also injected by its class,
+ * `Client`.
  * @param name  as given to `HoldfastModule`; absent: the client without a name
  */
 export function InjectHoldfast(name?: string): ParameterDecorator & PropertyDecorator {

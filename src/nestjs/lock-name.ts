@@ -1,17 +1,17 @@
 import { ConfigError } from '../errors.js'
 
-/** How a lock is named by what a method was called with. */
+/** Makes the name of a lock from the arguments of a call. */
 export type NameOf = (args: readonly unknown[]) => string
 
 const KEYS = Symbol('holdfast lock keys')
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/
-/** Doubled braces stand for themselves. */
+/** Doubled braces are literal. */
 const TOKENS = /\{\{|\}\}|\{([^{}]*)\}|[{}]/g
-const VALUE = 'a text that is not empty, a finite number, a bigint or a boolean'
+const VALUE = 'a non-empty string, a finite number, a bigint or a boolean'
 
 /**
- * Give a parameter of a `@Locked` method a name for the template: `@LockKey('id') id: string` is `{id}` in it. The names
- * in the code are gone when it runs.
+ * Name a parameter of a `@Locked` method for the template: `@LockKey('id') id: string` is `{id}` in it. The names in the
+ * source do not exist at run time.
  */
 export function LockKey(name: string): ParameterDecorator {
   if (typeof name !== 'string' || !IDENTIFIER.test(name)) {
@@ -20,20 +20,20 @@ export function LockKey(name: string): ParameterDecorator {
   return (target, method, index) => {
     if (method === undefined) throw new ConfigError(`@LockKey("${name}")`, undefined, 'a parameter of a method')
     const known = lockKeysOf(target, method)
-    if (known.has(name)) throw new ConfigError(`@LockKey("${name}")`, undefined, 'one parameter for each name')
+    if (known.has(name)) throw new ConfigError(`@LockKey("${name}")`, undefined, 'a name that no other parameter has')
     Reflect.defineMetadata(KEYS, new Map([...known, [name, index]]), target, method)
   }
 }
 
-/** The indices of the parameters that `@LockKey` named. */
+/** The indices of the parameters named by `@LockKey`. */
 export function lockKeysOf(target: object, method: string | symbol): ReadonlyMap<string, number> {
   return (Reflect.getOwnMetadata(KEYS, target, method) as ReadonlyMap<string, number> | undefined) ?? new Map()
 }
 
 /**
- * Read a template: `order:{0}` is the first argument, `order:{0.id}` its property, `order:{id}` the one named by `@LockKey`.
- * @param where  what errors call it
- * @throws {ConfigError} it cannot be read
+ * Parse a template: `order:{0}` is the first argument, `order:{0.id}` its property, `order:{id}` the one named by `@LockKey`.
+ * @param where  the place in error messages
+ * @throws {ConfigError} it cannot be parsed
  */
 export function parseTemplate(template: string, keys: ReadonlyMap<string, number>, where: string): NameOf {
   const pieces: NameOf[] = []
@@ -44,7 +44,7 @@ export function parseTemplate(template: string, keys: ReadonlyMap<string, number
     end = index + token.length
     if (placeholder !== undefined) pieces.push(parsePlaceholder(placeholder, keys, where))
     else if (token.length === 2) literally(token.slice(1))
-    else throw new ConfigError(where, undefined, `{ and } in pairs, and {{ or }} for a brace that is meant itself`)
+    else throw new ConfigError(where, undefined, '{ and } in pairs, and {{ or }} for a literal brace')
   }
   literally(template.slice(end))
   return (args) => pieces.map((piece) => piece(args)).join('')
@@ -56,7 +56,7 @@ function parsePlaceholder(placeholder: string, keys: ReadonlyMap<string, number>
   if (index === undefined || path.includes('')) {
     const names = [...keys.keys()].map((name) => `{${name}}`)
     const allowed = ['{0}', '{0.id}', ...names].join(', ')
-    throw new ConfigError(where, `{${placeholder}}`, `${allowed}, or @LockKey at the parameter to name it`)
+    throw new ConfigError(where, `{${placeholder}}`, `${allowed}, or @LockKey on the parameter to name it`)
   }
   return (args) => {
     let value = args[index]
@@ -67,7 +67,7 @@ function parsePlaceholder(placeholder: string, keys: ReadonlyMap<string, number>
   }
 }
 
-/** Anything else would be the same name for different things: `order:undefined`, `order:[object Object]`, `order:`. */
+/** Anything else would give different things the same name: `order:undefined`, `order:[object Object]`, `order:`. */
 function isPrintable(value: unknown): value is string | number | bigint | boolean {
   if (typeof value === 'string') return value !== ''
   return typeof value === 'bigint' || typeof value === 'boolean' || Number.isFinite(value)

@@ -15,17 +15,17 @@ import { checkDuration, ownOf } from '../util/validate.js'
 import { HoldfastHealth } from './health.js'
 import { getHoldfastToken } from './inject.js'
 
-/** What `connect()` takes, and how to shut down. */
+/** The options of `connect()`, and how to shut down. */
 export type HoldfastOptions = ConnectOptions & {
   /**
-   * How long what runs may go on when the application shuts down, ms from the start of that; default 10 000. Then holds
-   * abort and are released, and waiters are sent away.
+   * How long running work may continue when the application shuts down, ms from the start of the shutdown; default 10 000.
+   * Then holds abort and are released, and waiters are rejected.
    */
   drainMs?: number | undefined
 }
 
 interface Registration {
-  /** For more than one client: the name by which it is injected. Default: the client without a name. */
+  /** For several clients: the name by which this one is injected. Default: the client without a name. */
   name?: string | undefined
   /** Whether every module sees it without importing this one; default true. */
   isGlobal?: boolean | undefined
@@ -53,27 +53,27 @@ const DEFAULT_DRAIN_MS = 10_000
 /** The longest timer of Node. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Each registration has its own: none of them is exported. */
+/** Each registration has its own providers for these tokens, which are not exported. */
 const OPTIONS = Symbol('holdfast options')
 const FACTORY = Symbol('holdfast options factory')
 const OPENED = Symbol('holdfast opened client')
 
 /**
- * Opens a client when the application starts, and closes it when it shuts down. `app.enableShutdownHooks()` makes Nest shut
- * down on SIGTERM; without it only `app.close()` does.
+ * Opens a client when the application starts, and closes it when the application shuts down: with
+ * `app.enableShutdownHooks()` on SIGTERM, otherwise only by `app.close()`.
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class
 export class HoldfastModule {
-  /** @param target  a URL or all that `connect()` takes; with `name` for each but one of several clients */
+  /** @param target  a URL, or the options of `connect()`; of several clients, all but one need a `name` */
   static forRoot(target: string | HoldfastModuleOptions): DynamicModule {
     const { name, isGlobal, ...options } = ownOf<HoldfastModuleOptions>(
       typeof target === 'string' ? { url: target } : target,
     )
-    // By a function: Nest 10 makes text of values, to tell modules apart.
+    // A function, because Nest 10 serializes values to tell modules apart.
     return register({ name, isGlobal }, [{ provide: OPTIONS, useFactory: () => options }])
   }
 
-  /** The same, with options that come from other providers. `name` and `isGlobal` are given here. */
+  /** The same with options from other providers, except `name` and `isGlobal`, which are given here. */
   static forRootAsync(options: HoldfastAsyncOptions): DynamicModule {
     const own = ownOf(options)
     return register(own, optionsFrom(own), own.imports)
@@ -116,7 +116,7 @@ function register(
 async function open(target: string | HoldfastOptions): Promise<OpenedClient> {
   const options: HoldfastOptions = typeof target === 'string' ? { url: target } : target
   if (typeof options !== 'object' || options === null) {
-    throw new ConfigError('HoldfastModule', options, 'options: a URL or what connect() takes')
+    throw new ConfigError('HoldfastModule', options, 'a URL, or the options of connect()')
   }
   const { drainMs = DEFAULT_DRAIN_MS, ...rest } = ownOf(options)
   checkDuration('drainMs', drainMs, 0)
@@ -124,8 +124,8 @@ async function open(target: string | HoldfastOptions): Promise<OpenedClient> {
 }
 
 /**
- * Nest stops HTTP between the two hooks, and waits for the requests that run. Until then they go on as ever, taking locks
- * included; only when the drain ends is the client closed under them, so that they end, too.
+ * Between the two hooks Nest stops HTTP and waits for running requests. Until then they continue as usual and may acquire
+ * locks; the client is closed under them only when the drain ends, so that they end as well.
  */
 class OpenedClient implements BeforeApplicationShutdown, OnApplicationShutdown {
   readonly client: Client
@@ -140,7 +140,7 @@ class OpenedClient implements BeforeApplicationShutdown, OnApplicationShutdown {
 
   beforeApplicationShutdown(): void {
     this.#endsAt ??= performance.now() + this.#drainMs
-    // What it could say is said by the close that follows: it has the same promise.
+    // The close that follows reports errors: it waits for the same shutdown.
     this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMER_MS))
   }
 

@@ -1,9 +1,9 @@
 import { isRetryable, NoReplyError, toInteger } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
-import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
 import type { Context } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
 import { publishRefused } from '../locks/lease.js'
+import { checkWait, warnOfLongWait } from '../locks/options.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, checkName, ownOptions } from '../util/validate.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
@@ -134,7 +134,7 @@ export class CountDownLatch {
   async await(options: AwaitOptions = {}): Promise<boolean> {
     const { name } = this
     const context = this.#context
-    const own = ownOptions(options, ['waitTimeMs', 'signal', 'warnAfterMs', 'label'], name)
+    const own = ownOptions(options, { waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }, name)
     const { waitTimeMs = Number.POSITIVE_INFINITY, warnAfterMs, signal, label } = checkWait(context, name, own)
     context.assertOpen(name)
     signal?.throwIfAborted()

@@ -1,13 +1,14 @@
 import { toArray, toInteger } from '../delivery/replies.js'
 import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
-import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/base-lock.js'
 import type { Hold } from '../locks/hold.js'
 import { ask } from '../locks/inspection.js'
 import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
 import { PlainKind } from '../locks/kinds/plain.js'
+import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { publishRefused } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
+import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/options.js'
 import {
   permitAcquire,
   permitInspect,
@@ -41,16 +42,17 @@ export interface PermitOptions extends HoldOptions {
 
 export interface WithPermitOptions extends PermitOptions, Pick<WithLockOptions<Permit>, 'onAcquire' | 'onRelease'> {}
 
-const PERMIT_OPTIONS = [...HOLD_OPTIONS, 'permits', 'waitTimeMs', 'signal']
-const WITH_PERMIT_OPTIONS = [...PERMIT_OPTIONS, 'onAcquire', 'onRelease']
+const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
+const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, onAcquire: 1, onRelease: 1 }
 /** One script call acquires them all. */
 const MOST_PERMITS = 1_000
 
+const PERMIT_TRAITS: KindTraits = { title: 'permit', isShared: true }
+
 /** The permits of one call: each has a random id, which says who holds it. */
 class PermitKind extends PlainKind {
-  override readonly title = 'permit'
+  override readonly id = 'permit'
   override readonly noun = 'A permit of semaphore'
-  override readonly isShared = true
   override readonly isDivisible = true
   override readonly tracesHolds = false
   override readonly adopt = undefined
@@ -59,6 +61,10 @@ class PermitKind extends PlainKind {
   constructor(random: Random, permits: number) {
     super()
     this.permitIds = Array.from({ length: permits }, () => random.uuid().replaceAll('-', ''))
+  }
+
+  override get traits(): KindTraits {
+    return PERMIT_TRAITS
   }
 
   /** Callers who want the same number: one that wants few is not held up by one that wants many. */

@@ -1,11 +1,11 @@
 import { NoReplyError, toInteger } from '../delivery/replies.js'
 import { ClientClosedError, OutcomeUnknownError, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'
-import { checkWait, warnOfLongWait } from '../locks/base-lock.js'
 import type { Context } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
 import { publishRefused } from '../locks/lease.js'
-import { checkBody, refuseUnread } from '../locks/locked-callback.js'
+import { checkWait, warnOfLongWait } from '../locks/options.js'
+import { checkCallback, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreDelete,
   semaphoreDrainPermits,
@@ -32,7 +32,7 @@ export interface SemaphoreOptions {
   label?: string | undefined
 }
 
-const SEMAPHORE_OPTIONS = ['permits', 'waitTimeMs', 'signal', 'warnAfterMs', 'label']
+const SEMAPHORE_OPTIONS = { permits: 1, waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }
 
 /** A function that runs with permits. @param signal  aborts if the client closes meanwhile: the permits are released then */
 export type WithPermits<T> = (signal: AbortSignal) => T | PromiseLike<T>
@@ -64,7 +64,7 @@ export class Semaphore {
    * @see Redisson `RSemaphore.trySetPermits`
    */
   async trySetPermits(permits: number, options: { timeToLiveMs?: number } = {}): Promise<boolean> {
-    const { timeToLiveMs } = ownOptions(options, ['timeToLiveMs'], this.name)
+    const { timeToLiveMs } = ownOptions(options, { timeToLiveMs: 1 }, this.name)
     const ttl = checkOptionalDuration('timeToLiveMs', timeToLiveMs, 1, this.name) ?? 0
     checkCount('permits', permits, 0, this.name)
     const { name } = this
@@ -292,7 +292,7 @@ export class Semaphore {
     second: WithPermits<T> | undefined,
   ): [SemaphoreOptions, WithPermits<T>] {
     const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
-    const fn = checkBody(body, this.name, 'permits')
+    const fn = checkCallback(body, this.name, 'permits')
     return [ownOptions(options, SEMAPHORE_OPTIONS, this.name), fn]
   }
 }

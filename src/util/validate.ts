@@ -1,17 +1,17 @@
 import { ConfigError } from '../errors.js'
 
-/** 100 years. Beyond it Redis' expiry arithmetic and JavaScript's integers are in sight, and no lock is meant. */
+/** 100 years: well within Redis's expiry arithmetic and JavaScript's integers, and longer than any lock. */
 export const MAX_DURATION_MS = 100 * 365 * 24 * 60 * 60 * 1000
 
-/** Below it the margin for clocks and one round trip leave nothing to hold. */
+/** A shorter lease would be used up by the margin for clocks and one round trip. */
 export const LEAST_LEASE_MS = 10
 
-/** As much as any sane name; Redis itself would take 512 MB. */
+/** Redis itself accepts 512 MB. */
 const MAX_NAME_BYTES = 1024 * 1024
 
 /**
- * The name of a lock or another object: any non-empty text of at most 1 MiB in UTF-8. Lone surrogates are refused, as UTF-8 would turn different
- * names into one key.
+ * The name of a lock or synchronizer: any non-empty text of at most 1 MiB in UTF-8. Lone surrogates are rejected, because
+ * UTF-8 would map different names to one key.
  */
 export function checkName(name: unknown, path = 'lock name'): string {
   if (typeof name !== 'string') throw new ConfigError(path, name, 'a string')
@@ -23,7 +23,7 @@ export function checkName(name: unknown, path = 'lock name'): string {
   return name
 }
 
-/** A duration in whole ms, at least `least`. */
+/** A duration: a whole number of ms, at least `least`. */
 export function checkDuration(path: string, value: unknown, least: number, lockName?: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < least || value > MAX_DURATION_MS) {
     const about = lockName === undefined ? {} : { lockName }
@@ -32,7 +32,7 @@ export function checkDuration(path: string, value: unknown, least: number, lockN
   return value
 }
 
-/** Like `checkDuration`, but absent stays absent. */
+/** Like `checkDuration`, but undefined stays undefined. */
 export function checkOptionalDuration(
   path: string,
   value: unknown,
@@ -42,22 +42,26 @@ export function checkOptionalDuration(
   return value === undefined ? undefined : checkDuration(path, value, least, lockName)
 }
 
+/** The options that a call knows, as keys: a forgotten one is a type error. */
+export type KnownOptions<T> = Readonly<Record<keyof T, unknown>>
+
 /**
- * The caller's own options, and none of a prototype's. Refuses what nobody reads: a misspelt `leaseTime` must not silently
- * become a lock that is renewed for ever.
+ * The caller's own options, without those of a prototype. Rejects unknown ones: a misspelt `leaseTime` must not silently
+ * become a lock that is renewed forever.
  */
-export function ownOptions<T extends object>(options: T, known: readonly string[], lockName?: string): T {
+export function ownOptions<T extends object>(options: T, known: KnownOptions<T>, lockName?: string): T {
   const about = lockName === undefined ? {} : { lockName }
   if (typeof options !== 'object' || options === null) throw new ConfigError('options', options, 'an object', about)
   for (const key of Object.keys(options)) {
-    if (!known.includes(key)) throw new ConfigError(key, undefined, `one of the options ${known.join(', ')}`, about)
+    if (Object.hasOwn(known, key)) continue
+    throw new ConfigError(key, undefined, `one of the options ${Object.keys(known).join(', ')}`, about)
   }
   return ownOf(options)
 }
 
 /**
- * A copy without a prototype: whatever was put into `Object.prototype` is no option. Take single options from it by
- * destructuring; what `...` copies of it has a prototype again.
+ * A copy without a prototype, so that nothing added to `Object.prototype` counts as an option. Read single options from it
+ * by destructuring: a copy made with `...` has a prototype again.
  */
 export function ownOf<T extends object>(options: T): T {
   return Object.assign(Object.create(null), options)
@@ -83,10 +87,10 @@ export function checkLabel(label: unknown, lockName: string): string | undefined
   throw new ConfigError('label', label, 'a string', { lockName })
 }
 
-/** As in Java, where permits are an int. */
+/** The largest `int` of Java. */
 const MAX_COUNT = 2 ** 31 - 1
 
-/** How many of something: a whole number. */
+/** A count: a whole number from `least` to `most`. */
 export function checkCount(path: string, value: unknown, least: number, name?: string, most = MAX_COUNT): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most) return value
   const about = name === undefined ? {} : { lockName: name }

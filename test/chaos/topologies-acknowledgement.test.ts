@@ -294,7 +294,7 @@ function masterAndReplica(driver: DriverName): void {
     const again = await client
       .getLock('t:demoted')
       .tryLock()
-      .catch((error: Error) => assert.match(error.message, /READONLY|Redis did not answer|replicas acknowledged/))
+      .catch((error: Error) => assert.match(error.message, /READONLY|Redis did not reply|replicas acknowledged/))
     assert.equal(again ?? null, null)
     replica.thaw()
     await attach()

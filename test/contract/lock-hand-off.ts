@@ -5,6 +5,7 @@ import type { Client, Hold, Lock } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import type { Bench, Kind } from '../support/kinds.js'
 import type { AnyLab } from '../support/lab.js'
+import { roundTrips } from '../support/round-trips.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
@@ -16,7 +17,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     const hold = await bench.lock(client).lock()
     const waiter = bench.lock(client).lock()
     await bench.somebodyWaits()
-    await sleep(20)
+    await roundTrips(hold)
     return [hold, waiter]
   }
 
@@ -52,7 +53,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
         await section(id)
       }
     })
-    if (kind.isJoint) await sleep(200)
+    if (kind.isJoint) await roundTrips(first)
     await first.unlock()
     await Promise.all(tasks)
     assert.equal(served.length, 100)
@@ -60,7 +61,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it(`the lock moves from one caller of a client to the next ${kind.isPassedOn ? 'without a command' : 'by Redis'}`, async () => {
+  it(`the lock moves from one caller of a client to the next ${kind.isHandedOff ? 'without a command' : 'by Redis'}`, async () => {
     const client = await lab.connect(LONG_RUN)
     const [first, waiter] = await heldAndWaitedFor(client)
     const last = bench.lock(client).lock()
@@ -72,7 +73,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       holds.push(await last)
     })
     const owners = new Set(holds.map(({ holder }) => holder))
-    if (kind.isPassedOn) assert.deepEqual([count.scripts, owners.size], [0, 1])
+    if (kind.isHandedOff) assert.deepEqual([count.scripts, owners.size], [0, 1])
     else assert(count.scripts > 0 && owners.size === 3)
     await holds[2]?.unlock()
   })
@@ -190,7 +191,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     const last = settlesWithin(bench.lock(client).lock(), 10_000)
     await stale.unlock()
     const hold = await waiter
-    if (kind.isPassedOn) assert.equal(hold.holder, stale.holder)
+    if (kind.isHandedOff) assert.equal(hold.holder, stale.holder)
     for (const part of bench.parts(other)) assert.equal(await part.forceUnlock(), true)
     const next = await last
     assert(next.status === 'fulfilled')

@@ -148,7 +148,7 @@ export function semaphoreContract(setUp: SetUp): void {
         code: 'LOCK_WAIT_TIMEOUT',
         lockName: 'a',
         waitTimeMs,
-        message: /^Semaphore "a" had not enough permits within/,
+        message: /^Semaphore "a" did not have enough free permits within/,
       })
     }
     const asked = await settlesWithin(semaphore.tryAcquire({ permits: 2, waitTimeMs: undefined }), 3_000)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { describe, it } from 'node:test'
+import { KINDS, NAMED_KIND_IDS } from '../../src/locks/kinds/table.js'
 import { codeBlocksOf, PAGES, ROOT, readPage } from './code-blocks.js'
 
 const ALL_PAGES = [...PAGES, 'CHANGELOG.md']
@@ -31,9 +32,9 @@ describe('the pages', () => {
 
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
-      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'LockOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'WithLockOptions'),
+      ...optionsOf('src/locks/options.ts', 'HoldOptions'),
+      ...optionsOf('src/locks/options.ts', 'LockOptions'),
+      ...optionsOf('src/locks/options.ts', 'WithLockOptions'),
       ...optionsOf('src/client-options.ts', 'ClientOptions'),
       ...optionsOf('src/client.ts', 'CloseOptions'),
     ])
@@ -48,7 +49,7 @@ describe('the pages', () => {
     expectNamed('docs/synchronizers/semaphore.md', optionsOf('src/synchronizers/semaphore.ts', 'SemaphoreOptions'))
     expectNamed('docs/synchronizers/permit-expirable-semaphore.md', [
       ...optionsOf('src/synchronizers/permit-expirable-semaphore.ts', 'PermitOptions'),
-      ...optionsOf('src/locks/base-lock.ts', 'HoldOptions'),
+      ...optionsOf('src/locks/options.ts', 'HoldOptions'),
     ])
     expectNamed(
       'docs/synchronizers/count-down-latch.md',
@@ -60,17 +61,24 @@ describe('the pages', () => {
     expectNamed('docs/nestjs.md', [
       ...optionsOf('src/nestjs/locked.ts', 'LockedOptions'),
       ...optionsOf('src/nestjs/health.ts', 'HoldfastHealthOptions'),
+      ...NAMED_KIND_IDS,
       'drainMs',
       'isGlobal',
       'name',
     ])
   })
 
-  it('name every lock in docs/locks/README.md', () => {
-    const sources = source('src/client.ts') + source('src/index.ts')
-    const getters = new Set(sources.match(/\bget\w*Lock\b/g))
-    assert.ok(getters.size > 10)
-    expectNamed('docs/locks/README.md', [...getters])
+  it('name every lock in docs/locks/README.md, link its page there, and name its getter on that page', () => {
+    const overview = linksOf('docs/locks/README.md').map(({ path }) => path)
+    const joint = [
+      { page: 'multi-lock', getter: 'getMultiLock' },
+      { page: 'red-lock', getter: 'getRedLock' },
+    ]
+    for (const { page, getter } of [...Object.values(KINDS), ...joint]) {
+      assert.ok(overview.includes(`docs/locks/${page}.md`), `${page} is not linked in docs/locks/README.md`)
+      expectNamed('docs/locks/README.md', [getter])
+      expectNamed(`docs/locks/${page}.md`, [getter])
+    }
   })
 
   it('name every synchronizer in docs/synchronizers/README.md, and every call of one on its page', () => {

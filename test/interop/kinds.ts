@@ -1,4 +1,6 @@
+import { lockOfKind } from '../../src/client.js'
 import { type BaseLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
+import { KIND_IDS, KINDS as KINDS_OF_HOLDFAST, type KindId } from '../../src/locks/kinds/table.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import type { Thing } from './place.js'
 import { type JavaLock, locks, type Redisson, text, texts } from './redisson.js'
@@ -44,108 +46,81 @@ interface Made {
   readonly node: (...locks: Lock[]) => BaseLock
 }
 
-const getter = (...getters: string[]): Kind['java'] => {
-  return (redisson, name) => redisson.lock(getters, text(name))
-}
+/** The values of a multi-lock of values. */
+const VALUES = ['a', 'größe 2']
 
-const PLAIN: Pick<Kind, 'java' | 'node'> = {
-  java: getter('getLock'),
-  node: (client, name) => client.getLock(name),
-}
-
-const NOT_REENTRANT = 'nobody can take it again: that is what it is for'
 const IN_A_QUEUE = 'the queue is lost with the data of Redis: no release can know of the waiter in Java'
 const OF_PLAIN_LOCKS = 'it is made of plain locks, for which it is shown'
 const SPINS = 'a spin lock is waited for by asking again; its release is announced to nobody, on either side'
 
-/** The values of a multi-lock of values. */
-const VALUES = ['a', 'größe 2']
-
-export const KINDS: readonly Kind[] = [
-  { name: 'lock', ...PLAIN },
-  {
-    name: 'fair',
-    java: getter('getFairLock'),
-    node: (client, name) => client.getFairLock(name),
-    deafAfterRestart: IN_A_QUEUE,
-  },
-  {
-    name: 'nonReentrant',
-    since: '4.4.0',
-    java: getter('getNonReentrantLock'),
-    node: (client, name) => client.getNonReentrantLock(name),
-    notReentrant: NOT_REENTRANT,
-  },
-  {
-    name: 'nonReentrantFair',
-    since: '4.4.0',
-    java: getter('getNonReentrantFairLock'),
-    node: (client, name) => client.getNonReentrantFairLock(name),
-    notReentrant: NOT_REENTRANT,
-    deafAfterRestart: IN_A_QUEUE,
-  },
-  {
-    name: 'read',
-    java: getter('getReadWriteLock', 'readLock'),
-    node: (client, name) => client.getReadWriteLock(name).readLock(),
-    rivals: ['write'],
-    alsoRenewed: (name, holder) => ({ key: `{${name}}:${holder}:rwlock_timeout:1` }),
-    shared: 'many read at once',
-  },
-  {
-    name: 'write',
+/** How kinds differ from the plain lock beside Java, beyond the traits in the table. */
+const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
+  nonReentrant: { since: '4.4.0' },
+  nonReentrantFair: { since: '4.4.0' },
+  write: {
     async java(redisson, name) {
       const lock = await redisson.lock(['getReadWriteLock', 'writeLock'], text(name))
       lock.holderSuffix = ':write'
       return lock
     },
-    node: (client, name) => client.getReadWriteLock(name).writeLock(),
     rivals: ['write', 'read'],
   },
-  {
-    name: 'fenced',
-    since: '3.19.0',
-    java: getter('getFencedLock'),
-    // Its private parts belong to a special kind of hold that is not visible from outside.
-    node: (client, name) => client.getFencedLock(name) as unknown as Lock,
+  read: {
+    rivals: ['write'],
+    alsoRenewed: (name, holder) => ({ key: `{${name}}:${holder}:rwlock_timeout:1` }),
   },
-  {
-    name: 'spin',
-    since: '3.15.0',
-    java: getter('getSpinLock'),
-    node: (client, name) => client.getSpinLock(name),
-    asksAgain: { node: SPINS, java: SPINS },
-    deafAfterRestart: SPINS,
-  },
-  {
-    name: 'multi',
-    ...PLAIN,
-    made: { servers: 2, needed: 2, java: 'getMultiLock', node: getMultiLock },
-    deafAfterRestart: OF_PLAIN_LOCKS,
-  },
-  {
-    name: 'red',
-    ...PLAIN,
-    made: { servers: 3, needed: 2, java: 'getRedLock', node: getRedLock },
-    asksAgain: { node: 'Holdfast waits for a red lock by asking all servers again, every 20 to 120 ms' },
-    deafAfterRestart: OF_PLAIN_LOCKS,
-    javaHidesRefusal: true,
-  },
-  {
-    name: 'fasterMulti',
+  fenced: { since: '3.19.0' },
+  spin: { since: '3.15.0', asksAgain: { node: SPINS, java: SPINS }, deafAfterRestart: SPINS },
+  fasterMulti: {
     since: '3.38.0',
     async java(redisson, name) {
       const lock = await redisson.lock('getMultiLock', text(name), texts(VALUES))
       lock.ttlOf = await redisson.get('getMap', text(name)) // it does not report it itself
       return lock
     },
-    node: (client, name) => client.getFasterMultiLock(name, VALUES),
     field: (holder) => `${fieldDigest(VALUES[0] as string)}:${holder}:lock_count`,
     alsoRenewed: (name, holder) => ({
       key: name,
       field: `${fieldDigest(VALUES[1] as string)}:${holder}:expire_time`,
     }),
     javaForcesBlindly: true,
+  },
+}
+
+function kind(id: KindId): Kind {
+  const { getter, side, isShared, isReentrant = true, isQueuedInRedis } = KINDS_OF_HOLDFAST[id]
+  return {
+    name: id,
+    java: (redisson, name) => redisson.lock(side ? [getter, side] : [getter], text(name)),
+    node: (client, name) =>
+      id === 'fasterMulti' ? client.getFasterMultiLock(name, VALUES) : lockOfKind(client, id, name),
+    ...(isReentrant ? {} : { notReentrant: 'nobody can take it again: that is what it is for' }),
+    ...(isShared ? { shared: 'many read at once' } : {}),
+    ...(isQueuedInRedis ? { deafAfterRestart: IN_A_QUEUE } : {}),
+    ...DIFFERENCES[id],
+  }
+}
+
+const { java, node } = kind('lock')
+
+/** Java has no string lock. */
+export const KINDS: readonly Kind[] = [
+  ...KIND_IDS.filter((id) => id !== 'string').map(kind),
+  {
+    name: 'multi',
+    java,
+    node,
+    made: { servers: 2, needed: 2, java: 'getMultiLock', node: getMultiLock },
+    deafAfterRestart: OF_PLAIN_LOCKS,
+  },
+  {
+    name: 'red',
+    java,
+    node,
+    made: { servers: 3, needed: 2, java: 'getRedLock', node: getRedLock },
+    asksAgain: { node: 'Holdfast waits for a red lock by asking all servers again, every 20 to 120 ms' },
+    deafAfterRestart: OF_PLAIN_LOCKS,
+    javaHidesRefusal: true,
   },
 ]
 

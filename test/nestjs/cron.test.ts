@@ -69,7 +69,7 @@ for (const [name, key, count] of [
   ['report', 'nightly-report', (jobs: Jobs) => jobs.reports],
   ['cleaning', 'cleaning', (jobs: Jobs) => jobs.cleanings],
 ] as const) {
-  it(`a ${name} fired on two instances runs on one, also if one is late`, async () => {
+  it(`a cron job fired on two instances runs on one, even if the other is late: ${name}`, async () => {
     const instances = await startInstances()
     const fire = async ({ app }: RunningApp) => await app.get(SchedulerRegistry).getCronJob(name).fireOnTick()
     const evaluated = async () =>
@@ -91,7 +91,7 @@ for (const [name, key, count] of [
   })
 }
 
-it('a job of every second runs once a second on two instances', async () => {
+it('a cron job of every second runs once a second on two instances', async () => {
   const instances = await startInstances()
   const ticks = () => Math.max(...instances.map(({ app }) => app.get(Jobs).ticks))
   await waitUntil(() => ticks() >= 3 && sum(instances, ({ works }) => works) >= 2, { timeoutMs: 30_000 })

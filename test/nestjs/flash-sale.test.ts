@@ -39,12 +39,12 @@ async function sellOut(path: string): Promise<number> {
   }
 }
 
-it('two instances with @Locked sell what there is, and never more', async () => {
+it('two instances with @Locked sell the stock, and never more', async () => {
   assert.equal(await sellOut('/buy'), STOCK)
   assert.equal(await server.admin.get('stock'), '0')
   await expectNothingLeft(server, { keys: /^stock$/ })
 })
 
-it('two instances without it sell more than there is: the same load finds the race', async () => {
+it('two instances without @Locked sell more than the stock: the same load exposes the race', async () => {
   assert.ok((await sellOut('/buy-without-lock')) > STOCK)
 })

@@ -61,7 +61,7 @@ async function startWith<T>(provider: Class<T>): Promise<RunningApp & { service:
 
 const nameOfHold = async (): Promise<string> => currentHold().lockName
 
-describe('@Locked names the lock', () => {
+describe('the lock name of @Locked', () => {
   interface Order {
     id: number
     customer: { name: string }
@@ -105,7 +105,7 @@ describe('@Locked names the lock', () => {
     }
   }
 
-  it('from arguments by number, path, @LockKey or a function', async () => {
+  it('comes from arguments by number, path, @LockKey or a function', async () => {
     await using app = await startWith(Names)
     const order = { id: 7, customer: { name: 'Ada' } }
     assert.equal(await app.service.plain(), 'plain')
@@ -117,7 +117,7 @@ describe('@Locked names the lock', () => {
     assert.equal(await app.service.byFunction(order, ''), 'order:14')
   })
 
-  it('and refuses arguments that make no name, before any command, naming class, method and template', async () => {
+  it('is refused before any command if the arguments do not make one, naming class, method and template', async () => {
     await using app = await startWith(Names)
     const { service } = app
     await service.plain()
@@ -127,7 +127,7 @@ describe('@Locked names the lock', () => {
     const order = { id: 7 } as Order
     for (const [call, message] of [
       [() => service.byNumber(undefined, 1), '@Locked("order:{0}:{1}") on Names.byNumber: expected {0} to be'],
-      [() => service.byNumber('a'), '{1} to be a text that is not empty, .*, not undefined'],
+      [() => service.byNumber('a'), '{1} to be a non-empty string, .*, not undefined'],
       [() => service.byNumber(null, 1), '{0} to be .*, not null'],
       [() => service.byNumber({}, 1), '{0} to be .*, not \\[object Object\\]'],
       [() => service.byNumber('', 1), '{0} to be .*, not ""'],
@@ -143,7 +143,7 @@ describe('@Locked names the lock', () => {
     assert.equal(await commands(), before)
   })
 
-  it('and refuses at once what cannot be read', () => {
+  it('is refused at once if the template cannot be parsed', () => {
     const decorate = (name: string, options?: object) => () => {
       class Service {
         async run() {}
@@ -186,14 +186,14 @@ describe('@Locked names the lock', () => {
   })
 })
 
-describe('@Locked takes the lock', () => {
+describe('@Locked', () => {
   const gates = { entered: new Gate(), leave: new Gate() }
   beforeEach(() => {
     gates.entered = new Gate()
     gates.leave = new Gate()
   })
 
-  it('for as long as the method runs, and answers and throws what it did', async () => {
+  it('holds the lock while the method runs, and returns or throws what it did', async () => {
     @Injectable()
     class Orders {
       readonly greeting = 'order'
@@ -218,7 +218,7 @@ describe('@Locked takes the lock', () => {
     assert.throws(currentHold, { code: 'LOCK_NOT_HELD' })
   })
 
-  it('of each kind', async () => {
+  it('accepts each kind of lock', async () => {
     const kinds: LockedKind[] = [
       'lock',
       'fair',
@@ -247,7 +247,7 @@ describe('@Locked takes the lock', () => {
     }
   })
 
-  it('as a reader beside others, and as a writer alone', async () => {
+  it('admits several readers, and one writer', async () => {
     @Injectable()
     class Catalogue {
       @Locked('catalogue', { kind: 'read', waitTimeMs: 0 })
@@ -271,7 +271,7 @@ describe('@Locked takes the lock', () => {
     assert.equal(await app.service.write(), 'written')
   })
 
-  it('again along the call chain, and not for another call', async () => {
+  it('re-enters along the call chain, but not for another call', async () => {
     @Injectable()
     class Orders {
       @Locked('order:{0}')
@@ -292,7 +292,7 @@ describe('@Locked takes the lock', () => {
     })
   })
 
-  it('of a method that is inherited, overridden, or called by super, also with clients of their own', async () => {
+  it('works on methods that are inherited, overridden or called by super, even with different clients', async () => {
     class Base {
       @Locked('base:{0}')
       async run(id: string) {
@@ -325,7 +325,7 @@ describe('@Locked takes the lock', () => {
     assert.equal(await running.app.get(Plain).run('2'), 'base 2 base:2')
   })
 
-  it('of a sync method, which becomes async', async () => {
+  it('makes a sync method async', async () => {
     @Injectable()
     class Service {
       // @ts-expect-error: it would answer a promise now
@@ -340,17 +340,17 @@ describe('@Locked takes the lock', () => {
     assert.equal(await answer, 7)
   })
 
-  it('only on instances that Nest made, and says so', async () => {
+  it('rejects on instances that Nest did not create', async () => {
     @Injectable()
     class Service {
       @Locked('a')
       async run() {}
     }
-    await assert.rejects(new Service().run(), /@Locked\("a"\) on Service.run: expected an instance that Nest made/)
+    await assert.rejects(new Service().run(), /@Locked\("a"\) on Service.run: expected an instance created by Nest/)
     await assert.rejects(startApp({ providers: [Service] }), /holdfast/)
   })
 
-  it('and tells when it was lost', async () => {
+  it('rejects if the lock was lost meanwhile', async () => {
     @Injectable()
     class Service {
       @Locked('a')
@@ -368,7 +368,7 @@ describe('@Locked takes the lock', () => {
   })
 })
 
-describe('@Locked when somebody else has the lock', () => {
+describe('@Locked when the lock is held elsewhere', () => {
   @Injectable()
   class Orders {
     runs = 0
@@ -418,7 +418,7 @@ describe('@Locked when somebody else has the lock', () => {
     }
   }
 
-  it('throws, skips, answers something else, or waits', async () => {
+  it('throws, skips, returns another value, or waits', async () => {
     await using app = await startWith(Orders)
     const { service } = app
     const hold = await other.getLock('order:1').lock()
@@ -471,7 +471,7 @@ describe('@Locked with atLeastMs', () => {
     }
   }
 
-  it('does not run again before that, though the lock is free, and whoever ran it', async () => {
+  it('does not run the method again before that time, although the lock is free, on any instance', async () => {
     await using late = await startWith(Reports)
     {
       await using app = await startWith(Reports)
@@ -490,14 +490,14 @@ describe('@Locked with atLeastMs', () => {
     await server.admin.del('report:at-least')
   })
 
-  it('runs again after that', async () => {
+  it('runs the method again after that time', async () => {
     await using app = await startWith(Reports)
     const [first, second] = [await app.service.short(), await app.service.short()]
     assert.ok(second - first >= 30, String(second - first))
     await waitUntil(async () => (await server.admin.exists('short:at-least')) === 0)
   })
 
-  it('runs inside itself, and in a scope is no owner to re-enter', async () => {
+  it('runs the method inside itself, and is not re-entered in a scope', async () => {
     await using app = await startWith(Reports)
     const client = app.app.get<Client>(getHoldfastToken())
     await client.runInScope(async () => {
@@ -561,7 +561,7 @@ describe('@Locked over HTTP', () => {
     }
   }
 
-  it('keeps routes, pipes, status and metadata, whichever decorator stands above', async () => {
+  it('keeps routes, pipes, status and metadata, whichever decorator is on top', async () => {
     await using running = await startApp({
       imports: [HoldfastModule.forRoot(server.url)],
       controllers: [Orders, Scoped],
@@ -581,7 +581,7 @@ describe('@Locked over HTTP', () => {
     assert.notEqual(first.body, second.body)
   })
 
-  it('keeps requests for one thing apart, and answers 409 if it is told to', async () => {
+  it('serializes requests for one lock name, and replies 409 if configured so', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)], controllers: [Orders] })
     const paid = fetch(`${running.url}/orders/7/pay`, {
       method: 'POST',

@@ -47,7 +47,7 @@ describe('HoldfastModule', () => {
     ) {}
   }
 
-  it('gives its client to every module, by class, decorator and token', async () => {
+  it('provides its client to every module, by class, decorator and token', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)], providers: [Shop] })
     const shop = running.app.get(Shop)
     assert.ok(shop.byClass instanceof Client)
@@ -58,7 +58,7 @@ describe('HoldfastModule', () => {
     assert.equal(await shop.byClass.getLock('order:1').isLocked(), false)
   })
 
-  it('has several clients by name, and the class is the one without', async () => {
+  it('provides several clients by name, and the one without a name by class', async () => {
     @Injectable()
     class Depot {
       constructor(
@@ -84,7 +84,7 @@ describe('HoldfastModule', () => {
     })
   })
 
-  it('is seen only where it is imported if it is not global', async () => {
+  it('is visible only where it is imported if it is not global', async () => {
     @Injectable()
     class Outside {
       @InjectHoldfast()
@@ -112,7 +112,7 @@ describe('HoldfastModule', () => {
     redis.disconnect()
   })
 
-  it('takes its options from a factory with dependencies, from a class, and from an existing provider', async () => {
+  it('gets its options from a factory with dependencies, from a class, or from an existing provider', async () => {
     @Injectable()
     class Settings implements HoldfastOptionsFactory {
       readonly redisUrl = server.url
@@ -139,7 +139,7 @@ describe('HoldfastModule', () => {
     }
   })
 
-  it('leaves a client of ioredis that it was given open', async () => {
+  it('does not close an ioredis client that was passed to it', async () => {
     const redis = new Redis(server.url)
     {
       await using running = await startApp({ imports: [HoldfastModule.forRoot({ client: redis })], providers: [Shop] })
@@ -150,7 +150,7 @@ describe('HoldfastModule', () => {
     await redis.quit()
   })
 
-  it('refuses options that cannot work, and a Redis that is not there, when the application starts', async () => {
+  it('fails at application start if an option cannot work or Redis is unreachable', async () => {
     const refused = (options: object) =>
       startApp({ imports: [HoldfastModule.forRootAsync({ useFactory: () => options as HoldfastOptions })] })
     await assert.rejects(refused({ url: server.url, drainMs: -1 }), ConfigError)
@@ -160,7 +160,7 @@ describe('HoldfastModule', () => {
     await assert.rejects(refused({ url: 'redis://127.0.0.1:1' }), /ECONNREFUSED/)
   })
 
-  it('serves an application without HTTP, too', async () => {
+  it('also serves an application without HTTP', async () => {
     const app = await NestFactory.createApplicationContext(
       { module: class {}, imports: [HoldfastModule.forRoot(server.url)] },
       { logger: false },
@@ -230,7 +230,7 @@ describe('shutdown', () => {
     }
   }
 
-  it('lets a request that runs keep its lock and take others, refuses new ones, and ends with the last', async () => {
+  it('lets running requests keep and acquire locks, refuses new ones, and ends with the last', async () => {
     const running = await start()
     const request = running.get('/held/1')
     await gates.entered.opened
@@ -249,7 +249,7 @@ describe('shutdown', () => {
     await assert.rejects(running.app.get(Client).getLock('order:1').lock(), { code: 'LOCK_CLIENT_CLOSED' })
   })
 
-  it('aborts what has not ended when the drain ends, so that it ends', async () => {
+  it('aborts work that is still running when the drain ends', async () => {
     const running = await start(50)
     const request = running.get('/stuck')
     await gates.entered.opened
@@ -258,7 +258,7 @@ describe('shutdown', () => {
     assert.equal(await server.admin.exists('stuck'), 0)
   })
 
-  it('sends those who wait away when the drain ends', async () => {
+  it('rejects waiters when the drain ends', async () => {
     const running = await start(50)
     const other = await connect(server.url)
     const hold = await other.getLock('busy').lock()
@@ -270,7 +270,7 @@ describe('shutdown', () => {
     await other.close()
   })
 
-  it('drains what does not come over HTTP', async () => {
+  it('drains work that did not come over HTTP', async () => {
     const running = await start()
     const job = running.app.get(Orders).held('job')
     await gates.entered.opened
@@ -314,7 +314,7 @@ describe('shutdown', () => {
 })
 
 describe('HoldfastHealth', () => {
-  it('says up with a latency, of each client by its name', async () => {
+  it('reports up with a latency, for each client by name', async () => {
     await using running = await startApp({
       imports: [HoldfastModule.forRoot(server.url), HoldfastModule.forRoot({ name: 'stock', url: server.url })],
     })
@@ -328,7 +328,7 @@ describe('HoldfastHealth', () => {
     await assert.rejects(health.check(undefined, { timeoutMs: 0 }), ConfigError)
   })
 
-  it('says down within its time-out when Redis is silent, and up again when it is back', async () => {
+  it('reports down within its timeout when Redis is silent, and up again when it is back', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)] })
     const health = running.app.get(HoldfastHealth, { strict: false })
     server.freeze()
@@ -341,7 +341,7 @@ describe('HoldfastHealth', () => {
     await waitUntil(async () => (await health.check())['holdfast']?.status === 'up')
   })
 
-  it('says down when the client is closed', async () => {
+  it('reports down when the client is closed', async () => {
     await using running = await startApp({ imports: [HoldfastModule.forRoot(server.url)] })
     await running.app.get(Client).close()
     const down = await running.app.get(HoldfastHealth, { strict: false }).check()

@@ -1,5 +1,7 @@
 import type { Redis } from 'ioredis'
+import { lockOfKind } from '../../src/client.js'
 import { type BaseLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { KINDS, type NamedKindId } from '../../src/locks/kinds/table.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
   fairChannelPrefix,
@@ -86,11 +88,14 @@ const EXPIRE_FAIR = `
 redis.call('del', KEYS[1])
 redis.call('publish', KEYS[3] .. (redis.call('lindex', KEYS[2], 0) or ''), '0')`
 
+/** A kind whose locks are one cell each. */
 function oneLock(
-  title: string,
-  lock: (client: Client, name: string) => BaseLock,
-  traits: Partial<CellTraits> = {},
+  id: NamedKindId,
+  form: CellTraits['form'] = 'hash',
+  lock = (client: Client, name: string): BaseLock => lockOfKind(client, id, name),
 ): Kind {
+  const { title, isQueuedInRedis: isFair = false, isReentrant = true } = KINDS[id]
+  const traits = { form, isFair, isNonReentrant: !isReentrant, isFenced: id === 'fenced' }
   return {
     title,
     cast: CAST,
@@ -316,17 +321,14 @@ const red: Kind = {
 }
 
 export const kinds: readonly Kind[] = [
-  oneLock('lock', (client, name) => client.getLock(name)),
-  oneLock('non-reentrant lock', (client, name) => client.getNonReentrantLock(name), { isNonReentrant: true }),
-  oneLock('fair lock', (client, name) => client.getFairLock(name), { isFair: true }),
-  oneLock('non-reentrant fair lock', (client, name) => client.getNonReentrantFairLock(name), {
-    isFair: true,
-    isNonReentrant: true,
-  }),
+  oneLock('lock'),
+  oneLock('nonReentrant'),
+  oneLock('fair'),
+  oneLock('nonReentrantFair'),
   readWrite,
-  oneLock('fenced lock', (client, name) => client.getFencedLock(name), { isFenced: true }),
-  oneLock('spin lock', (client, name) => client.getSpinLock(name, { backOff: { type: 'constant', delayMs: 4 } })),
-  oneLock('string lock', (client, name) => client.getStringLock(name), { form: 'string' }),
+  oneLock('fenced'),
+  oneLock('spin', 'hash', (client, name) => client.getSpinLock(name, { backOff: { type: 'constant', delayMs: 4 } })),
+  oneLock('string', 'string'),
   group,
   multi,
   red,

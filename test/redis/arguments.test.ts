@@ -24,10 +24,10 @@ const BAD_DURATIONS: readonly unknown[] = [
   true,
 ]
 
-describe('an argument that cannot work', () => {
+describe('an invalid argument', () => {
   const lab = setUpLab()
 
-  it('is refused by name and value before any command is sent', async () => {
+  it('is rejected with its name and value before any command is sent', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     const count = await countCommands(lab.server, async () => {
@@ -58,7 +58,7 @@ describe('an argument that cannot work', () => {
     assert.equal(await lock.isLocked(), false)
   })
 
-  it('is not looked for in the prototype of the options', async () => {
+  it('is not read from the prototype of the options', async () => {
     const client = await lab.connect()
     const options = Object.create({ leaseTimeMs: 1, label: 'of the prototype', nonsense: 1 }) as { waitTimeMs?: number }
     options.waitTimeMs = 100
@@ -69,7 +69,7 @@ describe('an argument that cannot work', () => {
     await assert.rejects(client.getLock('a').lock(null as unknown as object), { code: 'LOCK_CONFIG' })
   })
 
-  it('is refused by connect before a connection is opened', async () => {
+  it('is rejected by connect before a connection is opened', async () => {
     for (const target of [
       '',
       'not a url',
@@ -85,7 +85,7 @@ describe('an argument that cannot work', () => {
     }
   })
 
-  it('shows no password in the error of connect', async () => {
+  it('does not show a password in the error of connect', async () => {
     for (const url of ['redis//:hunter2@127.0.0.1', 'http://:hunter2@127.0.0.1:6379', 'redis://:hunter2@127.0.0.1:1']) {
       await assert.rejects(connect(url), (error: Error) => {
         assert(!JSON.stringify([error.message, String(error.cause), { ...error }]).includes('hunter2'))
@@ -94,7 +94,7 @@ describe('an argument that cannot work', () => {
     }
   })
 
-  it('is a database that Redis does not have: nothing is locked in another one', async () => {
+  it('may be a database that Redis does not have: nothing is locked in another one', async () => {
     await assert.rejects(connect(`${lab.server.url}/99`), { message: /out of range/ })
     const client = await connect(`${lab.server.url}/3`)
     const hold = await client.getLock('a').lock()
@@ -103,27 +103,27 @@ describe('an argument that cannot work', () => {
     await client.close()
   })
 
-  it('is a password that is no part of a URL', async () => {
+  it('may be a password that is invalid in a URL', async () => {
     await assert.rejects(connect('redis://:100%@127.0.0.1:6379'), { code: 'LOCK_CONFIG', path: 'url', message: /%25/ })
   })
 
-  it('is a URL with parameters, which the Redis client would take for options, or without a number as database', async () => {
+  it('may be a URL with parameters, which the Redis client would read as options, or whose database is not a number', async () => {
     for (const tail of ['?keyPrefix=app:', '/0?db=1', '#x', '/abc', '/1/2']) {
       await assert.rejects(connect(lab.server.url + tail), { code: 'LOCK_CONFIG', path: 'url' })
     }
     await assert.rejects(connect('redis://a%2:0b@127.0.0.1:6379'), { code: 'LOCK_CONFIG', path: 'url' })
   })
 
-  it('is a server that accepts connections and says nothing: connect gives up after 10 s', async () => {
+  it('may be a server that accepts connections and never replies: connect gives up after 10 s', async () => {
     lab.server.freeze()
     try {
-      await assert.rejects(connect(lab.server.url), { message: /no answer within 10000 ms/ })
+      await assert.rejects(connect(lab.server.url), { message: /no reply within 10000 ms/ })
     } finally {
       lab.server.thaw()
     }
   })
 
-  it('is a second argument with options, which nobody would read', async () => {
+  it('may be a second argument with options, which would be ignored', async () => {
     const inJavaScript = connect as (url: string, options?: unknown) => Promise<Client>
     await assert.rejects(inJavaScript(lab.server.url, { lockWatchdogTimeoutMs: 5_000 }), {
       code: 'LOCK_CONFIG',
@@ -133,18 +133,18 @@ describe('an argument that cannot work', () => {
     for (const client of await Promise.all([lab.server.url].map(connect))) await client.close()
   })
 
-  it('is an implicitReentry that is neither true nor false', async () => {
+  it('may be an implicitReentry that is neither true nor false', async () => {
     const options = { url: lab.server.url, implicitReentry: 'no' as unknown as boolean }
     await assert.rejects(connect(options), { code: 'LOCK_CONFIG', path: 'implicitReentry' })
   })
 
-  it('is a client whose keyPrefix would rewrite keys but not channels', async () => {
+  it('may be a client whose keyPrefix would rewrite keys but not channels', async () => {
     const redis = new Redis(lab.server.url, { keyPrefix: 'app:', lazyConnect: true })
     await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })
     redis.disconnect()
   })
 
-  it('is a client that is not connected or was closed, whatever it is for: one server, Sentinel or a cluster', async () => {
+  it('may be a client that is not connected or was closed, for one server, Sentinel or a cluster', async () => {
     const { url, port } = lab.server
     const sentinelRootNodes = [{ host: '127.0.0.1', port }]
     for (const client of [
@@ -161,7 +161,7 @@ describe('an argument that cannot work', () => {
     }
   })
 
-  it('is a cluster client whose keyPrefix would move keys into other slots than their channels', async () => {
+  it('may be a cluster client whose keyPrefix would move keys to other slots than their channels', async () => {
     const cluster = new Cluster([lab.server.url], { lazyConnect: true, keyPrefix: 'app:' })
     await assert.rejects(connect({ client: cluster }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })
     cluster.disconnect()
@@ -208,7 +208,7 @@ describe('a hostile name', () => {
     for (const hold of await Promise.all(waiting)) await hold.unlock()
   })
 
-  it('is refused where two names would become one key, or none', async () => {
+  it('is rejected if two names would become one key, or no key', async () => {
     const client = await lab.connect()
     for (const name of ['', 'a\ud800', 'a\udc00b', 'x'.repeat(1024 * 1024 + 1), '🔒'.repeat(300_000)]) {
       assert.throws(() => client.getLock(name), { code: 'LOCK_CONFIG', path: 'lock name' })

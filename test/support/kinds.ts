@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { lockOfKind } from '../../src/client.js'
 import { type BaseLock, type Client, getMultiLock, type Lock } from '../../src/index.js'
+import { KIND_IDS, KINDS, type KindId } from '../../src/locks/kinds/table.js'
 import type { Driver } from './drivers.js'
 import type { AnyLab } from './lab.js'
 import type { Admin } from './places.js'
@@ -7,54 +9,67 @@ import { SCRIPT_NAMES } from './script-names.js'
 import type { Match } from './tcp-proxy.js'
 import { waitUntil } from './wait-until.js'
 
-/** A kind of lock, and what tests that are run for every kind have to know of it. */
+/** A kind of lock, and what the tests of every kind need to know about it. */
 export interface Kind {
-  /** As people call it. */
+  /** Its title in the table of kinds, for test titles. */
   readonly name: string
   lock(client: Client, name: string): BaseLock
-  /** The locks that it is made of: itself, or the members of a multi-lock. */
+  /** The lock itself, or the members of a multi-lock. */
   parts(client: Client, name: string): readonly Lock[]
-  /** What keeps it out, and is kept out by it: a lock of its own kind; for a read lock the write lock. */
+  /** A lock that excludes it and is excluded by it: one of its own kind; for a read lock the write lock. */
   rival(client: Client, name: string): BaseLock
-  /** Keys that are there as long as it is held, and no longer. */
+  /** Keys that exist exactly while it is held. */
   keys(name: string): readonly string[]
-  /** The hold counts in Redis; undefined: they are kept in the process alone. */
+  /** The hold counts in Redis; undefined: only the process keeps them. */
   readonly counts: ((admin: Admin, name: string) => Promise<readonly number[]>) | undefined
-  /** Many may hold it at once. */
+  /** Several owners may hold it at once. */
   readonly isShared: boolean
-  /** A call chain may take again what it holds; else that is a `SelfDeadlockError`. */
+  /** A call chain may acquire again what it holds; otherwise that is a `SelfDeadlockError`. */
   readonly isReentrant: boolean
-  /** Made of other locks: it has no hold of its own to re-enter by `within`, and nothing to ask Redis about. */
+  /** Made of other locks: it has no hold to re-enter by `within`, and nothing of its own in Redis. */
   readonly isJoint: boolean
-  /** A hold can be handed over, and adopted by another client. */
+  /** A hold can be transferred: another client can adopt it. */
   readonly isAdoptable: boolean
-  /** The next caller of the same client goes on with it, and Redis is not told. */
-  readonly isPassedOn: boolean
-  /** A release is told to those who wait; else they ask again and again. */
+  /** The next caller of the same client gets it by hand-off, without a command. */
+  readonly isHandedOff: boolean
+  /** A release publishes a message; otherwise waiters poll. */
   readonly isAnnounced: boolean
-  /** Those who wait ask again and again, whatever they are told. */
+  /** Waiters poll in addition to any message. */
   readonly isPolled: boolean
-  /** What may stay in Redis. */
+  /** Keys that may stay in Redis. */
   readonly keysThatStay: RegExp | undefined
 }
 
-function kind(name: string, lock: (client: Client, name: string) => Lock, traits: Partial<Kind> = {}): Kind {
+/** How kinds differ from the plain lock beyond the traits in the table. */
+const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
+  write: { isAdoptable: false },
+  read: { rival: (client, name) => client.getReadWriteLock(name).writeLock(), isAdoptable: false },
+  fenced: { keysThatStay: /^redisson_lock_token:/ },
+  spin: { isAnnounced: false, isPolled: true },
+  string: { counts: undefined, isPolled: true },
+  fasterMulti: { counts: (admin, name) => countsIn(admin, name, /:lock_count$/), isAdoptable: false },
+}
+
+function kind(id: KindId): Kind {
+  const { title, isShared = false, isReentrant = true, isHandedOff = false } = KINDS[id]
+  const lock = (client: Client, name: string): Lock =>
+    id === 'fasterMulti' ? client.getFasterMultiLock(name, ['one', 'two']) : lockOfKind(client, id, name)
   return {
-    name,
+    name: title,
     lock,
     parts: (client, name) => [lock(client, name)],
     rival: lock,
     keys: (name) => [name],
     counts: (admin, name) => countsIn(admin, name),
-    isShared: false,
-    isReentrant: true,
+    isShared,
+    isReentrant,
     isJoint: false,
     isAdoptable: true,
-    isPassedOn: false,
+    isHandedOff,
     isAnnounced: true,
     isPolled: false,
     keysThatStay: undefined,
-    ...traits,
+    ...DIFFERENCES[id],
   }
 }
 
@@ -69,7 +84,8 @@ function multiLock(
     lock(client, key(name, 2)),
   ]
   return {
-    ...kind(name, (client, name) => client.getLock(name)),
+    ...kind('lock'),
+    name,
     lock: (client, name) => getMultiLock(...members(client, name)),
     parts: members,
     rival: (client, name) => getMultiLock(...members(client, name)),
@@ -77,36 +93,12 @@ function multiLock(
     counts: async (admin, name) => [...(await countsIn(admin, key(name, 1))), ...(await countsIn(admin, key(name, 2)))],
     isJoint: true,
     isAdoptable: false,
+    isHandedOff: false,
   }
 }
 
 export const kinds: readonly Kind[] = [
-  kind('lock', (client, name) => client.getLock(name), { isPassedOn: true }),
-  kind('fair lock', (client, name) => client.getFairLock(name)),
-  kind('non-reentrant lock', (client, name) => client.getNonReentrantLock(name), {
-    isReentrant: false,
-    isPassedOn: true,
-  }),
-  kind('non-reentrant fair lock', (client, name) => client.getNonReentrantFairLock(name), { isReentrant: false }),
-  kind('write lock', (client, name) => client.getReadWriteLock(name).writeLock(), {
-    isAdoptable: false,
-    isPassedOn: true,
-  }),
-  kind('read lock', (client, name) => client.getReadWriteLock(name).readLock(), {
-    rival: (client, name) => client.getReadWriteLock(name).writeLock(),
-    isShared: true,
-    isAdoptable: false,
-  }),
-  // For users it is a Lock; in the source TypeScript compares private methods, too, and sees a difference.
-  kind('fenced lock', (client, name) => client.getFencedLock(name) as unknown as Lock, {
-    keysThatStay: /^redisson_lock_token:/,
-  }),
-  kind('spin lock', (client, name) => client.getSpinLock(name), { isAnnounced: false, isPolled: true }),
-  kind('string lock', (client, name) => client.getStringLock(name), { counts: undefined, isPolled: true }),
-  kind('multi-lock of values', (client, name) => client.getFasterMultiLock(name, ['one', 'two']), {
-    counts: (admin, name) => countsIn(admin, name, /:lock_count$/),
-    isAdoptable: false,
-  }),
+  ...KIND_IDS.map(kind),
   multiLock(
     'multi-lock',
     (name, member) => `${name}:${member}`,
@@ -128,7 +120,7 @@ export function kindsThrough(drivers: readonly Driver[]): { kind: Kind; driver: 
   })
 }
 
-/** For the processes of the tests, which are told a name. */
+/** For the processes of the tests, which receive a title. */
 export function kindNamed(name: string): Kind {
   const found = kinds.find((kind) => kind.name === name)
   assert(found, `there is no kind of lock called ${name}`)

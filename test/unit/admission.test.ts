@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
-import type { Random } from '../../src/util/random.js'
+import type { Client } from '../../src/client.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort, type Sent } from '../support/fake-port.js'
 
-const random: Random = { uuid: () => 'client', fraction: () => 0.5 }
 const LEASE_MS = 1_000
 /** More than may be on their way at once, by one batch: they take nobody else along. */
 const SILENT = LEASE_MS / 4 + 32
@@ -19,7 +18,7 @@ let refused: number
 beforeEach(() => {
   clock = new FakeClock()
   port = new FakePort(clock)
-  client = new Client(port, { lockWatchdogTimeoutMs: LEASE_MS }, { clock, random })
+  client = fakeClient(clock, port, { lockWatchdogTimeoutMs: LEASE_MS })
   lost = 0
   refused = 0
   client.on('lost', () => lost++)

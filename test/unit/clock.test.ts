@@ -34,7 +34,7 @@ class Machine implements TimeSources {
 }
 
 describe('now()', () => {
-  it('goes on as the monotonic clock does', () => {
+  it('advances with the monotonic clock', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -46,7 +46,7 @@ describe('now()', () => {
     ['an hour ahead', HOUR_MS],
     ['an hour back', -HOUR_MS],
   ] as const) {
-    it(`does not notice that the wall clock is set ${title}`, () => {
+    it(`ignores that the wall clock is set ${title}`, () => {
       const machine = new Machine()
       const clock = new SystemClock(machine)
       const start = clock.now()
@@ -57,7 +57,7 @@ describe('now()', () => {
     })
   }
 
-  it('counts the time that a suspended machine slept, once', () => {
+  it('counts the time for which the machine was suspended, once', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -70,7 +70,7 @@ describe('now()', () => {
     assert.equal(clock.now() - start, HOUR_MS + MINUTE_MS + 2_000)
   })
 
-  it('counts a sleep from which the machine woke with its wall clock set', () => {
+  it('counts a suspension that ended with the wall clock set', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -81,7 +81,7 @@ describe('now()', () => {
     assert.equal(clock.now() - start, MINUTE_MS)
   })
 
-  it('counts many short sleeps that nobody looked at one by one', () => {
+  it('counts many short suspensions that were not observed one by one', () => {
     const machine = new Machine()
     const clock = new SystemClock(machine)
     const start = clock.now()
@@ -158,7 +158,7 @@ describe('after()', () => {
     assert.equal(timers.length, 1)
   })
 
-  it('rounds up, so that it never fires early, and takes a time that has passed for now', (t) => {
+  it('rounds up, so that it never fires early, and fires now for a time in the past', (t) => {
     const { timers } = takeTimers(t)
     const clock = new SystemClock()
     for (const delayMs of [0.2, 10.01, 0, -5]) clock.after(delayMs, () => {})
@@ -168,7 +168,7 @@ describe('after()', () => {
     )
   })
 
-  it('fires no earlier than asked for when that is more than setTimeout takes', (t) => {
+  it('fires on time for delays longer than setTimeout accepts', (t) => {
     const delayMs = 100 * 24 * HOUR_MS
     const { fireNext } = takeTimers(t)
     let fired = false
@@ -181,7 +181,7 @@ describe('after()', () => {
     assert.equal(passedMs, delayMs)
   })
 
-  it('never fires for a delay without end', (t) => {
+  it('never fires for an infinite delay', (t) => {
     const { fireNext } = takeTimers(t)
     new SystemClock().after(Number.POSITIVE_INFINITY, () => assert.fail('fired'))
     for (let times = 0; times < 100; times++) assert.equal(fireNext(), LONGEST_MS)
@@ -203,7 +203,7 @@ describe('after()', () => {
     )
   })
 
-  it('keeps the process alive unless told not to, also by the second of several timers', (t) => {
+  it('keeps the process alive unless unreferenced, also with the second of several timers', (t) => {
     const { timers, fireNext } = takeTimers(t)
     const clock = new SystemClock()
     clock.after(2 * LONGEST_MS, () => {}, false)

@@ -45,23 +45,23 @@ describe('an error', () => {
     ])
   })
 
-  it('is about no lock where there is none', () => {
+  it('has no lock name if it is not about a lock', () => {
     assert.equal(new ClientClosedError().lockName, undefined)
     assert.equal(new ConfigError('url', undefined, 'a Redis URL').lockName, undefined)
-    assert.equal(new ClientClosedError().message, 'The Holdfast client is closed: connect() a new one')
+    assert.equal(new ClientClosedError().message, 'The Holdfast client is closed: open a new one with connect()')
   })
 
-  it('says the lock name in quotes', () => {
+  it('quotes the lock name in its message', () => {
     for (const error of errorsAbout('lock:order 1001')) assert.match(error.message, /"lock:order 1001"/)
   })
 
-  it('escapes what could forge a line of a log', () => {
+  it('escapes characters of a lock name that could forge a log line', () => {
     for (const { message } of errorsAbout('a"\r\nERROR all is lost\u001b[2J\0')) {
       assert(message.includes(String.raw`"a\"\r\nERROR all is lost\u001b[2J\u0000"`), message)
     }
   })
 
-  it('stays short for a lock name of 1 MB, and keeps the whole name beside the message', () => {
+  it('has a short message for a lock name of 1 MB, and the whole name in lockName', () => {
     for (const error of errorsAbout(HUGE_NAME)) {
       assert(error.message.length < 600, `${error.name}: ${error.message.length} characters`)
       assert.match(error.message, /… \(1048576 characters\)"/)
@@ -69,7 +69,7 @@ describe('an error', () => {
     }
   })
 
-  it('can be turned into JSON and inspected', () => {
+  it('can be serialized to JSON and inspected', () => {
     for (const error of errorsAbout('a')) {
       assert.deepEqual(JSON.parse(JSON.stringify(error)).code, error.code)
       const shown = inspect(error)
@@ -78,7 +78,7 @@ describe('an error', () => {
     }
   })
 
-  it('has the stack of the one who made it', () => {
+  it('has the stack of its caller', () => {
     for (const error of errorsAbout('a')) assert.match(error.stack ?? '', /errorsAbout.*errors\.test/)
   })
 })
@@ -92,7 +92,7 @@ describe('LeaseLostError', () => {
     closed: /the client was closed/,
   }
   for (const [reason, said] of Object.entries(reasons) as [LossReason, RegExp][]) {
-    it(`says who lost it, and why: ${reason}`, () => {
+    it(`names the holder and the reason of the loss: ${reason}`, () => {
       const error = new LeaseLostError('a', HOLDER, reason)
       assert.equal(error.reason, reason)
       assert.equal(error.holder, HOLDER)
@@ -103,7 +103,7 @@ describe('LeaseLostError', () => {
 })
 
 describe('WaitTimeoutError', () => {
-  it('says how long was waited', () => {
+  it('states the wait time', () => {
     const error = new WaitTimeoutError('a', 1_500)
     assert.equal(error.waitTimeMs, 1_500)
     assert.match(error.message, /within 1500 ms/)
@@ -111,7 +111,7 @@ describe('WaitTimeoutError', () => {
 })
 
 describe('OutcomeUnknownError', () => {
-  it('keeps its cause, and says what was asked and what happened', () => {
+  it('keeps its cause, and names the operation and what happened', () => {
     const cause = new Error('no reply within 3000 ms')
     const error = new OutcomeUnknownError('a', 'unlock', cause)
     assert.equal(error.cause, cause)
@@ -119,22 +119,22 @@ describe('OutcomeUnknownError', () => {
     assert.match(error.message, /"unlock" for "a": no reply within 3000 ms/)
   })
 
-  it('finds words for a cause without a message, or that is no error', () => {
+  it('has a message for a cause without one, or that is not an error', () => {
     assert.match(new OutcomeUnknownError('a', 'lock', new RangeError()).message, /: RangeError\. /)
     for (const cause of [undefined, null, 'ECONNRESET', 42, {}]) {
-      assert.match(new OutcomeUnknownError('a', 'lock', cause).message, /^Redis did not answer "lock"/)
+      assert.match(new OutcomeUnknownError('a', 'lock', cause).message, /^Redis did not reply to "lock"/)
     }
   })
 })
 
 describe('ConfigError', () => {
-  it('says which option, what was found, and what is allowed', () => {
+  it('names the option, its value, and what is allowed', () => {
     const error = new ConfigError('leaseTimeMs', -5, 'a whole number of ms')
     assert.equal(error.message, 'leaseTimeMs: expected a whole number of ms, not -5')
     assert.deepEqual([error.path, error.value, error.allowed], ['leaseTimeMs', -5, 'a whole number of ms'])
   })
 
-  it('shows any value in a few characters', () => {
+  it('shortens any value', () => {
     const cyclic: { self?: unknown } = {}
     cyclic.self = cyclic
     const shown: [unknown, string][] = [
@@ -158,7 +158,7 @@ describe('ConfigError', () => {
     }
   })
 
-  it('shows nothing where the value might be a secret', () => {
+  it('does not show a value that might be a secret', () => {
     const error = new ConfigError('url', undefined, 'a Redis URL')
     assert.equal(error.message, 'url: expected a Redis URL')
     assert.equal(error.value, undefined)

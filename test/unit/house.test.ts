@@ -14,7 +14,7 @@ const FLOORS = [
   ['index', 'connect', 'watchdog-thread'],
   ['config'],
   ['client'],
-  ['synchronizers', 'client-options'],
+  ['synchronizers', 'client-options', 'shutdown'],
   ['locks'],
   ['watchdog'],
   ['delivery', 'waiting'],
@@ -46,12 +46,12 @@ const files = readdirSync(new URL('src/', ROOT), { recursive: true, encoding: 'u
 const imports = files.flatMap(importsOf)
 const isAdapter = (file: string): boolean => file.startsWith('adapters/') && file !== 'adapters/port.ts'
 
-test('every source file has its room in the house', () => {
+test('every source file is in a room with a floor', () => {
   const homeless = files.filter((file) => floorOf(file) === -1)
   assert.ok(homeless.length === 0, `give ${homeless.join(', ')} a floor, in FLOORS of this test`)
 })
 
-test('imports go down or stay on their floor', () => {
+test('imports go down or stay on the same floor', () => {
   expectNone(({ from, to }) => files.includes(to) && floorOf(to) < floorOf(from))
 })
 
@@ -71,7 +71,7 @@ test('the map in docs/architecture.md is the tree on disk', () => {
   assert.deepEqual(drawn.sort(), [...files].sort())
 })
 
-test('no file imports itself by way of others, not even types', () => {
+test('no import cycles, not even of types', () => {
   const done = new Set<string>()
   const cycles: string[] = []
   const visit = (file: string, path: string[]): void => {
@@ -93,7 +93,7 @@ test('index.ts only re-exports, by name', () => {
   assert.equal(other.trim(), '')
 })
 
-test('only config/ports.ts imports an adapter, and only when it is needed; index.ts passes on its types', () => {
+test('only config/ports.ts imports an adapter, and only dynamically; index.ts re-exports its types', () => {
   expectNone(({ from, to, kind }) => {
     const allowed =
       isAdapter(from) || (from === 'config/ports.ts' && kind !== 'static') || (from === 'index.ts' && kind === 'type')
@@ -101,7 +101,7 @@ test('only config/ports.ts imports an adapter, and only when it is needed; index
   })
 })
 
-test('a Redis client is imported by its adapter and the command line; config and doctor ask for it when it is needed', () => {
+test('only its adapter and the command line import a Redis client; config and doctor import it dynamically', () => {
   expectNone(({ from, to, kind }) => {
     const asks = from.startsWith('config/') || from.startsWith('doctor/')
     const allowed = isAdapter(from) || from.startsWith('cli/') || (asks && kind !== 'static')
@@ -109,7 +109,7 @@ test('a Redis client is imported by its adapter and the command line; config and
   })
 })
 
-test('nothing else is imported but Node itself, and Nest by its module', () => {
+test('nothing else is imported except Node itself, and Nest by its module', () => {
   expectNone(({ from, to }) => {
     const allowed = [
       ...files,

@@ -2,16 +2,15 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import type { Acknowledgement } from '../../src/adapters/port.js'
-import { Client } from '../../src/client.js'
+import type { Client } from '../../src/client.js'
 import { getMultiLock } from '../../src/index.js'
-import type { Random } from '../../src/util/random.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 import { SCRIPT_NAMES } from '../support/script-names.js'
 
 const COMMAND_TIMEOUT_MS = 3_000
 const LOCATED_AFTER_MS = 500
-const random: Random = { uuid: () => 'client', fraction: () => 0.5 }
 
 /** Knows where keys are only when a server has replied. */
 class UnlocatedPort extends FakePort {
@@ -61,7 +60,7 @@ let client: Client
 beforeEach(() => {
   clock = new FakeClock()
   port = new UnlocatedPort(clock)
-  client = new Client(port, { commandTimeoutMs: COMMAND_TIMEOUT_MS }, { clock, random })
+  client = fakeClient(clock, port, { commandTimeoutMs: COMMAND_TIMEOUT_MS })
 })
 
 for (const [name, take] of Object.entries(takers)) {

@@ -16,7 +16,7 @@ function assertClean(error: unknown): void {
 }
 
 describe('an error that leaves the library', () => {
-  it('is the same object without the command that was refused', () => {
+  it('is the same object without the rejected command', () => {
     const error = refused('hello', ['3', 'AUTH', 'app', SECRET])
     assert.equal(withoutSecrets(error), error)
     assert.ok(!('command' in error))
@@ -24,7 +24,7 @@ describe('an error that leaves the library', () => {
     assert.ok(!('command' in withoutSecrets(refused('evalsha', ['sha', '1', 'lock']))))
   })
 
-  it('has no command in its causes and parts either, nor in circles of them', () => {
+  it('has no command in its causes and parts either, even if they are circular', () => {
     const cause = refused('auth', ['app', SECRET])
     const lastNodeError = refused('auth', [SECRET])
     const parts = new AggregateError([new Error('first'), refused('hello', ['3', 'AUTH', 'app', SECRET])], 'all', {
@@ -36,7 +36,7 @@ describe('an error that leaves the library', () => {
     assert.ok(!('command' in cause || 'command' in lastNodeError))
   })
 
-  it('does not repeat the password in a text', () => {
+  it('does not contain the password in a message', () => {
     const repeated = `ERR unknown command 'AUTH', with args beginning with: 'app' '${SECRET}' `
     assert.equal(withoutSecrets(refused('auth', ['app', SECRET], repeated)).message, "ERR unknown command 'AUTH'")
     assertClean(withoutSecrets(new Error(repeated)))
@@ -48,7 +48,7 @@ describe('an error that leaves the library', () => {
     assert.equal(withoutSecrets(`ERR ${SECRET}`, SECRET), 'ERR …')
   })
 
-  it('keeps what a program goes by: its class, name, code, and where it was made', () => {
+  it('keeps its class, name, code and stack', () => {
     const error = Object.assign(new TypeError(`${SECRET} of app`), { code: 'X' })
     const calls = error.stack?.split('\n').slice(1)
     assertClean(withoutSecrets(error, SECRET))
@@ -57,7 +57,7 @@ describe('an error that leaves the library', () => {
     assert.deepEqual(error.stack?.split('\n').slice(1), calls)
   })
 
-  it('may be frozen, and may be anything', () => {
+  it('may be frozen, or any other value', () => {
     for (const value of [undefined, null, 1, {}, [], Object.freeze(new Error('frozen'))]) {
       assert.equal(withoutSecrets(value), value)
     }

@@ -1,7 +1,7 @@
 import { fairLockAcquire, fairLockForceRelease, fairLockLeave, fairLockRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { fairChannelPrefix, fairDeadlines, fairQueue, UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { AcquireRequest, Nesting } from './lock-kind.js'
+import type { AcquireRequest } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
 /**
@@ -9,8 +9,7 @@ import { PlainKind } from './plain.js'
  * waiters are queued in a list, and each has a channel of its own.
  */
 export class FairKind extends PlainKind {
-  override readonly title: string = 'fair lock'
-  override readonly isQueuedInRedis = true
+  override readonly id: 'fair' | 'nonReentrantFair' = 'fair'
   readonly #waitMs: number
 
   /** @param waitMs  the wait time in Redis of a waiter that has none of its own. Redisson's `fairLockWaitTimeout` */
@@ -47,9 +46,5 @@ export class FairKind extends PlainKind {
 
 /** Redisson's `RedissonNonReentrantFairLock`. */
 export class NonReentrantFairKind extends FairKind {
-  override readonly title = 'non-reentrant fair lock'
-
-  override nestingIn(): Nesting {
-    return 'deadlock'
-  }
+  override readonly id = 'nonReentrantFair'
 }

@@ -19,7 +19,7 @@ import { PlainKind, remaining } from './plain.js'
  * instance is a kind of its own, for its own values.
  */
 export class FasterMultiKind extends PlainKind {
-  override readonly title = 'multi-lock of values'
+  override readonly id = 'fasterMulti'
   override readonly adopt = undefined
   override readonly isDivisible = true
   /** Sorted, and each value once. */

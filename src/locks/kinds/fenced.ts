@@ -17,7 +17,7 @@ const REMEMBERED = 10_000
  * instance, which remembers the highest token that it has seen of each lock.
  */
 export class FencedKind extends PlainKind {
-  override readonly title = 'fenced lock'
+  override readonly id = 'fenced'
   /** It shares the hash and the channel of a plain lock with the same name. */
   override readonly turnQueue = RELEASES_WITH_TURN_QUEUE
   readonly #seen = new Map<string, bigint>()

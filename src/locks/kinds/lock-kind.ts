@@ -61,6 +61,8 @@ export interface TurnQueueScripts {
 
 /** What differs between kinds of locks: their keys, scripts and channels. Everything else is shared. */
 export interface LockKind {
+  /** Its key in the table of kinds. */
+  readonly id: string
   /** Its name in messages. */
   readonly title: string
   /** What the lock name names, at the beginning of a sentence. */

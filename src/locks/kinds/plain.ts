@@ -17,33 +17,51 @@ import {
 import type { ScriptCall } from '../../lua/script.js'
 import { INBOX_PREFIX, lockChannel, turnQueueKey, UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { AcquireReply, AcquireRequest, Inspection, LockKind, Nesting, TurnQueueScripts } from './lock-kind.js'
+import { KINDS, type KindId, type KindTraits } from './table.js'
 
 /**
  * The re-entrant lock, Redisson's `RLock`: a hash at the lock's name with one field, holder → hold count, and a TTL. The
  * kinds that use the same hash override what differs.
  */
 export class PlainKind implements LockKind {
-  readonly title: string = 'lock'
+  readonly id: KindId | 'permit' = 'lock'
   readonly noun: string = 'Lock'
   readonly isDivisible: boolean = false
-  readonly isShared: boolean = false
-  readonly isQueuedInRedis: boolean = false
   readonly tracesHolds: boolean = true
-  readonly isHandedOff: boolean = false
   readonly turnQueue: TurnQueueScripts | undefined = undefined
   readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     lockAdopt(lockName, leaseTimeMs, from, holder)
 
+  get traits(): KindTraits {
+    return KINDS[this.id as KindId]
+  }
+
+  get title(): string {
+    return this.traits.title
+  }
+
+  get isShared(): boolean {
+    return this.traits.isShared ?? false
+  }
+
+  get isHandedOff(): boolean {
+    return this.traits.isHandedOff ?? false
+  }
+
+  get isQueuedInRedis(): boolean {
+    return this.traits.isQueuedInRedis ?? false
+  }
+
   get queue(): string {
-    return this.title
+    return this.id
   }
 
   is(other: LockKind): boolean {
-    return other.title === this.title
+    return other.id === this.id
   }
 
   nestingIn(outer: LockKind): Nesting {
-    return this.is(outer) ? 'again' : 'deadlock'
+    return this.is(outer) && this.traits.isReentrant !== false ? 'again' : 'deadlock'
   }
 
   excludes(other: LockKind): boolean {
@@ -154,20 +172,14 @@ const WITH_TURN_QUEUE: TurnQueueScripts = {
 class ReentrantKind extends PlainKind {
   // Inside itself it re-enters; only another kind of lock with the same name can deadlock with it.
   override readonly tracesHolds = false
-  override readonly isHandedOff = true
   override readonly turnQueue = WITH_TURN_QUEUE
 }
 
 export const REENTRANT: LockKind = new ReentrantKind()
 
 class NonReentrantKind extends PlainKind {
-  override readonly title = 'non-reentrant lock'
-  override readonly isHandedOff = true
+  override readonly id = 'nonReentrant'
   override readonly turnQueue = WITH_TURN_QUEUE
-
-  override nestingIn(): Nesting {
-    return 'deadlock'
-  }
 }
 
 /**

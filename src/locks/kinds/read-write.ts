@@ -20,8 +20,7 @@ const WRITE_SUFFIX = ':write'
 
 /** The shared side, Redisson's `RedissonReadLock`: besides the hash, each hold has a key with a lease of its own. */
 class ReadKind extends PlainKind {
-  override readonly title = 'read lock'
-  override readonly isShared = true
+  override readonly id = 'read'
   override readonly adopt = undefined
 
   override nestingIn(outer: LockKind): Nesting {
@@ -73,8 +72,7 @@ class ReadKind extends PlainKind {
 
 /** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
 class WriteKind extends PlainKind {
-  override readonly title = 'write lock'
-  override readonly isHandedOff = true
+  override readonly id = 'write'
   override readonly adopt = undefined
 
   override excludes(other: LockKind): boolean {

@@ -27,13 +27,13 @@ export interface SpinLockOptions {
 
 /** A lock whose waiters poll without a subscription, Redisson's `RedissonSpinLock`; its release wakes nobody. */
 export class SpinKind extends PlainKind {
-  override readonly title = 'spin lock'
+  override readonly id = 'spin'
   readonly pace: (random: Random) => () => number
 
   /** @throws {ConfigError} an option cannot work */
   constructor(lockName: string, options: SpinLockOptions = {}) {
     super()
-    const { backOff = { type: 'exponential' } } = ownOptions(options, ['backOff'], lockName)
+    const { backOff = { type: 'exponential' } } = ownOptions(options, { backOff: 1 }, lockName)
     this.pace = paceOf(backOff, lockName)
   }
 
@@ -52,14 +52,14 @@ export class SpinKind extends PlainKind {
 
 function paceOf(backOff: BackOff, lockName: string): (random: Random) => () => number {
   if (backOff?.type === 'constant') {
-    const { delayMs = 64 } = ownOptions(backOff, ['type', 'delayMs'], lockName)
+    const { delayMs = 64 } = ownOptions(backOff, { type: 1, delayMs: 1 }, lockName)
     checkDuration('backOff.delayMs', delayMs, 1, lockName)
     return () => () => delayMs
   }
   if (backOff?.type !== 'exponential') {
     throw new ConfigError('backOff.type', (backOff as BackOff)?.type, '"exponential" or "constant"', { lockName })
   }
-  const known = ['type', 'initialDelayMs', 'maxDelayMs', 'multiplier']
+  const known = { type: 1, initialDelayMs: 1, maxDelayMs: 1, multiplier: 1 }
   const { initialDelayMs = 1, maxDelayMs = 128, multiplier = 2 } = ownOptions(backOff, known, lockName)
   checkDuration('backOff.initialDelayMs', initialDelayMs, 1, lockName)
   checkDuration('backOff.maxDelayMs', maxDelayMs, initialDelayMs, lockName)

@@ -21,7 +21,7 @@ const POLL_MS = 100
  * at the lock's name. It has no hold count in Redis, so re-entries are counted here.
  */
 class StringKind extends PlainKind {
-  override readonly title = 'string lock'
+  override readonly id = 'string'
   override readonly tracesHolds = false
   override readonly adopt: LockKind['adopt'] = ({ lockName, holder, leaseTimeMs }, from) =>
     stringLockAdopt(lockName, leaseTimeMs, from, holder)

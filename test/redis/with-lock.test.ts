@@ -1,4 +1,4 @@
-/** The functions that run with something held, and those that are called before and after them. */
+/** The functions that withLock and withPermit run, and onAcquire and onRelease. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { Readable, Writable } from 'node:stream'
@@ -24,11 +24,11 @@ const calls: Record<string, (client: Client) => Promise<Run>> = {
   },
 }
 
-describe('a body', () => {
+describe('a callback', () => {
   const lab = setUpLab(undefined, [], { keysThatStay: /^a$/ })
 
   for (const [call, prepare] of Object.entries(calls)) {
-    it(`that is a generator function is refused before anything is taken: ${call}`, async () => {
+    it(`that is a generator function is rejected before anything is acquired: ${call}`, async () => {
       const run = await prepare(await lab.connect())
       const before = await lab.server.admin.dump('a')
       const refused = { code: 'LOCK_CONFIG', path: 'fn', lockName: 'a', message: /generator function/ }
@@ -44,7 +44,7 @@ describe('a body', () => {
       assert.deepEqual(await lab.server.admin.dump('a'), before)
     })
 
-    it(`that returns what is read later is refused, and what was taken is released: ${call}`, async () => {
+    it(`that returns a generator or stream is rejected, and what was acquired is released: ${call}`, async () => {
       const run = await prepare(await lab.connect())
       function* numbers() {
         yield 1
@@ -64,7 +64,7 @@ describe('a body', () => {
       assert(await run(() => 'taken again'))
     })
 
-    it(`may return anything else: ${call}`, async () => {
+    it(`may return any other value: ${call}`, async () => {
       const run = await prepare(await lab.connect())
       const values = [undefined, null, 'text', ['x'], new Map(), new Map().values(), new Writable(), () => {}]
       for (const value of values) {
@@ -74,7 +74,7 @@ describe('a body', () => {
     })
   }
 
-  it('that fails is reported beside a release that fails, too', async () => {
+  it('that throws wins over a release that fails too, which is a warning', async () => {
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300, lockWatchdogTimeoutMs: 3_000 })
     const lost: unknown[] = []
     client.on('lost', (loss) => lost.push(loss))
@@ -97,7 +97,7 @@ describe('a body', () => {
 describe('onAcquire', () => {
   const lab = setUpLab()
 
-  it('is inside the hold: taking the same lock there re-enters', async () => {
+  it('runs inside the hold: acquiring the same lock there re-enters', async () => {
     const client = await lab.connect()
     const lock = client.getLock('a')
     const counts: number[] = []
@@ -112,7 +112,7 @@ describe('onAcquire', () => {
 describe('onRelease', () => {
   const lab = setUpLab()
 
-  it('that throws takes no value from the caller: what it threw is a warning', async () => {
+  it('that throws does not cost the caller the value: its error is a warning', async () => {
     const client = await lab.connect()
     const warned = once(client, 'warning')
     const onRelease = (): never => {

@@ -1,0 +1,79 @@
+import { checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
+import type { Context } from './context.js'
+import type { Hold, HoldTerms } from './hold.js'
+
+/** The terms of a hold, for every call that acquires one. */
+export interface HoldOptions {
+  /** Lease, ms, from the grant; at least 10. Absent: the watchdog renews the hold until it is released. */
+  leaseTimeMs?: number | undefined
+  /**
+   * End of renewal, ms from the grant: then the hold is lost, its `signal` aborts, and the lease frees the lock.
+   * Default: the client's `maxHoldMs`, which is no limit by default.
+   */
+  maxHoldMs?: number | undefined
+  /** Report a longer wait or hold as `longWait` or `longHold`, ms. Default: the client's, which is never by default. */
+  warnAfterMs?: number | undefined
+  /** What the lock is used for; shown in events. */
+  label?: string | undefined
+}
+
+export interface LockOptions extends HoldOptions {
+  /** Longest wait, ms, from this call; 0 tries once. Absent: no limit for `lock`, 0 for `tryLock`. */
+  waitTimeMs?: number | undefined
+  /** Aborts the wait: the call rejects with the signal's reason. Ignored once the lock is held. */
+  signal?: AbortSignal | undefined
+  /**
+   * Re-enter this hold, for code that passes holds by hand: same owner, hold count + 1. Not for locks made of other locks.
+   */
+  within?: Hold | undefined
+}
+
+export interface WithLockOptions<H extends Hold = Hold> extends LockOptions {
+  /** Called with the hold before the function. */
+  onAcquire?: ((hold: H) => unknown) | undefined
+  /** Called with the hold after the release, whether the function succeeded or not. */
+  onRelease?: ((hold: H) => unknown) | undefined
+}
+
+export type LockedCallback<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
+
+export const HOLD_OPTIONS = { leaseTimeMs: 1, maxHoldMs: 1, warnAfterMs: 1, label: 1 }
+export const LOCK_OPTIONS = { ...HOLD_OPTIONS, waitTimeMs: 1, signal: 1, within: 1 }
+export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, onAcquire: 1, onRelease: 1 }
+
+/** The options of one call that acquires a lock, checked. */
+export interface Request {
+  readonly terms: HoldTerms
+  /** From the call, ms; 0: try once; undefined: no limit. */
+  readonly waitTimeMs: number | undefined
+  readonly signal: AbortSignal | undefined
+  readonly within: Hold | undefined
+  /** Called whenever another owner holds the lock, or another caller is ahead in the queue. */
+  readonly onRefused?: (() => void) | undefined
+}
+
+/** Checks the options of a call that waits for something without a lease. */
+export function checkWait(
+  context: Context,
+  name: string,
+  options: Pick<LockOptions, 'waitTimeMs' | 'signal' | 'warnAfterMs' | 'label'>,
+) {
+  const { warnAfterMs = context.warnAfterMs } = options
+  return {
+    waitTimeMs: checkOptionalDuration('waitTimeMs', options.waitTimeMs, 0, name),
+    warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, name),
+    signal: checkSignal(options.signal, name),
+    label: checkLabel(options.label, name),
+  }
+}
+
+/** Emits `longWait` after `warnAfterMs`. @returns how to cancel that */
+export function warnOfLongWait(
+  context: Context,
+  lockName: string,
+  { warnAfterMs, label }: Pick<HoldTerms, 'warnAfterMs' | 'label'>,
+): (() => void) | undefined {
+  if (warnAfterMs === undefined) return undefined
+  const details = { lockName, label, waitedMs: warnAfterMs }
+  return context.clock.after(warnAfterMs, () => context.emit('longWait', details), false)
+}

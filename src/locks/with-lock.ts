@@ -1,0 +1,80 @@
+import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError } from '../errors.js'
+import type { Context } from './context.js'
+import type { Hold } from './hold.js'
+import type { LockedCallback, WithLockOptions } from './options.js'
+import { runWithHold } from './ownership.js'
+
+/**
+ * Run `fn` with the lock held, and release it. Which error wins:
+ * 1. What `fn` or `onAcquire` threw. A release that fails too is only reported: a loss as `lost`, the rest as a `warning`.
+ * 2. A loss of the lock, after `fn` succeeded: another owner may have been inside meanwhile.
+ * 3. None, if only the reply to the release is missing: `fn` had the lock to its end, and the release continues in the
+ *    background. That is a `warning`, and so is what `onRelease` throws.
+ */
+export async function runWithLock<T, H extends Hold>(
+  context: Context,
+  lockName: string,
+  hold: H,
+  { onAcquire, onRelease }: WithLockOptions<H>,
+  fn: LockedCallback<T, H>,
+): Promise<T> {
+  let value: T
+  try {
+    if (onAcquire) await runWithHold(hold, () => onAcquire(hold))
+    value = await runWithHold(hold, () => fn(hold))
+    refuseUnread(value, lockName)
+  } catch (error) {
+    await hold.unlock().catch((cause: unknown) => {
+      if (!(cause instanceof LeaseLostError)) context.emit('warning', releaseFailed(lockName, cause))
+    })
+    await released()
+    throw error
+  }
+  try {
+    await hold.unlock()
+  } catch (error) {
+    if (!(error instanceof OutcomeUnknownError)) {
+      await released()
+      throw error
+    }
+    context.emit('warning', error)
+  }
+  await released()
+  return value
+
+  async function released(): Promise<void> {
+    try {
+      await onRelease?.(hold)
+    } catch (error) {
+      context.emit('warning', error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+}
+
+const GENERATORS = ['[object GeneratorFunction]', '[object AsyncGeneratorFunction]']
+
+/** @throws {ConfigError} it is not a function, or one whose body would run after the release */
+export function checkCallback<F>(fn: F | undefined, lockName: string, held = 'the lock'): F {
+  if (typeof fn !== 'function') throw new ConfigError('fn', fn, `a function to run with ${held}`, { lockName })
+  if (!GENERATORS.includes(Object.prototype.toString.call(fn))) return fn
+  const allowed = 'a function that is not a generator function, whose body would run after the release'
+  throw new ConfigError('fn', undefined, allowed, { lockName })
+}
+
+/** @throws {ConfigError} a callback returned a generator or a stream: it would be read after the release */
+export function refuseUnread(value: unknown, lockName: string): void {
+  if (typeof value !== 'object' || value === null) return
+  const isGenerator = Object.prototype.toString.call(value) === '[object Generator]'
+  if (!isGenerator && !(Symbol.asyncIterator in value)) return
+  const allowed =
+    'a function that does not return a generator, stream or other async iterable, which would be read after the release: ' +
+    'read it inside, and return the result'
+  throw new ConfigError('fn', undefined, allowed, { lockName })
+}
+
+function releaseFailed(lockName: string, cause: unknown): Error {
+  const message =
+    `The function that held ${JSON.stringify(lockName)} threw, and the release failed too (${messageOf(cause)}): it is ` +
+    'repeated in the background, and the lease ends the lock at the latest'
+  return clientWarning('RELEASE_FAILED', message, { cause })
+}
