@@ -51,8 +51,8 @@ export class BackgroundRetries {
    * @returns the reply, an integer or null
    * @throws the error of the last try
    */
-  async retryUntilAnswered(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
-    return await retry(async () => toInteger(await this.#run(task)), {
+  retryUntilAnswered(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
+    return retry(() => this.#run(task).then(toInteger), {
       clock: this.#clock,
       delayMs: (failures) => backoffMs(failures, 50, 1_000, this.#random),
       until: this.#clock.now() + forMs,

@@ -2,17 +2,18 @@ import { mayBeGranted } from '../delivery/replica-acks.js'
 import { isErrorOf, NoReplyError, toInteger } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import { lockAcquireAll } from '../lua/generated.js'
-import { tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { type Attempt, type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { isTransient } from './acquisition.js'
 import type { Hold } from './hold.js'
 import { NON_REENTRANT, REENTRANT } from './kinds/plain.js'
-import type { Lease } from './lease.js'
-import { isTransient, type Lock } from './lock.js'
+import type { Lease, LeaseContext } from './lease.js'
+import type { Lock } from './lock.js'
 import type { Request } from './options.js'
-import { isReady, untilReady } from './ready.js'
+import { untilReady } from './ready.js'
 
 /**
  * Whether one script can take these locks: plain ones, of one client, with keys in one slot.
- * @throws {SelfDeadlockError} one of them would wait for the caller
+ * @throws {SelfDeadlockError} the caller would wait for itself
  */
 export function canBeTakenTogether(locks: readonly Lock[]): boolean {
   const [first] = locks
@@ -21,15 +22,15 @@ export function canBeTakenTogether(locks: readonly Lock[]): boolean {
   const slot = context.scripts.slotOf(name)
   return locks.every((lock) => {
     const isPlain = lock.kind === REENTRANT || lock.kind === NON_REENTRANT
-    // What the caller is inside of is taken once more by itself.
+    // A lock that the caller is inside of is re-entered by itself.
     return isPlain && lock.context === context && context.scripts.slotOf(lock.name) === slot && !lock.isInside()
   })
 }
 
 /**
- * Take locks of which that is so, all or none, in one command. It waits for nobody, but repeats the command if there is no
- * reply, like any attempt to take a lock.
- * @returns the holds, or the lock that somebody else holds
+ * Takes locks for which that is true, all or none, in one command. It waits for no other caller, but repeats the command if
+ * there is no reply, like any attempt to take a lock.
+ * @returns the holds, or the lock that another holder has
  * @throws as `Lock.acquire`
  */
 export async function takeTogether(
@@ -37,29 +38,25 @@ export async function takeTogether(
   { terms, waitTimeMs, signal }: Request,
   deadlineAt: number,
 ): Promise<readonly Hold[] | Lock> {
-  const { context, name: lockName } = locks[0] as Lock
+  const first = locks[0] as Lock
+  const { context, name: lockName } = first
   context.assertOpen(lockName)
-  // A single attempt is made however long it takes until it can be sent.
-  const attempt = new JointAttempt(locks, terms, waitTimeMs === 0 ? Number.POSITIVE_INFINITY : deadlineAt)
   const wait = {
     lockName,
-    attempt: async () => ({ granted: await attempt.run(), leaseMs: 0 }),
-    isWorthRetrying: isTransient,
-    giveBack: (late: readonly Hold[] | Lock) => void (Array.isArray(late) && releaseAll(late)),
-    line: Symbol(lockName),
+    attempt: new JointAcquisition(locks, terms),
+    isTransient,
+    queue: Symbol(lockName),
     channel: undefined,
     deadlineAt,
     signal,
   }
   try {
-    const outcome = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
-    return outcome as readonly Hold[] | Lock // it is never refused
+    const taken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
+    return taken ?? first
   } catch (error) {
-    // Their keys cannot be in one script, now (a slot on the move) or ever (a proxy): one after the other then.
-    if (isErrorOf(error, 'CROSSSLOT', 'TRYAGAIN')) return locks[0] as Lock
+    // Their keys cannot be in one script, now (a slot is being moved) or ever (a proxy): they are taken one by one.
+    if (isErrorOf(error, 'CROSSSLOT', 'TRYAGAIN')) return first
     throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
-  } finally {
-    attempt.end()
   }
 }
 
@@ -68,97 +65,82 @@ export async function releaseAll(holds: readonly Hold[]): Promise<void> {
   await Promise.all(holds.map((hold) => hold.unlock().catch(() => {})))
 }
 
-/** The attempts of one caller to take several locks in one command. */
-class JointAttempt {
+/** One caller takes several locks in one command: its attempts, and what is undone if it ends without the locks. */
+class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
   readonly #locks: readonly Lock[]
+  readonly #context: LeaseContext
+  /** The name of one of them, which determines the server of all. */
+  readonly #name: string
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
-  readonly #deadlineAt: number
   readonly #leases: readonly Lease[]
-  /** Whether Redis may have granted something that no hold stands for. */
-  #mayBeHeld = false
-  #isInFlight = false
-  /** The caller has its outcome. */
-  #isOver = false
 
-  /** @param deadlineAt  when it is too late to send another one, on the clock */
-  constructor(locks: readonly Lock[], terms: Request['terms'], deadlineAt: number) {
+  constructor(locks: readonly Lock[], terms: Request['terms']) {
+    const { context, name } = locks[0] as Lock
     this.#locks = locks
-    this.#deadlineAt = deadlineAt
+    this.#context = context
+    this.#name = name
     this.#terms = terms
-    this.#leaseTimeMs = terms.leaseTimeMs ?? (locks[0] as Lock).context.watchdogTimeoutMs
+    this.#leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     this.#leases = locks.map((lock) => lock.possess())
   }
 
-  async run(): Promise<readonly Hold[] | Lock> {
-    const { context, name } = this.#locks[0] as Lock
-    const { scripts, replication } = context
-    if (!isReady(context, name, this.#leaseTimeMs)) {
-      await untilReady(context, name, this.#leaseTimeMs)
-      if (this.#isOver) return []
-      if (context.clock.now() >= this.#deadlineAt) return this.#locks[0] as Lock
-    }
-    const route = replication.routeTo(name)
-    const attempts = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false }))
-    for (const one of attempts) context.attempts.add(one)
-    let sentAt = context.clock.now()
-    this.#isInFlight = true
+  untilReady(): Promise<void> | undefined {
+    return untilReady(this.#context, this.#name, this.#leaseTimeMs)
+  }
+
+  async run(): Promise<Outcome<readonly Hold[] | Lock>> {
+    const { scripts, replication, attempts, clock } = this.#context
+    const route = replication.routeTo(this.#name)
+    const ours = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false }))
+    for (const one of ours) attempts.add(one)
+    let sentAt = clock.now()
+    let isGranted = false
     try {
-      const names = this.#locks.map((lock) => lock.name)
+      const names = this.#locks.map(({ name }) => name)
       const holders = this.#leases.map(({ holder }) => holder)
-      const call = lockAcquireAll(names, [this.#leaseTimeMs, ...holders])
-      const reply = await scripts.run(call, undefined, (at) => {
+      const reply = await scripts.run(lockAcquireAll(names, [this.#leaseTimeMs, ...holders]), undefined, (at) => {
         sentAt = at
         for (const lease of this.#leases) lease.requesting(this.#leaseTimeMs, at)
       })
       const refused = toInteger(reply)
-      if (refused !== null) return this.#locks[refused] as Lock
-      if (replication.isWanted) await replication.confirm(name, route)
-      // Granted, and taken away since: the others are given back.
-      const forced = attempts.findIndex(({ isForced }) => isForced)
-      this.#mayBeHeld ||= forced >= 0
-      if (forced >= 0) return this.#locks[forced] as Lock
-      const holds = this.#begin(sentAt)
-      for (const one of attempts) one.hasWon = true
-      return holds
+      // The caller waits for that lock.
+      if (refused !== null) return { is: 'granted', value: this.#locks[refused] as Lock, leaseMs: 0 }
+      isGranted = true
+      if (replication.isWanted) await replication.confirm(this.#name, route)
+      // Granted, but one of them was force-unlocked since: the others are released, or all are asked for again.
+      if (ours.some(({ isForced }) => isForced)) return { is: 'unknown' }
+      const value = this.#begin(sentAt)
+      for (const one of ours) one.hasWon = true
+      return { is: 'granted', value, leaseMs: 0 }
     } catch (error) {
-      this.#mayBeHeld ||= mayBeGranted(error)
+      if (isGranted || mayBeGranted(error)) return { is: 'unknown', error }
       throw error
     } finally {
-      this.#isInFlight = false
-      for (const one of attempts) context.attempts.delete(one)
-      if (this.#isOver) this.#giveUp()
+      for (const one of ours) attempts.delete(one)
     }
   }
 
-  /** No more tries, and nobody waits for the one on its way. */
-  end(): void {
-    this.#isOver = true
-    if (!this.#isInFlight) this.#giveUp()
+  undo(left: readonly Outcome<readonly Hold[] | Lock>[]): void {
+    const isInDoubt = left.some(({ is }) => is === 'unknown')
+    for (const lease of this.#leases) {
+      // The release of a hold frees what late copies take.
+      if (lease.count > 0) lease.mayHaveLateCopies ||= isInDoubt
+      else if (isInDoubt) lease.releaseInBackground()
+      else lease.owner.free(lease.field)
+    }
+    for (const outcome of left)
+      if (outcome.is === 'granted' && Array.isArray(outcome.value)) void releaseAll(outcome.value)
   }
 
   #begin(sentAt: number): readonly Hold[] {
     const holds: Hold[] = []
-    const mayHaveStrays = this.#mayBeHeld
-    this.#mayBeHeld = true
     try {
-      for (const lease of this.#leases) {
-        lease.mayHaveLateCopies ||= mayHaveStrays
-        holds.push(lease.begin(this.#terms, sentAt))
-      }
+      for (const lease of this.#leases) holds.push(lease.begin(this.#terms, sentAt))
     } catch (error) {
       void releaseAll(holds)
       throw error
     }
-    this.#mayBeHeld = false
     return holds
-  }
-
-  #giveUp(): void {
-    for (const lease of this.#leases) {
-      if (lease.count > 0) continue
-      if (this.#mayBeHeld) lease.releaseInBackground()
-      else lease.owner.free(lease.field)
-    }
   }
 }

@@ -1,77 +1,46 @@
-import { mayBeGranted } from '../delivery/replica-acks.js'
-import { isRetryable, NoReplyError } from '../delivery/replies.js'
-import {
-  ConfigError,
-  LeaseLostError,
-  NotDurableError,
-  NotHeldError,
-  NotReplicatedError,
-  OutcomeUnknownError,
-  SelfDeadlockError,
-} from '../errors.js'
-import type { ScriptCall } from '../lua/script.js'
-import { sleep } from '../util/sleep.js'
+import { NoReplyError } from '../delivery/replies.js'
+import { ConfigError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
 import { checkName, ownOptions } from '../util/validate.js'
-import type { TurnRequest } from '../waiting/turn-queue.js'
-import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
+import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
 import { ask, inspect } from './inspection.js'
-import {
-  type AcquireReply,
-  type AcquireRequest,
-  fieldOf,
-  type Grant,
-  type Holder,
-  type LockKind,
-} from './kinds/lock-kind.js'
+import { fieldOf, type Holder, type LockKind } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
-import type { LockAttempt } from './lease-registry.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
-import { isReady, untilReady } from './ready.js'
-import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
+import { untilReady } from './ready.js'
+import { turnQueueOf } from './turn-scripts.js'
 
-/** A command may have been the last word on its owner for this long after its caller went away, ms. */
-const LEAVE_WITHIN_MS = 10_000
-/** How soon to look again for what a sibling of the same owner is about to take, ms. */
-const SIBLING_MS = 20
-
-/** What the caller's call chain holds of this lock: what to re-enter, or as whom to take it. */
+/** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
 interface Place {
   readonly reentered?: Lease
-  /** How often that had gone from caller to caller. */
-  readonly passes?: number
-  /** The writer inside whom it is read. */
+  /** How many hand-offs that lease had been through. */
+  readonly handOffs?: number
+  /** The write inside which it is read. */
   readonly joined?: Lease
 }
 
-/** The lines of a stack that are the caller's. */
+/** The caller's frames of a stack. */
 function framesOf({ stack = '' }: { stack?: string }): string {
   const frames = stack.split('\n').slice(1)
   return frames.filter((line) => !/ (#runLocked|#inScope) /.test(line)).join('\n')
 }
 
-/** Whether another attempt may do better: also after a grant that took longer to arrive than its lease. */
-export function isTransient(error: unknown): boolean {
-  if (isRetryable(error) || error instanceof NotReplicatedError) return true
-  if (error instanceof NotDurableError) return error.reason === 'late'
-  return error instanceof LeaseLostError && error.reason === 'expired'
-}
-
 /**
- * A lock on one name, shared by everybody who uses that name on this Redis with a lock of the same kind: this process,
- * other Node processes, and Java processes that use Redisson. Which kind it is, and what that means, is up to the method
- * of the client that made it; all of them have this interface.
+ * A lock on one name, shared by everyone who uses a lock of the same kind with that name on this Redis: this process, other
+ * Node processes, and Java processes that use Redisson. The client method that creates it determines the kind; all kinds
+ * have this interface.
  *
- * It keeps out everybody else as long as Redis keeps the key and the holder stays within its lease; a holder that is
- * paused beyond it is told afterwards, not stopped. A lock object is only a name: make as many as you like.
+ * It is exclusive as long as Redis keeps the key and the holder stays within its lease; a holder that is paused for longer
+ * is notified afterwards, not stopped. A lock object is only a name: create as many as you like.
  * @see Redisson `RLock`
  */
 export class Lock<H extends Hold = Hold> extends BaseLock<H> {
-  /** @internal What makes it the kind of lock that it is. */
+  /** @internal */
   readonly kind: LockKind
 
   /** @internal */
@@ -84,10 +53,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Free the lock whoever holds it, and wake the waiters. A holder in this client loses it at once, any other learns of it
-   * at its next renewal.
+   * Frees the lock, whoever holds it, and wakes the waiters. A holder in this client loses it immediately, any other at its
+   * next renewal.
    * @returns whether it was held
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RLock.forceUnlock`
    */
   async forceUnlock(): Promise<boolean> {
@@ -95,20 +64,20 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Whether anybody holds it right now. Old news when it arrives: do not decide by it whether to write.
+   * Whether anyone holds it right now. The result may be outdated when it arrives: do not base a write on it.
    * @see Redisson `RLock.isLocked`
    */
   async isLocked(): Promise<boolean> {
     return (await this.getHolders()).length > 0
   }
 
-  /** Who holds it, and how often: one entry or none, but for a read lock, which may have many. */
+  /** The holders and their hold counts: at most one entry, except for a read lock, which may have many. */
   async getHolders(): Promise<readonly Holder[]> {
     return (await inspect(this.context, this.kind, this.name)).holders
   }
 
   /**
-   * What is left of the present lease, ms; 0 if nobody holds it, Infinity if somebody took its expiry away.
+   * What is left of the current lease, ms; 0 if nobody holds it, Infinity if its expiry was removed.
    * @see Redisson `RLock.remainTimeToLive`
    */
   async remainingLeaseMs(): Promise<number> {
@@ -116,8 +85,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Release the hold on this lock that the current owner took last, for code ported from Java: inside
-   * `client.runInScope` or `withLock`.
+   * Releases the hold on this lock that the current owner took last, inside `client.runInScope` or `withLock`. For code
+   * ported from Java.
    * @throws {NotHeldError} the current owner does not hold it, or there is no current owner
    * @throws as `Hold.unlock`
    * @see Redisson `RLock.unlock`
@@ -130,7 +99,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Whether the current owner holds it, by Redis.
+   * Whether the current owner holds it, according to Redis.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
    * @see Redisson `RLock.isHeldByCurrentThread`
    */
@@ -139,7 +108,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * How often the current owner holds it, by Redis; 0 if it does not.
+   * The hold count of the current owner, according to Redis; 0 if it does not hold the lock.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
    * @see Redisson `RLock.getHoldCount`
    */
@@ -149,12 +118,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Go on with a hold that another client let go with `hold.handOver()`: a job passed on, a step of a saga. The lock is
-   * not free for a moment. Only one can adopt a hold; it gets one hold, whatever the hold count was, with a lease from
-   * now, and of a fenced lock with a new token. Whoever still uses the old one is told that it is lost.
-   * @param holder  what `handOver()` answered
+   * Continues a hold that another client gave up with `hold.handOver()`, such as that of a job passed on or of a step of a
+   * saga. The lock is never free in between. Only one client can adopt a hold. It gets one hold, whatever the hold count
+   * was, with a lease that starts now and, for a fenced lock, a new token. Anyone who still uses the old hold finds it lost.
+   * @param holder  what `handOver()` returned
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
-   * @throws {OutcomeUnknownError} Redis did not answer; what it may have done is released in the background
+   * @throws {OutcomeUnknownError} Redis did not reply; what it may have granted is released in the background
    * @throws {ConfigError} this kind of lock cannot be handed over: a read or write lock, a multi-lock of values
    */
   async adopt(holder: string, options: HoldOptions = {}): Promise<H> {
@@ -168,7 +137,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
     const lease = new Lease(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    if (!isReady(context, lockName, leaseTimeMs)) await untilReady(context, lockName, leaseTimeMs)
+    await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
     lease.requesting(leaseTimeMs, sentAt)
     const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
@@ -176,11 +145,13 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     try {
       const { replication } = context
       const route = replication.routeTo(lockName)
-      const answer = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
-      if ('isGranted' in answer) await replication.confirm(lockName, route)
-      if ('isGranted' in answer) return this.#begin(lease, terms, sentAt, answer)
+      const adopted = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
+      if ('isGranted' in adopted) {
+        await replication.confirm(lockName, route)
+        return begin(lease, terms, sentAt, adopted) as H
+      }
     } catch (error) {
-      lease.releaseInBackground() // it may have been taken over, and nobody else knows the new holder
+      lease.releaseInBackground() // it may have been adopted, and nobody else knows the new holder
       throw error
     }
     throw new NotHeldError(
@@ -191,7 +162,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /**
    * @internal Whether the caller is inside a hold that it would re-enter or join.
-   * @throws {SelfDeadlockError} it would wait for itself
+   * @throws {SelfDeadlockError} the caller would wait for itself
    */
   isInside(): boolean {
     const { reentered, joined } = this.#place(undefined)
@@ -199,163 +170,67 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /** @internal */
-  async acquire({ terms, waitTimeMs, signal, within, onRefused }: Request): Promise<H | undefined> {
-    const { context, kind, name: lockName } = this
-    const { clock, commandTimeoutMs } = context
-    const askedAt = clock.now()
-    const deadlineAt = askedAt + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-    const { reentered, joined, passes = 0 } = this.#place(within)
+  async acquire(request: Request): Promise<H | undefined> {
+    const { context, name: lockName } = this
+    const { terms, waitTimeMs, within } = request
+    const { reentered, joined, handOffs = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
-
-    const owner = joined?.owner ?? (reentered ? reentered.owner : this.#owner())
-    const lease = reentered ?? new Lease(context, kind, lockName, owner)
+    const outer = reentered ?? joined
+    const lease = reentered ?? this.possess(joined?.owner)
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    const asked: AcquireRequest = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }
-    /** Whether the owner's field is claimed for this lease. Somebody who joins claims it when it is its turn. */
-    let isClaimed = !reentered && !joined
-    /** Whether Redis may have granted something that no hold stands for: then it is given back at the end. */
-    let mayBeHeld = false
-    /** Whether Redis may have given it a place in the queue. */
-    let mayBeQueued = false
-    /** The caller has its outcome; what an attempt in flight still brings is not for anybody. */
-    let isOver = false
-    let isInFlight = false
-
-    /** Nobody will use what Redis granted, or the place it gave. */
-    const giveUp = (): void => {
-      // What it holds claims it; and once it is spent it stays claimed.
-      if (isClaimed && !mayBeHeld && lease.count === 0) owner.free(lease.field)
-      if (mayBeHeld) lease.releaseInBackground()
-      else if (mayBeQueued && kind.leave) {
-        owner.retire(lease.field)
-        const call = kind.leave(lockName, lease.holder, waitTimeMs)
-        void context.backgroundRetries.retryInBackground(call, clock.now() + LEAVE_WITHIN_MS)
-      }
-    }
-
-    const inLine = turnQueueOf(context, kind)
-    const attempt = async (turn?: TurnRequest): Promise<Attempted<H>> => {
-      const known = reentered ?? (isClaimed ? undefined : this.#siblingOf(lease))
-      if (known) {
-        const hold = await known.reenter(terms, known === reentered ? passes : known.handOffs)
-        if (hold) return { granted: hold as H, leaseMs: leaseTimeMs }
-        if (known === reentered) throw known.notHeld('the hold it was to re-enter has ended')
-        // A sibling's hold, which it never asked to re-enter, was released meanwhile: take the lock itself.
-      }
-      isClaimed ||= owner.claim(lease.field)
-      if (!isClaimed) {
-        // Only inside its own write: as the writer it cannot read any more, and as anybody else it must not.
-        if (owner.isRetiredFor(lease.field)) {
-          throw lease.notHeld('an earlier hold of it inside the same write was lost, or its release is not settled')
-        }
-        if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
-        // A sibling is about to take it, or to let it go: that is no refusal.
-        await sleep(SIBLING_MS, { clock })
-        return isOver ? { heldForMs: 0 } : await attempt(turn)
-      }
-      if (!isReady(context, lockName, leaseTimeMs)) {
-        await untilReady(context, lockName, leaseTimeMs)
-        if (isOver || (waitTimeMs !== 0 && clock.now() >= deadlineAt)) return { heldForMs: 0 }
-      }
-      let sentAt = clock.now()
-      const onSent = (at: number): void => {
-        sentAt = at
-        lease.requesting(leaseTimeMs, at)
-      }
-      isInFlight = true
-      mayBeQueued = waitTimeMs !== 0
-      let answer: AcquireReply
-      const { replication } = context
-      const route = replication.routeTo(lockName)
-      const current: LockAttempt<Lease> = { lease: lease, hasWon: false, isForced: false }
-      context.attempts.add(current)
-      try {
-        const inLine = turn && turnQueueOf(context, kind)?.acquire?.(asked, turn)
-        const ask = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, onSent)
-        answer = kind.parseReply(await runInTurnQueue(context, inLine, () => kind.acquire(asked), ask), lockName)
-        if ('isGranted' in answer && replication.isWanted) await replication.confirm(lockName, route)
-      } catch (error) {
-        mayBeHeld ||= mayBeGranted(error)
-        if (isOver) giveUp()
-        throw error
-      } finally {
-        isInFlight = false
-        context.attempts.delete(current)
-      }
-      // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
-      if (current.isForced) {
-        mayBeHeld ||= 'isGranted' in answer
-        answer = { heldForMs: 0 }
-      }
-      if ('heldForMs' in answer) {
-        if (isOver) giveUp()
-        return answer
-      }
-      mayBeQueued = false
-      lease.mayHaveLateCopies ||= mayBeHeld
-      mayBeHeld = true
-      try {
-        // Also for a caller who is gone: then it is given back as any other.
-        const granted = this.#begin(lease, terms, sentAt, answer, !isOver)
-        current.hasWon = true
-        mayBeHeld = false
-        return { granted, leaseMs: leaseTimeMs }
-      } catch (error) {
-        if (isOver) giveUp()
-        throw error
-      }
-    }
-    const takeOver = (offered: unknown): H | undefined => (offered as Lease).handOffTo(terms) as H | undefined
-    const giveBack = (late: Hold): void => void late.unlock().catch(() => {})
+    const attempt = reentered
+      ? reentry(reentered, handOffs, terms, leaseTimeMs)
+      : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
+    const wait = this.#wait(attempt, lease, request, outer !== undefined)
     const stopWarning = warnOfLongWait(context, lockName, terms)
     if (joined) joined.joining++
     try {
-      const wait = {
-        lockName,
-        attempt,
-        isWorthRetrying: isTransient,
-        takeOver: reentered || joined ? undefined : takeOver,
-        onRefused,
-        giveBack,
-        // A re-entry must not stand in line behind those who wait for its own outer hold, nor a reader behind those who
-        // wait for its own write.
-        line: reentered || joined || kind.isQueuedInRedis ? `${owner.id}: ${lease.queue}` : lease.queue,
-        channel: kind.channel(lockName, lease.holder),
-        leaveTurnQueue:
-          inLine?.acquire &&
-          ((ticket: string) => void context.scripts.run(inLine.leave(lockName, ticket)).catch(() => {})),
-        pace: kind.pace?.(context.random),
-        isShared: kind.isShared,
-        deadlineAt,
-        signal,
-      }
-      return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
+      return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
     } catch (error) {
       throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
     } finally {
-      isOver = true
       if (joined) joined.joining--
       stopWarning?.()
-      if (!isInFlight) giveUp()
     }
   }
 
-  #begin(lease: Lease, terms: Request['terms'], sentAt: number, grant: Grant, isWanted = true): H {
-    if (grant.warning) this.context.emit('warning', grant.warning)
-    lease.fencingToken = grant.fencingToken
-    return lease.begin(terms, sentAt, isWanted) as H
+  #wait(attempt: Attempt<Hold>, lease: Lease, request: Request, isInside: boolean): Wait<Hold> {
+    const { context, kind, name: lockName } = this
+    const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal, onRefused } = request
+    const turnQueue = turnQueueOf(context, kind)
+    return {
+      lockName,
+      attempt,
+      isTransient,
+      takeOver: isInside ? undefined : (offered) => (offered as Lease).handOffTo(terms),
+      onRefused,
+      // A re-entry must not queue behind callers that wait for its own outer hold, nor a reader behind callers that wait for
+      // its own write.
+      queue: isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${lease.queue}` : lease.queue,
+      channel: kind.channel(lockName, lease.holder),
+      leaveTurnQueue:
+        turnQueue?.acquire && ((ticket) => void context.scripts.run(turnQueue.leave(lockName, ticket)).catch(() => {})),
+      pace: kind.pace?.(context.random),
+      isShared: kind.isShared,
+      deadlineAt: context.clock.now() + waitTimeMs,
+      signal,
+    }
   }
 
-  /** @internal A new lease for the owner that the caller is. It claims the owner's field. */
-  possess(): Lease {
-    return new Lease(this.context, this.kind, this.name, this.#owner())
+  /**
+   * @internal A new lease, for which the owner's field is claimed.
+   * @param owner  default: that of the current scope, or a new one; the field of a given owner is not claimed
+   */
+  possess(owner?: Owner): Lease {
+    const { context, kind, name } = this
+    const own = owner ?? currentScope(context)?.ownerFor(fieldOf(kind, name)) ?? context.owners.next()
+    return new Lease(context, kind, name, own)
   }
 
-  #owner(): Owner {
-    return currentScope(this.context)?.ownerFor(fieldOf(this.kind, this.name)) ?? this.context.owners.next()
-  }
-
-  /** Where the caller stands: inside a hold to re-enter, inside its own write, or nowhere. */
+  /**
+   * Whether the caller is inside a hold to re-enter, inside its own write, or neither.
+   * @throws {SelfDeadlockError} it would wait for itself
+   */
   #place(within: Hold | undefined): Place {
     if (within !== undefined) this.#checkWithin(within)
     let joined: Lease | undefined
@@ -363,7 +238,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     for (const hold of within ? [within] : enclosingHolds(this.context, this.name)) {
       const lease = hold.lease as Lease
       const nesting = this.kind.nestingIn(lease.kind)
-      if (nesting === 'again') return { reentered: lease, passes: lease.handOffs }
+      if (nesting === 'again') return { reentered: lease, handOffs: lease.handOffs }
       if (nesting === 'join') joined ??= lease
       if (nesting === 'deadlock') obstacle ??= hold
     }
@@ -380,13 +255,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     throw new ConfigError('within', undefined, 'a hold on the same lock of the same client', { lockName: this.name })
   }
 
-  /** What a sibling task took for the same owner: two reads inside one write share a field. */
-  #siblingOf({ holder }: Lease): Lease | undefined {
-    const sibling = this.context.leases.find(this.name, holder)
-    return sibling?.kind.is(this.kind) && sibling.isLive ? sibling : undefined
-  }
-
-  /** What the caller is inside of. */
+  /** The lease that the caller is inside of. */
   #enclosing(): Lease | undefined {
     for (const { lease: holding } of enclosingHolds(this.context, this.name)) {
       if ((holding as Lease).kind.is(this.kind)) return holding as Lease
@@ -398,7 +267,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (hasCurrentOwner(this.context)) return
     throw new NotHeldError(
       `${call}() on lock ${JSON.stringify(this.name)} needs a current owner, and this call is inside no hold and no scope: ` +
-        'use the hold that lock() answered, or run the code with client.runInScope()',
+        'use the hold that lock() returned, or run the code with client.runInScope()',
       this.name,
     )
   }

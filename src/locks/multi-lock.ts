@@ -1,6 +1,6 @@
 import { isRetryable } from '../delivery/replies.js'
 import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
-import { waitFor } from '../waiting/wait-loop.js'
+import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
 import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
@@ -10,20 +10,20 @@ import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
 import { type Request, warnOfLongWait } from './options.js'
 
-/** How long to keep some of the locks while another one is waited for, ms, at most, the first time. Then twice as long. */
+/** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
 const PATIENCE_MS = 100
-/** The same at last, where locks have no order that all agree on: two who wait for each other do so for that long. */
+/** The limit of that where locks have no order that all clients share: two that wait for each other do so for this long. */
 const MOST_PATIENCE_MS = 1_000
-/** So many leases that run out in a row while the rest is being taken are not bad luck. */
+/** How many leases in a row may run out while the rest is being taken. */
 const MOST_EXPIRIES = 3
 
 /**
  * Several locks as one: all or none. They may be of any kind, and of different clients on different servers.
  *
- * Plain locks of one server, or of one slot of a cluster, are taken in one command. Where somebody else has one of them, the
- * caller waits for that one in its line. What it has of the others by then it keeps for a moment only, and releases without
- * leaving that line: so it neither loses its place nor keeps locks that it cannot use. When its turn comes it takes the rest,
- * with more patience than before, so that it gets them all in the end however busy they are.
+ * Plain locks of one server, or of one slot of a cluster, are taken in one command. If one of them is held, the caller waits
+ * for that one in its queue. It keeps the locks it already has for a moment only, then releases them without leaving the
+ * queue: it neither loses its place nor keeps locks that it cannot use. When its turn comes it takes the rest, with more
+ * patience each time, so that it eventually gets them all however busy they are.
  * @see Redisson `RedissonMultiLock`: same locks
  */
 export class MultiLock extends BaseLock {
@@ -33,7 +33,7 @@ export class MultiLock extends BaseLock {
   constructor(locks: readonly Lock[]) {
     const checked = checkLocks('getMultiLock', locks)
     super(checked[0].context, `multi-lock of ${checked.map(({ name }) => JSON.stringify(name)).join(', ')}`)
-    this.#locks = checked.toSorted(byNameAndLine)
+    this.#locks = checked.toSorted(byNameAndQueue)
   }
 
   /** @internal */
@@ -54,17 +54,17 @@ class Taking {
   readonly #multi: MultiLock
   readonly #locks: readonly Lock[]
   readonly #terms: Request['terms']
-  /** What is asked for each lock: what is reported of a hold, and when it has lasted too long, is up to the joint one. */
+  /** The request for each lock. Reports of the hold and its longest duration are those of the joint hold. */
   readonly #request: Request
   readonly #deadlineAt: number
   #taken = new Map<Lock, Hold>()
-  /** Whether the leases of what was taken began with one command. */
+  /** Whether the leases of the locks taken so far began with one command. */
   #isEven = true
-  /** The one to wait for first. */
+  /** The lock to wait for first. */
   #next: Lock | undefined
   #patienceMs = PATIENCE_MS
   readonly #mostPatienceMs: number
-  /** How many leases ran out, one after the other, while the rest was being taken. */
+  /** How many leases in a row ran out while the rest was being taken. */
   #expiries = 0
   #stopKeeping: (() => void) | undefined
 
@@ -81,7 +81,7 @@ class Taking {
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
   }
 
-  /** @returns undefined when the wait time ended first */
+  /** @returns undefined if the wait time ended first */
   async run(): Promise<Hold | undefined> {
     const { signal } = this.#request
     try {
@@ -110,18 +110,18 @@ class Taking {
     return new JointLease(this.#multi, members, members.length, members.length, this.#terms).hold
   }
 
-  /** Those that are still to be taken, or were lost meanwhile. */
+  /** The locks that are still to be taken, or were lost meanwhile. */
   #rest(): readonly Lock[] {
     for (const [lock, hold] of this.#taken) {
       if (hold.isLive) continue
       this.#taken.delete(lock)
-      void releaseAll([hold]) // Redis may have it for a while longer
+      void releaseAll([hold]) // Redis may still have it
       if (hold.lostError) this.#bear(hold.lostError)
     }
     return this.#locks.filter((lock) => !this.#taken.has(lock))
   }
 
-  /** @returns false: not in time */
+  /** @returns false: the wait time has ended */
   async #takeMore(rest: readonly Lock[]): Promise<boolean> {
     const { waitTimeMs } = this.#request
     const isOnce = waitTimeMs === 0
@@ -141,13 +141,13 @@ class Taking {
     } catch (error) {
       this.#bear(error)
       this.#request.signal?.throwIfAborted()
-      // It was to be taken once more, and turned out to be lost: now it stands in line, before others do.
+      // A re-entry whose hold turned out to be lost: now it is waited for, before the others.
       this.#next = next
       return clock.now() < this.#deadlineAt
     }
   }
 
-  /** Wait for one lock in its line; what the caller has of the others is released when its patience is over. */
+  /** Waits for one lock in its queue; the other locks of the caller are released when its patience is over. */
   async #waitFor(lock: Lock, waitTimeMs: number | undefined): Promise<boolean> {
     const { clock, random } = this.#multi.context
     let released: Promise<void> | undefined
@@ -155,7 +155,7 @@ class Taking {
     const onRefused = (): void => {
       if (cancel || this.#taken.size === 0) return
       const isInOrder = [...this.#taken.keys()].every((held) => this.#locks.indexOf(held) < this.#locks.indexOf(lock))
-      // By chance, so that two who want what the other one has do not give way in step.
+      // At random, so that two callers that want each other's locks do not give way in step.
       const forMs = isInOrder ? this.#patienceMs * (0.5 + random.fraction() / 2) : 0
       cancel = clock.after(forMs, () => {
         if (isInOrder) this.#patienceMs = Math.min(2 * this.#patienceMs, this.#mostPatienceMs)
@@ -186,13 +186,13 @@ class Taking {
   }
 
   /**
-   * Renew what was taken until all are: then the lease of the caller begins. Not by the watchdog: no renewal shortens the
-   * lease that it gives, which may be longer than the caller's.
+   * Renews the locks taken so far until all are taken and the caller's lease begins. Not by the watchdog: its lease may be
+   * longer than the caller's, and no renewal shortens a lease.
    */
   #keep(leaseTimeMs: number): () => void {
     const { clock } = this.#multi.context
     const renew = (): void => {
-      // One that is lost is found out when the next one was taken.
+      // A loss is noticed once the next lock has been taken.
       for (const hold of this.#taken.values()) void (hold.lease as Lease).lease(hold, leaseTimeMs).catch(() => {})
       cancel = clock.after(leaseTimeMs / 3, renew)
     }
@@ -200,21 +200,20 @@ class Taking {
     return () => cancel()
   }
 
-  /** All are taken: their leases begin now. */
+  /** All locks are taken: their leases begin now. */
   async #lease(leaseTimeMs: number): Promise<void> {
     const lease = (hold: Hold): Promise<unknown> => {
       const lease = hold.lease as Lease
       const { lockName, context } = lease
-      const attempt = async () => {
+      const run = async (): Promise<Outcome<true>> => {
         await lease.lease(hold, leaseTimeMs)
-        return { granted: true, leaseMs: 0 }
+        return { is: 'granted', value: true, leaseMs: 0 }
       }
       const wait = {
         lockName,
-        attempt,
-        isWorthRetrying: (error: unknown) => error instanceof OutcomeUnknownError || isRetryable(error),
-        giveBack: () => {},
-        line: Symbol(lockName),
+        attempt: { run, undo: () => {} },
+        isTransient: (error: unknown) => error instanceof OutcomeUnknownError || isRetryable(error),
+        queue: Symbol(lockName),
         channel: undefined,
         deadlineAt: this.#deadlineAt,
         signal: this.#request.signal,
@@ -229,18 +228,18 @@ class Taking {
     }
   }
 
-  /** @throws the error, unless another round may do better */
+  /** @throws the error, unless another round may succeed */
   #bear(error: unknown): void {
     if (!(error instanceof LeaseLostError)) throw error
     const { reason } = error
-    // What somebody took away may be had the next time; not so if the lease is shorter than the taking.
+    // A lock that was taken away may be granted the next time; not so if the lease is shorter than it takes to get them all.
     if (reason === 'gone' || reason === 'forced') return
     if (reason !== 'expired' || this.#terms.leaseTimeMs !== undefined) throw error
     if (++this.#expiries >= MOST_EXPIRIES) throw error
   }
 }
 
-/** Whether somebody in this client waits for it already. */
+/** Whether another caller of this client waits for it. */
 function isWaitedFor({ context, kind, name }: Lock): boolean {
   for (const _ of context.waitQueues.at(queueName(kind, name))?.waiters ?? []) return true
   return false
@@ -269,8 +268,8 @@ export function refuseWithin(within: Hold | undefined, lockName: string): void {
   })
 }
 
-/** An order that all clients agree on; of several locks on values in one group, by their digests. */
-function byNameAndLine(a: Lock, b: Lock): number {
+/** An order that all clients share; several locks on values of one group are ordered by their digests. */
+function byNameAndQueue(a: Lock, b: Lock): number {
   const [first, second] = [a, b].map(({ name, kind }) => `${name} ${kind.queue}`) as [string, string]
   return first < second ? -1 : first > second ? 1 : 0
 }

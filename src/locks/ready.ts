@@ -1,21 +1,23 @@
 import type { Context } from './context.js'
 
 /**
- * Whether a command that takes something may be sent at once: there is room for the lease that it asks for, so that it does
- * not run out on the way; and it is known which server grants it, if that has to be confirmed there.
+ * Before a command that takes something may be sent, there has to be room for the lease that it asks for, so that the lease
+ * does not run out on the way; and it has to be known which server grants it, if the grant is to be confirmed there.
  * @param leaseTimeMs  absent: it asks for no lease
- */
-export function isReady({ scripts, replication }: Context, name: string, leaseTimeMs?: number): boolean {
-  return (leaseTimeMs === undefined || scripts.admission.hasRoom(leaseTimeMs)) && replication.isLocated(name)
-}
-
-/**
- * Resolves when it may be sent. By then the caller may be gone, or its time over.
+ * @returns undefined: it may be sent now. Else resolves when it may; by then the caller may have left, or its time be over
  * @throws {ClientClosedError} the client was closed meanwhile
  */
-export async function untilReady(context: Context, name: string, leaseTimeMs?: number): Promise<void> {
+export function untilReady(context: Context, name: string, leaseTimeMs?: number): Promise<void> | undefined {
   const { scripts, replication } = context
-  if (leaseTimeMs !== undefined && !scripts.admission.hasRoom(leaseTimeMs)) await scripts.admission.room(leaseTimeMs)
+  const hasRoom = leaseTimeMs === undefined || scripts.admission.hasRoom(leaseTimeMs)
+  if (hasRoom && replication.isLocated(name)) return undefined
+  return prepare(context, name, hasRoom ? undefined : leaseTimeMs)
+}
+
+/** @param leaseTimeMs  of the lease to wait for room for, if any */
+async function prepare(context: Context, name: string, leaseTimeMs: number | undefined): Promise<void> {
+  const { scripts, replication } = context
+  if (leaseTimeMs !== undefined) await scripts.admission.room(leaseTimeMs)
   if (!replication.isLocated(name)) await scripts.locate(name)
   context.assertOpen(name)
 }

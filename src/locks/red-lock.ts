@@ -1,27 +1,27 @@
 import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, QuorumError } from '../errors.js'
-import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { isTransient, releaseLate } from './acquisition.js'
 import { releaseAll } from './all-or-none.js'
 import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
-import { isTransient, type Lock } from './lock.js'
+import type { Lock } from './lock.js'
 import { checkLocks, refuseWithin } from './multi-lock.js'
 import { type Request, warnOfLongWait } from './options.js'
 
-/** How long to wait before another round, ms: at least, and at random on top, so that two do not split the votes again. */
+/** How long to wait before another round, ms: at least, and a random time on top, so that two callers do not split the votes again. */
 const PAUSE_MS = 20
 const MORE_PAUSE_MS = 100
-/** How long to wait for the other servers when most have answered and the votes are split, ms. */
+/** How long to wait for the other servers once most have replied and the votes are split, ms. */
 const STRAGGLER_MS = 200
 
 /**
- * Locks on independent servers as one: held as long as a majority of them is. It survives the loss of a minority of the
+ * Locks on independent servers as one, held as long as a majority of them is. It survives the loss of a minority of the
  * servers with all their data, which a lock on one server and its replicas does not.
  *
- * All are asked at once. It is granted when a majority has granted it and that is still valid: lease − time since the
- * first command − drift of the clocks. Otherwise what was taken is given back on all of them. It is waited for by asking
- * again.
+ * All servers are asked at once. It is granted if a majority grants it and the result is still valid: lease − time since
+ * the first command − clock drift. Otherwise whatever was granted is released on all servers. A wait repeats that.
  * @see Redisson `RedissonRedLock`: same locks
  * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
  */
@@ -48,11 +48,13 @@ export class RedLock extends BaseLock {
     try {
       const wait = {
         lockName: this.name,
-        attempt: () => this.#askAll(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
-        isWorthRetrying: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
-        giveBack: (late: Hold) => void releaseAll([late]),
-        // Not behind those who wait for what the caller itself holds.
-        line: isNested ? Symbol(this.name) : this.name,
+        attempt: {
+          run: () => this.#askAll(terms, waitTimeMs === 0 ? 0 : Math.max(1, deadlineAt - clock.now())),
+          undo: releaseLate,
+        },
+        isTransient: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
+        // Not behind callers that wait for what this one holds.
+        queue: isNested ? Symbol(this.name) : this.name,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
         deadlineAt,
@@ -64,7 +66,7 @@ export class RedLock extends BaseLock {
     }
   }
 
-  /** @throws {SelfDeadlockError} a majority would wait for the caller */
+  /** @throws {SelfDeadlockError} for a majority, the caller would wait for itself */
   #isNested(): boolean {
     let deadlocks = 0
     let isNested = false
@@ -83,37 +85,37 @@ export class RedLock extends BaseLock {
     return lasting.length <= this.#locks.length - this.#needed
   }
 
-  /** One round: decided as soon as a majority has granted it, or cannot any more. */
-  #askAll(terms: Request['terms'], leftMs: number): Promise<Attempted<Hold>> {
+  /** One round, decided as soon as a majority has granted it or no longer can. */
+  #askAll(terms: Request['terms'], leftMs: number): Promise<Outcome<Hold>> {
     return new Promise((resolve, reject) => new Vote(this, this.#locks, this.#needed, terms, leftMs, resolve, reject))
   }
 }
 
-/** One round of a red lock: all servers are asked, and most of them decide. */
+/** One round of a red lock: all servers are asked, and a majority decides. */
 class Vote {
   readonly #red: RedLock
   readonly #locks: readonly Lock[]
   readonly #needed: number
   readonly #terms: Request['terms']
   readonly #leftMs: number
-  readonly #resolve: (attempted: Attempted<Hold>) => void
+  readonly #resolve: (outcome: Outcome<Hold>) => void
   readonly #reject: (error: QuorumError) => void
   readonly #granted: Hold[] = []
   readonly #errors: { lockName: string; index: number; error: unknown }[] = []
-  /** Those that were asked and have not answered, by their index. */
+  /** The indexes of the locks whose servers have not replied yet. */
   readonly #silent: Set<number>
   #joint: JointLease | undefined
   #isDecided = false
   #cancelLimit: () => void
 
-  /** @param leftMs  of the wait time; 0: this is the only round */
+  /** @param leftMs  what is left of the wait time; 0: this is the only round */
   constructor(
     red: RedLock,
     locks: readonly Lock[],
     needed: number,
     terms: Request['terms'],
     leftMs: number,
-    resolve: (attempted: Attempted<Hold>) => void,
+    resolve: (outcome: Outcome<Hold>) => void,
     reject: (error: QuorumError) => void,
   ) {
     this.#red = red
@@ -129,7 +131,7 @@ class Vote {
     const leaseTimeMs = terms.leaseTimeMs ?? watchdogTimeoutMs
     const limitMs = Math.min(commandTimeoutMs, Math.max(1, leaseTimeMs / 10))
     this.#cancelLimit = this.#limit(limitMs, limitMs, false)
-    // What is reported of a hold, and when it has lasted too long, is up to the joint one.
+    // Reports of the hold and its longest duration are those of the joint hold.
     const own = { ...terms, maxHoldMs: undefined, warnAfterMs: undefined }
     for (const [index, lock] of locks.entries()) void this.#ask(index, lock, own, startedAt)
   }
@@ -148,12 +150,12 @@ class Vote {
 
   #add(hold: Hold): void {
     if (!this.#isDecided) this.#granted.push(hold)
-    // Late, but one more: it is released with the others.
+    // Late, but the joint hold has one more member: it is released with the others.
     else if (this.#joint?.hold.isLive) this.#joint.add(hold)
     else void releaseAll([hold])
   }
 
-  /** Most servers have answered, and the votes are split: the others have little more time than these took. */
+  /** Most servers have replied, and the votes are split: the others get little more time than these took. */
   #hurry(startedAt: number): void {
     const { clock } = this.#red.context
     const tookMs = clock.now() - startedAt
@@ -173,11 +175,11 @@ class Vote {
    */
   #limit(ms: number, inAllMs: number, isWaitOver: boolean): () => void {
     const { clock } = this.#red.context
-    // What was answered while the event loop was blocked may not be read yet.
+    // Replies that arrived while the event loop was blocked may not have been read yet.
     return clock.after(ms, () => clock.afterPoll(() => this.#endVote(inAllMs, isWaitOver)))
   }
 
-  /** Time is over: who is silent has not granted it. */
+  /** The time is over: a server that has not replied has not granted it. */
   #endVote(limitMs: number, isWaitOver: boolean): void {
     if (this.#isDecided) return
     for (const index of this.#silent) {
@@ -193,7 +195,7 @@ class Vote {
     this.#decide(isWaitOver)
   }
 
-  /** @param isWaitOver  whether more servers might have answered if the caller had waited for longer */
+  /** @param isWaitOver  whether more servers might have replied if the caller had waited longer */
   #decide(isWaitOver = false): void {
     if (this.#isDecided) return
     const canStill = this.#granted.length + this.#silent.size >= this.#needed
@@ -204,7 +206,7 @@ class Vote {
       this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
       const { hold } = this.#joint
       if (hold.isLive) {
-        this.#resolve({ granted: hold, leaseMs: hold.remainingMs() })
+        this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
         return
       }
     }
@@ -213,13 +215,13 @@ class Vote {
     const released = releaseAll(this.#granted)
     void (isWaitOver ? Promise.resolve() : released).then(() => {
       if (isOutage) this.#reject(new QuorumError(this.#red.name, this.#needed, errors))
-      else this.#resolve({ heldForMs: -1 })
+      else this.#resolve({ is: 'refused', heldForMs: -1 })
     })
   }
 }
 
 /**
- * Locks on independent servers as one that needs a majority of them: three or five, each from a client of its own.
+ * Locks on independent servers as one that needs a majority of them: three or five locks, each of its own client.
  * @throws {ConfigError} there is none, one of them is no lock, or one is given twice
  * @see Redisson `RedissonRedLock`
  */

@@ -5,25 +5,25 @@ import { ask } from '../locks/inspection.js'
 import { checkWait, warnOfLongWait } from '../locks/options.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, checkName, ownOptions } from '../util/validate.js'
-import { waitFor } from '../waiting/wait-loop.js'
+import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { Waiter } from '../waiting/waiter.js'
 import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../wire/keys.js'
 import { countOnce } from './count-once.js'
 
 export interface AwaitOptions {
-  /** Longest wait, ms, from this call; 0 asks once. Absent: no limit. */
+  /** Longest wait, ms, from this call; 0 asks once. Default: no limit. */
   waitTimeMs?: number | undefined
-  /** Ends the wait: the call throws the signal's reason at once. */
+  /** Aborts the wait: the call rejects with the signal's reason. */
   signal?: AbortSignal | undefined
-  /** Report a longer wait as `longWait`, ms. Default: the client's, which is never by default. */
+  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is never unless set. */
   warnAfterMs?: number | undefined
-  /** What it is for; shown in events. */
+  /** Describes the call; shown in events. */
   label?: string | undefined
 }
 
 /**
- * All of one client who wait for one latch: one asks and listens for all, and all are told at once. An answer counts only
- * for those who were there when it was asked for: the latch may have been closed before the others came.
+ * The waiters of one client for one latch. One wait asks and subscribes for all, and all are woken together. A reply counts
+ * only for the waiters present when it was requested: the latch may have been closed before the others came.
  */
 class Gate {
   readonly #waiters = new Set<Waiter>()
@@ -34,7 +34,7 @@ class Gate {
     this.#onEmpty = onEmpty
   }
 
-  /** Aborts when all have left. */
+  /** Aborts when all waiters have left. */
   get signal(): AbortSignal {
     return this.#abort.signal
   }
@@ -51,7 +51,7 @@ class Gate {
     if (this.#waiters.delete(waiter) && this.#isEmpty()) this.#abort.abort()
   }
 
-  /** @returns whether nobody waits any more */
+  /** @returns whether no waiter is left */
   open(waiters: readonly Waiter[]): boolean {
     for (const waiter of waiters) if (this.#waiters.delete(waiter)) waiter.wake()
     return this.#isEmpty()
@@ -67,9 +67,9 @@ class Gate {
 const gates = new WeakMap<Context, Map<string, Gate>>()
 
 /**
- * A latch that is closed with a count, and opens when it was counted down to zero, for everybody who waits and everybody
- * who comes later: Node and Java processes that use Redisson. It has no lease: if one who was to count down is gone, it
- * stays closed, so wait with a `waitTimeMs`.
+ * A latch that is closed with a count and opens when the count reaches zero, for all current and later waiters: Node
+ * processes, and Java processes that use Redisson. It has no lease: if a process that was to count down crashes, it stays
+ * closed, so wait with a `waitTimeMs`.
  * @see Redisson `RCountDownLatch`
  */
 export class CountDownLatch {
@@ -83,10 +83,10 @@ export class CountDownLatch {
   }
 
   /**
-   * Close the latch with a count, if it is open.
+   * Closes the latch with a count if it is open.
    * @param count  at least 1
-   * @returns false if it is closed already, with whatever count
-   * @throws {OutcomeUnknownError} Redis did not answer; it goes on in the background for a minute: do not repeat it
+   * @returns false if it is already closed, with whatever count
+   * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @see Redisson `RCountDownLatch.trySetCount`
    */
@@ -100,7 +100,7 @@ export class CountDownLatch {
   }
 
   /**
-   * Count one down. At zero the latch opens; an open one stays open.
+   * Counts down by one. At zero the latch opens; an open one stays open.
    * @throws as `trySetCount`
    * @see Redisson `RCountDownLatch.countDown`
    */
@@ -113,8 +113,8 @@ export class CountDownLatch {
   }
 
   /**
-   * What is left to count; 0: it is open. Old news when it arrives.
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * The current count; 0: it is open. The result may be outdated when it arrives.
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RCountDownLatch.getCount`
    */
   async getCount(): Promise<number> {
@@ -122,9 +122,9 @@ export class CountDownLatch {
   }
 
   /**
-   * Wait until the latch is open.
+   * Waits until the latch is open.
    * @returns false if `waitTimeMs` ended first
-   * @throws {OutcomeUnknownError} Redis did not answer for 15 s
+   * @throws {OutcomeUnknownError} Redis did not reply for 15 s
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
@@ -155,10 +155,10 @@ export class CountDownLatch {
   }
 
   /**
-   * Delete the latch, which opens it; those who wait go on.
+   * Deletes the latch, which opens it for its waiters.
    * @returns whether it was closed
-   * @throws {OutcomeUnknownError} Redis did not answer
-   * @see Redisson `RCountDownLatch.delete`, which leaves those who wait waiting
+   * @throws {OutcomeUnknownError} Redis did not reply
+   * @see Redisson `RCountDownLatch.delete`, which does not wake the waiters
    */
   async delete(): Promise<boolean> {
     const call = latchDelete(this.name, latchChannel(this.name), LATCH_OPEN_MESSAGE)
@@ -173,7 +173,7 @@ export class CountDownLatch {
     const present = ours.get(name)
     if (present) return present
     const gate = new Gate(() => {
-      if (ours.get(name) === gate) ours.delete(name) // who comes later asks anew
+      if (ours.get(name) === gate) ours.delete(name) // later waiters ask again
     })
     ours.set(name, gate)
     void this.#watch(gate)
@@ -183,24 +183,24 @@ export class CountDownLatch {
   async #watch(gate: Gate): Promise<void> {
     const context = this.#context
     const { name } = this
+    const run = async (): Promise<Outcome<true>> => {
+      const { waiters } = gate
+      const count = toInteger(await context.scripts.run(latchInspect(name)))
+      if (count !== 0) return { is: 'refused', heldForMs: -1 }
+      return gate.open(waiters) ? { is: 'granted', value: true, leaseMs: 0 } : { is: 'refused', heldForMs: 0 }
+    }
     const wait = {
       lockName: name,
-      attempt: async () => {
-        const { waiters } = gate
-        const count = toInteger(await context.scripts.run(latchInspect(name)))
-        if (count !== 0) return { heldForMs: -1 }
-        return gate.open(waiters) ? { granted: true as const, leaseMs: 0 } : { heldForMs: 0 }
-      },
-      isWorthRetrying: isRetryable,
-      giveBack: () => {},
-      line: `latch/${name}`,
+      attempt: { run, undo: () => {} },
+      isTransient: isRetryable,
+      queue: `latch/${name}`,
       channel: latchChannel(name),
       isShared: true,
       deadlineAt: Number.POSITIVE_INFINITY,
       signal: gate.signal,
     }
     try {
-      await null // all who come in one turn are asked for at once
+      await null // one request for all waiters of a turn
       context.assertOpen(name)
       await waitFor(wait, context)
     } catch (error) {

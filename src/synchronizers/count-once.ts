@@ -6,12 +6,12 @@ import { semaphoreAddPermits } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import { semaphoreChannel } from '../wire/keys.js'
 
-/** For how long an operation without an answer is repeated in the background, ms. */
+/** How long an operation without a reply is retried in the background, ms. */
 export const SETTLE_MS = 60_000
 
 /**
- * An operation on a counter, done once: repeated until it is answered, for `commandTimeoutMs`.
- * @throws {OutcomeUnknownError} it was not answered, and is repeated in the background
+ * Executes an operation on a counter exactly once: retries it until Redis replies, for `commandTimeoutMs`.
+ * @throws {OutcomeUnknownError} Redis did not reply; the operation is retried in the background
  */
 export async function countOnce(
   context: Context,
@@ -19,28 +19,28 @@ export async function countOnce(
   title: string,
   callOf: (operation: Operation) => ScriptCall,
 ): Promise<number> {
-  const { clock, idempotencyKeys: receipts, backgroundRetries: settlements, commandTimeoutMs } = context
+  const { clock, idempotencyKeys, backgroundRetries, commandTimeoutMs } = context
   context.assertUsable(name)
-  const operation = receipts.open(name)
-  const send = (timeoutMs?: number): Promise<number> => receipts.send(operation, callOf, timeoutMs)
-  let isUnanswered = false
+  const operation = idempotencyKeys.open(name)
+  const send = (timeoutMs?: number): Promise<number> => idempotencyKeys.send(operation, callOf, timeoutMs)
+  let hasNoReply = false
   try {
-    const reply = await settlements.retryUntilAnswered(send, commandTimeoutMs, (error) => {
-      isUnanswered ||= error instanceof NoReplyError
+    const reply = await backgroundRetries.retryUntilAnswered(send, commandTimeoutMs, (error) => {
+      hasNoReply ||= error instanceof NoReplyError
     })
-    receipts.close(operation)
+    idempotencyKeys.close(operation)
     return reply as number
   } catch (error) {
-    if (!isUnanswered) throw error
-    void settlements.retryInBackground(send, clock.now() + SETTLE_MS).then(() => receipts.close(operation))
+    if (!hasNoReply) throw error
+    void backgroundRetries.retryInBackground(send, clock.now() + SETTLE_MS).then(() => idempotencyKeys.close(operation))
     throw new OutcomeUnknownError(name, title, error)
   }
 }
 
 /**
- * Change the number of permits, of either kind of semaphore.
+ * Changes the number of permits of either kind of semaphore.
  * @param generation  the key of the generation; the name, if permits have ids
- * @param permits     how many more; below 0: fewer
+ * @param permits     how many to add; negative: to remove
  */
 export async function addPermits(
   context: Context,

@@ -25,17 +25,17 @@ import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 
 /**
- * One or more permits, as a value. As every hold it knows until when it is surely valid, its `signal` aborts when it is
- * lost, and it is released once, all of it, by `unlock()` or at the end of an `await using` block.
+ * One or more permits as a hold. Like every hold it knows until when it is valid, its `signal` aborts when it is lost, and
+ * `unlock()` or the end of an `await using` block releases all its permits, once.
  */
 export type Permit = Hold & { readonly permitIds: readonly string[] }
 
 export interface PermitOptions extends HoldOptions {
-  /** How many at once, all or none; default 1. */
+  /** How many permits at once, all or none; default 1. */
   permits?: number | undefined
-  /** Longest wait, ms, from this call; 0 tries once. Absent: no limit for `acquire`, 0 for `tryAcquire`. */
+  /** Longest wait, ms, from this call; 0 tries once. Default: no limit for `acquire`, 0 for `tryAcquire`. */
   waitTimeMs?: number | undefined
-  /** Ends the wait: the call throws the signal's reason at once. Has no say once the permits are there. */
+  /** Aborts the wait: the call rejects with the signal's reason. Ignored once the permits are granted. */
   signal?: AbortSignal | undefined
 }
 
@@ -43,7 +43,7 @@ export interface WithPermitOptions extends PermitOptions, Pick<WithLockOptions<P
 
 const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
 const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, onAcquire: 1, onRelease: 1 }
-/** One script call takes them all. */
+/** One script call acquires them all. */
 const MOST_PERMITS = 1_000
 
 const PERMIT_TRAITS: KindTraits = { title: 'permit', isShared: true }
@@ -66,7 +66,7 @@ class PermitKind extends PlainKind {
     return PERMIT_TRAITS
   }
 
-  /** Those who want the same: who wants few is not kept back by somebody who wants many. */
+  /** Callers who want the same number: one that wants few is not held up by one that wants many. */
   override get queue(): string {
     return `${this.permitIds.length} permits`
   }
@@ -110,7 +110,7 @@ class PermitKind extends PlainKind {
   }
 }
 
-/** Takes the permits of one call, as a lock would be taken. */
+/** Acquires the permits of one call in the way a lock is acquired. */
 class PermitTaker extends Lock<Permit> {
   override waitTimeout(waitTimeMs: number): WaitTimeoutError {
     return new WaitTimeoutError(this.name, waitTimeMs, true)
@@ -118,10 +118,10 @@ class PermitTaker extends Lock<Permit> {
 }
 
 /**
- * A number of permits that everybody who uses the name shares, Node and Java processes that use Redisson: at most so many
- * at once. Each permit that is held has an id and a lease; what a crashed holder had comes back when its lease ends.
+ * A number of permits shared by everyone who uses the name: Node processes, and Java processes that use Redisson. Each held
+ * permit has an id and a lease; the permits of a crashed holder are free again when their lease ends.
  *
- * Nobody is served in the order of asking; who wants many may be overtaken by those who want few.
+ * Permits are not granted in the order of requests: a caller that wants many may be overtaken by callers that want few.
  * @see Redisson `RPermitExpirableSemaphore`
  */
 export class PermitExpirableSemaphore {
@@ -135,9 +135,9 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Create the semaphore with so many permits, if it does not exist.
+   * Creates the semaphore with `permits` permits if it does not exist.
    * @returns false if it existed
-   * @throws {OutcomeUnknownError} Redis did not answer; it goes on in the background for a minute: do not repeat it
+   * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @see Redisson `RPermitExpirableSemaphore.trySetPermits`
    */
@@ -151,8 +151,8 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Let there be so many permits in all, held or not, and create the semaphore if it does not exist. If more are held,
-   * they stay held, and nobody gets one until there are fewer.
+   * Sets the total number of permits, held or not, and creates the semaphore if it does not exist. If more are held, they
+   * stay held, and no more are granted until fewer are.
    * @throws as `trySetPermits`
    * @see Redisson `RPermitExpirableSemaphore.setPermits`
    */
@@ -165,7 +165,7 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Let there be so many more permits.
+   * Adds `permits` permits.
    * @throws as `trySetPermits`
    * @see Redisson `RPermitExpirableSemaphore.addPermits`
    */
@@ -174,7 +174,7 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Let there be so many fewer permits: fewer than none, if more are held than there shall be.
+   * Removes `permits` permits. The number of free permits becomes negative if more are held than remain.
    * @throws as `trySetPermits`
    * @see Redisson `RPermitExpirableSemaphore.addPermits` with a negative number
    */
@@ -189,11 +189,11 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Take permits, and wait as long as it takes. A semaphore that does not exist has none.
+   * Acquires permits, waiting as long as necessary. A semaphore that does not exist has none.
    * @returns the permits as one hold; release it with `unlock()` or `await using`
    * @throws {WaitTimeoutError} `waitTimeMs` ended first
-   * @throws {OutcomeUnknownError} Redis did not answer; what it may have given is given back in the background
-   * @throws {LeaseLostError} the lease is too short for the answer to arrive in time
+   * @throws {OutcomeUnknownError} Redis did not reply; what it may have granted is released in the background
+   * @throws {LeaseLostError} the lease is too short for the reply to arrive in time
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
@@ -205,7 +205,7 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Take permits if there are enough in time; without `waitTimeMs` ask once.
+   * Acquires permits if enough become free in time; without `waitTimeMs` it tries once.
    * @returns the permits as one hold, or null when the wait ended first
    * @throws as `acquire`, but never `WaitTimeoutError`
    * @see Redisson `RPermitExpirableSemaphore.tryAcquire(permits, waitTime, leaseTime, unit)`
@@ -216,10 +216,10 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Run `fn` with permits, and release them when it ends.
+   * Runs `fn` with permits and releases them when it ends.
    * @returns what `fn` returned
    * @throws what `fn` threw, whatever becomes of the release
-   * @throws {LeaseLostError} `fn` succeeded, but its permits were lost meanwhile: there may have been too many
+   * @throws {LeaseLostError} `fn` succeeded, but its permits were lost meanwhile: the limit may have been exceeded
    * @throws as `acquire`
    */
   withPermit<T>(fn: LockedCallback<T, Permit>): Promise<T>
@@ -233,7 +233,7 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Like `withPermit`, but answers when there were not enough; without `waitTimeMs` asks once.
+   * Like `withPermit`, but resolves if there are not enough permits; without `waitTimeMs` it tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    */
   tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<{ ran: true; value: T } | { ran: false }>
@@ -250,9 +250,10 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Release a permit by its id, whoever took it: another process, or Java. Who has it as a hold calls `unlock()` instead.
+   * Releases a permit by its id, whoever acquired it: another process, or Java. If you have the hold, call `unlock()`
+   * instead.
    * @throws {NotHeldError} nobody holds it: it was released, or its lease has ended
-   * @throws {OutcomeUnknownError} Redis did not answer; call it again
+   * @throws {OutcomeUnknownError} Redis did not reply; call it again
    * @see Redisson `RPermitExpirableSemaphore.release`
    */
   async release(permitId: string): Promise<void> {
@@ -265,26 +266,26 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Release a permit by its id, whoever took it.
+   * Releases a permit by its id, whoever acquired it.
    * @returns false if nobody held it
-   * @throws {OutcomeUnknownError} Redis did not answer; call it again
+   * @throws {OutcomeUnknownError} Redis did not reply; call it again
    * @see Redisson `RPermitExpirableSemaphore.tryRelease`
    */
   async tryRelease(permitId: string): Promise<boolean> {
     const { name } = this
     const context = this.#context
     const call = permitRelease(name, permitLeases(name), semaphoreChannel(name), [checkId(permitId, name)])
-    const heard = await ask(context, name, 'release', call, toInteger)
-    if (heard === -1) context.emit('warning', publishRefused(name))
-    return heard !== null
+    const receivers = await ask(context, name, 'release', call, toInteger)
+    if (receivers === -1) context.emit('warning', publishRefused(name))
+    return receivers !== null
   }
 
   /**
-   * Let the lease of a permit end then, be it sooner or later. The holds of this process do not learn of it: this is for
-   * permits of others.
+   * Changes when the lease of a permit ends, be it sooner or later. Holds of this process are not updated: use it for
+   * permits of other processes.
    * @param leaseTimeMs  from now, ms; at least 10
    * @returns false if nobody holds it
-   * @throws {OutcomeUnknownError} Redis did not answer; call it again
+   * @throws {OutcomeUnknownError} Redis did not reply; call it again
    * @see Redisson `RPermitExpirableSemaphore.updateLeaseTime`
    */
   async updateLeaseTime(permitId: string, leaseTimeMs: number): Promise<boolean> {
@@ -295,9 +296,9 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * What is left of the lease of a permit, ms; Infinity if it never ends, which is so only for permits of Redisson.
+   * What is left of the lease of a permit, ms; Infinity if it never ends, as only permits of Redisson can.
    * @throws {NotHeldError} nobody holds it: it was released, or its lease has ended
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RPermitExpirableSemaphore.getLeaseTime`
    */
   async getLeaseTime(permitId: string): Promise<number> {
@@ -312,8 +313,8 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * How many permits are free right now; below 0 while more are held than there shall be. Old news when it arrives.
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * How many permits are free right now; negative while more are held than the total. The result may be outdated when it arrives.
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RPermitExpirableSemaphore.availablePermits`
    */
   async availablePermits(): Promise<number> {
@@ -322,8 +323,8 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * How many permits are held right now. Old news when it arrives.
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * How many permits are held right now. The result may be outdated when it arrives.
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RPermitExpirableSemaphore.acquiredPermits`
    */
   async acquiredPermits(): Promise<number> {
@@ -332,8 +333,8 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * How many permits there are in all, held or not.
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * The total number of permits, held or not.
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RPermitExpirableSemaphore.getPermits`
    */
   async getPermits(): Promise<number> {
@@ -342,9 +343,9 @@ export class PermitExpirableSemaphore {
   }
 
   /**
-   * Delete the semaphore. What is held is lost; those who wait go on waiting: for somebody to create it again.
+   * Deletes the semaphore. Held permits are lost; waiters keep waiting for someone to create it again.
    * @returns whether it existed
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RPermitExpirableSemaphore.delete`
    */
   async delete(): Promise<boolean> {

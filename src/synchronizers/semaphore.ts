@@ -1,16 +1,11 @@
-import { type Operation, TooLate } from '../delivery/idempotency.js'
-import { mayBeGranted } from '../delivery/replica-acks.js'
 import { NoReplyError, toInteger } from '../delivery/replies.js'
 import { ClientClosedError, OutcomeUnknownError, publishRefused, WaitTimeoutError } from '../errors.js'
-import type { Context, Section } from '../locks/context.js'
+import { isTransient } from '../locks/acquisition.js'
+import type { Context } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
-import { isTransient } from '../locks/lock.js'
 import { checkWait, warnOfLongWait } from '../locks/options.js'
-import { isReady, untilReady } from '../locks/ready.js'
 import { checkCallback, refuseUnread } from '../locks/with-lock.js'
 import {
-  semaphoreAcquire,
-  semaphoreCancel,
   semaphoreDelete,
   semaphoreDrainPermits,
   semaphoreInspect,
@@ -18,43 +13,35 @@ import {
   semaphoreSetPermits,
 } from '../lua/generated.js'
 import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../util/validate.js'
-import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
-import type { Refusal } from '../waiting/wait-queue.js'
+import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
-import { addPermits, countOnce, SETTLE_MS } from './count-once.js'
+import { addPermits, countOnce } from './count-once.js'
+import { type PermitSection, PermitsAcquisition } from './permits-acquisition.js'
 
 export interface SemaphoreOptions {
-  /** How many; default 1. */
+  /** How many permits; default 1. */
   permits?: number | undefined
-  /** Longest wait, ms, from this call; 0 tries once. Absent: no limit for `acquire`, 0 for `tryAcquire`. */
+  /** Longest wait, ms, from this call; 0 tries once. Default: no limit for `acquire`, 0 for `tryAcquire`. */
   waitTimeMs?: number | undefined
-  /** Ends the wait: the call throws the signal's reason at once. Has no say once the permits are there. */
+  /** Aborts the wait: the call rejects with the signal's reason. Ignored once the permits are granted. */
   signal?: AbortSignal | undefined
-  /** Report a longer wait as `longWait`, ms. Default: the client's, which is never by default. */
+  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is never unless set. */
   warnAfterMs?: number | undefined
-  /** What it is for; shown in events. */
+  /** Describes the call; shown in events. */
   label?: string | undefined
 }
 
-/** What runs with permits of one generation of the semaphore. */
-interface PermitSection extends Section {
-  generation: number
-}
-
-/** The reply of an acquire that was refused; otherwise it is the generation. */
-const REFUSED = 0
-
 const SEMAPHORE_OPTIONS = { permits: 1, waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }
 
-/** What runs with permits. @param signal  aborts if the client is closed meanwhile: the permits are given back then */
+/** A function that runs with permits. @param signal  aborts if the client closes meanwhile: the permits are released then */
 export type WithPermits<T> = (signal: AbortSignal) => T | PromiseLike<T>
 
 /**
- * A number of permits that everybody who uses the name shares: Node and Java processes that use Redisson.
+ * A number of permits shared by everyone who uses the name: Node processes, and Java processes that use Redisson.
  *
- * A permit is a number, not a thing: it has no holder and no lease, anybody may give one back, and who crashes takes his
- * along. Where that must not be, take a `PermitExpirableSemaphore`. Nobody is served in the order of asking; who wants many
- * may be overtaken by those who want few.
+ * Permits are only counted: they have no holder and no lease, anyone may release one, and those of a crashed process are
+ * lost. Use a `PermitExpirableSemaphore` where that is not acceptable. Permits are not granted in the order of requests: a
+ * caller that wants many may be overtaken by callers that want few.
  * @see Redisson `RSemaphore`
  */
 export class Semaphore {
@@ -68,10 +55,10 @@ export class Semaphore {
   }
 
   /**
-   * Create the semaphore with so many permits, if it does not exist.
+   * Creates the semaphore with `permits` permits if it does not exist.
    * @param options  `timeToLiveMs`: the semaphore ends after that, ms; default never
    * @returns false if it existed
-   * @throws {OutcomeUnknownError} Redis did not answer; it goes on in the background for a minute: do not repeat it
+   * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @see Redisson `RSemaphore.trySetPermits`
    */
@@ -87,9 +74,9 @@ export class Semaphore {
   }
 
   /**
-   * Take permits, and wait as long as it takes. A semaphore that does not exist has none.
+   * Acquires permits, waiting as long as necessary. A semaphore that does not exist has none.
    * @throws {WaitTimeoutError} `waitTimeMs` ended first
-   * @throws {OutcomeUnknownError} Redis did not answer; what it may have given is given back in the background
+   * @throws {OutcomeUnknownError} Redis did not reply; what it may have granted is released in the background
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
@@ -101,8 +88,8 @@ export class Semaphore {
   }
 
   /**
-   * Take permits if there are enough in time; without `waitTimeMs` ask once.
-   * @returns whether they were taken
+   * Acquires permits if enough become free in time; without `waitTimeMs` it tries once.
+   * @returns whether they were acquired
    * @throws as `acquire`, but never `WaitTimeoutError`
    * @see Redisson `RSemaphore.tryAcquire(permits, waitTime, unit)`
    */
@@ -113,11 +100,11 @@ export class Semaphore {
   }
 
   /**
-   * Run `fn` with permits, and give them back when it ends, unless the semaphore has ended or was replaced by then. If the
-   * client is closed and drained before, they are given back then, and `signal` aborts.
+   * Runs `fn` with permits and releases them when it ends, unless the semaphore has ended or was replaced by then. If the
+   * client is closed and drained before, they are released then, and `signal` aborts.
    * @returns what `fn` returned
    * @throws what `fn` threw
-   * @throws {ClientClosedError} `fn` succeeded, but the client was closed meanwhile: there may have been too many
+   * @throws {ClientClosedError} `fn` succeeded, but the client was closed meanwhile: the limit may have been exceeded
    * @throws as `acquire`
    */
   withPermit<T>(fn: WithPermits<T>): Promise<T>
@@ -130,7 +117,7 @@ export class Semaphore {
   }
 
   /**
-   * Like `withPermit`, but answers when there were not enough; without `waitTimeMs` asks once.
+   * Like `withPermit`, but resolves if there are not enough permits; without `waitTimeMs` it tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    */
   tryWithPermit<T>(fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
@@ -147,9 +134,9 @@ export class Semaphore {
   }
 
   /**
-   * Give permits back, and wake those who wait for them. More than were taken make more permits; a semaphore that does
-   * not exist is created.
-   * @throws {OutcomeUnknownError} Redis did not answer; it goes on in the background for a minute: do not repeat it
+   * Releases permits and wakes the waiters. Releasing more than were acquired adds permits; a semaphore that does not exist
+   * is created.
+   * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @see Redisson `RSemaphore.release(permits)`
    */
@@ -158,7 +145,7 @@ export class Semaphore {
   }
 
   /**
-   * Give permits back if the semaphore exists: one that was created with `timeToLiveMs` may have ended.
+   * Releases permits if the semaphore exists: one that was created with `timeToLiveMs` may have ended.
    * @returns whether it exists
    * @throws as `release`
    * @see Redisson `RSemaphore.releaseIfExists`
@@ -168,7 +155,7 @@ export class Semaphore {
   }
 
   /**
-   * Let there be so many more permits.
+   * Adds `permits` permits.
    * @throws as `release`
    * @see Redisson `RSemaphore.addPermits`, which ends the expiry of the semaphore
    */
@@ -178,7 +165,7 @@ export class Semaphore {
   }
 
   /**
-   * Let there be so many fewer permits: fewer than none, if more are taken than there shall be.
+   * Removes `permits` permits. The number of free permits becomes negative if more are taken than remain.
    * @throws as `release`
    * @see Redisson `RSemaphore.addPermits` with a negative number
    */
@@ -188,8 +175,8 @@ export class Semaphore {
   }
 
   /**
-   * Take all permits that there are. If there are fewer than none, there are none afterwards.
-   * @returns how many there were
+   * Acquires all free permits. A negative number of free permits becomes 0.
+   * @returns how many were free
    * @throws as `release`
    * @see Redisson `RSemaphore.drainPermits`
    */
@@ -200,8 +187,8 @@ export class Semaphore {
   }
 
   /**
-   * How many permits there are right now. Old news when it arrives.
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * How many permits are free right now. The result may be outdated when it arrives.
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RSemaphore.availablePermits`
    */
   async availablePermits(): Promise<number> {
@@ -210,9 +197,9 @@ export class Semaphore {
   }
 
   /**
-   * Delete the semaphore. Those who wait go on waiting: for somebody to create it again.
+   * Deletes the semaphore. Its waiters keep waiting for someone to create it again.
    * @returns whether it existed
-   * @throws {OutcomeUnknownError} Redis did not answer
+   * @throws {OutcomeUnknownError} Redis did not reply
    * @see Redisson `RSemaphore.delete`
    */
   async delete(): Promise<boolean> {
@@ -220,130 +207,62 @@ export class Semaphore {
     return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
   }
 
-  /** @param section  what begins with the grant, in the same turn: the client may be closed in the next */
+  /** @param section  begins with the grant, in the same turn of the event loop: the client may be closed in the next */
   async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
     const { name } = this
-    const { clock, idempotencyKeys: receipts, backgroundRetries: settlements } = context
     const { permits: wanted = 1 } = options
     const permits = checkCount('permits', wanted, 0, name)
     const { waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, options)
     context.assertOpen(name)
     signal?.throwIfAborted()
-    const begin = (begun: PermitSection, generation: number): void => {
-      begun.generation = generation
-      context.sections.add(begun)
-    }
     if (permits === 0) {
-      if (section) begin(section, 0)
+      if (section) context.sections.add(section)
       return true
     }
-
-    const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-    /** Of an attempt, until Redis answers it. The next one has a number of its own: a wait may be long, an operation may not. */
-    let operation: Operation | undefined
-    let isInFlight = false
-    /** The caller has its outcome. */
-    let isOver = false
-
-    const undo = (): void => {
-      if (section) context.sections.delete(section)
-      if (!operation) return
-      const undone = operation
-      const { key, number } = undone
-      const call = semaphoreCancel(name, key, generationKey(name), permits, number, semaphoreChannel(name))
-      const cancel = (timeoutMs?: number): Promise<unknown> => receipts.run(call, timeoutMs)
-      void settlements.retryInBackground(cancel, clock.now() + SETTLE_MS).then(() => receipts.close(undone))
+    const wait = {
+      lockName: name,
+      attempt: new PermitsAcquisition(context, name, permits, section),
+      isTransient,
+      // Callers that want the same number: one that wants few is not held up by one that wants many. Never callers that want
+      // permits with leases: their attempts free the permits that have expired.
+      queue: `${permits} permits without leases/${name}`,
+      channel: semaphoreChannel(name),
+      isShared: true,
+      deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
+      signal,
     }
-    const undoIfInDoubt = (): void => {
-      if (operation && receipts.mayHaveRun(operation)) undo()
-    }
-    /** A copy may still arrive, and take permits for nobody. */
-    const refused = (heldForMs: number): Refusal => {
-      undoIfInDoubt()
-      operation = undefined
-      return { heldForMs }
-    }
-    const attempt = async (): Promise<Attempted<true>> => {
-      if (!isReady(context, name)) {
-        await untilReady(context, name)
-        if (isOver || (waitTimeMs !== 0 && clock.now() >= deadlineAt)) return { heldForMs: 0 }
-      }
-      isInFlight = true
-      operation ??= receipts.open(name)
-      try {
-        const route = context.replication.routeTo(name)
-        const generation = await receipts.send(operation, ({ key, number, openedAt }) =>
-          semaphoreAcquire(name, key, generationKey(name), permits, number, openedAt),
-        )
-        if (generation === REFUSED) return refused(-1)
-        await context.replication.confirm(name, route)
-        try {
-          context.assertOpen(name)
-        } catch (error) {
-          // Nobody could give it back later.
-          undo()
-          throw error
-        }
-        if (section) begin(section, generation)
-        return { granted: true, leaseMs: 0 }
-      } catch (error) {
-        if (error instanceof TooLate) return refused(0)
-        operation.isInDoubt ||= operation.openedAt > 0 && mayBeGranted(error)
-        if (isOver) undoIfInDoubt()
-        throw error
-      } finally {
-        isInFlight = false
-      }
-    }
-
     const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
-    let isTaken: true | undefined
     try {
-      const wait = {
-        lockName: name,
-        attempt,
-        isWorthRetrying: isTransient,
-        giveBack: undo,
-        // Those who want the same: who wants few is not kept back by somebody who wants many. Never those who want permits
-        // with leases: their attempts give back what has expired.
-        line: `${permits} permits without leases/${name}`,
-        channel: semaphoreChannel(name),
-        isShared: true,
-        deadlineAt,
-        signal,
-      }
-      isTaken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
-      if (isTaken && operation) receipts.close(operation)
-      return isTaken === true
+      const operation = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
+      if (operation) context.idempotencyKeys.close(operation)
+      return operation !== undefined
     } catch (error) {
       throw error instanceof NoReplyError ? new OutcomeUnknownError(name, 'acquire', error) : error
     } finally {
-      isOver = true
       stopWarning?.()
-      if (!isTaken && !isInFlight) undoIfInDoubt()
     }
   }
 
-  /** @param into  a semaphore that is created if there is none, any that is there, or that of a generation alone */
+  /** @param into  a semaphore that is created if there is none, any existing one, or only the one of a generation */
   async #release(permits: number, into: 'create' | 'any' | number): Promise<boolean> {
     const { name } = this
     const context = this.#context
     if (checkCount('permits', permits, 0, name) === 0) return into === 'create'
-    const heard = await countOnce(context, name, 'release', ({ key, number, openedAt }) =>
+    const receivers = await countOnce(context, name, 'release', ({ key, number, openedAt }) =>
       semaphoreRelease(name, key, generationKey(name), permits, into, semaphoreChannel(name), number, openedAt),
     )
-    if (heard === -1) context.emit('warning', publishRefused(name))
-    return heard !== -2
+    if (receivers === -1) context.emit('warning', publishRefused(name))
+    return receivers !== -2
   }
 
-  /** What runs with permits: it ends by giving them back, or does so early when the client closes. */
+  /** Runs a function with permits and releases them at its end, or earlier if the client closes. */
   #section({ permits = 1 }: SemaphoreOptions) {
     const { sections, emit } = this.#context
     const abort = new AbortController()
     const release = async (): Promise<void> => {
       sections.delete(section)
-      // The body was not one too many to its end; only the release is uncertain, and goes on in the background.
+      // The limit was kept until the function ended; only the release is uncertain, and it is retried in the background.
       await this.#release(permits, section.generation).catch((error: Error) => emit('warning', error))
     }
     const section = {

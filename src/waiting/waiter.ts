@@ -1,29 +1,34 @@
 import { onAbort } from '../util/abort.js'
 import type { Clock } from '../util/clock.js'
 
+/** What an attempt knows of its caller. */
+export interface Caller {
+  /** Whether it was sent away: nobody will use what the attempt brings. */
+  readonly hasLeft: boolean
+}
+
 /**
- * One caller's wait: a place to pause that ends with a wake-up, after a time, at the caller's deadline, by the caller's
- * signal, or when the client closes. A wake-up that comes while nobody pauses is kept for the next pause.
+ * One caller's wait: a pause that ends with a wake-up, after a time, at the caller's deadline, by the caller's signal, or
+ * when the client closes. A wake-up that arrives outside a pause is kept for the next one.
  */
-export class Waiter<T = unknown> {
-  /** What is waited for. */
+export class Waiter<T = unknown> implements Caller {
   readonly lockName: string
   /** When the caller's wait time ends, on the clock; Infinity: no limit. */
   readonly deadlineAt: number
   readonly #clock: Clock
-  readonly #letGo: (() => void) | undefined
+  readonly #stopListening: (() => void) | undefined
   readonly #takeOver: ((offered: unknown) => T | undefined) | undefined
   #woken = false
-  /** A pause does not end with a wake-up before this, on the clock. */
+  /** A wake-up does not end the pause before this, on the clock. */
   #sleepsUntil = 0
   #given: { readonly granted: T } | undefined
   #resume: (() => void) | undefined
-  /** Let the pause end after so many ms. */
+  /** Ends the pause after this many ms. */
   #endIn: ((ms: number) => void) | undefined
   #dismissal: { readonly reason: unknown } | undefined
   #onDismissed: ((reason: unknown) => void) | undefined
 
-  /** @param takeOver  makes of what a caller of this client lets go what is waited for; undefined: it cannot */
+  /** @param takeOver  turns what a caller of this client releases into what is waited for; undefined: it cannot */
   constructor(
     clock: Clock,
     lockName: string,
@@ -35,18 +40,23 @@ export class Waiter<T = unknown> {
     this.lockName = lockName
     this.deadlineAt = deadlineAt
     this.#clock = clock
-    this.#letGo = signal && onAbort(signal, () => this.dismiss(signal.reason))
+    if (signal?.aborted) this.dismiss(signal.reason)
+    else this.#stopListening = signal && onAbort(signal, () => this.dismiss(signal.reason))
   }
 
   get isTimeOver(): boolean {
     return this.#clock.now() >= this.deadlineAt
   }
 
+  get hasLeft(): boolean {
+    return this.#dismissal !== undefined
+  }
+
   throwIfDismissed(): void {
     if (this.#dismissal && !this.#given) throw this.#dismissal.reason
   }
 
-  /** Send the caller away with an error: the caller's own reason for an abort, or that the client closes. */
+  /** Sends the caller away with an error: the signal's reason, or that the client closes. */
   dismiss(reason: unknown): void {
     if (this.#dismissal) return
     this.#dismissal = { reason }
@@ -55,21 +65,21 @@ export class Waiter<T = unknown> {
   }
 
   /**
-   * Give the caller what somebody else in this client lets go, without asking Redis. Only while it pauses: an attempt in
-   * flight may bring a second one.
-   * @returns whether it was taken: then the wait is over, whatever comes before the caller runs
+   * Offers the caller what another caller of this client releases, without asking Redis. Only during a pause: an attempt
+   * in flight might bring a second grant.
+   * @returns whether it was taken: then the wait is over, whatever happens before the caller runs
    */
   offer(offered: unknown): boolean {
     if (!this.#resume || this.isTimeOver) return false
     const granted = this.#takeOver?.(offered)
     if (granted === undefined) return false
     this.#given = { granted }
-    // What it takes over may have ended a hold, and with it the pause.
+    // Taking it over may have ended a hold, and with it the pause.
     this.#resume?.()
     return true
   }
 
-  /** What it was given. */
+  /** What another caller handed to it. */
   get given(): { readonly granted: T } | undefined {
     return this.#given
   }
@@ -82,18 +92,18 @@ export class Waiter<T = unknown> {
     else if (isFirst) this.#endIn?.(restMs)
   }
 
-  /** Whether a wake-up came that no attempt has answered yet. */
+  /** Whether a wake-up came since the last attempt began. */
   get isWoken(): boolean {
     return this.#woken
   }
 
-  /** Forget wake-ups up to now: what they tell is covered by the attempt that follows. */
+  /** Forgets the wake-ups so far: the attempt that follows answers them. */
   clearWakeUp(): void {
     this.#woken = false
   }
 
   /**
-   * Pause for at most `maxMs`, and never beyond the deadline.
+   * Pauses for at most `maxMs`, and never beyond the deadline.
    * @param sleepsUntil  a wake-up does not end it before this, on the clock
    */
   pause(maxMs: number, sleepsUntil = 0): Promise<void> {
@@ -116,30 +126,30 @@ export class Waiter<T = unknown> {
     })
   }
 
-  /** The outcome of `pending`, unless the caller is sent away first: then `giveBack` gets what it still brings. */
-  unlessDismissed<A>(pending: Promise<A>, giveBack: (value: A) => void): Promise<A> {
+  /**
+   * Settles like `pending`, but rejects as soon as the caller is sent away.
+   * @param onSettled  called when `pending` settles, even after the caller has left; undefined: it was rejected
+   */
+  unlessDismissed<A>(pending: Promise<A>, onSettled?: (value?: A) => void): Promise<A> {
     return new Promise((resolve, reject) => {
-      let isTooLate = false
-      this.#onDismissed = (reason) => {
-        isTooLate = true
-        reject(reason)
-      }
+      this.#onDismissed = reject
       pending.then(
         (value) => {
           this.#onDismissed = undefined
-          if (isTooLate) giveBack(value)
-          else resolve(value)
+          onSettled?.(value)
+          resolve(value)
         },
         (error: unknown) => {
           this.#onDismissed = undefined
+          onSettled?.()
           reject(error)
         },
       )
     })
   }
 
-  /** The wait is over: let go of the signal. */
+  /** The wait is over: stops listening to the signal. */
   end(): void {
-    this.#letGo?.()
+    this.#stopListening?.()
   }
 }

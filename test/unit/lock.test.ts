@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHook } from 'node:async_hooks'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import type { Hold, Lock } from '../../src/index.js'
@@ -530,5 +531,35 @@ describe('a channel that Redis refuses', () => {
       warnings.map(({ message }) => /holdfast_inbox:/.test(message)),
       [true],
     )
+  })
+})
+
+/** How many promises are created while `action` runs, including those that `await` makes. */
+async function promisesOf(action: () => Promise<unknown>): Promise<number> {
+  let count = 0
+  const hook = createHook({
+    init(_id, type) {
+      if (type === 'PROMISE') count++
+    },
+  }).enable()
+  await action()
+  hook.disable()
+  return count
+}
+
+describe('promises', () => {
+  it('an uncontended cycle of lock() and unlock() creates 24 promises, apart from those of the Redis client', async () => {
+    const send = port.send.bind(port)
+    const cycle = async (): Promise<void> => await (await lock.lock()).unlock()
+    const bare = async (): Promise<unknown> => [await port.send([], ''), await port.send([], '')]
+    await cycle()
+    await turn() // the test runner has promises, too
+    const replies = [null, 1]
+    port.send = async () => replies.shift()
+    const ofCycle = await promisesOf(cycle)
+    const ofPort = await promisesOf(bare)
+    port.send = send
+    assert.deepEqual(replies, [])
+    assert.equal(ofCycle - ofPort, 24)
   })
 })

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Random } from '../../src/util/random.js'
-import { OUTAGE_PATIENCE_MS, tryOnce, type Wait, type WaitTools, waitFor } from '../../src/waiting/wait-loop.js'
+import {
+  type Attempt,
+  OUTAGE_PATIENCE_MS,
+  type Outcome,
+  tryOnce,
+  type Wait,
+  type WaitTools,
+  waitFor,
+} from '../../src/waiting/wait-loop.js'
 import { WaitQueues } from '../../src/waiting/wait-queue.js'
 import { Wakeups } from '../../src/waiting/wakeups.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
@@ -29,6 +37,7 @@ let attemptMs: number
 let failure: Error | undefined
 /** Who asked, and when. */
 let attempts: { who: string; at: number }[]
+/** What came too late for its caller. */
 let givenBack: string[]
 
 beforeEach(() => {
@@ -65,24 +74,33 @@ function waitOf(who: string, options: { waitTimeMs?: number; signal?: AbortSigna
   if (signal) signals.push(signal)
   return {
     lockName: 'a',
-    line: 'a',
+    queue: 'a',
     channel: CHANNEL,
     deadlineAt: clock.now() + waitTimeMs,
     signal,
-    isWorthRetrying: (error) => error instanceof Passing,
-    giveBack: (granted) => {
-      givenBack.push(granted)
-      takenUntil = 0
-    },
-    attempt: async () => {
+    isTransient: (error) => error instanceof Passing,
+    attempt: attemptOf(who),
+  }
+}
+
+function attemptOf(who: string): Attempt<string> {
+  return {
+    run: async () => {
       attempts.push({ who, at: clock.now() })
       await travel(attemptMs / 2)
       const leftMs = takenUntil - clock.now()
       if (leftMs <= 0 && !failure) takenUntil = clock.now() + LEASE_MS
       await travel(attemptMs / 2)
       if (failure) throw failure
-      if (leftMs <= 0) return { granted: who, leaseMs: LEASE_MS }
-      return { heldForMs: leftMs === Number.POSITIVE_INFINITY ? -1 : leftMs }
+      if (leftMs <= 0) return { is: 'granted', value: who, leaseMs: LEASE_MS }
+      return { is: 'refused', heldForMs: leftMs === Number.POSITIVE_INFINITY ? -1 : leftMs }
+    },
+    undo: (left) => {
+      for (const outcome of left) {
+        if (outcome.is !== 'granted') continue
+        givenBack.push(outcome.value)
+        takenUntil = 0
+      }
     },
   }
 }
@@ -92,8 +110,8 @@ async function travel(ms: number): Promise<void> {
 }
 
 /** Starts to wait; the answer is what it came to, once it did. */
-function start(who: string, options: { waitTimeMs?: number; signal?: AbortSignal } = {}): Outcome {
-  const outcome: Outcome = { promise: waitFor(waitOf(who, options), tools), at: undefined, value: undefined }
+function start(who: string, options: { waitTimeMs?: number; signal?: AbortSignal } = {}): Waiting {
+  const outcome: Waiting = { promise: waitFor(waitOf(who, options), tools), at: undefined, value: undefined }
   const settled = (value: unknown): void => {
     outcome.at = clock.now()
     outcome.value = value
@@ -102,7 +120,7 @@ function start(who: string, options: { waitTimeMs?: number; signal?: AbortSignal
   return outcome
 }
 
-interface Outcome {
+interface Waiting {
   readonly promise: Promise<string | undefined>
   at: number | undefined
   value: unknown
@@ -119,7 +137,7 @@ function attemptsSince(since: number): number[] {
 }
 
 /** Ends a wait that the test is done with. */
-async function end(...outcomes: Outcome[]): Promise<void> {
+async function end(...outcomes: Waiting[]): Promise<void> {
   tools.waitQueues.dismissAll(() => new Error('the test is over'))
   await Promise.allSettled(outcomes.map(({ promise }) => promise))
 }
@@ -318,11 +336,11 @@ describe('a wait', () => {
 
   it('asks at most 50 times a second when the lease is said to end right now, for ever', async () => {
     let asked = 0
-    const attempt = async () => {
+    const run = async (): Promise<Outcome<string>> => {
       asked++
-      return { heldForMs: 0 }
+      return { is: 'refused', heldForMs: 0 }
     }
-    const waiting = waitFor({ ...waitOf('me'), attempt }, tools)
+    const waiting = waitFor({ ...waitOf('me'), attempt: { ...attemptOf('me'), run } }, tools)
     await clock.advance(10_000)
     assert(asked <= 505, `${asked} attempts in 10 s`)
     tools.waitQueues.dismissAll(() => new Error('the test is over'))
@@ -569,13 +587,13 @@ describe('a line of waiters', () => {
 
   it('asks after a grant when the lease of that ends, if that is sooner than a poll', async () => {
     takenUntil = Number.POSITIVE_INFINITY
-    const wait = waitOf('head')
-    const brief = async () => {
-      const attempted = await wait.attempt()
-      if ('granted' in attempted) takenUntil = clock.now() + 2_000
-      return 'granted' in attempted ? { ...attempted, leaseMs: 2_000 } : attempted
+    const attempt = attemptOf('head')
+    const run: Attempt<string>['run'] = async (caller) => {
+      const outcome = await attempt.run(caller)
+      if (outcome.is === 'granted') takenUntil = clock.now() + 2_000
+      return outcome.is === 'granted' ? { ...outcome, leaseMs: 2_000 } : outcome
     }
-    const head = waitFor({ ...wait, attempt: brief }, tools)
+    const head = waitFor({ ...waitOf('head'), attempt: { ...attempt, run } }, tools)
     const next = start('next')
     await clock.advance(1_000)
     release()
@@ -726,6 +744,231 @@ describe('a single try', () => {
     await assert.rejects(trying, (reason) => reason === 'enough')
     await clock.advance(1_000)
     assert.deepEqual(givenBack, ['me'])
+  })
+})
+
+describe('undo, once per wait, gets what did not reach the caller', () => {
+  const REFUSED: Outcome<string> = { is: 'refused', heldForMs: -1 }
+  const GRANTED: Outcome<string> = { is: 'granted', value: 'it', leaseMs: LEASE_MS }
+  const UNKNOWN: Outcome<string> = { is: 'unknown', error: new Passing('no reply') }
+  /** What `undo` got, one entry for each call. */
+  let undone: (readonly Outcome<string>[])[]
+
+  beforeEach(() => {
+    undone = []
+  })
+
+  /** A wait whose attempts have these outcomes, one after the other; the last one again and again. */
+  function waitWith(outcomes: readonly (Outcome<string> | Error)[], options: Partial<Wait<string>> = {}): Wait<string> {
+    const rest = [...outcomes]
+    const attempt: Attempt<string> = {
+      run: async () => {
+        attempts.push({ who: 'me', at: clock.now() })
+        await travel(attemptMs)
+        const outcome = rest.length > 1 ? rest.shift() : rest[0]
+        if (outcome instanceof Error) throw outcome
+        return outcome as Outcome<string>
+      },
+      undo: (left) => undone.push(left),
+    }
+    return { ...waitOf('me'), attempt, ...options }
+  }
+
+  function aborting(): AbortController {
+    const controller = new AbortController()
+    signals.push(controller.signal)
+    return controller
+  }
+
+  for (const [title, wait] of [
+    ['a wait', waitFor],
+    ['a single try', tryOnce],
+  ] as const) {
+    it(`undo gets nothing after ${title} that was granted it`, async () => {
+      assert.equal(await clock.until(wait(waitWith([GRANTED]), tools)), 'it')
+      assert.deepEqual(undone, [[]])
+    })
+
+    it(`undo gets nothing after ${title} whose signal had aborted before`, async () => {
+      const waiting = wait(waitWith([GRANTED], { signal: AbortSignal.abort('enough') }), tools)
+      await assert.rejects(waiting, (reason) => reason === 'enough')
+      assert.deepEqual([undone, attempts], [[[]], []])
+    })
+
+    it(`undo gets nothing after ${title} that failed with an error that left nothing`, async () => {
+      const failure = new Error('WRONGTYPE')
+      await assert.rejects(clock.until(wait(waitWith([failure]), tools)), failure)
+      assert.deepEqual(undone, [[]])
+    })
+
+    for (const [what, outcome] of [
+      ['a grant', GRANTED],
+      ['a refusal', REFUSED],
+      ['no reply', UNKNOWN],
+    ] as const) {
+      it(`undo gets ${what} that arrives after the caller of ${title} has aborted, when it arrives`, async () => {
+        const controller = aborting()
+        attemptMs = 1_000
+        const waiting = wait(waitWith([outcome], { signal: controller.signal }), tools)
+        await clock.advance(500)
+        controller.abort('enough')
+        await assert.rejects(waiting, (reason) => reason === 'enough')
+        assert.deepEqual(undone, [], 'not while the attempt is in flight')
+        await clock.advance(500)
+        assert.deepEqual(undone, [[outcome]])
+      })
+    }
+
+    it(`undo gets nothing when ${title} was aborted in flight and the attempt fails later`, async () => {
+      const controller = aborting()
+      attemptMs = 1_000
+      const waiting = wait(waitWith([new Error('WRONGTYPE')], { signal: controller.signal }), tools)
+      await turn()
+      controller.abort('enough')
+      await assert.rejects(waiting, (reason) => reason === 'enough')
+      await clock.advance(1_000)
+      assert.deepEqual(undone, [[]])
+    })
+  }
+
+  it('undo gets the refusal of a single try', async () => {
+    assert.equal(await tryOnce(waitWith([REFUSED]), tools), undefined)
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets the unknown outcome of a single try, which fails with its error', async () => {
+    await assert.rejects(tryOnce(waitWith([UNKNOWN]), tools), { message: 'no reply' })
+    assert.deepEqual(undone, [[UNKNOWN]])
+  })
+
+  it('undo gets an unknown outcome without an error, which is a refusal to the caller', async () => {
+    assert.equal(await tryOnce(waitWith([{ is: 'unknown' }]), tools), undefined)
+    assert.deepEqual(undone, [[{ is: 'unknown' }]])
+  })
+
+  it('undo gets only the last of many refusals, when the wait time ends', async () => {
+    const waiting = waitFor(waitWith([REFUSED], { deadlineAt: clock.now() + 20_000 }), tools)
+    assert.equal(await clock.until(waiting), undefined)
+    assert(attempts.length > 3)
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets the late refusal of an attempt in flight at the deadline', async () => {
+    attemptMs = 2_000
+    const waiting = waitFor(waitWith([REFUSED], { deadlineAt: clock.now() + 1_000 }), tools)
+    assert.equal(await clock.until(waiting), undefined)
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets an unknown outcome that a grant follows', async () => {
+    assert.equal(await clock.until(waitFor(waitWith([UNKNOWN, GRANTED]), tools)), 'it')
+    assert.deepEqual(undone, [[UNKNOWN]])
+  })
+
+  it('undo gets an unknown outcome and a refusal, when the caller aborts during a pause', async () => {
+    const controller = aborting()
+    const waiting = waitFor(waitWith([REFUSED, UNKNOWN, REFUSED], { signal: controller.signal }), tools)
+    await clock.advance(1_000)
+    controller.abort('enough')
+    await assert.rejects(waiting, (reason) => reason === 'enough')
+    assert.deepEqual(undone, [[UNKNOWN, REFUSED]])
+  })
+
+  it('undo gets a late grant, when the client closes during the attempt', async () => {
+    attemptMs = 1_000
+    const waiting = waitFor(waitWith([GRANTED]), tools)
+    await turn()
+    tools.waitQueues.dismissAll(() => 'closed')
+    await assert.rejects(waiting, (reason) => reason === 'closed')
+    assert.deepEqual(undone, [])
+    await clock.advance(1_000)
+    assert.deepEqual(undone, [[GRANTED]])
+  })
+
+  it('undo gets the last refusal, when another caller hands over what it releases', async () => {
+    const waiting = waitFor(waitWith([REFUSED], { takeOver: (offered) => `${offered}` }), tools)
+    await clock.advance(1_000)
+    assert.equal(tools.waitQueues.at('a')?.offer('what was released'), true)
+    assert.equal(await waiting, 'what was released')
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets nothing after a wait that was never first in its queue', async () => {
+    takenUntil = Number.POSITIVE_INFINITY
+    const head = start('head')
+    const waiting = waitFor(waitWith([GRANTED], { deadlineAt: clock.now() + 1_000 }), tools)
+    assert.equal(await clock.until(waiting), undefined)
+    assert.deepEqual(undone, [[]])
+    await end(head)
+  })
+
+  it('undo gets nothing, at once, when the caller aborts before the attempt may be sent; it is not sent later', async () => {
+    const controller = aborting()
+    const wait = waitWith([GRANTED], { signal: controller.signal })
+    const untilReady = (): Promise<void> => travel(1_000)
+    const waiting = waitFor({ ...wait, attempt: { ...wait.attempt, untilReady } }, tools)
+    await clock.advance(500)
+    controller.abort('enough')
+    await assert.rejects(waiting, (reason) => reason === 'enough')
+    assert.deepEqual(undone, [[]])
+    await clock.advance(1_000)
+    assert.deepEqual([undone, attempts], [[[]], []])
+  })
+})
+
+describe('an attempt that may not be sent yet', () => {
+  /** A wait whose attempts may be sent after 1 s. */
+  function waitSoon(waitTimeMs: number): Wait<string> {
+    const wait = waitOf('me', { waitTimeMs })
+    let isReady = false
+    const prepare = async (): Promise<void> => {
+      await travel(1_000)
+      isReady = true
+    }
+    return { ...wait, attempt: { ...wait.attempt, untilReady: () => (isReady ? undefined : prepare()) } }
+  }
+
+  it('is sent as soon as it may be', async () => {
+    const startedAt = clock.now()
+    assert.equal(await clock.until(waitFor(waitSoon(2_000), tools)), 'me')
+    assert.deepEqual(attemptsSince(startedAt), [1_000])
+  })
+
+  it('is not sent when the wait time ends first', async () => {
+    assert.equal(await clock.until(waitFor(waitSoon(500), tools)), undefined)
+    assert.deepEqual(attempts, [])
+  })
+
+  it('is sent by a single try however long that takes', async () => {
+    assert.equal(await clock.until(tryOnce(waitSoon(0), tools)), 'me')
+    assert.equal(attempts.length, 1)
+  })
+})
+
+describe('a single try that is refused because of a sibling', () => {
+  function trying(signal?: AbortSignal): Promise<string | undefined> {
+    const wait = waitOf('me', signal ? { signal } : {})
+    const siblingUntil = clock.now() + 100
+    const run: Attempt<string>['run'] = async (caller) => {
+      if (clock.now() < siblingUntil) return { is: 'refused', heldForMs: 20, retryUntil: clock.now() + 1_000 }
+      return await wait.attempt.run(caller)
+    }
+    return tryOnce({ ...wait, attempt: { ...wait.attempt, run } }, tools)
+  }
+
+  it('asks again soon', async () => {
+    const startedAt = clock.now()
+    assert.equal(await clock.until(trying()), 'me')
+    assert.equal(clock.now() - startedAt, 100)
+  })
+
+  it('ends at once when it is aborted', async () => {
+    const controller = new AbortController()
+    const waiting = trying(controller.signal)
+    await turn()
+    controller.abort('enough')
+    await assert.rejects(waiting, (reason) => reason === 'enough')
+    assert.deepEqual(attempts, [])
   })
 })
 

@@ -1,0 +1,170 @@
+import { mayBeGranted } from '../delivery/replica-acks.js'
+import { isRetryable } from '../delivery/replies.js'
+import { LeaseLostError, NotDurableError, NotReplicatedError } from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
+import type { TurnRequest } from '../waiting/turn-queue.js'
+import type { Attempt, Outcome } from '../waiting/wait-loop.js'
+import type { Caller } from '../waiting/waiter.js'
+import type { Hold, HoldTerms } from './hold.js'
+import type { AcquireRequest, Grant } from './kinds/lock-kind.js'
+import type { Lease } from './lease.js'
+import type { LockAttempt } from './lease-registry.js'
+import { untilReady } from './ready.js'
+import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
+
+/** For this long after its caller has left, a client gives up its place in the queue, ms. */
+const LEAVE_WITHIN_MS = 10_000
+/** How soon to try again what a sibling of the same owner is about to take, ms. */
+const SIBLING_MS = 20
+
+/** Whether another attempt may succeed: also after a grant that took longer to arrive than its lease. */
+export function isTransient(error: unknown): boolean {
+  if (isRetryable(error) || error instanceof NotReplicatedError) return true
+  if (error instanceof NotDurableError) return error.reason === 'late'
+  return error instanceof LeaseLostError && error.reason === 'expired'
+}
+
+/** The lease begins: the command that was sent at `sentAt` won. @throws as `Lease.begin` */
+export function begin(lease: Lease, terms: HoldTerms, sentAt: number, grant: Grant, isWanted = true): Hold {
+  if (grant.warning) lease.context.emit('warning', grant.warning)
+  lease.fencingToken = grant.fencingToken
+  return lease.begin(terms, sentAt, isWanted)
+}
+
+/** Releases what was granted after its caller had left. What cannot be released now is released in the background. */
+export function releaseLate(left: readonly Outcome<Hold>[]): void {
+  for (const outcome of left) if (outcome.is === 'granted') void outcome.value.unlock().catch(() => {})
+}
+
+/** One caller takes a lock: its attempts, and what is undone if it ends without the lock. */
+export class Acquisition implements Attempt<Hold> {
+  readonly #lease: Lease
+  readonly #terms: HoldTerms
+  readonly #asked: AcquireRequest
+  /** Until when even a single try waits for a sibling inside the same write, on the clock. */
+  readonly #retryUntil: number
+  /** Whether the owner's field is claimed for this lease. */
+  #isClaimed: boolean
+  /** When the last attempt was sent, on the clock. */
+  #sentAt: number | undefined
+  #hasBegun = false
+
+  /** @param isJoined  it is taken inside a write of the same owner: the field is claimed when it is this caller's turn */
+  constructor(lease: Lease, terms: HoldTerms, asked: AcquireRequest, isJoined: boolean) {
+    this.#lease = lease
+    this.#terms = terms
+    this.#asked = asked
+    this.#isClaimed = !isJoined
+    this.#retryUntil = lease.context.clock.now() + lease.context.commandTimeoutMs
+  }
+
+  untilReady(): Promise<void> | undefined {
+    const { context, lockName } = this.#lease
+    const isReentry = !this.#isClaimed && this.#sibling() !== undefined
+    return isReentry ? undefined : untilReady(context, lockName, this.#asked.leaseTimeMs)
+  }
+
+  async run(caller: Caller, turn?: TurnRequest): Promise<Outcome<Hold>> {
+    const outcome = this.#isClaimed ? undefined : await this.#joinOrClaim()
+    if (outcome) return outcome
+    const lease = this.#lease
+    const { context, kind, lockName } = lease
+    const { replication, scripts } = context
+    const attempt: LockAttempt<Lease> = { lease, hasWon: false, isForced: false }
+    context.attempts.add(attempt)
+    let isGranted = false
+    try {
+      const route = replication.isWanted ? replication.routeTo(lockName) : undefined
+      const inTurn = turn && turnQueueOf(context, kind)?.acquire?.(this.#asked, turn)
+      const sent = inTurn ? this.#runInTurn(inTurn) : scripts.run(kind.acquire(this.#asked), undefined, this.#onSent)
+      const reply = kind.parseReply(await sent, lockName)
+      // Force-unlocked since: the lock is free, or was for a moment.
+      if (!('isGranted' in reply)) return { is: 'refused', ...(attempt.isForced ? { heldForMs: 0 } : reply) }
+      isGranted = true
+      if (route !== undefined) await replication.confirm(lockName, route)
+      // Granted, and taken away since: others come first. Or it was sent again, and granted only after that.
+      if (attempt.isForced) return { is: 'unknown' }
+      // Also for a caller that has left: its late grant is released like any other.
+      const value = begin(lease, this.#terms, this.#sentAt as number, reply, !caller.hasLeft)
+      this.#hasBegun = true
+      attempt.hasWon = true
+      return { is: 'granted', value, leaseMs: this.#asked.leaseTimeMs }
+    } catch (error) {
+      if (isGranted || mayBeGranted(error)) return { is: 'unknown', error }
+      throw error
+    } finally {
+      context.attempts.delete(attempt)
+    }
+  }
+
+  undo(left: readonly Outcome<Hold>[]): void {
+    const lease = this.#lease
+    const isInDoubt = left.some(({ is }) => is === 'unknown')
+    // The release of the hold frees what late copies take.
+    if (this.#hasBegun) lease.mayHaveLateCopies ||= isInDoubt
+    else if (isInDoubt) lease.releaseInBackground()
+    else this.#leave()
+    if (left.length > 0) releaseLate(left)
+  }
+
+  /** Redis granted nothing: gives up the owner's field, and the place in the queue. */
+  #leave(): void {
+    const { context, kind, lockName, owner, field, holder } = this.#lease
+    const { waitTimeMs } = this.#asked
+    if (this.#isClaimed) owner.free(field)
+    if (this.#sentAt === undefined || waitTimeMs === 0 || !kind.leave) return
+    owner.retire(field)
+    const call = kind.leave(lockName, holder, waitTimeMs)
+    void context.backgroundRetries.retryInBackground(call, context.clock.now() + LEAVE_WITHIN_MS)
+  }
+
+  #runInTurn(inTurn: ScriptCall): Promise<unknown> {
+    const { context, kind } = this.#lease
+    const run = (call: ScriptCall): Promise<unknown> => context.scripts.run(call, undefined, this.#onSent)
+    return runInTurnQueue(context, inTurn, () => kind.acquire(this.#asked), run)
+  }
+
+  readonly #onSent = (at: number): void => {
+    this.#sentAt = at
+    this.#lease.requesting(this.#asked.leaseTimeMs, at)
+  }
+
+  /**
+   * A lock inside the caller's own write: re-enters what a sibling has, or claims the owner's field.
+   * @returns undefined: it is claimed, and Redis can be asked
+   */
+  async #joinOrClaim(): Promise<Outcome<Hold> | undefined> {
+    const { owner, field } = this.#lease
+    const sibling = this.#sibling()
+    const value = sibling && (await sibling.reenter(this.#terms, sibling.handOffs))
+    if (value) return { is: 'granted', value, leaseMs: this.#asked.leaseTimeMs }
+    // A sibling's hold that this caller never asked to re-enter was released meanwhile: it takes the lock itself.
+    this.#isClaimed = owner.claim(field)
+    if (this.#isClaimed) return undefined
+    // As the writer it cannot read any more, and as anyone else it must not.
+    if (owner.isRetiredFor(field)) {
+      throw this.#lease.notHeld('an earlier hold of it inside the same write was lost, or its release is not settled')
+    }
+    // A sibling is about to take it or to release it, which even a single try waits for.
+    return { is: 'refused', heldForMs: SIBLING_MS, retryUntil: this.#retryUntil }
+  }
+
+  /** What a sibling task took for the same owner: two reads inside one write share a field. */
+  #sibling(): Lease | undefined {
+    const { context, kind, lockName, holder } = this.#lease
+    const sibling = context.leases.find(lockName, holder)
+    return sibling?.kind.is(kind) && sibling.isLive ? sibling : undefined
+  }
+}
+
+/** Takes once more what the caller holds. A lost reply leaves nothing to undo: the next command writes the right count. */
+export function reentry(lease: Lease, handOffs: number, terms: HoldTerms, leaseTimeMs: number): Attempt<Hold> {
+  return {
+    run: async () => {
+      const value = await lease.reenter(terms, handOffs)
+      if (!value) throw lease.notHeld('the hold to re-enter has ended')
+      return { is: 'granted', value, leaseMs: leaseTimeMs }
+    },
+    undo: releaseLate,
+  }
+}
