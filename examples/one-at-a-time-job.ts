@@ -23,6 +23,6 @@ async function report(signal: AbortSignal): Promise<void> {
 }
 
 // Output:
-// skipped: another worker is running it
-// skipped: another worker is running it
 // ran the report
+// skipped: another worker is running it
+// skipped: another worker is running it

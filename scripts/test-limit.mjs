@@ -1,7 +1,7 @@
 // Loaded into the process of each test file: Node itself would wait for ever for one that leaves a timer or socket open.
 import { isMainThread } from 'node:worker_threads'
 
-export const FILE_LIMIT_MS = 300_000
+export const FILE_LIMIT_MS = Number(process.env.TEST_FILE_LIMIT_MS ?? 300_000)
 
 if (isMainThread && process.env.NODE_TEST_CONTEXT) {
   const giveUp = () => {

@@ -1,32 +1,49 @@
-// npm test -- [--no-build] [part of a path …] [--test-name-pattern=… or any other option of `node --test`]
+// npm test -- [--full [--except-fast]] [--stress] [--no-build] [part of a path …] [any option of `node --test`]
+// Without a part of a path it runs the fast lane, with --full every test.
+import { spawn } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { compileTests } from './compile-tests.mjs'
-import { fail, root, run } from './run.mjs'
+import { capture, env, fail, root, run } from './run.mjs'
 import { ensureRedis } from './setup-redis.mjs'
 import { FILE_LIMIT_MS } from './test-limit.mjs'
 
+/** The fast lane: at most 60 s on two cores. redis/contract.test.ts has every kind of lock once. */
+const FAST = [
+  /^test\/(unit|storm|failover)\//,
+  /^test\/docs\/(configuration|guarantees|pages)\.test/,
+  /^test\/support\/(late-copies|tcp-proxy)\.test/,
+  /^test\/redis\/contract\.test/,
+]
+const OURS = ['--full', '--except-fast', '--stress', '--no-build']
 const TEST_LIMIT_MS = 120_000
-const ALL_LIMIT_MS = 15 * 60_000
 
 const args = process.argv.slice(2)
-const options = args.filter((arg) => arg.startsWith('-') && arg !== '--no-build')
+const has = Object.fromEntries(OURS.map((name) => [name, args.includes(name)]))
+const options = args.filter((arg) => arg.startsWith('-') && !OURS.includes(arg))
 const filters = args.filter((arg) => !arg.startsWith('-'))
+/** How much longer everything may take. */
+const patience = has['--stress'] ? 4 : 1
+const fileLimitMs = patience * FILE_LIMIT_MS
+const limitMs = patience * 15 * 60_000
 const build = join(root, 'build')
 
 ensureRedis()
-if (!args.includes('--no-build')) compileTests()
+if (has['--stress']) startStress()
+if (!has['--no-build']) compileTests()
 if (!existsSync(join(build, 'test'))) fail('No compiled tests in build/: run without --no-build')
 
-const files = readdirSync(join(build, 'test'), { recursive: true })
+const all = readdirSync(join(build, 'test'), { recursive: true })
   .filter((file) => file.endsWith('.test.js'))
   .map((file) => `test/${file.replaceAll(sep, '/')}`)
-  .filter((file) => filters.length === 0 || filters.some((part) => file.replace(/js$/, 'ts').includes(part)))
   .sort()
-if (files.length === 0) fail(`No test file${filters.length > 0 ? ` has ${filters.join(' or ')} in its path` : ''}`)
+for (const part of filters) if (!all.some(isNamed(part))) fail(`No test file has ${part} in its path`)
+for (const pattern of FAST)
+  if (!all.some((file) => pattern.test(file))) fail(`No test file of the fast lane is ${pattern}`)
+const files = all.filter(filters.length > 0 ? (file) => filters.some((part) => isNamed(part)(file)) : isInLane)
 
 // On Node 20 --test-timeout limits a whole file, later each test.
-const limit = Number.parseInt(process.versions.node, 10) < 22 ? FILE_LIMIT_MS : TEST_LIMIT_MS
+const testLimitMs = Number.parseInt(process.versions.node, 10) < 22 ? fileLimitMs : patience * TEST_LIMIT_MS
 console.log(`Test files: ${files.length}. Node ${process.version}`)
 run(
   process.execPath,
@@ -39,9 +56,26 @@ run(
     `--test-reporter=${import.meta.resolve('./unfinished-reporter.mjs')}`,
     '--test-reporter-destination=stderr',
     '--test-concurrency=3',
-    `--test-timeout=${limit}`,
+    `--test-timeout=${testLimitMs}`,
     ...options,
     ...files.map((file) => `build/${file}`),
   ],
-  { timeout: ALL_LIMIT_MS },
+  { env: { ...env, TEST_FILE_LIMIT_MS: String(fileLimitMs) }, timeout: limitMs },
 )
+
+function isNamed(part) {
+  return (file) => file.replace(/js$/, 'ts').includes(part)
+}
+
+function isInLane(file) {
+  const isFast = FAST.some((pattern) => pattern.test(file))
+  return has['--full'] ? !(isFast && has['--except-fast']) : isFast
+}
+
+/** Four processes compute for as long as the tests run: no test may fail because the machine is slow. */
+function startStress() {
+  const advice = '--stress needs stress-ng: apt-get install stress-ng, or brew install stress-ng'
+  if (!capture('stress-ng', ['--version']).ok) fail(advice)
+  const stress = spawn('stress-ng', ['--cpu', '4', '--timeout', `${limitMs / 1000}s`], { env, stdio: 'ignore' })
+  process.on('exit', () => stress.kill())
+}

@@ -3,6 +3,7 @@ import { Client } from './client.js'
 import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client-options.js'
 import { describe, overridden } from './config/deployment.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
+import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 import { ConfigError, clientWarning } from './errors.js'
 import { checkDuration, ownOptions } from './util/validate.js'
@@ -70,7 +71,7 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   }
   const { lockWatchdogTimeoutMs } = checkClientOptions(rest) // before a connection is opened
   if (config !== undefined) return await openConfig(config, own, rest)
-  const href = url === undefined ? undefined : checkUrl(url, 'url')
+  const href = url === undefined ? undefined : checkRedisUrl(url, 'url')
   const thread = threadOf(watchdog, href, lockWatchdogTimeoutMs)
   const opened = new Client(href === undefined ? await portOf(client) : await openUrl(href), rest)
   if (thread) await opened.protect(thread)
@@ -134,8 +135,8 @@ function checkConnection(connection: unknown): string | object {
     const allowed = 'a URL or a configuration: the thread cannot use the client, and needs its own connection'
     throw new ConfigError(path, undefined, allowed)
   }
-  if (typeof connection === 'string') return checkUrl(connection, path)
-  // The thread receives mapped names.
+  if (typeof connection === 'string') return checkRedisUrl(connection, path)
+  // The names that it is told are mapped.
   const config = overridden(connection as RedissonConfig, { nameMapper: null })
   describe(config)
   try {
@@ -155,26 +156,4 @@ function fileOf(thread: unknown): string | undefined {
     throw new ConfigError('watchdog.thread', thread, 'true, false, or the file of holdfast/watchdog-thread')
   }
   return /^file:/.test(thread) ? thread : pathToFileURL(thread).href
-}
-
-/** @throws {ConfigError} without the URL, which may contain a password */
-function checkUrl(url: unknown, path: string): string {
-  const allowed = 'a Redis URL like redis://127.0.0.1:6379, or rediss:// for TLS'
-  const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
-  if (!parsed || !/^(redis|rediss|valkey|valkeys):$/.test(parsed.protocol) || parsed.hostname === '') {
-    throw new ConfigError(path, undefined, allowed)
-  }
-  if (!/^(\/\d*)?$/.test(parsed.pathname))
-    throw new ConfigError(path, undefined, `${allowed}, with a number as database`)
-  if (parsed.search !== '' || parsed.hash !== '') {
-    // ioredis would read them as options, including keyPrefix.
-    throw new ConfigError(path, undefined, `${allowed}, without parameters: for options pass a client of your own`)
-  }
-  try {
-    decodeURIComponent(parsed.username)
-    decodeURIComponent(parsed.password)
-  } catch {
-    throw new ConfigError(path, undefined, `${allowed}, with % in user name and password written as %25`)
-  }
-  return parsed.href.replace(/^valkey/, 'redis')
 }

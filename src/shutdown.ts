@@ -1,6 +1,7 @@
 import type { RedisPort } from './adapters/port.js'
 import { ClientClosedError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
+import { sleep } from './util/sleep.js'
 
 /** How a client ends: it accepts no new work, drains what it holds, releases the rest, and closes its connections. */
 export class Shutdown {
@@ -48,7 +49,7 @@ export class Shutdown {
       await backgroundRetries.close()
       await idempotencyKeys.flush()
       await scripts.idle()
-      await new Promise<void>((resolve) => void clock.after(0, resolve))
+      await sleep(0, { clock })
     } while (backgroundRetries.size > 0 || !idempotencyKeys.isFlushed || !scripts.isIdle)
     await watchdog.threadClient?.close()
     await port.close()

@@ -11,6 +11,7 @@ import type { Script, ScriptCall } from './lua/script.js'
 import { backoffMs } from './util/backoff.js'
 import { threadClock } from './util/clock.js'
 import { systemRandom } from './util/random.js'
+import { retry } from './util/retry.js'
 import type { Renewable } from './watchdog/renewable.js'
 import { Renewer } from './watchdog/renewer.js'
 import {
@@ -112,23 +113,27 @@ class Guard {
 
   /** For as long as it takes: the client gives up, or not. */
   async #connect(): Promise<void> {
-    for (let failures = 0; !this.#isClosed; failures++) {
-      try {
-        const port = await open(this.#ward.connection)
-        if (this.#isClosed) return await port.close()
-        this.#port = port
-        const scripts = new Scripts(port, threadClock, this.#ward.commandTimeoutMs)
-        const isWanted = (one: RenewalEntry): boolean => one.isHeld
-        const onRefused = (refused: unknown): void => this.#answer({ refused: plain(refused) })
-        this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#ward, isWanted, onRefused)
-        return this.#answer({ isReady: true })
-      } catch (error) {
-        if (!wasCut(error) || failures >= CUTS) this.#answer({ failure: plain(error) })
-        await new Promise<void>((resolve) => {
-          threadClock.after(backoffMs(failures, 100, LONGEST_PAUSE_MS, systemRandom), resolve)
-        })
-      }
+    const attempt = async (): Promise<void> => {
+      if (this.#isClosed) return
+      const port = await open(this.#ward.connection)
+      if (this.#isClosed) return await port.close()
+      this.#port = port
+      const scripts = new Scripts(port, threadClock, this.#ward.commandTimeoutMs)
+      const isWanted = (one: RenewalEntry): boolean => one.isHeld
+      const onRefused = (refused: unknown): void => this.#answer({ refused: plain(refused) })
+      this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#ward, isWanted, onRefused)
+      this.#answer({ isReady: true })
     }
+    let failed = 0
+    await retry(attempt, {
+      clock: threadClock,
+      delayMs: (failures) => backoffMs(failures, 100, LONGEST_PAUSE_MS, systemRandom),
+      isRetryable: (error) => {
+        if (!wasCut(error) || failed >= CUTS) this.#answer({ failure: plain(error) })
+        failed++
+        return true
+      },
+    })
   }
 
   get #takeOverAt(): number {

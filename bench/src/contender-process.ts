@@ -27,17 +27,17 @@ export class Contender<W extends Work['do']> {
   }
 
   async opened(): Promise<void> {
-    await this.#hear('open')
+    await this.#receive('open')
   }
 
   async start(): Promise<void> {
     this.#process.stdin?.write('start\n')
-    await this.#hear('started')
+    await this.#receive('started')
   }
 
   async measure(ms: number): Promise<Results[W]> {
     this.#process.stdin?.write(`measure ${ms}\n`)
-    return (await this.#hear('measured')) as Results[W]
+    return (await this.#receive('measured')) as Results[W]
   }
 
   end(): void {
@@ -49,7 +49,7 @@ export class Contender<W extends Work['do']> {
     this.#process.kill('SIGKILL')
   }
 
-  async #hear(what: string): Promise<unknown> {
+  async #receive(what: string): Promise<unknown> {
     const silence = setTimeout(this.#kill, PATIENCE_MS)
     try {
       for (;;) {

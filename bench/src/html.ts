@@ -35,7 +35,7 @@ export function htmlOf(report: Report, workloads: readonly Workload[]): string {
   const growths = GROWTHS.map((growth) => growthOf(growth, report.growth?.[growth.id]))
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Holdfast: benchmarks</title><style>${STYLE}</style></head>
-<body><h1>Holdfast beside other locks</h1>
+<body><h1>Holdfast compared with other locks</h1>
 ${about.map((line) => `<p>${escaped(line)}</p>`).join('\n')}
 ${[...sections, ...growths].join('\n')}
 </body></html>

@@ -1,9 +1,9 @@
-import { slotOf } from '../wire/slots.js'
+import { SLOT_COUNT, slotOf } from '../wire/slots.js'
 import type { PortEvents } from './port.js'
 
-/** A connection of ours to one server of a cluster, which only listens. */
+/** A subscriber connection of ours to one server of a cluster. */
 export interface Listener {
-  /** Listen, as plain and as sharded channel: Redisson publishes one way or the other, Holdfast both ways. */
+  /** Subscribes as a plain and as a sharded channel: Redisson publishes in one of these ways, Holdfast in both. */
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
   ping(): Promise<unknown>
@@ -12,38 +12,38 @@ export interface Listener {
 
 /** What the client library knows of its cluster. */
 export interface ClusterView {
-  /** The address of the master that has a slot; undefined: not known at the moment. */
+  /** The address of the master that owns a slot; undefined: currently unknown. */
   ownerOf(slot: number): string | undefined
   /**
-   * Connect to a master.
-   * @param onMessage  of any of its channels
-   * @param onChange  it is gone, or a channel of it is elsewhere now
+   * Connects to a master.
+   * @param onMessage  called for every message on any channel of this connection
+   * @param onChange  called when the connection was lost, or one of its channels has moved
    */
   open(address: string, onMessage: (channel: string, message: string) => void, onChange: () => void): Promise<Listener>
-  /** Ask the cluster who has which slots. */
+  /** Asks the cluster which server owns which slots. */
   refresh(): unknown
   isErrorReply(error: unknown): boolean
 }
 
-interface Channel {
+interface ClusterChannel {
   readonly onMessage: (message: string) => void
-  /** Resolves the first SUBSCRIBE, or rejects it. */
+  /** Resolves or rejects the first SUBSCRIBE. */
   settle: ((refusal?: unknown) => void) | undefined
-  /** Where it is listened on, or about to be. */
-  place: string | undefined
+  /** The server where it is subscribed to, or about to be. */
+  server: string | undefined
 }
 
-/** How often to look whether slots have moved, ms. */
-const LOOK_MS = 500
+/** How often to check whether slots have moved, ms. */
+const CHECK_MS = 500
 
 /**
- * The channels of a cluster, each listened on at the master that has its slot: there sharded messages arrive, and plain ones
- * arrive everywhere. Whoever moves or dies, each channel is soon listened on where it belongs; those who wait are told
- * when it cannot be heard, and then that messages may have been missed.
+ * The channels of a cluster, each subscribed to at the master that owns its slot: sharded messages arrive only there,
+ * plain ones everywhere. When a slot moves or a server dies, its channels soon move, too; events report that a
+ * subscription was lost, and that it is back and messages may have been missed.
  */
 export class ClusterChannels {
   readonly #view: ClusterView
-  readonly #channels = new Map<string, Channel>()
+  readonly #channels = new Map<string, ClusterChannel>()
   readonly #listeners = new Map<string, Promise<Listener>>()
   #events: PortEvents | undefined
   #timer: NodeJS.Timeout | undefined
@@ -56,14 +56,14 @@ export class ClusterChannels {
 
   listen(events: PortEvents): void {
     this.#events = events
-    this.#owners = this.#ownersNow()
-    this.#timer = setInterval(() => this.look(), LOOK_MS).unref()
+    this.#owners = this.#currentOwners()
+    this.#timer = setInterval(() => this.checkOwners(), CHECK_MS).unref()
   }
 
   async subscribe(name: string, onMessage: (message: string) => void): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       const settle = (refusal?: unknown): void => (refusal === undefined ? resolve() : reject(refusal))
-      this.#channels.set(name, { onMessage, settle, place: undefined })
+      this.#channels.set(name, { onMessage, settle, server: undefined })
       this.#move(name)
     })
   }
@@ -72,14 +72,14 @@ export class ClusterChannels {
     const channel = this.#channels.get(name)
     this.#channels.delete(name)
     channel?.settle?.()
-    if (channel?.place !== undefined) await this.#leave(channel.place, name)
+    if (channel?.server !== undefined) await this.#leave(channel.server, name)
   }
 
-  /** See whether slots have another master now: then what was held may be gone, and messages were missed. */
-  look(): void {
-    const owners = this.#ownersNow()
+  /** Checks whether slots have another master now: then leases may be gone, and messages were missed. */
+  checkOwners(): void {
+    const owners = this.#currentOwners()
     if (owners !== this.#owners) {
-      // A client that has connected at last has lost nothing by that.
+      // A client that has just connected for the first time has lost nothing.
       const isFirst = this.#owners === ''
       this.#owners = owners
       if (!isFirst) this.#events?.reconnected()
@@ -87,7 +87,7 @@ export class ClusterChannels {
     for (const name of this.#channels.keys()) this.#move(name)
   }
 
-  /** PING by each connection that listens. */
+  /** Sends PING on each subscriber connection. */
   async ping(): Promise<void> {
     await Promise.all([...this.#listeners.values()].map(async (listener) => await (await listener).ping()))
   }
@@ -96,67 +96,68 @@ export class ClusterChannels {
     clearInterval(this.#timer)
     for (const { settle } of this.#channels.values()) settle?.()
     this.#channels.clear()
-    for (const place of [...this.#listeners.keys()]) this.#end(place)
+    for (const server of [...this.#listeners.keys()]) this.#end(server)
   }
 
-  /** Listen on a channel where it belongs, unless that is where it is. */
+  /** Subscribes to a channel at the owner of its slot, unless it already is. */
   #move(name: string): void {
     const channel = this.#channels.get(name)
     const owner = this.#view.ownerOf(slotOf(name))
-    if (!channel || owner === undefined || channel.place === owner) return
-    const before = channel.place
-    channel.place = owner
+    if (!channel || owner === undefined || channel.server === owner) return
+    const before = channel.server
+    channel.server = owner
     if (before !== undefined) {
       this.#events?.subscriptionLost?.(name)
       void this.#leave(before, name)
     }
-    this.#at(owner)
+    this.#listenerAt(owner)
       .then((listener) => listener.subscribe(name))
       .then(
         () => {
           if (channel.settle) channel.settle()
-          else if (channel.place === owner) this.#events?.resubscribed(name)
+          else if (channel.server === owner) this.#events?.resubscribed(name)
           channel.settle = undefined
         },
         (error: unknown) => this.#failed(name, channel, owner, error),
       )
   }
 
-  /** Stop listening at a master, and end the connection if it was the last channel there. Never rejects. */
-  async #leave(place: string, name: string): Promise<void> {
-    const listener = this.#listeners.get(place)
+  /** Unsubscribes at a master, and ends the connection if this was its last channel. Never rejects. */
+  async #leave(server: string, name: string): Promise<void> {
+    const listener = this.#listeners.get(server)
     // It may be ended meanwhile.
     await listener?.then((opened) => opened.unsubscribe(name)).catch(() => {})
-    if (this.#listeners.get(place) !== listener) return
-    if (![...this.#channels.values()].some((other) => other.place === place)) this.#end(place)
+    if (this.#listeners.get(server) !== listener) return
+    if (![...this.#channels.values()].some((other) => other.server === server)) this.#end(server)
   }
 
-  #failed(name: string, channel: Channel, owner: string, error: unknown): void {
-    if (this.#channels.get(name) !== channel) return // it was given up meanwhile
+  #failed(name: string, channel: ClusterChannel, owner: string, error: unknown): void {
+    if (this.#channels.get(name) !== channel) return // it was unsubscribed meanwhile
     const isRefused = this.#view.isErrorReply(error) && !/\b(MOVED|CLUSTERDOWN|LOADING)\b/.test(String(error))
     if (isRefused && channel.settle) {
       channel.settle(error)
       channel.settle = undefined
     } else if (isRefused) {
       this.#events?.resubscribed(name, error)
-    } else if (channel.place === owner) {
-      channel.place = undefined // the next look tries again
+    } else if (channel.server === owner) {
+      channel.server = undefined // the next check tries again
       this.#view.refresh()
-      // Whoever waits asks where it belongs, and so the client library learns it, too: node-redis in no other way.
+      // Wake the waiter: its command is redirected, and so the client library learns the new owner. node-redis learns
+      // it in no other way.
       if (/\bMOVED\b/.test(String(error))) channel.onMessage('')
     }
   }
 
-  #at(address: string): Promise<Listener> {
+  #listenerAt(address: string): Promise<Listener> {
     const present = this.#listeners.get(address)
     if (present !== undefined) return present
     const onMessage = (name: string, message: string): void => this.#channels.get(name)?.onMessage(message)
     const opened = this.#view.open(address, onMessage, () => {
       if (this.#listeners.get(address) !== opened) return
-      // Whatever it was: listen anew, where the channels belong now.
+      // Whatever has changed: subscribe again, at the current owners.
       this.#end(address)
       this.#view.refresh()
-      this.look()
+      this.checkOwners()
     })
     this.#listeners.set(address, opened)
     opened.catch(() => this.#end(address))
@@ -167,17 +168,17 @@ export class ClusterChannels {
     const listener = this.#listeners.get(address)
     this.#listeners.delete(address)
     for (const [name, channel] of this.#channels) {
-      if (channel.place !== address) continue
-      channel.place = undefined
+      if (channel.server !== address) continue
+      channel.server = undefined
       this.#events?.subscriptionLost?.(name)
     }
     void listener?.then((opened) => opened.end()).catch(() => {})
   }
 
-  #ownersNow(): string {
+  #currentOwners(): string {
     let owners = ''
     let previous: string | undefined
-    for (let slot = 0; slot < 16_384; slot++) {
+    for (let slot = 0; slot < SLOT_COUNT; slot++) {
       const owner = this.#view.ownerOf(slot)
       if (owner === previous) continue
       owners += `${slot} ${owner} `
@@ -187,7 +188,7 @@ export class ClusterChannels {
   }
 }
 
-/** Before Redis 7 there are no sharded channels, and nobody publishes on them. */
+/** Before Redis 7 there are no sharded channels, so nothing is published on them. */
 export async function unlessUnknown(command: Promise<unknown>): Promise<void> {
   await command.catch((error: unknown) => {
     if (!/unknown command/i.test(String(error))) throw error

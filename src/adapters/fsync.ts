@@ -2,43 +2,46 @@ import type { Fsync } from './port.js'
 import { SharedCall } from './shared-call.js'
 
 /**
- * Asks one server whether it has fsynced to its AOF what was written on our connection.
+ * Waits until one server has fsynced to its AOF what was written on our connection.
  *
- * Before Redis 8.0, and in Valkey, WAITAOF is wrong with `appendfsync everysec`: it confirms what is written and not fsynced
- * yet. Those are believed only with `appendfsync always`.
+ * Before Redis 8.0, and in Valkey, WAITAOF is wrong with `appendfsync everysec`: it confirms writes that are not
+ * fsynced yet. These servers are trusted only with `appendfsync always`.
  * @see https://github.com/redis/redis/pull/13793
  */
 export class LocalFsync {
   readonly #call: (...command: [string, ...string[]]) => Promise<unknown>
-  readonly #shared = new SharedCall((timeoutMs) => this.#wait(timeoutMs))
+  readonly #shared = new SharedCall((timeoutMs) => this.#waitAof(timeoutMs))
 
   constructor(call: (...command: [string, ...string[]]) => Promise<unknown>) {
     this.#call = call
   }
 
-  /** @throws what the client library throws if the server refuses, or does not reply */
-  ask(timeoutMs: number): Promise<Fsync> {
+  /** @throws what the client library throws if the server refuses or does not reply */
+  wait(timeoutMs: number): Promise<Fsync> {
     return this.#shared.ask(timeoutMs)
   }
 
-  async #wait(timeoutMs: number): Promise<Fsync> {
-    // The version is asked each time: another server may have come in its place, and compared to an fsync it costs nothing.
+  async #waitAof(timeoutMs: number): Promise<Fsync> {
+    // The version is read each time: another server may have replaced this one, and compared to an fsync it costs
+    // nothing.
     const [reply, info] = await Promise.all([
       this.#call('WAITAOF', '1', '0', String(timeoutMs)),
       this.#call('INFO', 'server'),
     ])
-    if (!isExact(String(info)) && !says(await this.#call('CONFIG', 'GET', 'appendfsync'), 'always')) return 'premature'
+    if (!isExact(String(info)) && !contains(await this.#call('CONFIG', 'GET', 'appendfsync'), 'always')) {
+      return 'premature'
+    }
     return Array.isArray(reply) && Number(reply[0]) === 1 ? 'fsynced' : 'late'
   }
 }
 
-/** Whether WAITAOF is right whatever `appendfsync` is. */
+/** Whether WAITAOF is right for every value of `appendfsync`. */
 function isExact(info: string): boolean {
   return !/^valkey_version:/m.test(info) && Number(/^redis_version:(\d+)/m.exec(info)?.[1]) >= 8
 }
 
-/** Whether a word is in a reply, in whatever form the client library gives a map. */
-function says(reply: unknown, word: string): boolean {
+/** Whether a reply contains a word, in whatever form the client library returns a map. */
+function contains(reply: unknown, word: string): boolean {
   if (typeof reply !== 'object' || reply === null) return reply === word
-  return [...(reply instanceof Map ? reply.values() : Object.values(reply))].some((part) => says(part, word))
+  return [...(reply instanceof Map ? reply.values() : Object.values(reply))].some((part) => contains(part, word))
 }

@@ -1,12 +1,13 @@
 /**
- * A blocking command that covers all that was sent before it, such as WAIT. It keeps the connection to itself, so only one
- * is under way at a time: callers that arrive meanwhile, and those of one turn of the event loop, share the next one.
+ * A blocking command, such as WAIT, whose reply covers everything that was sent before it. It occupies the connection,
+ * so only one is in flight at a time: callers that arrive meanwhile, or in the same turn of the event loop, share the
+ * next one.
  */
 export class SharedCall<T> {
   readonly #send: (timeoutMs: number) => Promise<T>
-  /** Settles with the one that was sent last. */
+  /** Settles with the call that was sent last. */
   #last: Promise<unknown> = Promise.resolve()
-  /** The one that is not sent yet. */
+  /** The call that is not sent yet. */
   #next: Promise<T> | undefined
 
   constructor(send: (timeoutMs: number) => Promise<T>) {
@@ -21,7 +22,7 @@ export class SharedCall<T> {
 
   async #sendInTurn(timeoutMs: number): Promise<T> {
     await this.#last.catch(() => {})
-    // Replies that came in one packet bring their callers in one turn.
+    // Replies that arrived in one packet resume their callers in one turn.
     await new Promise<void>((resolve) => process.nextTick(resolve))
     this.#next = undefined
     const reply = this.#send(timeoutMs)

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 import { ConfigError } from '../errors.js'
 
-/** Where a server listens, and what its URL says besides. */
+/** The address of a server, and the other parts of its URL. */
 export interface Address {
   readonly host: string
   readonly port: number
@@ -16,14 +16,18 @@ const ALLOWED = 'redis://[user:password@]host:port, or rediss:// for TLS; the po
 const TCP = /^(redis|rediss|valkey|valkeys):\/\/(?:(.*)@)?([^@/]+):(\d{1,5})\/?$/
 const SOCKET = /^(?:redis|valkey)\+uds:\/\/(?:(.*)@)?(\/[^@]+)$/
 
-/** One URL of a Redisson configuration. @throws {ConfigError} without what may be a password in it */
+/**
+ * Parses a URL of a Redisson configuration. Unlike the URL for `connect` (see `redis-url.ts`), it must have a port,
+ * cannot have a database, and may contain special characters in the password.
+ * @throws {ConfigError} without the part that may be a password
+ */
 export function parseAddress(url: string, path: string): Address {
   const [, scheme = '', secrets, host = '', port = ''] = TCP.exec(url) ?? []
   const [, socketSecrets, socket] = SOCKET.exec(url) ?? []
   if (socket !== undefined) return { host: '', port: 0, socket, isTls: false, ...parseSecrets(socketSecrets, path) }
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   if (scheme === '' || !isHost(bare) || Number(port) < 1 || Number(port) > 65_535) {
-    throw new ConfigError(path, shownOf(url), ALLOWED)
+    throw new ConfigError(path, redacted(url), ALLOWED)
   }
   return {
     host: bare,
@@ -33,7 +37,7 @@ export function parseAddress(url: string, path: string): Address {
   }
 }
 
-/** `user:password`; a single part is the password. */
+/** `user:password`, or only the password. */
 function parseSecrets(text: string | undefined, path: string): Pick<Address, 'username' | 'password'> {
   if (!text) return {}
   const colon = text.indexOf(':')
@@ -45,26 +49,26 @@ function parseSecrets(text: string | undefined, path: string): Pick<Address, 'us
   }
 }
 
-/** `host:port`, as in the maps of a NAT mapper. */
+/** `host:port`, as in a NAT mapper. */
 export function parseHostPort(text: string, path: string): { host: string; port: number } {
   const { host, port } = parseAddress(`redis://${text}`, path)
   return { host, port }
 }
 
-/** Where an @ is forgotten, what looks like a host has the password in it: nobody may be asked for the address of that. */
+/** If an @ is missing, the apparent host contains the password, which must not be sent to a DNS server. */
 function isHost(text: string): boolean {
   return text.includes(':') ? isIPv6(text) : /^[^\s[\]?#&=%]+$/.test(text)
 }
 
-/** What is certainly no more than a scheme, a host and a port, perhaps after secrets. */
+/** Certainly no more than a scheme, a host and a port. */
 const PLAIN = /^(?:\w+:\/\/)?[\w.-]+(?::\d{1,5})?$/
 const AFTER_SECRETS = /@([\w.-]+:\d{1,5})$/
 
-/** What of an address may be shown. */
-function shownOf(url: string): string {
+/** The part of an address that may be shown. */
+function redacted(url: string): string {
   if (PLAIN.test(url)) return url
-  const [, place] = AFTER_SECRETS.exec(url) ?? []
-  if (place !== undefined) return `…@${place}`
+  const [, server] = AFTER_SECRETS.exec(url) ?? []
+  if (server !== undefined) return `…@${server}`
   const [scheme = ''] = /^(?:rediss?|valkeys?|(?:redis|valkey)\+uds|https?):\/\//.exec(url) ?? []
   return `${scheme}… (${url.length} characters)`
 }

@@ -1,9 +1,9 @@
 import { ConfigError } from '../errors.js'
 
-/** Checks one value of a configuration, and answers it in its own type: files have numbers as text, too. */
+/** Checks a value of a configuration and converts it: files may contain numbers as text. */
 export type Check<T> = (value: unknown, path: string) => T
 
-/** An object of Java: `!<class> {…}` in YAML, `{"class": …}` in JSON. */
+/** A Java object: `!<class> {…}` in YAML, `{"class": …}` in JSON. */
 export interface JavaObject {
   readonly class: string
   readonly [property: string]: unknown
@@ -31,7 +31,7 @@ export const text: Check<string> = (value, path) => {
   throw new ConfigError(path, value, 'text')
 }
 
-/** Text that is never shown. */
+/** Text that no message shows. */
 export const secret: Check<string> = (value, path) => {
   if (typeof value === 'string') return value
   if (typeof value === 'number') return String(value)
@@ -58,24 +58,24 @@ export const object: Check<Readonly<Record<string, unknown>>> = (value, path) =>
   throw new ConfigError(path, typeof value === 'string' ? undefined : value, 'a mapping of keys to values')
 }
 
-/** Anything: its meaning is Java's. */
+/** Any value: only Java knows its meaning. */
 export const anything: Check<unknown> = (value) => value
 
-/** Whether it is an object of this class of Java, in whatever package. */
+/** Whether it is an object of this Java class, in any package. */
 export function isJava(value: unknown, simpleName: string): value is JavaObject {
   const { class: name } = (typeof value === 'object' && value !== null ? value : {}) as Partial<JavaObject>
   return typeof name === 'string' && name.slice(name.lastIndexOf('.') + 1) === simpleName
 }
 
-/** The class of an object of Java; undefined: it is something else. */
+/** The class of a Java object; undefined: it is something else. */
 export function javaClass(value: unknown): string | undefined {
   const { class: name } = (typeof value === 'object' && value !== null ? value : {}) as Partial<JavaObject>
   return typeof name === 'string' ? name : undefined
 }
 
 /**
- * What we can only be given in code: a function, or an object with methods. Redisson's own default is nothing at all.
- * @param defaultClass  the class of Java that stands for nothing
+ * A value that can only be given in code: a function, or an object with methods. Redisson's default class means none.
+ * @param defaultClass  the simple name of that Java class
  */
 export function inCode<T>(
   isRight: (value: unknown) => boolean,
@@ -89,7 +89,7 @@ export function inCode<T>(
   }
 }
 
-/** ISO 8601, as `java.time.Duration` reads and writes it, in ms. */
+/** A duration in ISO 8601, as `java.time.Duration` reads and writes it. Converted to ms. */
 export const isoDuration: Check<number> = (value, path) => {
   const match = /^P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$/i.exec(String(value))
   const [, days, hours, minutes, seconds] = match ?? []

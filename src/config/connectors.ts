@@ -1,27 +1,31 @@
 import { setMaxListeners } from 'node:events'
 import { Socket } from 'node:net'
 import type { AbstractConnector } from 'ioredis'
+import { within } from '../util/timeout.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
-import { findMaster, NotMasterError, replicationOf } from './masters.js'
+import { findMaster, NotMasterError, replicationOf } from './master-discovery.js'
 import type { Credentials } from './schema.js'
-import type { Sentinels } from './sentinels.js'
+import type { SentinelDiscovery } from './sentinel-discovery.js'
 import { authenticate, openStream, type Stream } from './streams.js'
 
 /*
- * ioredis opens its connections by a `Connector`. Ours do what it cannot: look for the master among several servers, or by
- * several Sentinels at once, and ask for the password each time. All of that happens on the fresh connection, before
- * ioredis gets it.
+ * ioredis opens its connections with a `Connector`. Ours do what its own cannot: find the master among several servers
+ * or through several Sentinels at once, and ask for the password for each connection. All of this happens on the new
+ * connection, before ioredis gets it: so the server that was checked is the server that is used.
+ *
+ * `AbstractConnector` and the option `Connector` are exported but hardly documented. What we rely on beyond their types
+ * is checked by `test/adapters/ioredis-internals.test.ts`.
  */
 
-/** Of `connectTimeout`: for a reconnect, as what is silent now may be replaced at any moment. */
-const PART_FOR_RECONNECT = 1 / 3
-const LEAST_FOR_RECONNECT_MS = 1_000
+/** The part of `connectTimeout` for a reconnect: a server that is silent now may be replaced at any moment. */
+const RECONNECT_FRACTION = 1 / 3
+const MIN_RECONNECT_MS = 1_000
 
 /** What the connectors of one client share. */
 export interface Connecting {
   readonly deployment: Deployment
-  /** Whether the client was ready once: from then on it never gives up. */
+  /** Whether the client has been ready: from then on it never gives up. */
   isUp: boolean
 }
 
@@ -29,7 +33,7 @@ type Ioredis = Pick<typeof import('ioredis'), 'AbstractConnector'>
 type Connector = new (options: unknown) => AbstractConnector
 type Open = (signal: AbortSignal) => Promise<Stream>
 
-/** For one server, master or not, with a password that is asked for each time. */
+/** For one server, master or not, whose password is asked for before each connection. */
 export function singleConnector(ioredis: Ioredis, shared: Connecting): Connector {
   const { deployment } = shared
   const address = deployment.addresses[0] as Address
@@ -46,10 +50,10 @@ export function listConnector(ioredis: Ioredis, shared: Connecting): Connector {
   return connector(ioredis, shared, (signal) => findMaster(shared.deployment, signal), isMaster)
 }
 
-/** For the master that Sentinel names. The connection is closed as soon as Sentinel names another one. */
-export function sentinelConnector(ioredis: Ioredis, shared: Connecting, sentinels: Sentinels): Connector {
+/** For the master that the Sentinels name. The connection is closed as soon as they name another one. */
+export function sentinelConnector(ioredis: Ioredis, shared: Connecting, sentinels: SentinelDiscovery): Connector {
   const open: Open = async (signal) => {
-    while (true) {
+    for (;;) {
       let hasSwitched = false
       const onSwitch = (): void => {
         hasSwitched = true
@@ -57,7 +61,7 @@ export function sentinelConnector(ioredis: Ioredis, shared: Connecting, sentinel
       try {
         return await openNamed(sentinels, shared.deployment, signal, onSwitch)
       } catch (error) {
-        // The master was frozen, and has been replaced meanwhile.
+        // The master was frozen and has been replaced meanwhile.
         if (!hasSwitched) throw error
       }
     }
@@ -66,7 +70,7 @@ export function sentinelConnector(ioredis: Ioredis, shared: Connecting, sentinel
 }
 
 async function openNamed(
-  sentinels: Sentinels,
+  sentinels: SentinelDiscovery,
   deployment: Deployment,
   signal: AbortSignal,
   onSwitch: () => void,
@@ -90,7 +94,7 @@ function isMaster({ role }: { role?: string | undefined }): boolean {
   return role === undefined || role === 'master'
 }
 
-/** @returns undefined: the user has no right to INFO, so Sentinel is believed */
+/** @returns undefined: the user may not call INFO, so Sentinel is trusted */
 async function roleOf(stream: Stream, signal: AbortSignal): Promise<string | undefined> {
   try {
     return (await replicationOf(stream, signal))('role')
@@ -101,9 +105,9 @@ async function roleOf(stream: Stream, signal: AbortSignal): Promise<string | und
 }
 
 /**
- * A connector that never rejects. After a rejection, also one that `disconnect(true)` caused, the status of ioredis is `end`
- * for good. So a failed attempt resolves with a closed connection, which ioredis treats as a lost one: it opens the next as
- * its `retryStrategy` says, and ends only after `disconnect()`.
+ * A connector that never rejects: after a rejection, even one caused by `disconnect(true)`, the status of ioredis is
+ * `end` for good. Instead, a failed attempt resolves with a closed connection, which ioredis treats as a lost one: it
+ * reconnects as its `retryStrategy` says, and ends only after `disconnect()`.
  */
 function connector(
   { AbstractConnector }: Ioredis,
@@ -114,7 +118,7 @@ function connector(
   const limitMs = (): number => {
     const { connectTimeoutMs } = shared.deployment
     if (!shared.isUp) return connectTimeoutMs
-    return Math.min(connectTimeoutMs, Math.max(connectTimeoutMs * PART_FOR_RECONNECT, LEAST_FOR_RECONNECT_MS))
+    return Math.min(connectTimeoutMs, Math.max(connectTimeoutMs * RECONNECT_FRACTION, MIN_RECONNECT_MS))
   }
   return class extends AbstractConnector {
     #attempt = new AbortController()
@@ -130,7 +134,7 @@ function connector(
     override async connect(): Promise<Stream> {
       this.#attempt = new AbortController()
       try {
-        this.stream = await within(limitMs(), this.#attempt, open)
+        this.stream = await openWithin(limitMs(), this.#attempt, open)
       } catch (error) {
         this.firstError = error as Error
         this.stream = new Socket().destroy()
@@ -145,29 +149,26 @@ function connector(
   }
 }
 
-/** Rejects when `attempt` is aborted or the time is up, even if `open` ignores the signal: what it opens later is closed. */
-async function within(limitMs: number, attempt: AbortController, open: Open): Promise<Stream> {
-  const { signal } = attempt
-  setMaxListeners(0, signal) // one or two for each member that is asked
-  const timer = setTimeout(() => attempt.abort(new Error(`no answer within ${Math.round(limitMs)} ms`)), limitMs)
-  const opening = open(signal)
+/**
+ * Rejects after `limitMs` or when `attempt` is aborted, even if `open` ignores the signal: what it opens late is
+ * closed.
+ */
+async function openWithin(limitMs: number, attempt: AbortController, open: Open): Promise<Stream> {
+  setMaxListeners(0, attempt.signal) // one or two per server
+  const opening = open(attempt.signal)
   try {
-    return await new Promise<Stream>((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason))
-      opening.then(resolve, reject)
-    })
+    return await within(limitMs, opening, attempt.signal)
   } catch (error) {
+    attempt.abort(error)
     opening.then(
       (late) => late.destroy(),
       () => {},
     )
     throw error
-  } finally {
-    clearTimeout(timer)
   }
 }
 
-/** For a node of a cluster, with a password that is asked for. If it rejects, the cluster drops the node and uses others. */
+/** For a node of a cluster, whose password is asked for. If it rejects, the cluster drops the node and uses others. */
 export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Connecting): Connector {
   type NodeOptions = Credentials & { host: string; port: number; disconnectTimeout: number }
   return class NodeConnector extends AbstractConnector {
@@ -177,7 +178,7 @@ export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Co
     constructor(options: unknown) {
       super((options as NodeOptions).disconnectTimeout)
       this.#options = options as NodeOptions
-      // ioredis must not send the password of the node that this one was copied from.
+      // ioredis must not send the password of the node that these options were copied from.
       this.#options.username = undefined
       this.#options.password = undefined
     }
@@ -189,12 +190,12 @@ export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Co
       const open: Open = (signal) =>
         openStream(address, deployment, signal, async (stream) => {
           const { username, password } = await authenticate(stream, address, deployment, signal)
-          // For the connection that ioredis opens beside it by itself. A node connects only once.
+          // For the subscriber connection, which ioredis opens itself with these options. A node connects only once.
           this.#options.username = username
           this.#options.password = password
           return stream
         })
-      this.stream = await within(deployment.connectTimeoutMs, this.#attempt, open)
+      this.stream = await openWithin(deployment.connectTimeoutMs, this.#attempt, open)
       return this.stream as Stream
     }
 

@@ -1,7 +1,9 @@
 import { ConfigError } from '../errors.js'
+import { backoffMs } from '../util/backoff.js'
+import { systemRandom } from '../util/random.js'
 import { type Check, isJava, isoDuration, javaClass, object } from './checks.js'
 
-/** How long to wait before an attempt, ms. @param attempt  from 0 */
+/** The delay before an attempt, ms. @param attempt  counted from 0 */
 export type Delay = (attempt: number) => number
 
 const PARAMETERS = {
@@ -13,8 +15,8 @@ const PARAMETERS = {
 type Strategy = keyof typeof PARAMETERS
 
 const STRATEGIES = Object.keys(PARAMETERS) as Strategy[]
-const LEAST_MS = 100
-const MOST_MS = 1_000
+const DEFAULT_BASE_MS = 100
+const DEFAULT_MAX_MS = 1_000
 
 /** A delay strategy of Redisson: `!<org.redisson.config.EqualJitterDelay> {baseDelay: PT1S, maxDelay: PT2S}`. */
 export const delayStrategy: Check<Readonly<Record<string, unknown>>> = (value, path) => {
@@ -22,7 +24,7 @@ export const delayStrategy: Check<Readonly<Record<string, unknown>>> = (value, p
   return value as Record<string, unknown>
 }
 
-/** @throws {ConfigError} not one of Redisson's, or its parameters cannot work */
+/** @throws {ConfigError} it is not a strategy of Redisson, or its parameters cannot work */
 export function delayOf(value: unknown, path: string): Delay {
   const strategy = STRATEGIES.find((name) => isJava(value, name))
   if (!strategy) {
@@ -37,8 +39,8 @@ export function delayOf(value: unknown, path: string): Delay {
   }
   const ms = (name: string, absent: number): number =>
     parameters[name] === undefined ? absent : isoDuration(parameters[name], `${path}.${name}`)
-  if (strategy === 'ConstantDelay') return constantDelay(ms('delay', LEAST_MS))
-  const [base, max] = [ms('baseDelay', LEAST_MS), ms('maxDelay', MOST_MS)]
+  if (strategy === 'ConstantDelay') return constantDelay(ms('delay', DEFAULT_BASE_MS))
+  const [base, max] = [ms('baseDelay', DEFAULT_BASE_MS), ms('maxDelay', DEFAULT_MAX_MS)]
   if (base > max) throw new ConfigError(`${path}.maxDelay`, parameters['maxDelay'], 'at least baseDelay')
   const exponential: Delay = (attempt) => Math.min(base * 2 ** Math.min(attempt, 30), max)
   if (strategy === 'FullJitterDelay') return (attempt) => Math.random() * exponential(attempt)
@@ -56,8 +58,5 @@ export function constantDelay(ms: number): Delay {
 }
 
 export function equalJitter(base: number, max: number): Delay {
-  return (attempt) => {
-    const whole = Math.min(base * 2 ** Math.min(attempt, 30), max)
-    return whole / 2 + (Math.random() * whole) / 2
-  }
+  return (attempt) => backoffMs(attempt, base, max, systemRandom)
 }

@@ -18,10 +18,10 @@ import { tlsOptions } from './tls.js'
 
 export type Mode = 'single' | 'masterSlave' | 'sentinel' | 'cluster' | 'replicated'
 
-/** A checked configuration, in our words and with all defaults: what there is to open, and how. */
+/** A checked configuration, in our terms and with all defaults: what to open, and how. */
 export interface Deployment {
   readonly mode: Mode
-  /** At least one: the server, all servers, the Sentinels, or the first servers of a cluster to ask. */
+  /** At least one: the server, all servers, the Sentinels, or the seed nodes of a cluster. */
   readonly addresses: readonly Address[]
   readonly credentials: CredentialsResolver | undefined
   readonly username: string | undefined
@@ -36,12 +36,12 @@ export interface Deployment {
   readonly retryAttempts: number
   readonly retryDelay: Delay
   readonly reconnectionDelay: Delay
-  /** ms without traffic before the first probe; undefined: no probes. */
+  /** ms without traffic before the first TCP keep-alive probe; undefined: no probes. */
   readonly keepAliveMs: number | undefined
   readonly isNoDelay: boolean
-  /** ms without traffic before a connection is checked with PING; 0: it is not. */
+  /** ms without traffic before a connection is checked with PING; 0: never. */
   readonly pingIntervalMs: number
-  /** In a cluster between two looks at its slots, elsewhere the longest between two looks for a master. */
+  /** In a cluster ms between refreshes of its slots, elsewhere the longest delay between searches for the master. */
   readonly scanIntervalMs: number
   readonly natMap: ((hostPort: string) => { host: string; port: number } | null) | undefined
   readonly sentinel: {
@@ -51,12 +51,12 @@ export interface Deployment {
     readonly isDiscovering: boolean
   }
   readonly checksSlotsCoverage: boolean
-  /** What concerns the client, not the connection. */
+  /** The options of the client rather than of the connection. */
   readonly options: ClientOptions
   readonly ignored: readonly IgnoredKey[]
 }
 
-/** What can only be given in code, instead of a class of Java in a file. */
+/** Values that can only be given in code; in a file they are Java classes. */
 export interface ConfigOverrides {
   nameMapper?: NameMapper | undefined
   credentialsResolver?: CredentialsResolver | undefined
@@ -71,7 +71,8 @@ const MODES: Record<Section, Mode> = {
 }
 
 /**
- * The same configuration with our function in the place of each class of Java that it stands for; null: with nothing there.
+ * Replaces Java classes in a configuration by values given in code; null: by none.
+ * @returns a copy
  * @internal
  */
 export function overridden(
@@ -91,23 +92,19 @@ export function overridden(
   return { ...result, ...Object.fromEntries(overrides) } as RedissonConfig
 }
 
-/** @throws {ConfigError} the first thing that is wrong, with its path as in the file */
+/**
+ * Checks a configuration and translates it into our terms.
+ * @throws {ConfigError} the first error, with its path as in the file
+ */
 export function describe(config: RedissonConfig): Deployment {
   const checked = checkConfig(config)
   const { section, top, server } = checked
   const mode = MODES[section]
-  const get = <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
-  const pathOf = (key: string): string => (Object.hasOwn(top, key) ? key : `${section}.${key}`)
-
+  const get = sharedValuesOf(checked)
   const addresses = addressesOf(checked)
-  const isTls = addresses.some((address) => address.isTls)
-  if (!addresses.every((address) => address.isTls === isTls)) {
-    throw new ConfigError(section, undefined, 'either rediss:// in all addresses or redis:// in all')
-  }
   const ofUrl = addresses.find(({ password }) => password !== undefined)
-  // Those of the URL of one server are of that server. A cluster and Sentinel tell of servers that have no URL.
+  // Credentials in a URL belong to that server. A cluster and Sentinel name further servers, which have no URL.
   const own = mode === 'cluster' ? ofUrl : undefined
-  const verification = top.sslVerificationMode ?? server.sslVerificationMode ?? legacyVerification(server)
   const isKeptAlive = top.tcpKeepAlive ?? server.tcpKeepAlive ?? server.keepAlive ?? true
   return {
     mode,
@@ -116,20 +113,7 @@ export function describe(config: RedissonConfig): Deployment {
     username: own?.username ?? get('username'),
     password: own?.password ?? get('password'),
     database: server.database ?? 0,
-    tls: isTls
-      ? tlsOptions(
-          {
-            tls: top.tls,
-            sslVerificationMode: verification,
-            sslTruststore: get('sslTruststore'),
-            sslKeystore: get('sslKeystore'),
-            sslKeystorePassword: get('sslKeystorePassword'),
-            sslProtocols: get('sslProtocols'),
-            sslCiphers: get('sslCiphers'),
-          },
-          pathOf,
-        )
-      : undefined,
+    tls: tlsOf(checked, addresses),
     clientName: server.clientName,
     protocol: top.protocol === undefined ? undefined : top.protocol === 'RESP3' ? 3 : 2,
     connectTimeoutMs: server.connectTimeout ?? 10_000,
@@ -152,17 +136,47 @@ export function describe(config: RedissonConfig): Deployment {
       isDiscovering: server.sentinelsDiscovery ?? true,
     },
     checksSlotsCoverage: server.checkSlotsCoverage ?? true,
-    options: withoutAbsent({
-      lockWatchdogTimeoutMs: top.lockWatchdogTimeout,
-      lockWatchdogBatchSize: top.lockWatchdogBatchSize,
-      fairLockWaitTimeoutMs: top.fairLockWaitTimeout,
-      checkLockSyncedSlaves: top.checkLockSyncedSlaves ?? (mode === 'single' ? undefined : true),
-      slavesSyncTimeoutMs: top.slavesSyncTimeout,
-      commandTimeoutMs: server.timeout,
-      nameMapper: get('nameMapper') ?? undefined,
-    }),
+    options: clientOptionsOf(checked, mode),
     ignored: checked.ignored,
   }
+}
+
+/** Reads keys that are allowed at the top level and in the server section. */
+function sharedValuesOf({ top, server }: CheckedConfig) {
+  return <K extends keyof typeof server & keyof typeof top>(key: K) => top[key] ?? server[key]
+}
+
+function tlsOf(checked: CheckedConfig, addresses: readonly Address[]): ConnectionOptions | undefined {
+  const { section, top, server } = checked
+  const isTls = addresses.some((address) => address.isTls)
+  if (!addresses.every((address) => address.isTls === isTls)) {
+    throw new ConfigError(section, undefined, 'either rediss:// in all addresses or redis:// in all')
+  }
+  if (!isTls) return undefined
+  const get = sharedValuesOf(checked)
+  const settings = {
+    tls: top.tls,
+    sslVerificationMode: get('sslVerificationMode') ?? legacyVerification(server),
+    sslTruststore: get('sslTruststore'),
+    sslKeystore: get('sslKeystore'),
+    sslKeystorePassword: get('sslKeystorePassword'),
+    sslProtocols: get('sslProtocols'),
+    sslCiphers: get('sslCiphers'),
+  }
+  return tlsOptions(settings, (key) => (Object.hasOwn(top, key) ? key : `${section}.${key}`))
+}
+
+function clientOptionsOf(checked: CheckedConfig, mode: Mode): ClientOptions {
+  const { top, server } = checked
+  return withoutAbsent({
+    lockWatchdogTimeoutMs: top.lockWatchdogTimeout,
+    lockWatchdogBatchSize: top.lockWatchdogBatchSize,
+    fairLockWaitTimeoutMs: top.fairLockWaitTimeout,
+    checkLockSyncedSlaves: top.checkLockSyncedSlaves ?? (mode === 'single' ? undefined : true),
+    slavesSyncTimeoutMs: top.slavesSyncTimeout,
+    commandTimeoutMs: server.timeout,
+    nameMapper: sharedValuesOf(checked)('nameMapper') ?? undefined,
+  })
 }
 
 function addressesOf({ section, server }: CheckedConfig): Address[] {
@@ -174,7 +188,7 @@ function addressesOf({ section, server }: CheckedConfig): Address[] {
       const where = isList ? `${path}[${index}]` : path
       const address = parseAddress(url, where)
       if (address.socket !== undefined && section !== 'singleServerConfig') {
-        throw new ConfigError(where, undefined, 'host and port: a socket is for singleServerConfig')
+        throw new ConfigError(where, undefined, 'host and port: a socket is possible only in singleServerConfig')
       }
       return address
     })
@@ -222,7 +236,7 @@ function natMapOf(mapper: CheckedConfig['server']['natMapper'], path: string): D
   return (hostPort) => servers.get(hostPort) ?? null
 }
 
-/** So that an option of `connect` is not hidden by one that the file does not have. */
+/** So that a key missing in the file does not override an option of `connect`. */
 function withoutAbsent<T extends object>(options: T): T {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as T
 }

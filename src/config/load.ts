@@ -9,26 +9,27 @@ export type { ConfigOverrides, Deployment, Mode } from './deployment.js'
 export type { Credentials, CredentialsResolver, IgnoredKey, RedissonConfig } from './schema.js'
 
 export interface LoadOptions extends ConfigOverrides {
-  /** Where `${NAME}` is looked up. Default `process.env`. */
+  /** The variables for `${NAME}`. Default `process.env`. */
   env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
 const LOAD_OPTIONS = { env: 1, nameMapper: 1, credentialsResolver: 1 }
-/** Real ones have some thousand. What takes quadratic time in a parser stays short with it. */
-const MOST_CHARACTERS = 100_000
+/** Real files have a few thousand. This bounds whatever takes quadratic time in a parser. */
+const MAX_CHARACTERS = 100_000
 
 /**
- * A configuration file of Redisson, YAML or JSON, checked: what `connect({ config })` takes. `${NAME}` and
- * `${NAME:-default}` are replaced by environment variables.
+ * Reads and checks a configuration file of Redisson, YAML or JSON. `${NAME}` and `${NAME:-default}` are replaced by
+ * environment variables.
  * @param source  the path of the file, or its text
+ * @returns a configuration for `connect({ config })`
  * @throws {ConfigError} the file cannot be read, or something in it cannot work
  * @see Redisson `Config.fromYAML`
  */
 export async function loadConfig(source: string | URL, options: LoadOptions = {}): Promise<RedissonConfig> {
   const { env = process.env, nameMapper, credentialsResolver } = ownOptions(options, LOAD_OPTIONS)
   const { file, text } = await read(source)
-  if (text.length > MOST_CHARACTERS)
-    throw new ConfigError(file ?? 'config', undefined, `a file of at most ${MOST_CHARACTERS} characters`)
+  if (text.length > MAX_CHARACTERS)
+    throw new ConfigError(file ?? 'config', undefined, `a file of at most ${MAX_CHARACTERS} characters`)
   const parsed = await parse(resolveVariables(text, env), file)
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new ConfigError(file ?? 'config', undefined, 'a mapping with one of the server sections of Redisson')
@@ -38,10 +39,15 @@ export async function loadConfig(source: string | URL, options: LoadOptions = {}
   return config
 }
 
-/** As in Redisson (`ConfigSupport.resolveEnvParams`); what is not set and has no default stays as it is. */
+/**
+ * As in Redisson (`ConfigSupport.resolveEnvParams`): a variable that is not set and has no default is left as it is.
+ */
 const VARIABLE = /\$\{([\w.]+)(?::-(.[^}\n\r\u2028\u2029]*))?\}/g
 
-/** Of each line the part in which a variable can end. Searching beyond it takes quadratic time where many begin. */
+/**
+ * The part of each line up to its last brace: searching further would take quadratic time if many variables begin
+ * there.
+ */
 const MAY_HAVE_VARIABLES = /^.*\}/gm
 
 function resolveVariables(text: string, env: Readonly<Record<string, string | undefined>>): string {
@@ -56,11 +62,11 @@ async function read(source: string | URL): Promise<{ file: string | undefined; t
     throw new ConfigError('config', source, 'the path or text of a configuration file')
   }
   if (/^\w+:\/\//.test(String(source)) && !/^file:/.test(String(source))) {
-    // Not as a value: what is there by mistake is the URL of a server, with its password.
+    // Without the value: it is probably the URL of a server, with its password.
     throw new ConfigError(
       'config',
       undefined,
-      'the path or text of a configuration file; the URL of a server goes into url',
+      'the path or text of a configuration file; for the URL of a server use the option url',
     )
   }
   const file = source instanceof URL ? fileURLToPath(source) : source
@@ -81,7 +87,7 @@ async function parse(text: string, file: string | undefined): Promise<unknown> {
     try {
       return JSON.parse(text)
     } catch (error) {
-      // Not the message: it quotes the file, which may contain a password.
+      // Without the message: it quotes the file, which may contain a password.
       if (isJson) throw new ConfigError(file ?? 'config', undefined, `JSON${positionOf(error)}`)
     }
   }
@@ -91,5 +97,5 @@ async function parse(text: string, file: string | undefined): Promise<unknown> {
 
 function positionOf(error: unknown): string {
   const [, line, column] = /\(line (\d+) column (\d+)\)/.exec((error as Error).message) ?? []
-  return line === undefined ? '' : `, which it is not at line ${line}, column ${column}`
+  return line === undefined ? '' : `; there is a syntax error at line ${line}, column ${column}`
 }

@@ -5,7 +5,7 @@ import type { GlideLike } from '../adapters/valkey-glide/port.js'
 import { ConfigError } from '../errors.js'
 import type { Deployment } from './deployment.js'
 
-/** A client of the user, or something that serves as one. */
+/** A client of the user, or a port made from one. */
 export type AnyClient = IoredisLike | AnyNodeRedis | GlideLike | RedisPort
 
 /** Opens ioredis for a URL that was checked. */
@@ -19,7 +19,7 @@ export async function openDeployment(deployment: Deployment): Promise<RedisPort>
   const [servers, { DISCONNECT_TIMEOUT_MS, ownedIoredis }] = await openers()
   const { addresses, mode, pingIntervalMs, scanIntervalMs } = deployment
   const client = await servers.openDeployment(deployment, DISCONNECT_TIMEOUT_MS)
-  // Sentinel and a cluster say themselves what replicas there are.
+  // Sentinels and clusters tell which replicas there are.
   const isList = mode === 'masterSlave' || mode === 'replicated'
   return ownedIoredis(client, { pingIntervalMs, scanIntervalMs, isReplicated: isList && addresses.length > 1 })
 }
@@ -28,7 +28,7 @@ async function openers() {
   return await Promise.all([import('./servers.js'), import('../adapters/ioredis/port.js')])
 }
 
-/** @throws {ConfigError} it is none, or one that cannot work */
+/** @throws {ConfigError} it is not a client of these libraries, or one that cannot work */
 export async function portOf(client: AnyClient | undefined): Promise<RedisPort> {
   if (isPort(client)) return client
   const ioredis = await import('../adapters/ioredis/port.js')

@@ -6,13 +6,13 @@ import { anything, type Check, flag, inCode, int, isJava, listOf, object, oneOf,
 import { delayStrategy } from './delay.js'
 import { type TlsFiles, tlsFiles } from './tls.js'
 
-/** A user of Redis, or only the password of the default one. */
+/** A Redis user with its password, or only the password of the default user. */
 export interface Credentials {
   readonly username?: string | undefined
   readonly password?: string | undefined
 }
 
-/** Asked before each connection is opened. */
+/** Called before each connection is opened. */
 export type CredentialsResolver = (server: {
   readonly host: string
   readonly port: number
@@ -21,7 +21,7 @@ export type CredentialsResolver = (server: {
 /** One key of a configuration. */
 interface Key<T> {
   readonly check: Check<T>
-  /** What becomes of it here. */
+  /** Its effect here; for an ignored key, why it has none. */
   readonly effect: string
   readonly isUsed: boolean
 }
@@ -33,7 +33,7 @@ function used<T>(check: Check<T>, effect: string): Key<T> {
   return { check, effect, isUsed: true }
 }
 
-/** Accepted, so that the file can be shared, and reported once. */
+/** Accepted, so that the file can be shared with Java, and reported once. */
 function unused<T>(check: Check<T>, effect: string): Key<T> {
   return { check, effect, isUsed: false }
 }
@@ -60,11 +60,11 @@ const credentialsResolver = used(
     'a function, given in code: connect({ config, credentialsResolver: async () => ({ username, password }) })',
     'DefaultCredentialsResolver',
   ),
-  'asked for user and password before each connection is opened',
+  'called for user and password before each connection is opened',
 )
 const commandMapper = used(
-  inCode<never>(never, 'nothing: renamed commands are not supported', 'DefaultCommandMapper'),
-  'only the default one',
+  inCode<never>(never, 'no value: renamed commands are not supported', 'DefaultCommandMapper'),
+  'only the default',
 )
 const natMapper = used<Readonly<Record<string, unknown>>>((value, path) => {
   if (['DefaultNatMapper', 'HostNatMapper', 'HostPortNatMapper'].some((name) => isJava(value, name))) {
@@ -73,17 +73,17 @@ const natMapper = used<Readonly<Record<string, unknown>>>((value, path) => {
   const allowed =
     '!<org.redisson.api.HostNatMapper> {hostsMap: …} or !<org.redisson.api.HostPortNatMapper> {hostsPortMap: …}'
   throw new ConfigError(path, (value as { class?: unknown } | null)?.class, allowed)
-}, 'maps the addresses that the servers tell of each other')
+}, 'maps the addresses by which the servers name each other')
 
-const POOL = 'one connection carries all commands'
-const CHANNELS = 'one connection carries all channels, in a cluster one for each master'
-const JAVA = 'it is about the Java process'
-const OTHER_OBJECTS = 'it is about other objects than locks'
-const MASTER_ONLY = 'everything is asked of the master'
-const LOOKS = 'longest delay between two attempts to find the master while there is none, ms'
+const POOL = 'a single connection carries all commands'
+const CHANNELS = 'a single connection carries all channels, in a cluster one per master'
+const JAVA = 'it concerns the Java process'
+const OTHER_OBJECTS = 'it concerns objects other than locks'
+const MASTER_ONLY = 'all commands go to the master'
+const SCAN = 'longest delay between searches for the master while there is none, ms'
 const DNS = 'host names are resolved whenever a connection is opened'
 
-/** May stand at the top (4.x) or in the server section (3.x); the top wins. */
+/** Allowed at the top level (4.x) or in the server section (3.x); the top level takes precedence. */
 const SHARED = {
   username: used(text, 'user of Redis'),
   password: used(secret, 'password of Redis'),
@@ -92,23 +92,23 @@ const SHARED = {
   commandMapper,
   sslVerificationMode: used(
     oneOf('STRICT', 'CA_ONLY', 'NONE'),
-    'STRICT checks certificate and host name, CA_ONLY the certificate, NONE nothing',
+    'STRICT verifies certificate and host name, CA_ONLY the certificate, NONE nothing',
   ),
-  sslTruststore: used(text, 'file with the certificates to trust, PEM'),
-  sslTruststorePassword: unused(secret, 'a PEM file of certificates has none'),
-  sslKeystore: used(text, 'file with our certificate and key, PKCS12 or PEM'),
+  sslTruststore: used(text, 'file with the trusted certificates, PEM'),
+  sslTruststorePassword: unused(secret, 'a PEM file of certificates has no password'),
+  sslKeystore: used(text, 'file with the client certificate and key, PKCS12 or PEM'),
   sslKeystorePassword: used(secret, 'password of sslKeystore'),
-  sslKeystoreType: unused(text, 'the kind of a file is seen from its contents'),
-  sslProtocols: used(listOf(oneOf('TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'), 1), 'the lowest and the highest of them'),
-  sslCiphers: used(listOf(text, 1), 'names of Java or OpenSSL'),
-  sslProvider: unused(text, 'TLS is the one of Node'),
-  sslTrustManagerFactory: used(
-    inCode<never>(never, 'nothing: name certificates in sslTruststore or tls.ca', ''),
-    'refused',
+  sslKeystoreType: unused(text, 'the type is detected from the contents of the file'),
+  sslProtocols: used(
+    listOf(oneOf('TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'), 1),
+    'the lowest and the highest of these versions',
   ),
-  sslKeyManagerFactory: used(inCode<never>(never, 'nothing: name them in sslKeystore or tls.key', ''), 'refused'),
+  sslCiphers: used(listOf(text, 1), 'names as in Java or OpenSSL'),
+  sslProvider: unused(text, 'Node provides TLS'),
+  sslTrustManagerFactory: used(inCode<never>(never, 'no value: set sslTruststore or tls.ca instead', ''), 'refused'),
+  sslKeyManagerFactory: used(inCode<never>(never, 'no value: set sslKeystore or tls.key instead', ''), 'refused'),
   tcpKeepAlive: used(flag, 'SO_KEEPALIVE'),
-  tcpKeepAliveIdle: used(int(0), 's without traffic before the first probe'),
+  tcpKeepAliveIdle: used(int(0), 'seconds without traffic before the first probe'),
   tcpKeepAliveCount: unused(int(0), 'Node cannot set it'),
   tcpKeepAliveInterval: unused(int(0), 'Node cannot set it'),
   tcpUserTimeout: unused(int(0), 'Node cannot set it'),
@@ -118,15 +118,15 @@ const SHARED = {
 const TOP = {
   ...SHARED,
   lockWatchdogTimeout: used(int(LEAST_LEASE_MS), 'lockWatchdogTimeoutMs of the client'),
-  lockWatchdogBatchSize: used(int(1, 10_000), 'holds that are renewed by one script call'),
+  lockWatchdogBatchSize: used(int(1, 10_000), 'holds renewed by one script call'),
   fairLockWaitTimeout: used(int(1), 'fairLockWaitTimeoutMs of the client'),
-  checkLockSyncedSlaves: used(flag, 'of the same name in the client'),
+  checkLockSyncedSlaves: used(flag, 'option of the same name of the client'),
   slavesSyncTimeout: used(int(1), 'slavesSyncTimeoutMs of the client'),
   protocol: used(oneOf('RESP2', 'RESP3'), 'protocol of ioredis 6'),
-  lazyInitialization: used(flag, 'connect() answers at once, and the first command connects'),
-  tls: used<TlsFiles>(tlsFiles, 'ours: certificates as Node takes them'),
+  lazyInitialization: used(flag, 'connect() resolves at once, and the first command connects'),
+  tls: used<TlsFiles>(tlsFiles, 'Holdfast only: certificates in the form that Node takes'),
   useScriptCache: unused(flag, 'scripts are always sent by their hash'),
-  keepPubSubOrder: unused(flag, 'messages are always handled in their order'),
+  keepPubSubOrder: unused(flag, 'messages are always handled in order'),
   valkeyCapabilities: unused(anything, 'no capability of Valkey is needed'),
   codec: unused(anything, 'locks store text; the values of a FasterMultiLock are hashed as with StringCodec'),
   addressResolverGroupFactory: unused(anything, 'host names are resolved by Node'),
@@ -150,16 +150,16 @@ const BASE = {
   ...SHARED,
   keepAlive: used(flag, 'tcpKeepAlive'),
   sslEnableEndpointIdentification: used(flag, 'sslVerificationMode: true is STRICT, false is NONE'),
-  connectTimeout: used(int(1), 'ms until a connection is given up, and connect() at the start'),
+  connectTimeout: used(int(1), 'ms until an attempt to connect fails, and connect() itself'),
   timeout: used(int(1), 'commandTimeoutMs of the client'),
   clientName: used(text, 'CLIENT SETNAME'),
   retryAttempts: used(int(0, 1_000), 'reconnects that a command waits for, within timeout'),
   retryDelay: used(delayStrategy, 'in a cluster the delay after CLUSTERDOWN, TRYAGAIN and a failover'),
-  retryInterval: used(int(0), 'retryDelay of that many ms'),
+  retryInterval: used(int(0), 'retryDelay as a constant, ms'),
   reconnectionDelay: used(delayStrategy, 'delay before a reconnect'),
   idleConnectionTimeout: unused(int(0), POOL),
   pingConnectionInterval: used(int(0), 'ms without traffic before a connection is checked with PING; 0: never'),
-  subscriptionTimeout: unused(int(0), 'a waiter polls until its subscription is there'),
+  subscriptionTimeout: unused(int(0), 'a waiter polls until it is subscribed'),
   subscriptionsPerConnection: unused(int(1), CHANNELS),
   subscriptionConnectionMinimumIdleSize: unused(int(0), CHANNELS),
   subscriptionConnectionPoolSize: unused(int(1), CHANNELS),
@@ -169,7 +169,7 @@ const BASE = {
 
 const REPLICATED = {
   readMode: unused(oneOf('SLAVE', 'MASTER', 'MASTER_SLAVE'), MASTER_ONLY),
-  subscriptionMode: unused(oneOf('SLAVE', 'MASTER'), 'channels are listened to on the master'),
+  subscriptionMode: unused(oneOf('SLAVE', 'MASTER'), 'channels are subscribed to at the master'),
   loadBalancer: unused(anything, MASTER_ONLY),
   masterConnectionMinimumIdleSize: unused(int(0), POOL),
   masterConnectionPoolSize: unused(int(1), POOL),
@@ -189,7 +189,7 @@ const SECTIONS = {
     ...BASE,
     ...REPLICATED,
     database,
-    masterAddress: used(address, 'one of the servers: the master is who says so itself'),
+    masterAddress: used(address, 'one of the servers: the master is the one whose role is master'),
     slaveAddresses: used(listOf(address, 0), 'the other servers'),
   },
   singleServerConfig: {
@@ -208,39 +208,42 @@ const SECTIONS = {
     masterName: used(text, 'the name of the master'),
     sentinelUsername: used(text, 'user of the Sentinels, if different'),
     sentinelPassword: used(secret, 'password of the Sentinels, if different'),
-    scanInterval: used(int(1), LOOKS),
-    sentinelsDiscovery: used(flag, 'whether Sentinels that others tell of are asked, too'),
-    checkSentinelsList: unused(flag, 'one Sentinel that answers is enough'),
+    scanInterval: used(int(1), SCAN),
+    sentinelsDiscovery: used(flag, 'whether to ask further Sentinels that others name'),
+    checkSentinelsList: unused(flag, 'one Sentinel that replies is enough'),
     checkSlaveStatusWithSyncing: unused(flag, MASTER_ONLY),
   },
   clusterServersConfig: {
     ...BASE,
     ...REPLICATED,
-    database: used(int(0, 0), 'only 0: ioredis has no other in a cluster'),
+    database: used(int(0, 0), 'only 0: a cluster has no other database'),
     natMapper,
-    nodeAddresses: used(listOf(address, 1), 'the servers to ask first'),
-    scanInterval: used(int(1), 'ms between two looks at who has which slots'),
-    checkSlotsCoverage: used(flag, 'connect() fails if a slot has no server'),
+    nodeAddresses: used(listOf(address, 1), 'the seed nodes'),
+    scanInterval: used(int(1), 'ms between refreshes of the slot map'),
+    checkSlotsCoverage: used(flag, 'connect() fails if a slot is not served'),
     checkMasterLinkStatus: unused(flag, MASTER_ONLY),
-    shardedSubscriptionMode: unused(oneOf('AUTO', 'ON', 'OFF'), 'both kinds of channels are listened to and served'),
+    shardedSubscriptionMode: unused(
+      oneOf('AUTO', 'ON', 'OFF'),
+      'both kinds of channels are subscribed to and published on',
+    ),
   },
   replicatedServersConfig: {
     ...BASE,
     ...REPLICATED,
     database,
-    natMapper: unused(anything, 'the addresses are those of the file'),
-    nodeAddresses: used(listOf(address, 1), 'all servers: the master is who says so itself'),
-    scanInterval: used(int(1), LOOKS),
+    natMapper: unused(anything, 'addresses are used as they are in the file'),
+    nodeAddresses: used(listOf(address, 1), 'all servers: the master is the one whose role is master'),
+    scanInterval: used(int(1), SCAN),
     monitorIPChanges: unused(flag, DNS),
   },
 }
 
 export type Section = keyof typeof SECTIONS
 
-/** The object that a configuration file of Redisson is. Everything but one server section may be absent. */
+/** The contents of a configuration file of Redisson. Only one server section is required. */
 export type RedissonConfig = Values<typeof TOP> & { [S in Section]?: Values<(typeof SECTIONS)[S]> | undefined }
 
-/** A key that is accepted and has no effect here. */
+/** A key that is accepted but has no effect. */
 export interface IgnoredKey {
   /** As in the file: `singleServerConfig.connectionPoolSize`. */
   readonly path: string
@@ -253,12 +256,12 @@ type UnionToIntersection<U> = (U extends unknown ? (one: U) => void : never) ext
 export interface CheckedConfig {
   readonly section: Section
   readonly top: Values<typeof TOP>
-  /** Of the server section. What belongs to the other ones is absent. */
+  /** The keys of the server section. */
   readonly server: Values<UnionToIntersection<AnySection>>
   readonly ignored: readonly IgnoredKey[]
 }
 
-/** @internal Every key that is known, as it stands in a file. */
+/** @internal Every known key, by section; '' is the top level. */
 export const KEYS: Readonly<Record<string, Keys>> = { '': TOP, ...SECTIONS }
 
 const POOLS = [
@@ -270,7 +273,7 @@ const POOLS = [
 
 const SECTION_NAMES = Object.keys(SECTIONS) as Section[]
 
-/** @throws {ConfigError} the first thing that is wrong, with its path as in the file */
+/** @throws {ConfigError} the first error, with its path as in the file */
 export function checkConfig(config: unknown): CheckedConfig {
   const whole = ownOf(object(config, 'config'))
   const present = SECTION_NAMES.filter((name) => whole[name] !== undefined && whole[name] !== null)
@@ -286,7 +289,7 @@ export function checkConfig(config: unknown): CheckedConfig {
     section,
     ignored,
   ) as CheckedConfig['server']
-  for (const loser of losers) ignored.push({ path: loser, reason: `${section} is there, too, and goes before` })
+  for (const loser of losers) ignored.push({ path: loser, reason: `${section} takes precedence` })
   checkPools(server as Readonly<Record<string, unknown>>, section)
   return { section, top, server, ignored }
 }
@@ -304,12 +307,12 @@ function checkKeys(keys: Keys, values: Readonly<Record<string, unknown>>, at: st
   return checked
 }
 
-/** What an unknown key may have meant. */
+/** Suggests what an unknown key may mean. */
 function advice(name: string, keys: Keys, at: string): string {
   const places = Object.entries(KEYS).filter(([place, others]) => place !== at && Object.hasOwn(others, name))
   const place = places.find(([other]) => other === '') ?? places[0]
   if (place)
-    return place[0] === '' ? 'it at the top of the configuration' : `it in ${places.map(([p]) => p).join(' or ')}`
+    return place[0] === '' ? 'it at the top level of the configuration' : `it in ${places.map(([p]) => p).join(' or ')}`
   const similar = Object.keys(keys).find((other) => bare(other) === bare(name) || distance(other, name) <= 2)
   return similar === undefined
     ? `one of the keys ${Object.keys(keys).sort().join(', ')}`
@@ -320,7 +323,7 @@ function bare(name: string): string {
   return name.replace(/[-_]/g, '').toLowerCase()
 }
 
-/** Letters to change, add or leave out (Levenshtein). */
+/** The Levenshtein distance. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (let i = 1; i <= a.length; i++) {
@@ -334,7 +337,7 @@ function distance(a: string, b: string): number {
   return row[b.length] as number
 }
 
-/** As in Redisson, where it is an error although the sizes have no meaning here. */
+/** An error as in Redisson, although pool sizes have no effect here. */
 function checkPools(server: Readonly<Record<string, unknown>>, section: Section): void {
   for (const [idle, pool, defaultIdle, defaultPool] of POOLS) {
     const least = (server[idle] as number | undefined) ?? defaultIdle

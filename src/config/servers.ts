@@ -1,23 +1,24 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
 import { ConfigError } from '../errors.js'
 import { withoutSecrets } from '../util/secrets.js'
+import { SLOT_COUNT } from '../wire/slots.js'
 import type { Address } from './address.js'
 import { type Connecting, listConnector, nodeConnector, sentinelConnector, singleConnector } from './connectors.js'
 import type { Deployment } from './deployment.js'
-import { Sentinels } from './sentinels.js'
-import { serverName, tlsOfUrl } from './tls.js'
+import { tlsOfUrl } from './redis-url.js'
+import { SentinelDiscovery } from './sentinel-discovery.js'
+import { serverName } from './tls.js'
 
 type Ioredis = Omit<typeof import('ioredis'), 'default'>
 type Opened = Redis | Cluster
 type Options = Omit<RedisOptions, 'replyMapping'>
 
-/** Commands end by our own time-out; this only bounds what piles up while Redis is away. */
+/** Commands end by our own timeout; this only limits how many accumulate while Redis is unreachable. */
 const COMMAND_RETRIES = 2
-/** Of ioredis' reconnects, ms. */
-const URL_RETRY_MS = { step: 50, most: 1_000 }
+/** Delays between reconnects, ms. */
+const URL_RETRY_MS = { step: 50, max: 1_000 }
 const CONNECT_TIMEOUT_MS = 10_000
-const SLOTS = 16_384
-/** Of one server of a cluster that is asked for its slots, at most. */
+/** How long one node of a cluster has to reply to CLUSTER SLOTS at most, ms. */
 const SLOTS_TIMEOUT_MS = 2_000
 
 /** Opens a client for a URL that was checked. @throws as `openDeployment` */
@@ -27,8 +28,8 @@ export async function openUrl(url: string, disconnectTimeout: number): Promise<O
   const redis = new Redis(url, {
     ...tlsOfUrl(url),
     lazyConnect: true,
-    // Fail at once when Redis cannot be reached at the start; come back by ourselves ever after.
-    retryStrategy: (attempt) => (shared.isUp ? Math.min(attempt * URL_RETRY_MS.step, URL_RETRY_MS.most) : null),
+    // Fail at once if Redis cannot be reached at first; after that, reconnect for ever.
+    retryStrategy: (attempt) => (shared.isUp ? Math.min(attempt * URL_RETRY_MS.step, URL_RETRY_MS.max) : null),
     maxRetriesPerRequest: COMMAND_RETRIES,
     disconnectTimeout,
     reconnectOnError,
@@ -37,8 +38,9 @@ export async function openUrl(url: string, disconnectTimeout: number): Promise<O
 }
 
 /**
- * Opens an ioredis client of our own for a configuration; ready when it is answered, unless that is to come later.
- * @throws what the Redis client says, without secrets: it cannot be reached, refuses the password, is no master …
+ * Opens an ioredis client of our own for a configuration. Resolves when it is ready, with `lazyInitialization` at once.
+ * @throws the error of the Redis client, without secrets: Redis cannot be reached, rejects the password, is not a
+ *   master …
  */
 export async function openDeployment(deployment: Deployment, disconnectTimeout: number): Promise<Opened> {
   const ioredis = await importIoredis('config')
@@ -51,12 +53,12 @@ export async function openDeployment(deployment: Deployment, disconnectTimeout: 
     client.on('error', () => {})
     return client
   }
-  const opened = await started(client, shared, deployment.connectTimeoutMs, nobodyOf(deployment))
+  const opened = await started(client, shared, deployment.connectTimeoutMs, unreachable(deployment))
   if (deployment.mode === 'cluster' && deployment.checksSlotsCoverage) checkCoverage(opened as Cluster)
   return opened
 }
 
-/** A server that was demoted says so when it is written to: the next connection finds its successor. */
+/** A demoted server rejects writes with READONLY: the next connection finds its successor. */
 function reconnectOnError({ message }: Error): boolean {
   return /\bREADONLY\b/.test(message)
 }
@@ -69,7 +71,7 @@ function commonOptions(deployment: Deployment, disconnectTimeout: number): Optio
     disconnectTimeout,
     reconnectOnError,
     noDelay: deployment.isNoDelay,
-    // Null, as undefined would be its default.
+    // Not undefined, for which ioredis uses its default.
     keepAlive: (keepAliveMs ?? null) as number,
     ...(clientName === undefined ? {} : { connectionName: clientName }),
     ...(protocol === undefined ? {} : { protocol }),
@@ -80,7 +82,7 @@ function commonOptions(deployment: Deployment, disconnectTimeout: number): Optio
 function redisOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
   const { deployment } = shared
   const { database: db, mode, reconnectionDelay, scanIntervalMs } = deployment
-  // Where the master may be another one by now, it is looked for at least that often.
+  // Where another server may have become the master, the search is repeated at least this often.
   const longestDelayMs = mode === 'single' ? Number.POSITIVE_INFINITY : scanIntervalMs
   return {
     ...commonOptions(deployment, disconnectTimeout),
@@ -104,11 +106,11 @@ function serverOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: 
   }
 }
 
-/** The connector does it all; the rest is what an adapter may look at. */
+/** The connector does everything; the other options are read by the adapter. */
 function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Options {
   const { deployment } = shared
   const { addresses, natMap, sentinel, tls } = deployment
-  const sentinels = new Sentinels(ioredis, deployment, disconnectTimeout)
+  const sentinels = new SentinelDiscovery(ioredis, deployment, disconnectTimeout)
   return {
     sentinels: addresses.map(({ host, port }) => ({ host, port })),
     name: sentinel.masterName,
@@ -128,9 +130,9 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
-    // One server after the other is asked: those that say nothing must leave time for the others.
+    // Nodes are asked one after the other: those that are silent must leave time for the others.
     slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
-    // It asks one server at random, without a time limit: a frozen one would hold up every command.
+    // It asks a random node without a time limit: a frozen node would block every command.
     enableReadyCheck: false,
     retryDelayOnFailover: delay(0),
     retryDelayOnClusterDown: delay(0),
@@ -140,14 +142,14 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
       ...(credentials ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),
     },
     ...(natMap ? { natMap } : {}),
-    // ioredis would look up the addresses itself, and then check the certificates of names against IP addresses.
+    // ioredis would resolve the names itself, and then check their certificates against IP addresses.
     ...(tls ? { dnsLookup: (host, callback) => callback(null, host) } : {}),
   }
   const opened = new ioredis.Cluster(
     addresses.map(({ host, port }) => ({ host, port })),
     options,
   )
-  // Before it connects.
+  // Set before the node connects.
   if (tls) opened.on('+node', ({ options }: Redis) => (options.tls = { ...serverName(options.host ?? ''), ...tls }))
   return opened
 }
@@ -157,7 +159,7 @@ function withoutReconnect({ reconnectOnError: _, ...options }: Options): Options
   return options
 }
 
-/** Of the one server: what its URL says goes first. */
+/** For a single server: the user in its URL takes precedence. */
 function userOf(deployment: Deployment): Options {
   const [first] = deployment.addresses
   return signIn(first?.password === undefined ? deployment : first)
@@ -170,64 +172,65 @@ function signIn({ username, password }: { username?: string | undefined; passwor
   }
 }
 
-/** Connects, and ends the client if that does not work within `limitMs`. */
-async function started(client: Opened, shared: { isUp: boolean }, limitMs: number, nobody?: string): Promise<Opened> {
+/** Connects, and ends the client if that fails or takes longer than `limitMs`. */
+async function started(
+  client: Opened,
+  shared: { isUp: boolean },
+  limitMs: number,
+  unreachableText?: string,
+): Promise<Opened> {
   let cause: unknown
   let hint: unknown
   // Without a listener ioredis prints every failed reconnect to the console.
   client.on('error', (error) => {
     if (!shared.isUp) cause ??= error
   })
-  // One of several: another one may do.
+  // One of several nodes: another one may work.
   const onHint = (error: unknown): void => {
     if (!shared.isUp) hint ??= error
   }
   client.on('node error', onHint)
-  // A server that accepts connections and says nothing keeps ioredis waiting for ever.
+  // ioredis waits for ever for a server that accepts connections but never replies.
   const timer = setTimeout(() => {
-    cause ??= new Error(`no answer within ${limitMs} ms`)
+    cause ??= new Error(`no reply within ${limitMs} ms`)
     client.disconnect()
   }, limitMs)
   try {
     await client.connect()
-    // It says only "Connection is closed"; what happened (refused, WRONGPASS, a certificate) is in its error event. And it
-    // goes on after a database that does not exist, with another one.
+    // ioredis rejects only with "Connection is closed"; the cause (refused, WRONGPASS, a certificate) is in its error
+    // event. And if the database does not exist, it continues with another one.
     if (cause && !client.isCluster) throw cause
     shared.isUp = true
     return client
   } catch (error) {
-    // Ended twice, ioredis would leave a timer that keeps the process for 2 s.
+    // If ended twice, ioredis would leave a timer that keeps the process alive for 2 s.
     if (client.status !== 'close' && client.status !== 'end') client.disconnect()
-    const told = client.isCluster ? (hint ?? cause ?? error) : (cause ?? hint ?? error)
-    const shown = nobody !== undefined && isMere(told) ? new Error(nobody, { cause: told }) : told
+    const found = client.isCluster ? (hint ?? cause ?? error) : (cause ?? hint ?? error)
+    const isOpaque = found instanceof Error && found.message === 'Connection is closed.'
+    const shown = unreachableText !== undefined && isOpaque ? new Error(unreachableText, { cause: found }) : found
     throw withoutSecrets(shown, ...passwordsOf(client))
   } finally {
     clearTimeout(timer)
   }
 }
 
-/** What no error may repeat. */
+/** The passwords that no error may contain. */
 function passwordsOf({ options }: Opened): (string | undefined)[] {
   const { password, sentinelPassword, redisOptions } = options as RedisOptions & ClusterOptions
   return [password, sentinelPassword, redisOptions?.password].map((one) => one ?? undefined)
 }
 
-/** Whether ioredis keeps to itself what happened. */
-function isMere(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Connection is closed.'
-}
-
-function nobodyOf({ addresses }: Deployment): string {
+function unreachable({ addresses }: Deployment): string {
   return `cannot reach ${addresses.map(({ host, port, socket }) => socket ?? `${host}:${port}`).join(', ')}`
 }
 
-/** By the servers of each slot, which ioredis has just asked for. @throws a slot is served by nobody */
+/** Reads the slots that ioredis has just fetched. @throws {Error} a slot is not served */
 function checkCoverage(client: Cluster): void {
   const { slots } = client as unknown as { slots: readonly (readonly string[] | undefined)[] }
   const served = slots.filter((servers) => servers !== undefined && servers.length > 0).length
-  if (served === SLOTS) return
+  if (served === SLOT_COUNT) return
   client.disconnect()
-  throw new Error(`only ${served} of ${SLOTS} slots of the cluster are served`)
+  throw new Error(`only ${served} of ${SLOT_COUNT} slots of the cluster are served`)
 }
 
 async function importIoredis(path: string): Promise<Ioredis> {

@@ -7,18 +7,22 @@ import type { Credentials } from './schema.js'
 import { serverName } from './tls.js'
 
 /*
- * A connection before ioredis gets it: opened, signed in, and asked a question or two. Everything ends with the signal of
- * the attempt, which also carries its time limit.
+ * A connection before ioredis gets it: opened, authenticated, and asked for its role. Everything ends when the signal
+ * of the attempt aborts, which also enforces its time limit.
+ *
+ * This includes the few bytes of RESP that AUTH and INFO take. ioredis offers no way to use its own: its parser is
+ * private, it takes the password before it opens the connection, and a client cannot hand over a connection on which it
+ * has already sent commands.
  */
 
 export type Stream = Socket | TLSSocket
 
-/** Longer than any reply to INFO or AUTH: a server that sends this much is not Redis. */
-const LONGEST_REPLY = 256 * 1024
-/** Redis has no password, so any will do. ioredis continues in that case as well. */
+/** Longer than any reply to INFO or AUTH: a server that sends more is not Redis. */
+const MAX_REPLY_BYTES = 256 * 1024
+/** Redis has no password, so any is accepted. ioredis continues in that case as well. */
 const NEEDS_NO_PASSWORD = /no password is set|without any password configured/
 
-/** Opens a connection and prepares it; one that cannot be prepared is closed. */
+/** Opens a connection and prepares it; if that fails, closes it. */
 export async function openStream<T>(
   address: Address,
   { tls }: Deployment,
@@ -44,7 +48,7 @@ export async function openStream<T>(
   }
 }
 
-/** Signs in the user of this address, if there is one. @returns the credentials it used */
+/** Authenticates the user of this address, if there is one. @returns the credentials that were used */
 export async function authenticate(
   stream: Stream,
   address: Address,
@@ -58,7 +62,7 @@ export async function authenticate(
   })
   if (password === undefined || password === '') return {}
   const command = username ? ['AUTH', username, password] : ['AUTH', password]
-  await ask(stream, command, signal).catch((error: Error) => {
+  await sendCommand(stream, command, signal).catch((error: Error) => {
     if (!NEEDS_NO_PASSWORD.test(error.message)) throw error
   })
   return { username, password }
@@ -72,21 +76,21 @@ async function credentialsOf(address: Address, deployment: Deployment): Promise<
 }
 
 /**
- * Sends one command on a connection that nobody else uses yet.
- * @returns the line or the text of the reply
- * @throws a `ReplyError` if Redis refuses it: the connection can still be used
+ * Sends one command on a connection that is not in use yet.
+ * @returns the text of the reply
+ * @throws a `ReplyError` if Redis refuses it: the connection remains usable
  */
-export async function ask(stream: Stream, command: readonly string[], signal: AbortSignal): Promise<string> {
+export async function sendCommand(stream: Stream, command: readonly string[], signal: AbortSignal): Promise<string> {
   let bytes = Buffer.alloc(0)
   const { kind, text } = await settled<Reply>(stream, signal, (resolve, reject) => {
     const onData = (more: Buffer): void => {
       bytes = Buffer.concat([bytes, more])
-      const reply = replyIn(bytes)
+      const reply = parseReply(bytes)
       if (reply) resolve(reply)
-      else if (bytes.length > LONGEST_REPLY) reject(new Error(`a reply of more than ${LONGEST_REPLY} bytes`))
+      else if (bytes.length > MAX_REPLY_BYTES) reject(new Error(`a reply of more than ${MAX_REPLY_BYTES} bytes`))
     }
     stream.on('data', onData)
-    // The previous command has paused it.
+    // It was paused after the previous command.
     stream.resume()
     const words = command.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`)
     stream.write(`*${command.length}\r\n${words.join('')}`)
@@ -95,12 +99,12 @@ export async function ask(stream: Stream, command: readonly string[], signal: Ab
       stream.pause()
     }
   })
-  if (kind === '-') throw refusal(text, command)
+  if (kind === '-') throw replyError(text, command)
   return text
 }
 
-/** What Redis replied; a server that does not know AUTH may repeat the password. */
-function refusal(text: string, [name, ...args]: readonly string[]): Error {
+/** The error reply; a server that does not know AUTH may repeat the password. */
+function replyError(text: string, [name, ...args]: readonly string[]): Error {
   const message = withoutSecrets(text, name === 'AUTH' ? args.at(-1) : undefined)
   return Object.assign(new Error(message), { name: 'ReplyError' })
 }
@@ -110,8 +114,8 @@ interface Reply {
   readonly text: string
 }
 
-/** @returns undefined: it is not complete */
-function replyIn(bytes: Buffer): Reply | undefined {
+/** @returns undefined: the reply is not complete */
+function parseReply(bytes: Buffer): Reply | undefined {
   const end = bytes.indexOf('\r\n')
   if (end === -1) return undefined
   const kind = bytes.toString('latin1', 0, 1)
@@ -121,7 +125,10 @@ function replyIn(bytes: Buffer): Reply | undefined {
   return bytes.length >= to + 2 ? { kind, text: bytes.toString('utf8', from, to) } : undefined
 }
 
-/** Ends with the stream or the signal. */
+/**
+ * Settles as `start` says, and rejects when the stream is closed or the signal aborts.
+ * @param start  returns a function that cleans up
+ */
 async function settled<T>(
   stream: Stream,
   signal: AbortSignal,

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { ConfigError } from '../errors.js'
 import { object } from './checks.js'
 
-/** Certificates as Node takes them, in a configuration that is given in code. */
+/** Certificates in the form that Node takes, in a configuration given in code. */
 export type TlsFiles = Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'pfx' | 'passphrase' | 'servername'>
 
 const TLS_FILES = ['ca', 'cert', 'key', 'pfx', 'passphrase', 'servername']
@@ -18,7 +18,7 @@ export function tlsFiles(value: unknown, path: string): TlsFiles {
   return files as TlsFiles
 }
 
-/** What a configuration says of TLS. */
+/** The TLS keys of a configuration. */
 export interface TlsSettings {
   readonly tls?: TlsFiles | undefined
   readonly sslVerificationMode?: 'STRICT' | 'CA_ONLY' | 'NONE' | undefined
@@ -30,21 +30,15 @@ export interface TlsSettings {
 }
 
 /**
- * The name by which a server is asked for (SNI), so that a proxy in front of many finds the right one. Node sends none by
- * itself, and an IP address is none.
+ * The server name to send (SNI), so that a proxy in front of several servers finds the right one. Node sends none by
+ * itself, and an IP address must not be sent.
  */
 export function serverName(host: string): Pick<ConnectionOptions, 'servername'> {
   return isIP(host.replace(/^\[(.*)\]$/, '$1')) === 0 ? { servername: host.replace(/\.$/, '') } : {}
 }
 
-/** What ioredis needs beside a URL that was checked. */
-export function tlsOfUrl(url: string): { tls?: ConnectionOptions } {
-  const { protocol, hostname } = new URL(url)
-  return /^(rediss|valkeys):$/.test(protocol) ? { tls: serverName(hostname) } : {}
-}
-
 /**
- * @param pathOf  where a key stands in the file
+ * @param pathOf  returns the path of a key in the file
  * @throws {ConfigError} a file cannot be read or used
  */
 export function tlsOptions(settings: TlsSettings, pathOf: (key: string) => string): ConnectionOptions {
@@ -62,8 +56,8 @@ export function tlsOptions(settings: TlsSettings, pathOf: (key: string) => strin
     options.maxVersion = sorted.at(-1)
   }
   if (sslCiphers) options.ciphers = sslCiphers.join(':')
-  checkContext({ ciphers: options.ciphers }, pathOf('sslCiphers'), 'ciphers that OpenSSL has')
-  checkContext(settings.tls ?? {}, 'tls', 'certificates and keys that OpenSSL reads')
+  checkContext({ ciphers: options.ciphers }, pathOf('sslCiphers'), 'ciphers that OpenSSL supports')
+  checkContext(settings.tls ?? {}, 'tls', 'certificates and keys that OpenSSL can read')
   return options
 }
 
@@ -73,7 +67,7 @@ function readTruststore(file: string, path: string): string {
   throw new ConfigError(
     path,
     file,
-    'certificates in a PEM file, as Node reads no trust store of Java: ' +
+    'certificates in a PEM file, because Node cannot read a Java trust store: ' +
       'keytool -list -rfc -keystore truststore > ca.pem, or openssl pkcs12 -in truststore.p12 -nokeys -out ca.pem',
   )
 }
@@ -82,14 +76,14 @@ function readKeystore(file: string, passphrase: string | undefined, path: string
   const bytes = readBytes(file, path)
   const ours = isPem(bytes) ? { cert: bytes, key: bytes } : { pfx: bytes }
   const allowed =
-    'a PKCS12 or PEM file with certificate and key, and sslKeystorePassword to fit. Node reads no JKS: ' +
+    'a PKCS12 or PEM file with certificate and key, and the matching sslKeystorePassword. Node cannot read JKS: ' +
     'keytool -importkeystore -srckeystore keystore.jks -destkeystore keystore.p12 -deststoretype PKCS12'
   const options = passphrase === undefined ? ours : { ...ours, passphrase }
   checkContext(options, path, allowed)
   return options
 }
 
-/** Node would say it at the first connection, and again and again. */
+/** Otherwise Node would report it at every connection. */
 function checkContext(options: ConnectionOptions, path: string, allowed: string): void {
   try {
     createSecureContext(options)
@@ -100,7 +94,7 @@ function checkContext(options: ConnectionOptions, path: string, allowed: string)
 
 function readBytes(file: string, path: string): Buffer {
   try {
-    // Java takes `file:/x` for a URL, too.
+    // Java also accepts `file:/x` as a URL.
     return readFileSync(/^file:/.test(file) ? fileURLToPath(new URL(file)) : file)
   } catch (cause) {
     throw new ConfigError(path, file, 'a file that can be read', { cause })

@@ -1,17 +1,18 @@
 import type { Document, Node } from 'yaml'
 import { ConfigError } from '../errors.js'
 
-/** Aliases may name one another: a small file could become a huge object. */
-const MOST_NODES = 100_000
-/** Configurations have four levels. An alias inside the node that it names has no end. */
-const MOST_LEVELS = 50
+/** Aliases may refer to each other: a small file could become a huge object. */
+const MAX_NODES = 100_000
+/** Configurations have four levels. An alias inside its own target never ends. */
+const MAX_LEVELS = 50
 
 type Yaml = typeof import('yaml')
 
 /**
- * The contents of a YAML file: text in maps and lists. A class tag, `!<org.redisson.config.ConstantDelay> {}`, becomes the
- * key `class`, as in the JSON files of Redisson. What is a number is up to the key: a password `0123` is text.
- * @throws {ConfigError} it is not YAML of one document, or the package `yaml` is not installed
+ * Parses a YAML file into maps and lists of text. A class tag, `!<org.redisson.config.ConstantDelay> {}`, becomes the
+ * key `class`, as in the JSON files of Redisson. Whether a value is a number depends on its key: a password `0123` is
+ * text.
+ * @throws {ConfigError} it is not a single YAML document, or the package `yaml` is not installed
  */
 export async function parseYaml(text: string, file = 'config'): Promise<unknown> {
   const yaml = await importYaml()
@@ -31,25 +32,28 @@ function parse({ parseDocument }: Yaml, text: string, lineCounter: InstanceType<
     return parseDocument(text, {
       lineCounter,
       prettyErrors: false,
-      // Silent, it would drop a second document without a word.
+      // When silent, it would ignore a second document.
       logLevel: 'error',
       schema: 'failsafe',
-      // Compares each key with all before it. `Contents` looks for them.
+      // It compares each key with all others; `Contents` checks this instead.
       uniqueKeys: false,
     }) as Document
   } catch (error) {
-    if (error instanceof RangeError) throw tooDeep(file) // versions before 2.9 have no limit of their own
+    if (error instanceof RangeError) throw tooDeep(file) // versions before 2.9 have no limit
     throw error
   }
 }
 
-/** Makes plain objects of the nodes of a document, in its order: an alias means the last anchor of its name before it. */
+/**
+ * Converts the nodes of a document into plain objects, in order: an alias refers to the last preceding anchor of its
+ * name.
+ */
 class Contents {
   readonly #yaml: Yaml
   readonly #file: string
   readonly #fail: (code: string, at: number) => never
   readonly #anchors = new Map<string, unknown>()
-  /** What each alias means. Inside of what another alias repeats it means the same as at first. */
+  /** The target of each alias. It remains the same where another alias repeats the node that contains it. */
   readonly #targets = new Map<unknown, unknown>()
   readonly #seen = new Set<unknown>()
   #nodes = 0
@@ -62,10 +66,10 @@ class Contents {
 
   of(node: unknown, level = 0): unknown {
     const { isAlias, isMap, isScalar, isSeq } = this.#yaml
-    if (++this.#nodes > MOST_NODES) throw new ConfigError(this.#file, undefined, `YAML of at most ${MOST_NODES} values`)
-    if (level > MOST_LEVELS) throw tooDeep(this.#file)
+    if (++this.#nodes > MAX_NODES) throw new ConfigError(this.#file, undefined, `YAML of at most ${MAX_NODES} values`)
+    if (level > MAX_LEVELS) throw tooDeep(this.#file)
     if (isAlias(node)) return this.of(this.#targetOf(node, node.source, node.range?.[0]), level + 1)
-    if (isMap(node) || isSeq(node) || isScalar(node)) this.#learn(node, node.anchor)
+    if (isMap(node) || isSeq(node) || isScalar(node)) this.#remember(node, node.anchor)
     if (isMap(node)) return { ...classOf(node), ...this.#entriesOf(node.items, level + 1) }
     if (isSeq(node)) return node.items.map((item) => this.of(item, level + 1))
     if (!isScalar(node)) return null
@@ -85,7 +89,7 @@ class Contents {
     return Object.fromEntries(entries)
   }
 
-  #learn(node: unknown, anchor: string | undefined): void {
+  #remember(node: unknown, anchor: string | undefined): void {
     if (anchor === undefined || this.#seen.has(node)) return
     this.#seen.add(node)
     this.#anchors.set(anchor, node)
@@ -99,10 +103,10 @@ class Contents {
 }
 
 function tooDeep(file: string): ConfigError {
-  return new ConfigError(file, undefined, `YAML of at most ${MOST_LEVELS} levels, without an alias to itself`)
+  return new ConfigError(file, undefined, `YAML of at most ${MAX_LEVELS} levels, without an alias to itself`)
 }
 
-/** `tag:yaml.org,2002:map` and its like are of YAML itself. */
+/** The tags `tag:yaml.org,2002:…` belong to YAML itself. */
 function classOf({ tag }: Pick<Node, 'tag'>): { class?: string } {
   return tag === undefined || tag.startsWith('tag:yaml.org,2002:') ? {} : { class: tag.replace(/^!/, '') }
 }

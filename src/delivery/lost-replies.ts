@@ -2,6 +2,7 @@ import type { ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
+import { retry } from '../util/retry.js'
 import { isRetryable, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 
@@ -24,8 +25,7 @@ export class BackgroundRetries {
   readonly #random: Random
   readonly #scripts: Scripts
   readonly #pending = new Set<Promise<void>>()
-  readonly #sleepers = new Set<() => void>()
-  #isClosing = false
+  readonly #closing = new AbortController()
 
   constructor(clock: Clock, random: Random, scripts: Scripts) {
     this.#clock = clock
@@ -52,18 +52,16 @@ export class BackgroundRetries {
    * @throws the error of the last try
    */
   async retryUntilAnswered(task: Task, forMs: number, onFailure: (error: unknown) => void): Promise<number | null> {
-    const giveUpAt = this.#clock.now() + forMs
-    for (let failures = 0; ; failures++) {
-      try {
-        return toInteger(await this.#run(task))
-      } catch (error) {
+    return await retry(async () => toInteger(await this.#run(task)), {
+      clock: this.#clock,
+      delayMs: (failures) => backoffMs(failures, 50, 1_000, this.#random),
+      until: this.#clock.now() + forMs,
+      isRetryable: (error) => {
         onFailure(error)
-        if (!isRetryable(error)) throw error
-        const delayMs = backoffMs(failures, 50, 1_000, this.#random)
-        if (this.#clock.now() + delayMs >= giveUpAt || this.#isClosing) throw error
-        await this.#pause(delayMs)
-      }
-    }
+        return isRetryable(error) && !this.#closing.signal.aborted
+      },
+      signal: this.#closing.signal,
+    })
   }
 
   get size(): number {
@@ -72,42 +70,36 @@ export class BackgroundRetries {
 
   /** Makes one last try for each pending task, and resolves when they have ended. */
   async close(): Promise<void> {
-    this.#isClosing = true
-    for (const wake of this.#sleepers) wake()
+    this.#closing.abort()
     await Promise.all(this.#pending)
   }
 
   async #retry(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
-    for (let tries = 0; ; tries++) {
-      const isLastTry = this.#isClosing
-      try {
-        if ((await this.#run(release, isLastTry ? LAST_TRY_MS : undefined)) !== null) return
-      } catch (error) {
-        if (!isRetryable(error)) {
-          // Redis rejects it for good: the lease ends the lock.
-          return otherwise && otherwise !== release ? this.#retry(otherwise, untilAt) : undefined
-        }
-      }
-      const delayMs = backoffMs(tries, 100, 5_000, this.#random)
-      if (isLastTry || this.#clock.now() + delayMs >= untilAt) return
-      if (!this.#isClosing) await this.#pause(delayMs, false)
+    const { signal } = this.#closing
+    const attempt = async (): Promise<void> => {
+      const reply = await this.#run(release, signal.aborted ? LAST_TRY_MS : undefined)
+      if (reply === null) throw new NothingReleased()
+    }
+    try {
+      await retry(attempt, {
+        clock: this.#clock,
+        keepAlive: false,
+        delayMs: (failures) => backoffMs(failures, 100, 5_000, this.#random),
+        until: untilAt,
+        isRetryable: (error) => error instanceof NothingReleased || isRetryable(error),
+        signal,
+      })
+    } catch (error) {
+      // Out of time, or Redis rejects it for good: then the lease ends the lock.
+      const isRejected = !(error instanceof NothingReleased) && !isRetryable(error)
+      if (isRejected && otherwise && otherwise !== release) await this.#retry(otherwise, untilAt)
     }
   }
 
   #run(task: Task, timeoutMs?: number): Promise<unknown> {
     return typeof task === 'function' ? task(timeoutMs) : this.#scripts.run(task, timeoutMs)
   }
-
-  /** Sleeps before the next try; cut short when the client closes. */
-  async #pause(ms: number, keepAlive = true): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const cancel = this.#clock.after(ms, () => wake(), keepAlive)
-      const wake = (): void => {
-        cancel()
-        this.#sleepers.delete(wake)
-        resolve()
-      }
-      this.#sleepers.add(wake)
-    })
-  }
 }
+
+/** The release found nothing: the command that takes the lock may still be on its way. */
+class NothingReleased extends Error {}

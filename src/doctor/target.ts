@@ -3,6 +3,7 @@ import type { Cluster, Redis } from 'ioredis'
 import type { Client } from '../client.js'
 import { type Deployment, describe } from '../config/deployment.js'
 import { loadConfig } from '../config/load.js'
+import { checkRedisUrl } from '../config/redis-url.js'
 import { openDeployment, openUrl } from '../config/servers.js'
 import { connect } from '../connect.js'
 import { slotOf } from '../wire/slots.js'
@@ -54,7 +55,7 @@ export class DeploymentUnderTest implements AsyncDisposable {
     try {
       const deployment = 'config' in target ? describe(await loadConfig(target.config)) : undefined
       const redis = await ('url' in target
-        ? openUrl(target.url.replace(/^valkey/, 'redis'), DISCONNECT_MS)
+        ? openUrl(checkRedisUrl(target.url, 'url'), DISCONNECT_MS)
         : openDeployment(deployment as Deployment, DISCONNECT_MS))
       if (redis.status === 'wait') await redis.connect() // it connects lazily
       return new DeploymentUnderTest(client, redis, deployment, prefix)

@@ -58,7 +58,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * @see Redisson `RLock.lock`, `RLock.lockInterruptibly`: same key, field and channel
    */
   async lock(options: LockOptions = {}): Promise<H> {
-    return this.#inScope(await this.#acquireOrThrow(ownOptions(options, LOCK_OPTIONS, this.name)))
+    const own = ownOptions(options, LOCK_OPTIONS, this.name)
+    return this.#inScope(this.#inTime(await this.acquire(this.#request(own)), own))
   }
 
   /**
@@ -88,7 +89,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
   withLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T>
   async withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
-    return await this.#runLocked(await this.#acquireOrThrow(options), options, fn)
+    const hold = this.#inTime(await this.acquire(this.#request(options)), options)
+    return await this.#runLocked(hold, options, fn)
   }
 
   /**
@@ -135,9 +137,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
   }
 
-  async #acquireOrThrow(options: LockOptions): Promise<H> {
-    const hold = await this.acquire(this.#request(options))
-    if (hold === undefined) throw this.waitTimeout(options.waitTimeMs ?? 0)
+  /** @throws {WaitTimeoutError} the wait time ended first */
+  #inTime(hold: H | undefined, { waitTimeMs = 0 }: LockOptions): H {
+    if (hold === undefined) throw this.waitTimeout(waitTimeMs)
     return hold
   }
 

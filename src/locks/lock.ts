@@ -10,6 +10,7 @@ import {
   SelfDeadlockError,
 } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
+import { sleep } from '../util/sleep.js'
 import { checkName, ownOptions } from '../util/validate.js'
 import { type Attempted, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import type { Standing } from '../waiting/wait-queue.js'
@@ -241,7 +242,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
         }
         if (waitTimeMs !== 0 || clock.now() >= askedAt + commandTimeoutMs) return { heldForMs: SIBLING_MS }
         // A sibling is about to take it, or to let it go: that is no refusal.
-        await new Promise<void>((resolve) => void clock.after(SIBLING_MS, resolve))
+        await sleep(SIBLING_MS, { clock })
         return isOver ? { heldForMs: 0 } : await attempt(standing)
       }
       if (!isReady(context, lockName, leaseTimeMs)) {

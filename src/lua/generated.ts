@@ -443,7 +443,7 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: 'fc4bedc8d5d475ac412cd36f3188730dc25fa26c',
+  sha1: 'b66093954f34f9b86ff3c09770fd2088497cd169',
   text: `-- holdfast faster-multi-lock/acquire
 -- The server's time, epoch ms.
 local function epochMs()
@@ -470,7 +470,7 @@ local function ownerOf(group, value)
   end
 end
 
--- Makes the lease of a value last at least as long as asked.
+-- Makes the lease of a value last at least as long as requested.
 local function extendValue(group, value, owner, lease)
   local field = value .. ':' .. owner .. ':expire_time'
   if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
@@ -535,7 +535,7 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_FORCE_RELEASE: Script = {
   name: 'faster-multi-lock/force-release',
-  sha1: 'c169a135ced76c005d7c42ae2187b16c059679c7',
+  sha1: '02741e0af53793a5ade814d8b3c35a1c2f797e7a',
   text: `-- holdfast faster-multi-lock/force-release
 -- The server's time, epoch ms.
 local function epochMs()
@@ -562,7 +562,7 @@ local function ownerOf(group, value)
   end
 end
 
--- Makes the lease of a value last at least as long as asked.
+-- Makes the lease of a value last at least as long as requested.
 local function extendValue(group, value, owner, lease)
   local field = value .. ':' .. owner .. ':expire_time'
   if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
@@ -610,7 +610,7 @@ export function fasterMultiLockForceRelease(group: string, channel: Argument, me
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: '345d4edeb65d4961aee3825a3a0f1acae8da0ee2',
+  sha1: 'e521454f077b32306126db2ea196f36db99ab438',
   text: `-- holdfast faster-multi-lock/inspect
 -- The server's time, epoch ms.
 local function epochMs()
@@ -637,7 +637,7 @@ local function ownerOf(group, value)
   end
 end
 
--- Makes the lease of a value last at least as long as asked.
+-- Makes the lease of a value last at least as long as requested.
 local function extendValue(group, value, owner, lease)
   local field = value .. ':' .. owner .. ':expire_time'
   if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
@@ -728,7 +728,7 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: '37e4f6240000fcb7b6b5ba6272446cf663cf4447',
+  sha1: '5739d64a2aa344a20e44c09a6adbe40f0f4a0a2d',
   text: `-- holdfast faster-multi-lock/renew
 -- The server's time, epoch ms.
 local function epochMs()
@@ -755,7 +755,7 @@ local function ownerOf(group, value)
   end
 end
 
--- Makes the lease of a value last at least as long as asked.
+-- Makes the lease of a value last at least as long as requested.
 local function extendValue(group, value, owner, lease)
   local field = value .. ':' .. owner .. ':expire_time'
   if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
@@ -812,7 +812,7 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: 'bee0d08be102e9ac28af349c3ea20a9f8067becd',
+  sha1: 'e2ad1a471cf7820c5bef6f353cfaa748d8cac01b',
   text: `-- holdfast faster-multi-lock/set-count
 -- The server's time, epoch ms.
 local function epochMs()
@@ -839,7 +839,7 @@ local function ownerOf(group, value)
   end
 end
 
--- Makes the lease of a value last at least as long as asked.
+-- Makes the lease of a value last at least as long as requested.
 local function extendValue(group, value, owner, lease)
   local field = value .. ':' .. owner .. ':expire_time'
   if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
@@ -873,7 +873,7 @@ return 1
 
 /**
  * faster-multi-lock/set-count: set the hold count of an owner for all its values, and make its lease last at least as
- * long as asked.
+ * long as requested.
  * KEYS[1] group        hash, as in faster-multi-lock/acquire
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
@@ -954,9 +954,9 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
-  sha1: 'f9497061a3601477449827773061afb9cb5ecdec',
+  sha1: 'f885304ef5804d612150b280956b336f38b0560a',
   text: `-- holdfast fenced-lock/adopt
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)
@@ -1444,7 +1444,7 @@ return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * ARGV[3] ticket       "<client id>:<number>"
- * ARGV[4] queueTtlMs   the turn queue is deleted when no client has asked for so long
+ * ARGV[4] queueTtlMs   the turn queue is deleted when no client has asked for this long
  * ARGV[5] inboxPrefix  what the clients' channels begin with
  * ARGV[6] isPoll       1: the client has received no message for long; 0: it asks for any other reason
  * ARGV[7] hasWaiters   1: more callers of this client wait for the next turn, so it stays queued; 0: none
@@ -1509,9 +1509,9 @@ export function lockAcquire(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_ADOPT: Script = {
   name: 'lock/adopt',
-  sha1: 'be517d2b72dde2321d7da5d9fc5396c72875de40',
+  sha1: '00e7553ffbef8e4650543bd7723d4bd6adeab437',
   text: `-- holdfast lock/adopt
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)
@@ -1816,16 +1816,16 @@ export function lockLeaveTurnQueue(lock: string, turnQueue: string, ticket: Argu
 
 const LOCK_REENTER: Script = {
   name: 'lock/reenter',
-  sha1: '334eee8e3279603dc02f4ce512a7e021f225535e',
+  sha1: '15ff340a2b1a343986425579eb86036e01b00ae8',
   text: `-- holdfast lock/reenter
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)
   end
 end
 
--- Sets the hold count of a holder, and makes the lease last at least as long as asked. Never shortens it.
+-- Sets the hold count of a holder, and makes the lease last at least as long as requested. Never shortens it.
 -- Returns 1, or 0 if it does not hold the lock.
 local function setHoldCount(lock, lease, holder, count)
   if redis.call('hexists', lock, holder) == 0 then
@@ -1856,16 +1856,16 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_ONE: Script = {
   name: 'lock/release-one',
-  sha1: 'dddf7c22aae6d47e86a2e299771eb051d019cdfa',
+  sha1: '24363e1c6a872d43aac5c12608217a179beae186',
   text: `-- holdfast lock/release-one
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)
   end
 end
 
--- Sets the hold count of a holder, and makes the lease last at least as long as asked. Never shortens it.
+-- Sets the hold count of a holder, and makes the lease last at least as long as requested. Never shortens it.
 -- Returns 1, or 0 if it does not hold the lock.
 local function setHoldCount(lock, lease, holder, count)
   if redis.call('hexists', lock, holder) == 0 then
@@ -1992,7 +1992,7 @@ return others + receivers
  * ARGV[3] message      what wakes them
  * ARGV[4] inboxPrefix  what the clients' channels begin with
  * ARGV[5] ticket       of this client; empty: it has none
- * ARGV[6] queueTtlMs   > 0: the ticket joins the turn queue, which is deleted when no client has asked for so long;
+ * ARGV[6] queueTtlMs   > 0: the ticket joins the turn queue, which is deleted when no client has asked for this long;
  *                      0: the ticket is removed
  * Reply   nil          this owner does not hold the lock
  *         integer      released; how many others were notified (-1: publishing was refused)
@@ -2131,7 +2131,7 @@ export function lockRenew(keys: readonly string[], args: readonly Argument[]): S
 
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: '966cdca999d39965c43e386ab4f6bd6094a650c7',
+  sha1: '243aa3f3b63e2ec927dd4845d94d83817587b792',
   text: `-- holdfast permit/acquire
 -- The integer that a text spells; nil if it spells none, or one that a number of Lua cannot hold exactly.
 local function toInteger(text)
@@ -2194,10 +2194,11 @@ end
 
 local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
--- In a repeat, permits that were given back since the first copy stay given back.
-local isRepeat = false
+-- In a repeat, permits that were given back since the first copy stay given back, and no lease is shortened.
+local isRepeat, held = false, {}
 for n = 3, #ARGV do
-  isRepeat = isRepeat or redis.call('zscore', KEYS[2], bytesOf(ARGV[n])) ~= false
+  held[n] = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
+  isRepeat = isRepeat or held[n] ~= false
 end
 if not isRepeat then
   local permits = #ARGV - 2
@@ -2213,7 +2214,9 @@ if not isRepeat then
   redis.call('decrby', KEYS[1], permits)
 end
 for n = 3, #ARGV do
-  redis.call('zadd', KEYS[2], isRepeat and 'xx' or 'nx', string.format('%d', expires), bytesOf(ARGV[n]))
+  if not isRepeat or held[n] and tonumber(held[n]) < expires then
+    redis.call('zadd', KEYS[2], string.format('%d', expires), bytesOf(ARGV[n]))
+  end
 end
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then
@@ -2953,9 +2956,9 @@ export function readLockRenew(keys: readonly string[], args: readonly Argument[]
 
 const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
-  sha1: '916d057bdd88c5a30f1609b0388b7cc1132ba018',
+  sha1: 'd5c78c877833e448b570169abea58e8181211058',
   text: `-- holdfast read-lock/set-count
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)
@@ -3011,7 +3014,7 @@ return 1
 }
 
 /**
- * read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as asked.
+ * read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as requested.
  * Never shortens a lease.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
@@ -3732,9 +3735,9 @@ export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: A
 
 const STRING_LOCK_ADOPT: Script = {
   name: 'string-lock/adopt',
-  sha1: '4d89f6cbd6899b82b5d6bd0ca6bbd264b5d4a776',
+  sha1: '10e1530c6da51e4513f51b91896e9bea08f91f71',
   text: `-- holdfast string-lock/adopt
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)
@@ -3771,9 +3774,9 @@ export function stringLockAdopt(lock: string, leaseTimeMs: Argument, from: Argum
 
 const STRING_LOCK_EXTEND: Script = {
   name: 'string-lock/extend',
-  sha1: 'c40a41478ccd0e387f08f4ed05627d3b9c5fdee8',
+  sha1: '83ba55b371e3aaeedf90ea0c4c4b4f7a2c5ff75d',
   text: `-- holdfast string-lock/extend
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)
@@ -3789,7 +3792,7 @@ return 1
 }
 
 /**
- * string-lock/extend: make the lease of an owner last at least as long as asked.
+ * string-lock/extend: make the lease of an owner last at least as long as requested.
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
@@ -3872,9 +3875,9 @@ export function stringLockRelease(lock: string, holder: Argument, channel: Argum
 
 const STRING_LOCK_RENEW: Script = {
   name: 'string-lock/renew',
-  sha1: 'dc7e75f04cdc7132cc893449c5e26f01aeafdf25',
+  sha1: 'fae137c70af93ea52abea1eadedb9bcfa758607f',
   text: `-- holdfast string-lock/renew
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)

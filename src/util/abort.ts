@@ -1,10 +1,10 @@
 /**
- * One listener for each signal however many wait by it: Node warns of a leak from the eleventh listener on, and a server
- * that shuts down may well pass one signal to ten thousand waits.
+ * One listener per signal, however many waits share it: Node warns of a leak from the eleventh listener on, and a
+ * server that shuts down may pass one signal to ten thousand waits.
  */
 const actions = new WeakMap<AbortSignal, Set<() => void>>()
 
-/** Call `action` when the signal aborts; answers how to take it back. */
+/** Calls `action` when the signal aborts. @returns a function that cancels this */
 export function onAbort(signal: AbortSignal, action: () => void): () => void {
   const waiting = actions.get(signal) ?? open(signal)
   waiting.add(action)

@@ -1,25 +1,26 @@
 import { uptime } from 'node:os'
 
-/** The seam for time. Everything that measures or waits goes through it; unit tests and the simulator bring their own. */
+/** Everything that measures time or waits does so through a clock; unit tests and the simulator replace it. */
 export interface Clock {
-  /** Monotonic time, ms. Never goes back, and counts the time a suspended machine slept. */
+  /** Monotonic time, ms. Never goes back, and includes the time that a suspended machine slept. */
   now(): number
   /**
-   * Call `action` once, `delayMs` from now; answers how to cancel. Any length is fine.
+   * Calls `action` once, `delayMs` from now; a delay of any length works.
    * @param keepAlive  whether the pending timer keeps the process alive; default true
+   * @returns a function that cancels the call
    */
   after(delayMs: number, action: () => void, keepAlive?: boolean): () => void
-  /** Call `action` once everything that had arrived by now was read. */
+  /** Calls `action` once everything that has already arrived on the sockets of this process has been read. */
   afterPoll(action: () => void): void
 }
 
-/** setTimeout fires after 1 ms, with a warning, for anything longer. */
+/** `setTimeout` fires after 1 ms, with a warning, for anything longer. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
-/** How far wall clock and monotonic clock may drift apart before we look whether the machine slept. */
+/** How far the wall clock and the monotonic clock may drift apart before we check whether the machine slept, ms. */
 const SUSPICIOUS_DRIFT_MS = 500
 
-/** Where the system clock reads its times; replaced in unit tests. */
+/** Where the system clock reads the time; replaced in unit tests. */
 export interface TimeSources {
   monotonic(): number
   wall(): number
@@ -35,9 +36,9 @@ const SYSTEM: TimeSources = {
 /**
  * The clock of the machine.
  *
- * CLOCK_MONOTONIC, which Node reads, stands still while a laptop is suspended, but a lease at the server does not. The
- * wall clock jumps ahead after a sleep, but also when somebody sets it. So a jump of the wall clock only makes us look at
- * the time since boot, which counts sleep and nothing else; by how much that ran ahead is added to the monotonic time.
+ * CLOCK_MONOTONIC, which Node reads, stops while a laptop is suspended, but a lease on the server does not. The wall
+ * clock jumps ahead after a sleep, but also when it is set. So a jump of the wall clock only makes us read the time
+ * since boot, which includes sleep and is never set; the amount by which it ran ahead is added to the monotonic time.
  */
 export class SystemClock implements Clock {
   readonly #sources: TimeSources
@@ -92,14 +93,17 @@ function after(delayMs: number, action: () => void, keepAlive = true): () => voi
   return () => clearTimeout(timer)
 }
 
-/** An immediate runs after the poll phase, which reads. A second one, for what is read in two steps, as with TLS. */
+/**
+ * An immediate runs after the poll phase, which reads the sockets. The second one is for data read in two steps, as
+ * with TLS.
+ */
 function afterPoll(action: () => void): void {
   setImmediate(() => setImmediate(action))
 }
 
 /**
- * A clock that all threads of a process share. It does not count the time a suspended machine slept, so an instant on it is
- * passed on by its distance to one that both sides know.
+ * A clock that all threads of a process share. It does not include the time that a suspended machine slept, so a thread
+ * is given an instant as a distance from one that both sides know.
  */
 export const threadClock: Clock = {
   now: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,

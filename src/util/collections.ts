@@ -1,19 +1,20 @@
 /*
- * Collections of what comes and goes with every lock. A Map or Set of V8 leaves its old tables behind as it changes, each
- * with a reference to its successor; once one of them has grown old, all that follow grow old, with all that was ever in
- * them, until the next full garbage collection. With 100 tasks that lock and unlock this was a fifth of the processor time.
+ * Collections for entries that come and go with every lock. As a `Map` or `Set` of V8 changes, it abandons its old
+ * tables, each with a reference to the next one. Once one of them is in the old generation, all later ones are
+ * promoted, with everything they ever held, until the next full garbage collection. With 100 tasks that lock and
+ * unlock, this took a fifth of the processor time.
  */
 
 type Placed = Record<symbol, number>
 
-/** What a `Set` does, in no order. */
+/** A `Set` without an order. */
 export class DenseSet<T extends object> {
   readonly #items: T[] = []
-  /** Under which an item keeps its place. */
+  /** The property in which an item keeps its index. */
   readonly #place = Symbol('place')
   readonly #onDeleted: (() => void) | undefined
 
-  /** @param onDeleted  told when something is gone */
+  /** @param onDeleted  called when an item was deleted */
   constructor(onDeleted?: () => void) {
     this.#onDeleted = onDeleted
   }
@@ -42,7 +43,7 @@ export class DenseSet<T extends object> {
     this.#items.length = 0
   }
 
-  /** Those of now, whatever is done to them meanwhile. */
+  /** Iterates over a snapshot: items may be added and deleted meanwhile. */
   [Symbol.iterator](): Iterator<T> {
     return [...this.#items].values()
   }
@@ -53,7 +54,7 @@ export class DenseSet<T extends object> {
   }
 }
 
-/** What a `Map` from names does, in no order. */
+/** A `Map` from names, without an order. */
 export class NameMap<T> {
   readonly #entries: Record<PropertyKey, T> = Object.create(null)
 

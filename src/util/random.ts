@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
-/** The seam for randomness. */
+/** The source of randomness, replaceable in tests. */
 export interface Random {
   /** A random version-4 UUID in canonical form. */
   uuid(): string
@@ -9,8 +9,8 @@ export interface Random {
 }
 
 export const systemRandom: Random = {
-  // Without the cache: a start-up snapshot (`node --build-snapshot`) contains it, and two processes started from one
-  // snapshot would get the same id, so each could re-enter the other's locks.
+  // Without the cache, which is part of a start-up snapshot (`node --build-snapshot`): two processes started from one
+  // snapshot would get the same id, and each could re-enter the other's locks.
   uuid: () => randomUUID({ disableEntropyCache: true }),
   fraction: () => Math.random(),
 }

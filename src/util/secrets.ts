@@ -1,12 +1,12 @@
-/** What a server that does not know AUTH or HELLO adds to its refusal: the words it was sent, cut off somewhere. */
+/** What a server that does not know AUTH or HELLO appends to its error: the arguments it was sent, truncated. */
 const REPEATED_WORDS = /,? with args beginning with.*/s
 
 /**
- * An error as it may leave the library. To an error reply ioredis adds the command that was refused, which for HELLO and
- * AUTH contains the password; after a password was rotated, it rejects every call with that reply. So this removes
- * `command` from the error and from all errors in it, and passwords from their texts. It returns the same object, so that
- * its class and its other properties stay.
- * @param known  other secrets that a text may repeat
+ * Removes secrets from an error before it leaves the library. ioredis adds the refused command to an error reply; for
+ * HELLO and AUTH it contains the password, and after a password rotation ioredis rejects every call with that reply. So
+ * this removes `command` from the error and from all nested errors, and passwords from their texts.
+ * @param known  other secrets that a text may contain
+ * @returns the same object, with its class and its other properties
  */
 export function withoutSecrets<T>(error: T, ...known: readonly (string | undefined)[]): T {
   const errors = new Set<object>()
@@ -16,7 +16,10 @@ export function withoutSecrets<T>(error: T, ...known: readonly (string | undefin
   return typeof error === 'string' ? (cleanText(error, secrets) as T) : error
 }
 
-/** An error with its causes and its parts: a cluster, a host with several addresses, and a pipeline have many. */
+/**
+ * Collects an error, its causes and nested errors, such as those of a cluster, of a host with several addresses, or of
+ * a pipeline.
+ */
 function gather(value: unknown, errors: Set<object>): void {
   if (Array.isArray(value)) for (const one of value) gather(one, errors)
   if (!(value instanceof Error) || errors.has(value)) return
@@ -24,7 +27,7 @@ function gather(value: unknown, errors: Set<object>): void {
   for (const property of Object.values(Object.getOwnPropertyDescriptors(value))) gather(property.value, errors)
 }
 
-/** The last argument of AUTH; in HELLO the second one after the word AUTH. */
+/** The last argument of AUTH; in HELLO the second argument after the word AUTH. */
 function passwordsIn(error: { command?: unknown }): string[] {
   const { name, args } = (error.command ?? {}) as { name?: unknown; args?: unknown }
   if (!Array.isArray(args)) return []
@@ -39,12 +42,12 @@ function clean(error: { command?: unknown; message?: unknown; stack?: unknown },
   const { message, stack } = error
   if (typeof message === 'string') replace(error, 'message', message, cleanText(message, secrets))
   if (typeof stack !== 'string') return
-  // Only the text at its beginning: a short password may be part of a file name.
+  // Not in the stack frames: a short password may be part of a file name.
   const calls = /\n {4}at .*/s.exec(stack)?.[0] ?? ''
   replace(error, 'stack', stack, cleanText(stack.slice(0, stack.length - calls.length), secrets) + calls)
 }
 
-/** Writes only what has changed: an error may be frozen. */
+/** Writes a property only if it changed: an error may be frozen. */
 function replace(error: object, key: string, before: string, after: string): void {
   if (before !== after) Reflect.defineProperty(error, key, { value: after })
 }

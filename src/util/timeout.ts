@@ -1,20 +1,24 @@
-/** Of a timer; a longer one would fire at once. */
-const MOST_MS = 2 ** 31 - 1
+import { onAbort } from './abort.js'
+import { threadClock } from './clock.js'
 
 /**
- * Resolves or rejects as `promise`.
- * @throws {Error} it has not settled within `ms`, or before the signal was aborted
+ * Settles as `promise` does.
+ * @throws {Error} it has not settled within `ms`
+ * @throws the reason of `signal`, if that aborts first
  */
 export async function within<T>(ms: number, promise: Promise<T>, signal?: AbortSignal): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no reply within ${ms} ms`)), Math.min(ms, MOST_MS))
-    signal?.addEventListener('abort', () => reject(signal.reason), { once: true })
+  let giveUp: (reason: unknown) => void = () => {}
+  const limit = new Promise<never>((_, reject) => {
+    giveUp = reject
   })
+  const cancelTimer = threadClock.after(ms, () => giveUp(new Error(`no reply within ${Math.round(ms)} ms`)))
+  const stopListening = signal && onAbort(signal, () => giveUp(signal.reason))
+  if (signal?.aborted) giveUp(signal.reason)
   try {
-    return await Promise.race([promise, late])
+    return await Promise.race([promise, limit])
   } finally {
-    clearTimeout(timer)
+    cancelTimer()
+    stopListening?.()
     promise.catch(() => {})
   }
 }

@@ -5,6 +5,8 @@ import type { Argument, Script, ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
+import { retry } from '../util/retry.js'
+import { sleep } from '../util/sleep.js'
 import type { Renewable } from './renewable.js'
 
 export interface RenewalTerms {
@@ -56,7 +58,7 @@ export class Renewer<T extends Renewable> {
     const goOn = this.#scripts.admission.holdBack()
     try {
       for (let start = 0; start < all.length; start += AT_ONCE) {
-        if (start > 0) await this.#pause(0)
+        if (start > 0) await sleep(0, { clock: this.#clock, keepAlive: false })
         for (const group of this.#groups(all.slice(start, start + AT_ONCE))) {
           for (const batch of inBatches(group, this.#terms.batchSize)) void this.#renewBatch(batch)
         }
@@ -83,43 +85,51 @@ export class Renewer<T extends Renewable> {
     return [...groups.values()].flatMap((bySlot) => [...bySlot.values()])
   }
 
-  /** One batch for itself: the failure of another never stops it. Repeated until answered, or until the next tick. */
+  /** Renews one batch, independently of the others. Repeated until Redis replies, or until the next period. */
   async #renewBatch(all: readonly Due<T>[]): Promise<void> {
     const { periodMs } = this.#terms
-    const giveUpAt = this.#clock.now() + periodMs
     let batch = all
-    for (let failures = 0; batch.length > 0; failures++) {
+    let isFirst = true
+    const attempt = async (): Promise<void> => {
+      if (!isFirst) batch = this.#stillDue(batch)
+      isFirst = false
+      if (batch.length === 0) return
       const sentAt = this.#clock.now()
-      try {
-        const replies = toArray(await this.#scripts.run(together(batch)))
-        batch.forEach(({ one }, index) => {
-          if (!this.#isWanted(one)) return
-          const leftMs = toInteger(replies[index]) ?? 0
-          if (leftMs > 0) one.renewed(sentAt, leftMs)
-          else one.markLost()
-        })
-        return
-      } catch (error) {
-        if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch))
-          return this.renew(batch.map(({ one }) => one))
-        if (!isRetryable(error)) this.#onRefused(error)
-        // Whatever it was (no answer, a busy script, a demoted master): it may pass, and the deadline ends what it must.
-        const delayMs = backoffMs(failures, 50, Math.min(1_000, periodMs / 2), this.#random)
-        if (this.#clock.now() + delayMs >= giveUpAt) return
-        await this.#pause(delayMs)
-      }
-      const now = this.#clock.now()
-      batch = batch.flatMap(({ one }) => (this.#isWanted(one) ? [{ one, call: one.renewal(now) }] : []))
+      const replies = toArray(await this.#scripts.run(together(batch)))
+      batch.forEach(({ one }, index) => {
+        if (!this.#isWanted(one)) return
+        const leftMs = toInteger(replies[index]) ?? 0
+        if (leftMs > 0) one.renewed(sentAt, leftMs)
+        else one.markLost()
+      })
     }
+    try {
+      await retry(attempt, {
+        clock: this.#clock,
+        keepAlive: false,
+        delayMs: (failures) => backoffMs(failures, 50, Math.min(1_000, periodMs / 2), this.#random),
+        until: this.#clock.now() + periodMs,
+        // Whatever the error (no reply, a busy script, a demoted master): it may pass, and the deadline limits the retries.
+        isRetryable: (error) => {
+          if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch)) return false
+          if (!isRetryable(error)) this.#onRefused(error)
+          return true
+        },
+      })
+    } catch (error) {
+      if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch)) await this.renew(batch.map(({ one }) => one))
+    }
+  }
+
+  /** The rest of a batch, with calls as of now. */
+  #stillDue(batch: readonly Due<T>[]): readonly Due<T>[] {
+    const now = this.#clock.now()
+    return batch.flatMap(({ one }) => (this.#isWanted(one) ? [{ one, call: one.renewal(now) }] : []))
   }
 
   /** Whether, by what is known now, it was put together wrongly. */
   #hasSeveralSlots(batch: readonly Due<T>[]): boolean {
     return new Set(batch.map(({ call }) => this.#scripts.slotOf(call.keys[0] as string))).size > 1
-  }
-
-  async #pause(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => void this.#clock.after(ms, resolve, false))
   }
 }
 

@@ -1,5 +1,5 @@
 /** The number of slots of a Redis Cluster. */
-const SLOTS = 16_384
+export const SLOT_COUNT = 16_384
 
 /** CRC-16/XMODEM, by byte. */
 const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
@@ -18,5 +18,5 @@ export function slotOf(key: string): number {
   const hashed = close > open + 1 ? key.slice(open + 1, close) : key
   let crc = 0
   for (const byte of Buffer.from(hashed)) crc = ((crc << 8) & 0xffff) ^ (TABLE[(crc >> 8) ^ byte] as number)
-  return crc % SLOTS
+  return crc % SLOT_COUNT
 }

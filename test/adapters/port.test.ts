@@ -8,7 +8,8 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { connect } from '../../src/index.js'
 import { expectNothingLeft, type ProcessWatch, watchProcess } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
-import { settlesWithin, waitUntil } from '../support/wait-until.js'
+import { startProxy } from '../support/tcp-proxy.js'
+import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 interface Adapter {
   readonly name: string
@@ -53,14 +54,14 @@ const adapters: readonly Adapter[] = [
 ]
 
 describe('connect()', () => {
-  it('refuses a client that does not answer what Redis said', async () => {
+  it('rejects a client that does not return the replies of Redis', async () => {
     const server = await startRedis()
     const redis = new Redis(server.url)
     const client = await connect({ client: redis, commandTimeoutMs: 200 })
     try {
       const legacy = { isOpen: true, options: { legacyMode: true }, sendCommand: () => {}, subscribe: () => {} }
       await assert.rejects(connect({ client: legacy as never }), { code: 'LOCK_CONFIG', message: /legacyMode/ })
-      // In a transaction each command is answered with QUEUED.
+      // In a transaction the reply to each command is QUEUED.
       await redis.call('MULTI')
       await assert.rejects(client.getLock('a').tryLock(), { code: 'LOCK_OUTCOME_UNKNOWN', message: /QUEUED/ })
       await assert.rejects(client.getLock('a').forceUnlock(), { code: 'LOCK_OUTCOME_UNKNOWN' })
@@ -109,7 +110,7 @@ for (const adapter of adapters) {
     })
     after(() => server.stop())
 
-    it('sends a command and answers what Redis replied', async () => {
+    it('sends a command and resolves to the reply of Redis', async () => {
       assert.equal(Number(await port.send(['EVAL', 'return 41 + 1', '1', 'a'], 'a')), 42)
       assert.equal(await port.send(['EVAL', 'return nil', '1', 'a'], 'a'), null)
       const list = (await port.send(['EVAL', "return {1, 'two', 3}", '1', 'a'], 'a')) as unknown[]
@@ -117,7 +118,7 @@ for (const adapter of adapters) {
       assert.equal(await port.send(['EVAL', 'return KEYS[1] .. ARGV[1]', '1', 'ä', '锁'], 'ä'), 'ä锁')
     })
 
-    it('tells an error reply from a lost connection', async () => {
+    it('distinguishes an error reply from a lost connection', async () => {
       for (const script of [
         "return redis.error_reply('WRONGTYPE of something')",
         "return redis.error_reply('BUSY now')",
@@ -140,47 +141,74 @@ for (const adapter of adapters) {
       }
     })
 
-    it('hears a channel from the moment subscribe() resolves until unsubscribe()', async () => {
-      const heard: string[] = []
-      await port.subscribe('c', (message) => heard.push(message))
+    it('receives messages from the moment subscribe() resolves until unsubscribe()', async () => {
+      const received: string[] = []
+      await port.subscribe('c', (message) => received.push(message))
       assert.equal(await server.admin.publish('c', '0'), 1)
-      await waitUntil(() => heard.length === 1)
+      await waitUntil(() => received.length === 1)
       await server.admin.publish('other', '0')
       await port.unsubscribe('c')
       assert.equal(await server.admin.publish('c', '0'), 0)
-      assert.deepEqual(heard, ['0'])
+      assert.deepEqual(received, ['0'])
     })
 
-    it('hears a channel that was left and joined again in the same turn', async () => {
-      let heard = 0
+    it('receives messages of a channel that was unsubscribed and subscribed again in the same turn', async () => {
+      let received = 0
       for (let round = 0; round < 30; round++) {
-        const before = heard
-        await port.subscribe('c', () => heard++)
+        const before = received
+        await port.subscribe('c', () => received++)
         void port.unsubscribe('c')
-        await port.subscribe('c', () => heard++)
+        await port.subscribe('c', () => received++)
         await server.admin.publish('c', '0')
-        await waitUntil(() => heard > before, { timeoutMs: 500, message: `round ${round} is heard` })
+        await waitUntil(() => received > before, { timeoutMs: 500, message: `a message arrives in round ${round}` })
         void port.unsubscribe('c')
       }
     })
 
-    it('reports each channel as lost, then as heard again, when the connection is killed', async () => {
-      const heard = new Set<string>()
+    it('reports each channel as lost, then as resubscribed, when the connection is killed', async () => {
+      const received = new Set<string>()
       const channels = Array.from({ length: 50 }, (_, n) => `c:${n}`)
-      await Promise.all(channels.map((channel) => port.subscribe(channel, () => heard.add(channel))))
+      await Promise.all(channels.map((channel) => port.subscribe(channel, () => received.add(channel))))
       for (let round = 1; round <= 3; round++) {
-        heard.clear()
+        received.clear()
         lost.clear()
         await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
         await waitUntil(() => lost.size === 50)
         await waitUntil(() => resubscribed === 50 * round)
         for (const channel of channels) assert.equal(await server.admin.publish(channel, '0'), 1)
-        await waitUntil(() => heard.size === 50)
+        await waitUntil(() => received.size === 50)
       }
       await Promise.all(channels.map((channel) => port.unsubscribe(channel)))
     })
 
-    it('closes what it opened, also in the middle of subscribing, and the client of the user works on', async () => {
+    it('a SUBSCRIBE that is lost with its connection does not block the unsubscribe and subscribe queued behind it', async () => {
+      await using proxy = await startProxy(server.port)
+      const opened = await adapter.open(proxy.url)
+      opened.port.listen({ reconnected: () => {}, resubscribed: () => {} })
+      try {
+        await opened.port.subscribe('other', () => {})
+        let [before, after] = [0, 0]
+        proxy.freeze()
+        const lost = opened.port.subscribe('c', () => before++)
+        lost.catch(() => {})
+        await sleep(50) // the first SUBSCRIBE is in flight
+        const left = opened.port.unsubscribe('c')
+        const again = opened.port.subscribe('c', () => after++)
+        await sleep(50)
+        proxy.cutAll()
+        proxy.pass()
+        await settlesWithin(left, 5_000)
+        assert.equal((await settlesWithin(again, 5_000)).status, 'fulfilled')
+        await waitUntil(async () => (await server.admin.publish('c', '0')) === 1)
+        await waitUntil(() => after > 0)
+        assert.equal(before, 0)
+      } finally {
+        await opened.port.close()
+        opened.end()
+      }
+    })
+
+    it('closes what it opened, even while subscribing, and leaves the client of the user open', async () => {
       const subscribing = port.subscribe('c', () => {}).catch(() => {})
       await port.close()
       await settlesWithin(subscribing, 1_000).catch(() => {})

@@ -1,4 +1,4 @@
-/** What locks and synchronizers promise, through valkey-glide: on one server, and in a cluster. */
+/** The contracts of locks and synchronizers, through valkey-glide: on one server, and in a cluster. */
 import { randomUUID } from 'node:crypto'
 import { describe } from 'node:test'
 import { GlideClient, GlideClusterClient, Logger } from '@valkey/valkey-glide'
@@ -24,7 +24,7 @@ function addressesOf(url: string): { host: string; port: number }[] {
   return [{ host: hostname, port: Number(port) }]
 }
 
-/** Glide ends the connections of a closed client up to 3 s later, and may even open one of them again. */
+/** Glide ends the connections of a closed client up to 3 s later, and may even reopen one. */
 async function endAll(url: string, clientName: string): Promise<void> {
   const admin = new Redis(url, AS_ADMIN)
   try {
@@ -44,7 +44,7 @@ async function endAll(url: string, clientName: string): Promise<void> {
 
 const onOneServer: Driver = {
   name: 'a GlideClient of the user',
-  lingersMs: 5_000, // what it opens again after `endAll`
+  lingersMs: 5_000, // connections that it reopens after `endAll`
   async open(url, options) {
     const clientName = randomUUID()
     const open = () => GlideClient.createClient({ addresses: addressesOf(url), clientName })

@@ -99,7 +99,7 @@ describe('cluster', { concurrency: 1 }, () => {
         await cluster.kill(master)
         return await cluster.waitForFailover(master)
       },
-      async 'a master is frozen, and goes on when it was replaced'() {
+      async 'a master is frozen and continues after its replacement'() {
         const master = await cluster.nodeOf(CONTENDED)
         await cluster.freeze(master)
         const failover = await cluster.waitForFailover(master)

@@ -95,7 +95,7 @@ describe('sentinel', { concurrency: 1 }, () => {
         await group.killMaster()
         return await group.waitForFailover()
       },
-      async 'the master is frozen, and goes on when it was replaced'() {
+      async 'the master is frozen and continues after its replacement'() {
         const master = await group.freezeMaster()
         const failover = await group.waitForFailover()
         await sleep(500)
@@ -174,7 +174,7 @@ describe('sentinel', { concurrency: 1 }, () => {
         for (const replica of replicas) replica.thaw()
         await group.waitForFailover()
         await waitUntil(() => hold.signal.aborted, { timeoutMs: 8_000, message: 'the audit finds the hold gone' })
-        t.diagnostic(`sentinel, ${driver}: a lost hold is told ${ms(performance.now() - killedAt)} after the kill`)
+        t.diagnostic(`sentinel, ${driver}: a lost hold is reported ${ms(performance.now() - killedAt)} after the kill`)
         assert.deepEqual(lost, [{ lockName: 'cut', reason: 'gone' }])
         const next = await careless.getFencedLock('cut').lock()
         assert(next.fencingToken > hold.fencingToken, `${next.fencingToken} after ${hold.fencingToken}`)

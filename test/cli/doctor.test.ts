@@ -282,7 +282,7 @@ describe('holdfast doctor', () => {
       const address = `singleServerConfig:\n  address: redis://127.0.0.1:${proxy.port}\n  connectTimeout: 500\n`
       const run = await report(['--config', file('silent.yaml', address)])
       assert.deepEqual([run.code, run.check('reachable').status], [69, 'problem'])
-      assert.match(run.check('reachable').message, /no answer within 500 ms/)
+      assert.match(run.check('reachable').message, /no reply within 500 ms/)
     })
   })
 

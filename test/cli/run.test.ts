@@ -1,7 +1,9 @@
 /** `holdfast run` as a shell user sees it: its exit codes, its stderr, and what it leaves in Redis. */
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -62,7 +64,7 @@ describe('holdfast run', () => {
 
   async function prints(child: Child, text: string | RegExp): Promise<void> {
     const isPrinted = () => (child.stdout + child.stderr).search(text) >= 0
-    await waitUntil(isPrinted, { timeoutMs: 10_000, message: () => `${text} in:\n${child.stdout}${child.stderr}` })
+    await waitUntil(isPrinted, { timeoutMs: 30_000, message: () => `${text} in:\n${child.stdout}${child.stderr}` })
   }
 
   function kill(child: Child, signal: NodeJS.Signals): void {
@@ -153,7 +155,7 @@ describe('holdfast run', () => {
       const run = await ended(['run', 'a', '--', 'sh', '-c', 'sleep 60 >/dev/null 2>&1 </dev/null & echo $!'])
       process.kill(Number(run.stdout))
       assert.equal(run.code, 0)
-      assert(run.tookMs < 5_000, `took ${run.tookMs} ms`)
+      assert(run.tookMs < 30_000, `took ${run.tookMs} ms`)
       assert.equal(await server.admin.exists('a'), 0)
     })
 
@@ -198,7 +200,7 @@ describe('holdfast run', () => {
 
   describe('a loss', () => {
     it('sends the program SIGTERM and gives exit code 76', async () => {
-      const child = holdfast(['run', 'a', '--lease', '1s', '--', ...listener('SIGTERM')])
+      const child = holdfast(['run', 'a', '--lease', '3s', '--', ...listener('SIGTERM')])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
       assert.match(child.stderr, /^holdfast: Lock "a" is no longer held by \S+: its lease ended .*\n/)
@@ -206,7 +208,7 @@ describe('holdfast run', () => {
     })
 
     it('sends SIGKILL after the grace period if the program has not ended', async () => {
-      const child = holdfast(['run', 'a', '--lease', '1s', '--grace', '300ms', '--', ...listener()])
+      const child = holdfast(['run', 'a', '--lease', '3s', '--grace', '300ms', '--', ...listener()])
       await prints(child, 'SIGTERM')
       const startedAt = performance.now()
       assert.equal(await exitCode(child), 76)
@@ -226,7 +228,7 @@ describe('holdfast run', () => {
     })
 
     it('sends SIGKILL immediately with --on-lost kill', async () => {
-      const child = holdfast(['run', 'a', '--lease', '1s', '--on-lost', 'kill', '--', ...listener()])
+      const child = holdfast(['run', 'a', '--lease', '3s', '--on-lost', 'kill', '--', ...listener()])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\n')
       assert.match(child.stderr, /sending SIGKILL to process \d+\n$/)
@@ -354,14 +356,16 @@ describe('holdfast run', () => {
     })
 
     it('that does not reply can be interrupted by a signal', async () => {
-      await using frozen = await startRedis()
-      frozen.freeze()
-      const child = holdfast(['run', 'a', '--', 'echo', 'ran'], { REDIS_URL: frozen.url })
-      // The kernel accepts the connection; nothing else shows that it has begun.
-      await new Promise((resolve) => setTimeout(resolve, 1_000))
+      const silent = createServer().listen(0, '127.0.0.1')
+      const connected = once(silent, 'connection')
+      await once(silent, 'listening')
+      const { port } = silent.address() as AddressInfo
+      const child = holdfast(['run', 'a', '--', 'echo', 'ran'], { REDIS_URL: `redis://127.0.0.1:${port}` })
+      const [socket] = (await connected) as [Socket]
       kill(child, 'SIGTERM')
       assert.equal(await exitCode(child), 143)
-      frozen.thaw()
+      socket.destroy()
+      silent.close()
     })
 
     it('lost while the program runs makes it lose the lock when the lease ends', async () => {

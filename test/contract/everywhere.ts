@@ -1,6 +1,7 @@
-import { describe } from 'node:test'
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
 import type { Driver } from '../support/drivers.js'
-import { type Kind, kinds, kindsThrough } from '../support/kinds.js'
+import { Bench, type Kind, kindNamed, kinds } from '../support/kinds.js'
 import { type SetUp, setUpLabAt, watchWholeProcess } from '../support/lab.js'
 import type { Place } from '../support/places.js'
 import { latchContract } from './count-down-latch.js'
@@ -8,10 +9,14 @@ import { contract, contractOfProcesses } from './locks.js'
 import { permitContract } from './permit-expirable-semaphore.js'
 import { semaphoreContract } from './semaphore.js'
 
+/** One kind for each trait that matters here: a queue of its own, sharing, and members in several slots. */
+const TRAITS = ['fair lock', 'read lock', 'multi-lock']
+
 /**
- * All contracts in a place of several servers: of the plain lock and of the synchronizers through every driver, of each
- * other kind of lock through one. Each driver has a place of its own, as the suites count commands in all of it, and look
- * there for what is left; so the drivers go side by side.
+ * All contracts on a deployment of several servers: of the plain lock and of the synchronizers through every driver, of one
+ * kind of lock for each trait through one. The scripts of the others are the same as on one server: a round of each shows
+ * that they work here. Each driver has a separate deployment, because the suites count commands and check for leftovers in
+ * all of it; so the drivers run in parallel.
  */
 export function contracts(what: string, drivers: readonly Driver[], setUpPlace: () => () => Place): void {
   describe(`every kind of lock and synchronizer, ${what}`, { concurrency: drivers.length }, () => {
@@ -23,11 +28,18 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
         const through = (name: string, tests: () => void): void => {
           describe(`${name}, through ${driver.name}`, { concurrency: 1 }, tests)
         }
-        for (const { kind } of kindsThrough(drivers).filter((one) => one.driver === driver)) {
-          through(`a ${kind.name}`, () => contract(kind, setUp))
+        const [plain, ...others] = kinds as [Kind, ...Kind[]]
+        through(`a ${plain.name}`, () => contract(plain, setUp))
+        for (const [index, name] of TRAITS.entries()) {
+          if (drivers[index % drivers.length] === driver) through(`a ${name}`, () => contract(kindNamed(name), setUp))
         }
+        through('each other kind of lock', () =>
+          rounds(
+            others.filter(({ name }) => !TRAITS.includes(name)),
+            setUp,
+          ),
+        )
         // What several processes do is the same for all kinds, once their commands arrive; and processes are slow to start.
-        const [plain] = kinds as [Kind]
         through(`a ${plain.name} of several processes`, () => contractOfProcesses(plain, setUp, driver))
         through('a semaphore', () => semaphoreContract(setUp))
         through('a permit-expirable semaphore', () => permitContract(setUp))
@@ -35,4 +47,28 @@ export function contracts(what: string, drivers: readonly Driver[], setUpPlace: 
       })
     }
   })
+}
+
+function rounds(some: readonly Kind[], setUp: SetUp): void {
+  const lab = setUp({ keysThatStay: /^redisson_lock_token:/ })
+  for (const kind of some) {
+    it(`a ${kind.name} is held, waited for, re-entered, forced free and released`, async () => {
+      const bench = new Bench(kind, lab)
+      const [one, two] = [await lab.connect(), await lab.connect()]
+      await bench.lock(one).withLock(async (hold) => {
+        assert.equal(await bench.rival(two).tryLock(), null)
+        if (kind.isReentrant) await bench.lock(one).withLock(() => bench.expectCount(2))
+        await bench.expectCount(1)
+        assert.equal(await hold.isHeld(), true)
+      })
+      const hold = await bench.lock(one).lock()
+      const waiting = bench.rival(two).lock()
+      await bench.somebodyWaits()
+      await hold.unlock()
+      const next = await waiting
+      for (const part of bench.parts(two)) assert.equal(await part.forceUnlock(), true)
+      await assert.rejects(next.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+      assert.equal(await bench.isFree(), true)
+    })
+  }
 }

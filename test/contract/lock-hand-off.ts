@@ -5,6 +5,7 @@ import type { Client, Hold, Lock } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import type { Bench, Kind } from '../support/kinds.js'
 import type { AnyLab } from '../support/lab.js'
+import { roundTrips } from '../support/round-trips.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
@@ -16,7 +17,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     const hold = await bench.lock(client).lock()
     const waiter = bench.lock(client).lock()
     await bench.somebodyWaits()
-    await sleep(20)
+    await roundTrips(hold)
     return [hold, waiter]
   }
 
@@ -52,7 +53,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
         await section(id)
       }
     })
-    if (kind.isJoint) await sleep(200)
+    if (kind.isJoint) await roundTrips(first)
     await first.unlock()
     await Promise.all(tasks)
     assert.equal(served.length, 100)

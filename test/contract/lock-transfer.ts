@@ -42,7 +42,7 @@ export function transferContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   it('a holder that did not call handOver() is notified that its hold was adopted', async () => {
-    const [one, two] = [await lab.connect({ lockWatchdogTimeoutMs: 900 }), await lab.connect()]
+    const [one, two] = [await lab.connect({ lockWatchdogTimeoutMs: 2_400 }), await lab.connect()]
     const hold = await part(one).lock()
     const adopted = await part(two).adopt(hold.holder)
     await waitUntil(() => hold.signal.aborted)

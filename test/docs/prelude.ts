@@ -11,6 +11,9 @@ const { REDIS_URL: url = '' } = process.env
 
 /** The environment of one block, created for each. */
 export async function prelude() {
+  // It blocks the event loop for seconds on a busy machine: not while a block holds a lock.
+  stock ??= openStock()
+  const database = await stock
   const client = await connect(url)
   const lockName = 'lock:order:1001'
   const pause = (ms: number, signal?: AbortSignal) =>
@@ -28,11 +31,9 @@ export async function prelude() {
     otherClient: await connect(url),
     redis: new Redis(url),
     nodeRedis: await createClient({ url }).connect(),
-    /** Like the pool of the package `pg`; the Postgres runs in this process, and only if it is used. */
+    /** Like the pool of the package `pg`; the Postgres runs in this process. */
     postgres: {
       query: async (sql: string, values: unknown[]) => {
-        stock ??= openStock()
-        const database = await stock
         const { rows, affectedRows } = await database.query(sql, values)
         return { rows, rowCount: affectedRows ?? 0 }
       },

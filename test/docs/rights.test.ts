@@ -188,11 +188,11 @@ for (const { user, kinds } of users) {
           ...(await server.admin.pubsub('CHANNELS', `*${name}*`)),
           ...(await server.admin.keys(`holdfast_turn_queue:*${name}*`)),
         ]
-        await waitUntil(async () => (await seen()).length > 0, { message: `somebody waits for ${name}` })
+        await waitUntil(async () => (await seen()).length > 0, { message: `a caller waits for ${name}` })
       }
       if (kind.name === 'lock') {
         await waitUntil(async () => (await server.admin.exists(turnQueueKey(name))) === 1, {
-          message: 'it stands in line',
+          message: 'it is queued',
         })
       }
       giveUp.abort()
@@ -305,7 +305,7 @@ for (const { user, kinds } of users) {
 
     async function somebodyListens(pattern: string): Promise<void> {
       await waitUntil(async () => (await server.admin.pubsub('CHANNELS', pattern)).length > 0, {
-        message: `somebody waits on ${pattern}`,
+        message: `a caller waits on ${pattern}`,
       })
     }
 

@@ -68,7 +68,7 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
     },
     {
       id: 'freeze',
-      title: 'a master freezes, is replaced, and goes on',
+      title: 'a master freezes, is replaced, and continues',
       limitMs: FROZEN_MS,
       async strike({ restored }) {
         const master = await cluster.nodeOf(STORM)

@@ -68,7 +68,7 @@ function faultsOf(group: SentinelGroup, endpoint: Endpoint): Fault[] {
     },
     {
       id: 'freeze',
-      title: 'the master freezes, is replaced, and goes on',
+      title: 'the master freezes, is replaced, and continues',
       limitMs: FROZEN_MS,
       async strike({ restored }) {
         const master = await group.freezeMaster()

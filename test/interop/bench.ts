@@ -2,10 +2,10 @@ import { type Client, connect } from '../../src/index.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import type { Backend } from './backend.js'
+import { CaseContext } from './case-context.js'
 import { Doomed } from './doomed.js'
 import { type Each, javaLock, type Kind, kindOf } from './kinds.js'
 import { NodeLock } from './node-lock.js'
-import { Place } from './place.js'
 import { type JavaOwner, Jvm, type Redisson } from './redisson.js'
 import { SingleRedis } from './single-redis.js'
 import type { Setting, Topology } from './topologies.js'
@@ -111,7 +111,7 @@ function each<T>([first, ...more]: readonly T[]): Each<T> {
 }
 
 /** What one case has: locks of a kind under unique names, on both sides. */
-export class Bench extends Place<Kind> {
+export class Bench extends CaseContext<Kind> {
   /** What the names of its threads begin with. */
   readonly #threads: string
 

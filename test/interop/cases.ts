@@ -4,10 +4,10 @@ import { LeaseLostError, NotHeldError } from '../../src/index.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { WATCHDOG_MS } from './backend.js'
 import type { Bench, Mortals } from './bench.js'
+import type { CaseContext } from './case-context.js'
 import { LOCKS_IN_CLUSTERS, TORN_NAMES } from './cluster-cases.js'
 import { LOCKS_FAIL_OVER } from './failover-cases.js'
 import { isBefore, type Kind } from './kinds.js'
-import type { Place } from './place.js'
 import { SPECIAL_CASES } from './special-cases.js'
 import {
   endsIn,
@@ -28,7 +28,7 @@ import {
 } from './steps.js'
 import type { Topology, TopologyName } from './topologies.js'
 
-export interface Case<B extends Place = Bench> {
+export interface Case<B extends CaseContext = Bench> {
   /** Of its names and threads; short. */
   readonly id: string
   /** A fact, in the present tense. */
@@ -52,7 +52,7 @@ const STOCK = 100
 const ODD_NAMES = ['{shop}:order', ' two words\n', 'größe:"7"%20\\', '鎖🔒']
 
 /** Names that are spelled or sent in a special way, and work there. */
-export function oddNames({ name, site: { topology } }: Place): string[] {
+export function oddNames({ name, site: { topology } }: CaseContext): string[] {
   return [...ODD_NAMES, ...(topology.name === 'cluster' ? [] : TORN_NAMES)].map((odd) => `${name}:${odd}`)
 }
 
@@ -60,7 +60,7 @@ export function oddNames({ name, site: { topology } }: Place): string[] {
 function sleepsOn({ name }: Kind, version: string): string | undefined {
   if (name !== 'fair' || !isBefore(version, '3.32.0')) return undefined
   return (
-    'before 3.32 a fair waiter in Java that has waited as long as the lease it was told first sleeps on until a message ' +
+    'before 3.32 a fair waiter in Java that has waited as long as the lease in its first reply keeps sleeping until a message ' +
     'comes, and a lease that ends sends none'
   )
 }
@@ -169,10 +169,10 @@ export const CASES: readonly Case[] = [
     async run(bench) {
       const java = await bench.oneJava()
       const node = bench.node()
-      const sees = async (leaseMs: number, look: () => Promise<number>) => {
+      const sees = async (leaseMs: number, read: () => Promise<number>) => {
         let left = 0
         const isRight = async () => {
-          left = await look()
+          left = await read()
           return left > leaseMs - 1_500 && left <= leaseMs
         }
         await waitUntil(isRight, { timeoutMs: 500, message: () => `${left} ms of ${leaseMs}` })
@@ -268,7 +268,7 @@ export const CASES: readonly Case[] = [
       assert.throws(() => hold.assertHeld(), LeaseLostError)
       await next.unlock()
       if (!bench.kind.javaForcesBlindly) assert.deepEqual([wasHeld, await java.forceUnlock()], [true, false])
-      return `told after ${Math.round(learntMs)} ms`
+      return `notified after ${Math.round(learntMs)} ms`
     },
   },
   {

@@ -1,5 +1,5 @@
 /**
- * A process that is killed as soon as everybody who needs that is ready. One for all of them, as it takes a while to
+ * A process that is killed as soon as all cases that need that are ready. They share one, because it takes a while to
  * start.
  */
 export class Doomed<T> {

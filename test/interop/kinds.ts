@@ -2,7 +2,7 @@ import { lockOfKind } from '../../src/client.js'
 import { type BaseLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
 import { KIND_IDS, KINDS as KINDS_OF_HOLDFAST, type KindId } from '../../src/locks/kinds/table.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
-import type { Thing } from './place.js'
+import type { Thing } from './case-context.js'
 import { type JavaLock, locks, type Redisson, text, texts } from './redisson.js'
 
 /** What there is one of for each Redis server that a lock is on. */

@@ -1,5 +1,5 @@
 import type { Site } from './bench.js'
-import { Place, type Thing } from './place.js'
+import { CaseContext, type Thing } from './case-context.js'
 import { JavaThreads, long, MILLISECONDS, text } from './redisson.js'
 
 /** A latch as one side sees it. */
@@ -15,7 +15,7 @@ export interface LatchSide {
 export const LATCHES: readonly Thing[] = [{ name: 'latch' }]
 
 /** What one case has: latches under unique names, on both sides. */
-export class LatchBench extends Place {
+export class LatchBench extends CaseContext {
   readonly #threads: JavaThreads
 
   constructor(site: Site, kind: Thing, name: string) {

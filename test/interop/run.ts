@@ -41,7 +41,7 @@ if (settings.length === 0) fail(`Nothing to run. There are ${known}; all but the
 if (jobs.length === 0) fail(`No such kind or case. There are:\n${SUITES.map(overview).join('\n')}`)
 
 // A case that failed may leave a call to Java that nobody waits for any more.
-process.on('unhandledRejection', (reason) => tell(`Left over: ${String(reason)}`))
+process.on('unhandledRejection', (reason) => print(`Left over: ${String(reason)}`))
 
 const results: Result[] = []
 for (const setting of settings) results.push(...(await runSetting(setting)))
@@ -65,7 +65,7 @@ async function runSetting(setting: Setting): Promise<Result[]> {
   const add = (result: Result): void => {
     done.push(result)
     const { outcome, note, job } = result
-    if (outcome !== 'cannot') tell(`${title} ${job.kind.name} ${job.id}: ${outcome}${note ? ` (${note})` : ''}`)
+    if (outcome !== 'cannot') print(`${title} ${job.kind.name} ${job.id}: ${outcome}${note ? ` (${note})` : ''}`)
   }
   const about = jobs.filter((job) => job.isAbout(setting.topology))
   if (about.length === 0) return done
@@ -80,7 +80,7 @@ async function runSetting(setting: Setting): Promise<Result[]> {
     const deadly = (process: keyof Mortals): Job[] => runnable.filter((job) => job.dies === process)
     const mortals = { jvm: deadly('jvm').length, node: deadly('node').length, master: deadly('master').length }
     await using site = await Site.open(values.built, setting, mortals)
-    tell(`${title} is up after ${seconds(startedAt)}`)
+    print(`${title} is up after ${seconds(startedAt)}`)
     const run = async (job: Job): Promise<void> => add({ setting, job, ...(await runJob(site, job)) })
     await warmUp(site)
     const queue = runnable.filter(({ alone, dies }) => !alone && !dies)
@@ -90,29 +90,29 @@ async function runSetting(setting: Setting): Promise<Result[]> {
     await Promise.all([...deadly('jvm'), ...deadly('node')].map(run).concat(workers))
     for (const job of runnable.filter(({ alone }) => alone)) await run(job)
     await Promise.all(deadly('master').map(run)) // last: all others would feel it
-    if (done.some(({ outcome }) => outcome === 'failed') && site.jvm.log) tell(`Redisson ${title}:\n${site.jvm.log}`)
+    if (done.some(({ outcome }) => outcome === 'failed') && site.jvm.log) print(`Redisson ${title}:\n${site.jvm.log}`)
   } catch (error) {
     for (const job of runnable.filter((one) => !done.some((result) => result.job === one)))
       add({ setting, job, outcome: 'failed', note: `could not run: ${describe(error)}` })
   }
-  tell(`${title} took ${seconds(startedAt)}`)
+  print(`${title} took ${seconds(startedAt)}`)
   return done
 }
 
 async function runJob(site: Site, { begin, dies }: Job): Promise<Pick<Result, 'outcome' | 'note'>> {
-  const { place, run } = begin(site)
+  const { context, run } = begin(site)
   try {
     const running = run()
     await settlesWithin(running, CASE_LIMIT_MS)
     const note = await running
-    await expectNoKeys(place)
+    await expectNoKeys(context)
     return { outcome: 'passed', note }
   } catch (error) {
     return { outcome: 'failed', note: describe(error) }
   } finally {
-    if (dies === 'jvm') site.doomedJvm.giveUp(place)
-    if (dies === 'node') site.doomedNode.giveUp(place)
-    if (dies === 'master') site.doomedMaster.giveUp(place)
+    if (dies === 'jvm') site.doomedJvm.giveUp(context)
+    if (dies === 'node') site.doomedNode.giveUp(context)
+    if (dies === 'master') site.doomedMaster.giveUp(context)
   }
 }
 
@@ -201,7 +201,7 @@ function fail(message: string): never {
 }
 
 /** Progress goes to stderr, results to stdout. */
-function tell(progress: string): void {
+function print(progress: string): void {
   console.error(progress)
 }
 

@@ -1,6 +1,6 @@
 import type { Client } from '../../src/index.js'
 import type { Site } from './bench.js'
-import { Place, type Thing } from './place.js'
+import { CaseContext, type Thing } from './case-context.js'
 import {
   int,
   type JavaObject,
@@ -60,7 +60,7 @@ export const SEMAPHORES: readonly SemaphoreKind[] = [
 ]
 
 /** What one case has: semaphores of a kind under unique names, on both sides. */
-export class SemaphoreBench extends Place<SemaphoreKind> {
+export class SemaphoreBench extends CaseContext<SemaphoreKind> {
   /** Its threads in Java. */
   readonly threads: JavaThreads
 

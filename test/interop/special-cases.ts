@@ -88,7 +88,7 @@ export const SPECIAL_CASES: readonly Case[] = [
         isOver = true
         await Promise.all(tasks)
       }
-      const [median = 0, longest = 0] = [10, 19].map((place) => waitedMs.toSorted((a, b) => a - b)[place])
+      const [median = 0, longest = 0] = [10, 19].map((index) => waitedMs.toSorted((a, b) => a - b)[index])
       const note = `Java waited for ${Math.round(median)} ms, at worst ${Math.round(longest)} ms; Node had ${sections} sections`
       assert.ok(longest < PROMPT_MS, note)
       return note

@@ -3,8 +3,8 @@ import type { Hold } from '../../src/index.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 import { type Admin, WATCHDOG_MS } from './backend.js'
 import type { Bench } from './bench.js'
+import type { CaseContext } from './case-context.js'
 import { holdersOf } from './node-lock.js'
-import type { Place } from './place.js'
 import { JavaError, type JavaOwner, text } from './redisson.js'
 
 /** More than any watchdog's lease here: what sleeps until it ends has not been woken. */
@@ -158,14 +158,14 @@ export async function onePattern(ttl: () => Promise<number>): Promise<string> {
   const seen: number[] = []
   const renewed: number[] = []
   const startedAt = performance.now()
-  let lookedAt = startedAt
-  while (lookedAt < startedAt + 1.5 * WATCHDOG_MS) {
+  let readAt = startedAt
+  while (readAt < startedAt + 1.5 * WATCHDOG_MS) {
     const left = await ttl()
     const before = seen.at(-1) ?? left
     const now = performance.now()
-    if (left > before) renewed.push(Math.min(left + now - lookedAt, WATCHDOG_MS)) // on a busy machine seen late
+    if (left > before) renewed.push(Math.min(left + now - readAt, WATCHDOG_MS)) // on a busy machine seen late
     seen.push(left)
-    lookedAt = now
+    readAt = now
     await sleep(20)
   }
   const lowest = Math.min(...seen)
@@ -245,7 +245,7 @@ export function isIllegalMonitorState(error: unknown): boolean {
 export const sum = (numbers: number[]): number => numbers.reduce((total, number) => total + number, 0)
 
 /** Fails while something of the case is still there. What was forced may leave a read hold to its lease. */
-export async function expectNoKeys(bench: Place): Promise<void> {
+export async function expectNoKeys(bench: CaseContext): Promise<void> {
   let left: string[] = []
   const isClean = async () => {
     left = await bench.leftKeys()

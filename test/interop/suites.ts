@@ -1,9 +1,9 @@
 import { Bench, type Site } from './bench.js'
+import type { CaseContext, Thing } from './case-context.js'
 import { CASES, type Case } from './cases.js'
 import { KINDS, lacks } from './kinds.js'
 import { LATCH_CASES } from './latch-cases.js'
 import { LATCHES, LatchBench } from './latches.js'
-import type { Place, Thing } from './place.js'
 import { SEMAPHORE_CASES } from './semaphore-cases.js'
 import { SEMAPHORES, SemaphoreBench } from './semaphores.js'
 import type { Setting, Topology } from './topologies.js'
@@ -26,7 +26,7 @@ export interface Job {
   readonly isAbout: (topology: Topology) => boolean
   /** Why it cannot be done with this version of Redisson there, if so. */
   readonly notFor: (setting: Setting) => string | undefined
-  readonly begin: (site: Site) => { place: Place; run: () => Promise<string | undefined> }
+  readonly begin: (site: Site) => { context: CaseContext; run: () => Promise<string | undefined> }
 }
 
 export const SUITES: readonly Suite[] = [
@@ -35,10 +35,10 @@ export const SUITES: readonly Suite[] = [
   suite(LATCHES, LATCH_CASES, (site, kind, name) => new LatchBench(site, kind, name)),
 ]
 
-function suite<B extends Place>(
+function suite<B extends CaseContext>(
   kinds: readonly B['kind'][],
   cases: readonly Case<B>[],
-  place: (site: Site, kind: B['kind'], name: string) => B,
+  create: (site: Site, kind: B['kind'], name: string) => B,
 ): Suite {
   const job = (kind: B['kind'], one: Case<B>): Job => ({
     kind,
@@ -53,8 +53,8 @@ function suite<B extends Place>(
     notFor: ({ version, topology }) =>
       lacks(version, kind) ?? tooFew(topology, kind) ?? one.notFor?.(kind, version, topology),
     begin(site) {
-      const bench = place(site, kind, `interop:${kind.name}:${one.id}`)
-      return { place: bench, run: () => one.run(bench) }
+      const bench = create(site, kind, `interop:${kind.name}:${one.id}`)
+      return { context: bench, run: () => one.run(bench) }
     },
   })
   const isAbout = ({ kinds: about }: Case<B>, { name }: Thing) => about?.includes(name) ?? true

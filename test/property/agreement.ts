@@ -1,8 +1,8 @@
 /**
- * Random sequences of operations by several owners and clients, on a real Redis and on a small model side by side: each
- * answer, each hold and each key must be what the model says, after every step.
+ * Random sequences of operations by several owners and clients, on a real Redis and on a small model: after every step
+ * each result, each hold and each key must be what the model says.
  *
- * To see a failure again: PROPERTY_SEED=… PROPERTY_PATH=… with the numbers that it printed, and the kind of lock as
+ * To repeat a failure: PROPERTY_SEED=… PROPERTY_PATH=… with the numbers that it printed, and the kind of lock as
  * --test-name-pattern. For more sequences: PROPERTY_RUNS=20000
  */
 import assert from 'node:assert/strict'

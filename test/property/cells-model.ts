@@ -215,7 +215,7 @@ export class CellsModel extends Model {
 
   protected override take(take: Take): readonly Branch[] {
     const branches = super.take(take)
-    if (!this.traits.isFair || take.how !== 'soon' || take.place.is !== 'outside') return branches
+    if (!this.traits.isFair || take.how !== 'soon' || take.position.is !== 'outside') return branches
     // Somebody of the same turn may have stood in the queue before it until both gave up.
     return [...branches, [this.clone(), 'refused']]
   }

@@ -102,7 +102,7 @@ function operationOf(
       if (isBusy || (verb === 'wait' && model.waiters.length === MOST_WAITERS)) return undefined
       if (verb === 'abandon' && model.isJoint(target)) return undefined
       const how = verb === 'take now' ? 'now' : verb === 'take soon' ? 'soon' : verb
-      return { do: 'take', id, how, ...caller, target, lease, isRenewed, place: model.placeOf(caller, target) }
+      return { do: 'take', id, how, ...caller, target, lease, isRenewed, position: model.positionOf(caller, target) }
     }
     case 'take again':
     case 'take again too late': {
@@ -111,15 +111,15 @@ function operationOf(
       const possession = model.possessionOf(hold)
       // Mostly the same lock; what has another name is refused as a mistake.
       const asked = who % 3 > 0 || hasJoints(model) ? possession.target : what % model.targets.length
-      const place = model.placeOf({ client: possession.client }, asked, hold)
+      const position = model.positionOf({ client: possession.client }, asked, hold)
       const terms = { how: who % 2 ? 'now' : 'wait', target: asked, lease, isRenewed } as const
-      return { do: 'take', id, client: possession.client, within: hold, place, ...terms }
+      return { do: 'take', id, client: possession.client, within: hold, position, ...terms }
     }
     case 'nest': {
       const inner = who % model.targets.length
       // A red lock is granted by a majority; whether one is inside the rest shows later.
       if (isBusy || model.isPolled(target)) return undefined
-      return { do: 'nest', id, ...caller, target, inner, lease, place: model.placeOf(caller, target) }
+      return { do: 'nest', id, ...caller, target, inner, lease, position: model.positionOf(caller, target) }
     }
     case 'unlock':
     case 'unlock again': {
@@ -169,16 +169,16 @@ function operationOf(
 }
 
 /** The element at an index modulo the length, from the end if it is below 0. */
-function pick<T>(choices: readonly T[], place: number): T | undefined {
-  return choices.at(place % choices.length)
+function pick<T>(choices: readonly T[], index: number): T | undefined {
+  return choices.at(index % choices.length)
 }
 
 /** Whether an operation has a defined result in spite of the waiters. */
 function isClear(operation: Operation, model: Model): boolean {
   // One that waits for what a sibling in the same write will have is not refused before the command time-out.
-  if ('place' in operation && operation.place.is === 'beside') {
-    const { possession } = operation.place
-    if (model.waiters.some(({ take }) => take.place.is === 'beside' && take.place.possession === possession))
+  if ('position' in operation && operation.position.is === 'beside') {
+    const { possession } = operation.position
+    if (model.waiters.some(({ take }) => take.position.is === 'beside' && take.position.possession === possession))
       return false
   }
   const joint = model.waiters.find(({ take }) => model.isJoint(take.target))

@@ -1,7 +1,7 @@
 /**
- * Random sequences of operations by several clients on semaphores and latches, on a real Redis and on a small model side by
- * side: each answer and each number must be what the model says, whoever is served in which order, and nobody waits for what
- * is there. To see a failure again: PROPERTY_SEED=… with the number that it printed. For more: PROPERTY_RUNS=20000
+ * Random sequences of operations by several clients on semaphores and latches, on a real Redis and on a small model: each
+ * result and each number must be what the model says, in whatever order callers are served, and nobody waits for something
+ * available. To repeat a failure: PROPERTY_SEED=… with the number that it printed. For more sequences: PROPERTY_RUNS=20000
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

@@ -1,8 +1,8 @@
 import type { Model, Operation } from './model.js'
 
 /**
- * Every state that operations started in one turn may lead to, in whatever order Redis and the clients see them, with these
- * answers. Those who wait may be served at any time; in the end nobody waits for what is free.
+ * Every state that operations started in one turn may lead to with these results, in whatever order Redis and the clients
+ * see them. Waiters may be served at any time; in the end nobody waits for what is free.
  */
 export function explore(
   model: Model,
@@ -57,5 +57,5 @@ function isBefore(first: Operation, second: Operation, model: Model): boolean {
 
 function turnOf(operation: Operation, model: Model): string | undefined {
   if (operation.do === 'unlock') return model.holds.get(operation.hold)?.possession
-  return operation.do === 'take' && operation.place.is === 'inside' ? operation.place.possession : undefined
+  return operation.do === 'take' && operation.position.is === 'inside' ? operation.position.possession : undefined
 }

@@ -1,5 +1,5 @@
 import { CellsModel } from './cells-model.js'
-import type { Branch, Caller, HoldState, Model, Operation, Place, Spell, Take, Waiter } from './model.js'
+import type { Branch, Caller, HoldState, Model, Operation, Position, Spell, Take, Waiter } from './model.js'
 
 interface Joint {
   readonly members: readonly string[]
@@ -26,13 +26,13 @@ export class JointModel extends CellsModel {
     return new JointModel(this.traits, this.scopes.length) as this
   }
 
-  protected override lineOf({ id, client, target, place }: Take): string {
+  protected override lineOf({ id, client, target, position }: Take): string {
     const { cells, needed } = this.target(target)
     if (needed === undefined) return cells.toSorted().join()
     if (this.#isRed(target)) return 'red'
     const cell = this.#roundOf(id).at
     if (cell === undefined) return `${id} in no line`
-    return this.#isInside({ client, place }, cell) ? `${id} inside` : String(cell)
+    return this.#isInside({ client, position }, cell) ? `${id} inside` : String(cell)
   }
 
   #roundOf(waiter: string): Round {
@@ -40,9 +40,9 @@ export class JointModel extends CellsModel {
   }
 
   /** Whether a caller for several locks is inside a hold on one of them. */
-  #isInside({ client, place }: Pick<Take, 'client' | 'place'>, cell: number): boolean {
-    const { scope, enclosing } = place as Place & { is: 'outside' }
-    return this.placeOf({ client, scope }, cell, enclosing).is !== 'outside'
+  #isInside({ client, position }: Pick<Take, 'client' | 'position'>, cell: number): boolean {
+    const { scope, enclosing } = position as Position & { is: 'outside' }
+    return this.positionOf({ client, scope }, cell, enclosing).is !== 'outside'
   }
 
   override isMember(hold: string): boolean {
@@ -102,10 +102,10 @@ export class JointModel extends CellsModel {
     }
   }
 
-  override placeOf(caller: Caller, target: number, within?: string) {
+  override positionOf(caller: Caller, target: number, within?: string) {
     return this.isJoint(target)
       ? ({ is: 'outside', scope: caller.scope, enclosing: within } as const)
-      : super.placeOf(caller, target, within)
+      : super.positionOf(caller, target, within)
   }
 
   override take(take: Take): readonly Branch[] {
@@ -149,8 +149,8 @@ export class JointModel extends CellsModel {
   }
 
   #takeOne(take: Take, cell: number): string {
-    const { client, how, place } = take
-    const { scope, enclosing } = place as Place & { is: 'outside' }
+    const { client, how, position } = take
+    const { scope, enclosing } = position as Position & { is: 'outside' }
     const [[after, outcome]] = super.take({
       ...take,
       id: memberOf(take, this.traits.cells[cell]),
@@ -158,7 +158,7 @@ export class JointModel extends CellsModel {
       // A red lock asks all servers at once, without a queue.
       how: how === 'wait' || this.#isRed(take.target) ? 'now' : how,
       scope: undefined,
-      place: this.placeOf({ client, scope }, cell, enclosing),
+      position: this.positionOf({ client, scope }, cell, enclosing),
     }) as readonly [Branch]
     Object.assign(this, after)
     return outcome

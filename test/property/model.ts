@@ -1,9 +1,9 @@
 /**
- * What locks promise, without Redis and without time: who holds, who waits, what is lost. Leases are long and only compared;
- * that one ends is an operation of somebody else.
+ * What locks promise, without Redis and without time: the holders, the waiters and the losses. Leases are long and only
+ * compared; the end of a lease is an operation of another program.
  *
- * A hold is called by the operation that took it; so is the possession that its first hold began. What this class knows is
- * what clients know; what Redis knows is up to the kinds.
+ * A hold has the name of the operation that acquired it, and a possession that of its first hold. This class knows what
+ * clients know; the kinds know what Redis knows.
  */
 
 import { isDeepStrictEqual } from 'node:util'
@@ -18,7 +18,7 @@ export interface Caller {
 }
 
 /** How asking goes with what the caller holds, as seen when the call is made. */
-export type Place =
+export type Position =
   /** With the scope and the hold inside which several locks are taken. */
   | { readonly is: 'outside'; readonly scope?: number | undefined; readonly enclosing?: string | undefined }
   | { readonly is: 'inside'; readonly possession: string }
@@ -39,12 +39,12 @@ export interface Take extends Caller {
   readonly isRenewed: boolean
   /** The hold that is re-entered by hand. */
   readonly within?: string | undefined
-  readonly place: Place
+  readonly position: Position
 }
 
 export type Operation =
   | Take
-  | (Caller & { do: 'nest'; id: string; target: number; inner: number; lease: number; place: Place })
+  | (Caller & { do: 'nest'; id: string; target: number; inner: number; lease: number; position: Position })
   /** `isRepeated`: another call for the same hold is made in the same turn, before it. */
   | { do: 'unlock'; hold: string; isRepeated: boolean }
   | { do: 'unlock current'; client: number; scope: number; target: number }
@@ -204,14 +204,14 @@ export abstract class Model {
   }
 
   /** Where a caller stands that is inside a hold, by hand or by `withLock`, as well as in its scope. */
-  placeOf({ scope }: Caller, target: number, within?: string): Place {
+  positionOf({ scope }: Caller, target: number, within?: string): Position {
     if (within !== undefined && this.stateOf(within) !== 'live') {
       return { is: 'ended', outcome: this.stateOf(within) === 'lost' ? 'lost' : 'not held' }
     }
     const enclosing = scope === undefined ? [] : this.#liveIn(scope)
     if (within !== undefined) enclosing.unshift(...this.membersOf(within))
-    let beside: Place | undefined
-    let deadlock: Place | undefined
+    let beside: Position | undefined
+    let deadlock: Position | undefined
     for (const hold of enclosing) {
       const possession = this.possessionOf(hold)
       const is = this.nesting(target, possession.target)
@@ -374,21 +374,21 @@ export abstract class Model {
   }
 
   protected take(take: Take): readonly Branch[] {
-    const { place, how } = take
+    const { position, how } = take
     const branches: Branch[] = []
-    const enclosing = 'possession' in place ? (this.possessions.get(place.possession) as Possession) : undefined
+    const enclosing = 'possession' in position ? (this.possessions.get(position.possession) as Possession) : undefined
     const answer = (outcome: string): void => void branches.push([this.clone(), outcome])
     const takeAs = (owner: string | undefined): void => {
       const next = this.clone()
       branches.push([next, next.#takeAs(take, owner)])
     }
-    if (place.is === 'ended') answer(place.outcome)
-    else if (place.is === 'outside') takeAs(undefined)
-    else if (place.is === 'beside') {
+    if (position.is === 'ended') answer(position.outcome)
+    else if (position.is === 'outside') takeAs(undefined)
+    else if (position.is === 'beside') {
       takeAs(enclosing?.owner)
       // By a sibling that was to be re-entered.
       if (this.#beside(take, enclosing?.owner).some(({ isLost }) => isLost)) answer('lost')
-    } else if (place.is === 'deadlock') answer('deadlock')
+    } else if (position.is === 'deadlock') answer('deadlock')
     else if (enclosing && enclosing.holds.length > 0) {
       const next = this.clone()
       branches.push([next, next.reenter(take, enclosing)])
@@ -397,13 +397,13 @@ export abstract class Model {
       if (enclosing?.isLost) answer('lost')
     }
     // What it was called inside of may have been released in the same turn, before this call.
-    if (place.is !== 'ended' && take.within !== undefined && this.stateOf(take.within) !== 'live') answer('not held')
+    if (position.is !== 'ended' && take.within !== undefined && this.stateOf(take.within) !== 'live') answer('not held')
     if (enclosing && take.within === undefined) {
-      const now = this.placeOf(take, take.target)
-      if (!isDeepStrictEqual(now, place)) branches.push(...this.take({ ...take, place: now }))
+      const now = this.positionOf(take, take.target)
+      if (!isDeepStrictEqual(now, position)) branches.push(...this.take({ ...take, position: now }))
     }
     for (const [after, outcome] of branches) if (how === 'wait') after.fates.set(take.id, outcome)
-    if (how !== 'abandon' || place.is === 'ended' || place.is === 'deadlock') return branches
+    if (how !== 'abandon' || position.is === 'ended' || position.is === 'deadlock') return branches
     for (const [after, outcome] of branches) if (outcome === 'granted') after.unlock(take.id)
     return branches.map(([after]) => {
       after.forget(take.id)
@@ -568,7 +568,16 @@ export abstract class Model {
 
   #adopt({ id, client, target, from, isThere, lease }: Operation & { do: 'adopt' }): string {
     if (!isThere) return 'not held'
-    const take: Take = { do: 'take', id, how: 'now', client, target, lease, isRenewed: false, place: { is: 'outside' } }
+    const take: Take = {
+      do: 'take',
+      id,
+      how: 'now',
+      client,
+      target,
+      lease,
+      isRenewed: false,
+      position: { is: 'outside' },
+    }
     const possession = newPossession(take, id)
     this.adoptAs(this.possessions.get(from) as Possession, possession, lease)
     this.begin(take, possession)
@@ -576,17 +585,17 @@ export abstract class Model {
   }
 
   /** One inside the other, and both released; the result has the hold counts seen inside. */
-  #nest({ id, target, inner, lease, place, client, scope }: Operation & { do: 'nest' }): string {
+  #nest({ id, target, inner, lease, position, client, scope }: Operation & { do: 'nest' }): string {
     const [outerId, innerId] = [`${id} outer`, `${id} inner`]
     const terms = { do: 'take', how: 'now', client, lease, isRenewed: false } as const
-    const outer = this.#takeNow({ ...terms, id: outerId, target, place })
+    const outer = this.#takeNow({ ...terms, id: outerId, target, position })
     if (outer !== 'granted') return outer
     const counts = [this.#countAt(outerId)]
     const nested = this.#takeNow({
       ...terms,
       id: innerId,
       target: inner,
-      place: this.placeOf({ client, scope }, inner, outerId),
+      position: this.positionOf({ client, scope }, inner, outerId),
     })
     if (nested === 'granted') {
       counts.push(this.#countAt(innerId))

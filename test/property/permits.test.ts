@@ -1,6 +1,6 @@
 /**
- * Permits are conserved, whoever is killed at whatever moment: never more are held than there are, and in the end none is
- * missing. To see a failure again: PROPERTY_SEED=…
+ * Permits are conserved whichever process is killed at whatever moment: never more are held than there are, and in the end
+ * none is missing. To repeat a failure: PROPERTY_SEED=…
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

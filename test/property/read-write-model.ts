@@ -158,8 +158,8 @@ export class ReadWriteModel extends Model {
     return target === WRITE || held === WRITE
   }
 
-  protected lineOf({ target, place }: Take): string {
-    return place.is === 'beside' ? `${target} beside ${place.possession}` : String(target)
+  protected lineOf({ target, position }: Take): string {
+    return position.is === 'beside' ? `${target} beside ${position.possession}` : String(target)
   }
 
   /** Whether any of its holds is left. */

@@ -19,10 +19,10 @@ import { turnQueueKey } from '../../src/wire/keys.js'
 import { settlesWithin } from '../support/wait-until.js'
 import { STRANGER } from './cells-model.js'
 import { type Command, operationsOf } from './commands.js'
+import { describe, kindOf, kindOfOutcome } from './describe-operation.js'
 import { explore } from './explore.js'
 import { type Kind, leaseOf, type Row, STRANGER_HOLDER } from './kinds.js'
 import type { Caller, Model, Operation, Spell, Take } from './model.js'
-import { describe, kindOf, kindOfOutcome } from './telling.js'
 
 /** How soon a waiter gets what is free. A waiter that was not woken polls after 4.5 s at the earliest. */
 const SERVED_WITHIN_MS = 4_000
@@ -117,7 +117,7 @@ export class World {
   readonly #fates = new Map<string, string>()
   readonly #waits = new Map<string, { readonly controller: AbortController; readonly since: number }>()
   /** How often each hold was reported lost. */
-  readonly #told = new Map<Hold, number>()
+  readonly #reported = new Map<Hold, number>()
   readonly #warnings: unknown[] = []
   /** The holders of possessions, as far as they are known. */
   readonly #names = new Map<string, string>([[STRANGER, STRANGER_HOLDER]])
@@ -151,7 +151,8 @@ export class World {
 
   /** @throws {Disagreement} with what happened until then */
   async run(commands: readonly Command[]): Promise<void> {
-    const onLost = ({ hold }: { hold: Hold }): void => void this.#told.set(hold, (this.#told.get(hold) ?? 0) + 1)
+    const onLost = ({ hold }: { hold: Hold }): void =>
+      void this.#reported.set(hold, (this.#reported.get(hold) ?? 0) + 1)
     const onWarning = (warning: Error): void => void this.#warnings.push(warning)
     const clients = this.#stage.clients.flat()
     for (const client of clients) client.on('lost', onLost).on('warning', onWarning)
@@ -244,7 +245,7 @@ export class World {
     const giveUpAt = performance.now() + (isJoint ? JOINT_SERVED_WITHIN_MS : waits.length > 0 ? SERVED_WITHIN_MS : 0)
     for (;;) {
       await this.#stage.quiet()
-      const found = await this.#look()
+      const found = await this.#read()
       if (this.#keep(ends, found)) return
       if (ends.length === 0 || performance.now() >= giveUpAt) this.#explain(before, operations, ends, found)
       await sleep(2)
@@ -273,11 +274,11 @@ export class World {
   }
 
   /** What can be seen of Redis and the clients at one moment, in the words of the model. */
-  async #look(): Promise<Map<string, string>> {
+  async #read(): Promise<Map<string, string>> {
     for (;;) {
-      const before = this.#lookAtClients()
+      const before = this.#readClients()
       const { rows, now } = await this.#dump()
-      const clients = this.#lookAtClients()
+      const clients = this.#readClients()
       // Otherwise a waiter was served in between.
       if (JSON.stringify([...before]) !== JSON.stringify([...clients])) continue
       // In what order clients are woken is not of the model.
@@ -287,7 +288,7 @@ export class World {
     }
   }
 
-  #lookAtClients(): Map<string, string> {
+  #readClients(): Map<string, string> {
     const found = new Map<string, string>()
     for (const [id, hold] of [...this.#holds]) {
       for (const member of hold.members) {
@@ -302,18 +303,18 @@ export class World {
 
   #stateOf(id: string, hold: Hold): string {
     const { count, lostError, fencingToken } = hold
-    const told = this.#told.get(hold) ?? 0
+    const reported = this.#reported.get(hold) ?? 0
     // The signals of the others are not checked.
     const isAborted = Number.parseInt(id, 10) % 2 === 0 ? hold.signal.aborted : lostError !== undefined
     if (count > 0) {
-      const wrong = told > 0 || isAborted ? ', but told that it is lost' : ''
+      const wrong = reported > 0 || isAborted ? ', but reported lost' : ''
       const holder = hold.members[0] === hold ? `, as ${this.#relabel(hold.holder)}` : ''
       return `live, 1 of ${count}${holder}${fencingToken === undefined ? '' : `, token ${fencingToken}`}${wrong}`
     }
     if (lostError) {
-      return `lost${told === 1 ? '' : `, told by ${told} events`}${isAborted ? '' : ', but its signal did not abort'}`
+      return `lost${reported === 1 ? '' : `, reported by ${reported} events`}${isAborted ? '' : ', but its signal did not abort'}`
     }
-    return told > 0 || isAborted ? 'released, but told that it is lost' : 'released'
+    return reported > 0 || isAborted ? 'released, but reported lost' : 'released'
   }
 
   async #dump(): Promise<{ rows: readonly Row[]; now: number }> {

@@ -72,6 +72,19 @@ describe('calls made in the same turn of the event loop', () => {
     await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
   })
 
+  it('a batch rejects only the call whose script returns an error instead of raising it', async () => {
+    const client = await lab.connect()
+    await lab.server.admin.hset('order:1', 'name', 'Ada', 'visits', 12)
+    const outcomes = await Promise.allSettled(names(3).map((name) => client.getLock(name).forceUnlock()))
+    await lab.server.admin.del('order:1')
+    assert.deepEqual(
+      outcomes.map((outcome) =>
+        outcome.status === 'fulfilled' ? outcome.value : outcome.reason.message.split(':')[0],
+      ),
+      [false, 'WRONGTYPE the hash is not a lock of this kind', false],
+    )
+  })
+
   it('a batch rejects only the calls whose key the user may not access', async () => {
     const { admin, port } = lab.server
     const line = (await admin.call('ACL', 'LIST')) as string[]

@@ -1,4 +1,4 @@
-/** Configurations of Redisson on real servers. Sentinel and clusters have tests of their own. */
+/** Redisson configurations on real servers. For Sentinel and clusters see test/topologies. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,10 +13,10 @@ import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { type Certificates, makeCertificates, startTlsRedis, type TlsRedis } from '../support/tls.js'
 import { waitUntil } from '../support/wait-until.js'
 
-/** As CLIENT LIST shows the connections of these tests. */
+/** The name of the connections of these tests in CLIENT LIST. */
 const CLIENT_NAME = 'holdfast-config-test'
 
-/** What can be told of a connection that must not come about. */
+/** Expects connect to fail soon, without secrets and without leftovers. @returns the error */
 async function refusal(target: ConnectOptions): Promise<Error> {
   const startedAt = performance.now()
   const timers = timersLeft()
@@ -24,7 +24,7 @@ async function refusal(target: ConnectOptions): Promise<Error> {
     () => assert.fail('connected'),
     (error: Error) => error,
   )
-  assert(performance.now() - startedAt < 8_000, 'at once')
+  assert(performance.now() - startedAt < 8_000, 'soon')
   assert(!inspect(error, { depth: 10 }).includes('hunter2'), 'no secrets')
   await waitUntil(() => timersLeft(timers) <= 0, { timeoutMs: 2_000, message: 'no timer is left' })
   return error
@@ -52,7 +52,7 @@ describe('connect, with a configuration of one server,', () => {
     ...top,
   })
 
-  it('reads it from a file, and takes user, password, database and name from there', async () => {
+  it('a configuration file sets user, password, database and client name', async () => {
     const config = file(`
 singleServerConfig:
   address: "${lab.server.url}"
@@ -81,7 +81,7 @@ lockWatchdogTimeout: 12000
     )
   })
 
-  it('lets its own options go before those of the configuration', async () => {
+  it('options of connect take precedence over the configuration', async () => {
     const config = single({}, { lockWatchdogTimeout: 12_000 })
     const client = await open({ config, lockWatchdogTimeoutMs: 20_000, commandTimeoutMs: undefined })
     await client.getLock('a').withLock(async () => {
@@ -89,7 +89,7 @@ lockWatchdogTimeout: 12000
     })
   })
 
-  it('maps the names of all objects: keys, channels, and what a hold is adopted by', async () => {
+  it('a name mapper maps the names of all objects: their keys, their channels, and in adopt', async () => {
     const nameMapper = { map: (name: string) => `app:${name}`, unmap: (key: string) => key.slice(4) }
     const client = await open({ config: single({}, { nameMapper }) })
     const lock = client.getLock('a')
@@ -113,14 +113,14 @@ lockWatchdogTimeout: 12000
       })
     await client.getSemaphore('c').trySetPermits(1)
     assert.equal(await lab.server.admin.get('app:c'), '1')
-    // Whoever wants the name again inside is the same owner.
+    // A nested call for the same name has the same owner.
     await client.getLock('d').withLock(async () => {
       await client.getLock('d').withLock(async () => assert.deepEqual(await lab.server.admin.hvals('app:d'), ['2']))
     })
     await lab.server.admin.flushall()
   })
 
-  it('gives the waiters of a fair lock the time of the configuration', async () => {
+  it('fairLockWaitTimeout of the configuration applies to the waiters of a fair lock', async () => {
     const client = await open({ config: single({}, { fairLockWaitTimeout: 40_000 }) })
     const hold = await client.getFairLock('a').lock()
     const waiting = client.getFairLock('a').lock()
@@ -128,14 +128,14 @@ lockWatchdogTimeout: 12000
       const entries = await lab.server.admin.zrange('redisson_lock_timeout:{a}', '0', '-1', 'WITHSCORES')
       return entries.length > 0 && entries
     })
-    // The lease of the holder is added.
+    // The lease of the holder is added to it.
     const left = Number(deadlines[1]) - Date.now()
     assert(left > 40_000 && left <= 71_000, String(left))
     await hold.unlock()
     await (await waiting).unlock()
   })
 
-  it('asks for the password anew for each connection', async () => {
+  it('a credentials resolver is called for each connection', async () => {
     let password = 'hunter2'
     const asked: string[] = []
     const client = await open({
@@ -159,7 +159,7 @@ lockWatchdogTimeout: 12000
     assert(asked.length >= 3)
   })
 
-  it('connects with the first command if it is to be lazy', async () => {
+  it('with lazyInitialization the first command connects', async () => {
     const proxyless = single({}, { lazyInitialization: true })
     await lab.server.kill()
     const client = await open({ config: proxyless })
@@ -167,7 +167,7 @@ lockWatchdogTimeout: 12000
     await client.getLock('a').withLock(async () => assert.deepEqual(await lab.server.admin.keys('*'), ['a']))
   })
 
-  it('fails soon, without secrets, if it is refused or nobody is there', async () => {
+  it('connect fails soon, without secrets, if Redis refuses it or cannot be reached', async () => {
     const wrong = await refusal({ config: single({ username: 'orders', password: 'hunter2!' }) })
     assert.match(wrong.message, /WRONGPASS/)
     const credentialsResolver = () => ({ username: 'orders', password: 'hunter2!' })
@@ -179,13 +179,13 @@ lockWatchdogTimeout: 12000
     assert.match((await refusal({ config: single({ database: 99 }) })).message, /out of range/)
     lab.server.freeze()
     try {
-      assert.match((await refusal({ config: single({ connectTimeout: 300 }) })).message, /no answer within 300 ms/)
+      assert.match((await refusal({ config: single({ connectTimeout: 300 }) })).message, /no reply within 300 ms/)
     } finally {
       lab.server.thaw()
     }
   })
 
-  describe('or none at all', () => {
+  describe('or without any,', () => {
     const { HOLDFAST_CONFIG, REDIS_URL } = process.env
     afterEach(() => {
       for (const [name, value] of Object.entries({ HOLDFAST_CONFIG, REDIS_URL })) {
@@ -194,7 +194,7 @@ lockWatchdogTimeout: 12000
       }
     })
 
-    it('finds it by HOLDFAST_CONFIG, else the server by REDIS_URL', async () => {
+    it('connect without arguments uses HOLDFAST_CONFIG, or else REDIS_URL', async () => {
       process.env['HOLDFAST_CONFIG'] = file(`singleServerConfig: {address: "${lab.server.url}", database: 4}`)
       process.env['REDIS_URL'] = 'redis://127.0.0.1:1'
       const first = await connect()
@@ -228,7 +228,7 @@ describe('connect, with certificates in its configuration,', () => {
     await client.getLock('a').withLock(async () => assert.deepEqual(await tls.server.admin.keys('*'), ['a']))
   }
 
-  it('trusts a CA, shows its own, and does not mind the host name with CA_ONLY', async () => {
+  it('a CA is trusted, a client certificate is sent, and CA_ONLY ignores the host name', async () => {
     const { caFile, client } = certificates
     const keystore = { sslKeystore: client.p12File, sslKeystorePassword: client.p12Password }
     await works({ sslTruststore: caFile, sslVerificationMode: 'CA_ONLY', ...keystore })
@@ -237,7 +237,7 @@ describe('connect, with certificates in its configuration,', () => {
     await works({ tls: { ca, cert: client.cert, key: client.key, servername: 'redis.example' } })
   })
 
-  it('goes nowhere if the certificate is not for that host, of nobody it trusts, or it has none to show', async () => {
+  it('connect fails if the certificate is for another host or untrusted, or the client certificate is missing', async () => {
     const { ca, client } = certificates
     const { cert, key } = client
     const config = (files: object): ConnectOptions => ({
@@ -307,7 +307,7 @@ describe('connect, with several servers of which one is the master,', () => {
       await hold.unlock()
     })
 
-    it(`${name}: finds the next master when the present one is demoted, for holders and those who wait`, async () => {
+    it(`${name}: after the master is demoted, holders and waiters find the next one`, async () => {
       client = await connect({ config: config() })
       const other = await connect({ config: config() })
       try {
@@ -329,7 +329,7 @@ describe('connect, with several servers of which one is the master,', () => {
     })
   }
 
-  it('finds the next master when the present one is gone', async () => {
+  it('after the master is gone, the client finds the next one', async () => {
     client = await connect({ config: (ways[0] as (typeof ways)[0])[1]() })
     await client.getLock('a').withLock(() => {})
     await servers[1].kill()
@@ -340,10 +340,10 @@ describe('connect, with several servers of which one is the master,', () => {
     await servers[1].restart()
   })
 
-  it('fails soon if none of them is a master, or all refuse the password', async () => {
+  it('connect fails soon if none of the servers is a master, or all reject the password', async () => {
     const master = servers[0].url
     const config: RedissonConfig = { masterSlaveServersConfig: { ...shared, masterAddress: master } }
-    assert.match((await refusal({ config })).message, /is no master/)
+    assert.match((await refusal({ config })).message, /is not a master/)
     const wrong: RedissonConfig = {
       replicatedServersConfig: { ...shared, nodeAddresses: servers.map(({ url }) => url) },
       username: 'nobody',

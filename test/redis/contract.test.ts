@@ -1,23 +1,15 @@
-/** What every kind of lock promises, on one server. */
+/** What every kind of lock promises, on one server, through one way to reach it each: contract-ways.test.ts has the others. */
 import { describe } from 'node:test'
-import { contract, contractOfProcesses } from '../contract/locks.js'
-import { kinds, kindsThrough } from '../support/kinds.js'
-import { type Driver, drivers, type SetUp, setUpLab, watchWholeProcess } from '../support/lab.js'
-
-const through =
-  (driver: Driver): SetUp =>
-  (options) =>
-    setUpLab(driver, [], { ...options, isBesideOthers: true })
+import { contract } from '../contract/locks.js'
+import { kinds } from '../support/kinds.js'
+import { type Driver, drivers, setUpLab, watchWholeProcess } from '../support/lab.js'
 
 describe('every kind of lock', { concurrency: 5 }, () => {
   watchWholeProcess()
-  for (const { kind, driver } of kindsThrough(drivers)) {
-    describe(`a ${kind.name}, through ${driver.name}`, { concurrency: 1 }, () => contract(kind, through(driver)))
-  }
-  const [driver] = drivers as [Driver]
-  for (const kind of kinds) {
-    describe(`a ${kind.name}, in several processes`, { concurrency: 1 }, () =>
-      contractOfProcesses(kind, through(driver), driver),
+  for (const [index, kind] of kinds.entries()) {
+    const driver = drivers[index % drivers.length] as Driver
+    describe(`a ${kind.name}, through ${driver.name}`, { concurrency: 1 }, () =>
+      contract(kind, (options) => setUpLab(driver, [], { ...options, isBesideOthers: true })),
     )
   }
 })

@@ -41,16 +41,16 @@ describe('a count-down latch', () => {
     const latch = client.getCountDownLatch('a')
     await other.getCountDownLatch('a').trySetCount(1)
     await repliesForgotten(lab)
-    let told = 0
+    let released = 0
     const count = await countCommands(lab.server, async () => {
-      const waiting = Array.from({ length: 1_000 }, () => latch.await().then(() => told++))
+      const waiting = Array.from({ length: 1_000 }, () => latch.await().then(() => released++))
       await listening(lab)
       await sleep(50)
-      assert.equal(told, 0)
+      assert.equal(released, 0)
       await other.getCountDownLatch('a').countDown()
-      await waitUntil(() => told > 0)
+      await waitUntil(() => released > 0)
       await new Promise((resolve) => setImmediate(resolve))
-      assert.equal(told, 1_000, 'all in one turn')
+      assert.equal(released, 1_000, 'all in one turn')
       await Promise.all(waiting)
       await listening(lab, 0)
     })

@@ -30,7 +30,7 @@ describe('a lock that Redis grants to a second task of the client', () => {
     'spin lock': (client) => client.getSpinLock('a'),
     'string lock': (client) => client.getStringLock('a'),
     'write lock': (client) => client.getReadWriteLock('a').writeLock(),
-    'multi-lock of values': (client) => client.getFasterMultiLock('a', ['x', 'y']),
+    'faster multi-lock': (client) => client.getFasterMultiLock('a', ['x', 'y']),
   }
   for (const [kind, lockOf] of Object.entries(exclusive)) {
     it(`a grant to a second task of the client ends the first hold at once: ${kind}`, async () => {

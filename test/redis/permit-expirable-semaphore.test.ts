@@ -133,7 +133,7 @@ describe('a permit-expirable semaphore', () => {
   })
 
   it('a permit is lost with the data of Redis, and the holder is notified at its next renewal', async () => {
-    const { client, semaphore } = await semaphoreWith(lab, 2, { lockWatchdogTimeoutMs: 900 })
+    const { client, semaphore } = await semaphoreWith(lab, 2, { lockWatchdogTimeoutMs: 2_400 })
     const other = await lab.connect()
     const permit = await semaphore.acquire()
     assert.equal(await other.getPermitExpirableSemaphore('a').delete(), true)

@@ -94,7 +94,7 @@ describe('a red lock on three servers', () => {
 
   it('a red lock survives the data loss of one server, and is lost with a second one', async () => {
     const at = await servers()
-    const [lock, clients] = await red(at, { lockWatchdogTimeoutMs: 1_200 })
+    const [lock, clients] = await red(at, { lockWatchdogTimeoutMs: 2_400 })
     const losses: string[] = []
     for (const client of clients) client.on('lost', ({ hold }) => losses.push(hold.lockName))
     const hold = await lock.lock()

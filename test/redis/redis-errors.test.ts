@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Client, connect } from '../../src/index.js'
 import { drivers, setUpLab } from '../support/lab.js'
+import { renewed } from '../support/renewed.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {
@@ -43,15 +44,17 @@ for (const driver of drivers) {
     })
 
     it('WRONGTYPE at the key of a held lock ends that hold, and no other of the same renewal', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
-      const holds = await Promise.all(['a', 'b', 'c'].map((name) => client.getLock(name).lock()))
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+      const [first, second, third] = [
+        await client.getLock('a').lock(),
+        await client.getLock('b').lock(),
+        await client.getLock('c').lock(),
+      ]
       await lab.server.admin.set('b', 'overwritten')
-      await waitUntil(() => holds[1]?.signal.aborted)
-      await sleep(1_200) // longer than the lease
-      holds[0]?.assertHeld()
-      holds[2]?.assertHeld()
-      await assert.rejects(holds[1]?.unlock() ?? Promise.resolve(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
-      await Promise.all([holds[0]?.unlock(), holds[2]?.unlock()])
+      await waitUntil(() => second.signal.aborted)
+      await renewed([first, third])
+      await assert.rejects(second.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+      await Promise.all([first.unlock(), third.unlock()])
       await lab.server.admin.del('b')
     })
 
@@ -130,14 +133,14 @@ for (const driver of drivers) {
     })
 
     it('OOM is passed on by an acquire, while holds are renewed and released', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
       const hold = await client.getLock('a').lock()
       const inner = await client.getLock('a').lock({ within: hold })
       try {
         await lab.server.admin.config('SET', 'maxmemory', '1')
         await assert.rejects(client.getLock('b').lock(), { message: /OOM/ })
         assert.equal(await client.getLock('a').tryLock(), null)
-        await sleep(1_200) // longer than the lease
+        await renewed([hold])
         await inner.unlock()
         assert.equal(await hold.isHeld(), true)
         await hold.unlock()
@@ -148,7 +151,7 @@ for (const driver of drivers) {
     })
 
     it('OOM allows permits to be renewed and released, and latches to be counted down', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_000 })
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
       const expirable = client.getPermitExpirableSemaphore('a')
       await expirable.setPermits(2)
       const semaphore = client.getSemaphore('b')
@@ -161,7 +164,7 @@ for (const driver of drivers) {
         await lab.server.admin.config('SET', 'maxmemory', '1')
         await assert.rejects(expirable.acquire(), { message: /OOM/ })
         await assert.rejects(semaphore.acquire(), { message: /OOM/ })
-        await sleep(1_200) // longer than the lease
+        await renewed([permit])
         assert.equal(await permit.isHeld(), true)
         await permit.unlock()
         await semaphore.release()
@@ -211,18 +214,17 @@ for (const driver of drivers) {
     })
 
     it('BUSY is waited out, and renewals survive it', async () => {
-      const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+      const client = await lab.connect({ lockWatchdogTimeoutMs: 3_000 })
       const hold = await client.getLock('a').lock()
       await lab.server.admin.config('SET', 'lua-time-limit', '50')
       const endless = lab.server.admin.duplicate()
       endless.eval('while true do end', 0).catch(() => {})
-      await sleep(700)
+      await sleep(1_200) // a renewal is due, and refused
       const waiting = client.getLock('b').lock()
       await lab.server.admin.script('KILL')
       endless.disconnect()
       await (await waiting).unlock()
-      await sleep(1_000)
-      hold.assertHeld()
+      await renewed([hold], 1)
       await hold.unlock()
     })
   })

@@ -1,4 +1,4 @@
-/** Nothing that leaves the library repeats a password: whatever fails, however it is printed. */
+/** Nothing that leaves the library contains a password, whatever fails and however it is printed. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
@@ -13,11 +13,11 @@ import { makeCertificates, startTlsRedis } from '../support/tls.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const SECRET = 'hunter2-rotated'
-/** A server that knows neither AUTH nor HELLO repeats what it was sent. */
+/** A server without AUTH and HELLO repeats what it was sent. */
 const REPEATS = ['--rename-command', 'AUTH', '', '--rename-command', 'HELLO', '']
 const USER = ['ACL', 'SETUSER', 'app', 'on', 'resetpass', '~*', '&*', '+@all'] as const
 
-/** In every form in which a program may print a value. */
+/** Checks every form in which a program may print a value. */
 function assertClean(what: string, value: unknown): void {
   const stacks: string[] = []
   for (let one = value; one instanceof Error; one = one.cause) stacks.push(String(one.stack), one.message, String(one))
@@ -46,7 +46,7 @@ function addressOf({ url }: RedisServer): string {
   return url
 }
 
-/** How clients of our own are opened with a user and a password. */
+/** The ways to open a client with a user and a password. */
 function targets(server: RedisServer, sentinel = server, node = server): Record<string, ConnectOptions> {
   const single: RedissonConfig = { singleServerConfig: { address: addressOf(server), connectTimeout: 3_000 } }
   const sentinels = { sentinelAddresses: [sentinel.url], masterName: MASTER_NAME, connectTimeout: 3_000 }
@@ -82,25 +82,25 @@ async function refusal(options: ConnectOptions): Promise<unknown> {
 }
 
 describe('a password', () => {
-  it('is in no error of connect when it is wrong', async () => {
+  it('a wrong password is in no error of connect', async () => {
     await using server = await startRedis()
     for (const [what, options] of Object.entries(targets(server))) assertClean(what, await refusal(options))
   })
 
-  it('is in no error of connect when the server repeats what it was sent', async () => {
+  it('a password that the server repeats is in no error of connect', async () => {
     await using server = await startRedis({ args: REPEATS })
     for (const [what, options] of Object.entries(targets(server))) assertClean(what, await refusal(options))
     const sentinels = { sentinelAddresses: [server.url], masterName: MASTER_NAME, sentinelPassword: SECRET }
     assertClean('Sentinel', await refusal({ config: { sentinelServersConfig: sentinels } }))
   })
 
-  it('is in no error of connect when nobody is there', async () => {
+  it('a password is in no error of connect when the server is down', async () => {
     const server = await startRedis()
     await server.stop()
     for (const [what, options] of Object.entries(targets(server))) assertClean(what, await refusal(options))
   })
 
-  it('is in no error of connect when TLS fails', async () => {
+  it('a password is in no error of connect when TLS fails', async () => {
     using certificates = await makeCertificates({ names: ['DNS:redis.example'] })
     await using tls = await startTlsRedis(certificates, { clientCertificates: 'yes' })
     assertClean('a URL', await refusal({ url: withUser(tls.url) }))
@@ -113,7 +113,7 @@ describe('a password', () => {
     assertClean('a key store', await refusal({ config: { singleServerConfig: { address: tls.url }, ...sslKeystore } }))
   })
 
-  it('is in no error of connect when the @ or the host of an address is forgotten, or it is a parameter', async () => {
+  it('a password is in no error of connect when an address lacks its @ or host, or has it as a parameter', async () => {
     const wrong = [`:${SECRET}:6379`, `app:${SECRET}.redis:6379`, `h:6379?password=${SECRET}`, `:${SECRET}`]
     const more = [`h?password=${SECRET}:6379`, `[app:${SECRET}]:6379`, `:x@${SECRET}/y`, `app:${SECRET}@redis`]
     for (const rest of [...wrong, ...more]) {
@@ -140,7 +140,7 @@ interface Opened {
   readonly end?: () => unknown
 }
 
-/** Everything that a client says from now on. */
+/** Records everything that a client emits from now on. */
 function record(client: Client): unknown[] {
   const said: unknown[] = []
   for (const event of ['warning', 'lost', 'longWait', 'longHold'] as const) {
@@ -156,7 +156,7 @@ async function errorOf(call: Promise<unknown>): Promise<unknown> {
   )
 }
 
-/** What a client says and throws after `spoil`: it holds a lock, waits for others, and asks for more. */
+/** Checks what a client emits and throws after `spoil`, while it holds a lock, waits for others and requests more. */
 async function expectClean(what: string, client: Client, spoil: () => Promise<void>): Promise<void> {
   const said = record(client)
   const hold = await client.getLock(`${what}: held`).lock()
@@ -180,7 +180,7 @@ async function expectClean(what: string, client: Client, spoil: () => Promise<vo
   assertClean(`the hold with ${what}`, hold)
 }
 
-/** The same for many clients of the same servers. */
+/** The same for several clients of the same servers. */
 async function expectAllClean(all: Readonly<Record<string, Opened>>, spoil: () => Promise<void>): Promise<void> {
   let ready = 0
   let spoilt: Promise<void> | undefined
@@ -206,7 +206,7 @@ async function expectAllClean(all: Readonly<Record<string, Opened>>, spoil: () =
   )
 }
 
-/** The user gets another password, and its connections are cut. */
+/** Changes the password of the user and kills its connections. */
 async function rotate(servers: readonly RedisServer[]): Promise<void> {
   for (const { admin } of servers) {
     await admin.call(...USER, '>another')
@@ -243,17 +243,17 @@ describe('a password that was rotated', () => {
     }
   }
 
-  it('is in nothing that a client of one server throws, emits or shows', async () => {
+  it('a rotated password is in nothing that a client of one server throws, emits or prints', async () => {
     await using server = await startRedis()
     await expectAllClean(await clientsOf(server), () => rotate([server]))
   })
 
-  it('is in nothing that a client throws, emits or shows when the server comes back and repeats it', async () => {
+  it('a password that the restarted server repeats is in nothing that a client throws, emits or prints', async () => {
     await using server = await startRedis()
     await expectAllClean(await clientsOf(server), () => server.restart(REPEATS))
   })
 
-  it('is in nothing that a client behind Sentinel throws, emits or shows', async () => {
+  it('a rotated password is in nothing that a client behind Sentinel throws, emits or prints', async () => {
     await using group = await startSentinels({ sentinels: 1, replicas: 0 })
     const master = await group.master()
     await allow([master])
@@ -262,7 +262,7 @@ describe('a password that was rotated', () => {
     await expectAllClean({ 'a configuration of Sentinel': { options } }, () => rotate([master]))
   })
 
-  it('is in nothing that a client of a cluster throws, emits or shows', async () => {
+  it('a rotated password is in nothing that a client of a cluster throws, emits or prints', async () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const servers = await cluster.masters()
     await allow(servers)
@@ -280,7 +280,7 @@ describe('a password that was rotated', () => {
   })
 })
 
-it('neither the title of a process nor the thread of the watchdog shows the password', async () => {
+it('neither the process title nor the watchdog thread exposes the password', async () => {
   await using server = await startRedis()
   await allow([server])
   await using client = await connect({ url: withUser(server.url), watchdog: { thread: true } })

@@ -182,8 +182,8 @@ describe('the permits of semaphores', () => {
     await semaphore.setPermits(4)
     await semaphore.setPermits(9)
     await permit.unlock()
-    const told = (await messages()).map(([, message]) => message)
-    assert.deepEqual(told, ['2', '6', '9'])
+    const numbers = (await messages()).map(([, message]) => message)
+    assert.deepEqual(numbers, ['2', '6', '9'])
   })
 
   it('zero permits cannot be requested, and of several permits the remaining ones are released', async () => {

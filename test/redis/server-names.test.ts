@@ -1,4 +1,4 @@
-/** With TLS every server is asked for by its name (SNI): a proxy in front of many may go by it. */
+/** The TLS server name (SNI) is the name of each server, so that a proxy in front of several can route by it. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect as connectTcp } from 'node:net'
@@ -12,13 +12,13 @@ import { type Certificates, makeCertificates } from '../support/tls.js'
 
 interface Front extends AsyncDisposable {
   readonly port: number
-  /** The names that were asked for; false: a connection without one. */
+  /** The server names of established connections; false: a connection without one. */
   readonly names: (string | false)[]
-  /** Those of connections that did not come about, too. */
+  /** The server names of all attempts, including failed ones. */
   readonly asked: string[]
 }
 
-describe('a server', () => {
+describe('the TLS server name (SNI)', () => {
   let certificates: Certificates
   let server: RedisServer
   let front: Front
@@ -37,7 +37,7 @@ describe('a server', () => {
     certificates.remove()
   })
 
-  /** What speaks TLS in front of a server, and keeps the names that it is asked for. */
+  /** A TLS proxy in front of a server that records server names. */
   async function startFront(port: number): Promise<Front> {
     const { cert, key } = certificates.server
     const names: (string | false)[] = []
@@ -67,7 +67,7 @@ describe('a server', () => {
   async function works(options: ConnectOptions): Promise<void> {
     await using client = await connect({ checkLockSyncedSlaves: false, ...options })
     const hold = await client.getLock('a').lock()
-    // Another connection is opened for those who wait.
+    // A waiter opens another connection.
     assert.equal(await client.getLock('a').tryLock({ waitTimeMs: 200 }), null)
     await hold.unlock()
   }
@@ -76,9 +76,9 @@ describe('a server', () => {
     return { tls: { ca: certificates.ca }, ...config }
   }
 
-  it('with TLS is asked for by its name: URL, one server, a resolver, a master', async () => {
+  it('SNI is the host name: URL, one server, a resolver, a master', async () => {
     const address = `rediss://localhost:${front.port}`
-    // The certificate is of nobody that is trusted; the name is said before that is found out.
+    // The certificate is untrusted, but the name is sent before that is known.
     await assert.rejects(connect(`${address}/0`), /certificate|self-signed/)
     assert.deepEqual(new Set(front.asked.splice(0)), new Set(['localhost']))
     const single = withCa({ singleServerConfig: { address } })
@@ -94,7 +94,7 @@ describe('a server', () => {
     }
   })
 
-  it('with TLS is asked for without a name if it has only an IP address', async () => {
+  it('SNI is not sent for an IP address', async () => {
     const address = `rediss://127.0.0.1:${front.port}`
     await works({ config: withCa({ singleServerConfig: { address } }) })
     await works({ config: withCa({ masterSlaveServersConfig: { masterAddress: address } }) })
@@ -103,13 +103,13 @@ describe('a server', () => {
     assert.deepEqual(front.asked, [])
   })
 
-  it('with TLS is asked for by the name that the configuration gives it', async () => {
+  it('SNI is the servername of the configuration, if there is one', async () => {
     const tls = { ca: certificates.ca, servername: 'localhost' }
     await works({ config: { singleServerConfig: { address: `rediss://127.0.0.1:${front.port}` }, tls } })
     assert.deepEqual(new Set(front.names), new Set(['localhost']))
   })
 
-  it('with TLS is asked for by its name in a cluster, whoever named it', async () => {
+  it('SNI is the host name in a cluster, whether the configuration or a node named it', async () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const masters = await cluster.masters()
     const fronts = await Promise.all(masters.map(({ port }) => startFront(port)))
@@ -134,7 +134,7 @@ describe('a server', () => {
     }
   })
 
-  it('with TLS is asked for by its name by Sentinel, and so is each Sentinel', async () => {
+  it('SNI is the host name for the master that Sentinel names, and for each Sentinel', async () => {
     await using group = await startSentinels({ sentinels: 1, replicas: 0 })
     const master = await group.master()
     const [sentinel] = group.sentinels as [RedisServer]

@@ -108,12 +108,12 @@ describe('clients that wait for one lock', () => {
   it('a client keeps its place for callers that come in turns, and gives it up if they do not come back', async () => {
     const [busy, other, third] = [await lab.connect(LONG_RUN), await lab.connect(), await lab.connect()]
     const held = await busy.getLock('a').lock()
-    const passedOn = busy.getLock('a').lock()
+    const handedOff = busy.getLock('a').lock()
     await standing(1)
     const waiting = other.getLock('a').lock()
     await standing(2)
     await held.unlock()
-    const last = await passedOn
+    const last = await handedOff
     assert.equal(last.holder, held.holder) // it went from the one to the other
     // The first one learns that others are subscribed: then the client stays queued.
     await last.unlock()
@@ -139,10 +139,10 @@ describe('clients that wait for one lock', () => {
     let slowest = 0
     for (let round = 0; round < 20; round++) {
       const held = await client.getLock('a').lock()
-      const passedOn = client.getLock('a').lock()
+      const handedOff = client.getLock('a').lock()
       await standing(1)
       await held.unlock()
-      await (await passedOn).unlock()
+      await (await handedOff).unlock()
       await sleep(round % 5)
       const since = performance.now()
       const hold = await client.getLock('a').lock()

@@ -12,7 +12,7 @@ import { setUpLab } from '../support/lab.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const BLOCKED = new URL('../support/blocked-process.js', import.meta.url)
-const LEASE_MS = 1_500
+const LEASE_MS = 2_400
 type Woke = { at: string; problems: string[]; remainingMs: number[] }
 const STAYS = { keysThatStay: /^(redisson_lock_token:|permit$)/ }
 
@@ -111,13 +111,13 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps thousands of locks with one script call for each hundred', async () => {
-    const client = await guarded({ lockWatchdogTimeoutMs: 2 * LEASE_MS })
+    const client = await guarded({ lockWatchdogTimeoutMs: 3_000 })
     const holds: Hold[] = []
     while (holds.length < 2_500) {
       const names = Array.from({ length: 100 }, (_, n) => `lock:${holds.length + n}`)
       holds.push(...(await Promise.all(names.map((name) => client.getLock(name).lock()))))
     }
-    const count = await countCommands(lab.server, () => block(4 * LEASE_MS))
+    const count = await countCommands(lab.server, () => block(6_000))
     await assertHeldInRedis(holds.slice(0, 10))
     for (const hold of holds) hold.assertHeld()
     // Six periods less the first, and what this thread renewed by itself before and after the block.
@@ -131,7 +131,7 @@ describe('an event loop that is blocked for three leases', () => {
       nameMapper: { map: (name) => `app:${name}`, unmap: (key) => key.slice('app:'.length) },
     })
     const hold = await client.getLock('a').lock()
-    block(2 * LEASE_MS)
+    block(1.5 * LEASE_MS)
     await assertHeldInRedis([hold])
     await hold.unlock()
   })
@@ -141,7 +141,7 @@ describe('an event loop that is blocked for three leases', () => {
     lab.onEnd(() => redis.disconnect())
     const client = await guarded({ client: redis, watchdog: { connection: lab.server.url } })
     const hold = await client.getLock('a').lock()
-    block(2 * LEASE_MS)
+    block(1.5 * LEASE_MS)
     await assertHeldInRedis([hold])
     await hold.unlock()
   })
@@ -154,7 +154,7 @@ describe('an event loop that is blocked for three leases', () => {
     const kept = await second.lock()
     const short = await second.lock({ within: kept, leaseTimeMs: 100 })
     await short.unlock().catch(() => {})
-    block(2 * LEASE_MS)
+    block(1.5 * LEASE_MS)
     await assertHeldInRedis([outer, inner, kept])
     await Promise.all([inner, outer, kept].map((hold) => hold.unlock()))
   })
@@ -165,7 +165,7 @@ describe('an event loop that is blocked for longer than maxBlockMs', () => {
     await using child = spawnChild(BLOCKED, [lab.server.url, String(LEASE_MS), String(LEASE_MS)])
     await child.nextMessage(({ at }) => at === 'held', 30_000)
     const contender = await lab.connect()
-    child.send({ blockMs: 8 * LEASE_MS })
+    child.send({ blockMs: 5 * LEASE_MS })
     await child.nextMessage(({ at }) => at === 'blocking')
     let hasWoken = false
     const waking = child.nextMessage<Woke>(({ at }) => at === 'woke', 30_000)
@@ -196,7 +196,7 @@ describe('the watchdog thread', () => {
     const kept = await client.getLock('turned').lock()
     const inner = await client.getLock('turned').lock({ within: kept, leaseTimeMs: LEASE_MS })
     await kept.unlock()
-    block(3 * LEASE_MS)
+    block(2 * LEASE_MS)
     for (const hold of [...holds, inner]) assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST' })
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
@@ -215,7 +215,7 @@ describe('the watchdog thread', () => {
     ])
     await operator.nextMessage(({ at }) => at === 'ready')
     operator.endCommands()
-    block(3 * LEASE_MS)
+    block(2 * LEASE_MS)
     // Nothing renewed it since.
     assert.throws(() => gone.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
     await assertHeldInRedis([kept])
@@ -228,7 +228,7 @@ describe('the watchdog thread', () => {
     const client = await guarded()
     const hold = await client.getLock('a').lock()
     const monitor = await recordMonitor(lab.server)
-    await sleep(3 * LEASE_MS)
+    await sleep(1.5 * LEASE_MS)
     const lines = await monitor.stop()
     const sources = new Set(lines.map(({ source }) => source).filter((source) => source !== 'lua'))
     assert.equal(sources.size, 1, JSON.stringify(lines.map(({ source, args }) => [source, args[0]])))
@@ -239,7 +239,7 @@ describe('the watchdog thread', () => {
     const client = await guarded({ watchdog: { maxBlockMs: 20 * LEASE_MS } })
     const hold = await client.getLock('a').lock()
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal')
-    block(3 * LEASE_MS)
+    block(2 * LEASE_MS)
     await assertHeldInRedis([hold])
     await hold.unlock()
   })
@@ -251,7 +251,7 @@ describe('the watchdog thread', () => {
       wall: () => Date.now() + sleptMs,
       sinceBoot: () => performance.now() + sleptMs,
     })
-    const leaseMs = 2 * LEASE_MS
+    const leaseMs = 3_000
     const client = new Client(ownedIoredis(new Redis(lab.server.url)), { lockWatchdogTimeoutMs: leaseMs }, { clock })
     lab.onEnd(() => client.close())
     await client.protect({ connection: lab.server.url, maxBlockMs: 20 * leaseMs, file: undefined })
@@ -277,7 +277,7 @@ describe('the watchdog thread', () => {
     await waitUntil(() => threads.length === 2, { message: 'another one is started' })
     await waitUntil(async () => (await lab.server.connections()).length === 2, { message: 'it is connected' })
     await sleep(100)
-    block(3 * LEASE_MS)
+    block(2 * LEASE_MS)
     await assertHeldInRedis([hold])
     assert.deepEqual(
       warnings.map(({ code }) => code),
@@ -291,13 +291,13 @@ describe('the watchdog thread', () => {
     const threads = threadsOf(t)
     const [one, other] = await Promise.all([guarded(), guarded()])
     const holds = [await one.getLock('a').lock(), await other.getLock('b').lock()]
-    block(2 * LEASE_MS)
+    block(1.5 * LEASE_MS)
     await assertHeldInRedis(holds)
     await one.close()
     await waitUntil(async () => (await lab.server.connections()).length === 2, {
       message: 'its connections are closed',
     })
-    block(2 * LEASE_MS)
+    block(1.5 * LEASE_MS)
     await assertHeldInRedis(holds.slice(1))
     assert.deepEqual([threads.length, threads[0]?.threadId === -1], [1, false])
     await other.close()
@@ -316,7 +316,7 @@ describe('the watchdog thread', () => {
     client.on('warning', (warning) => codes.push((warning as { code?: string }).code))
     const hold = await client.getLock('a').lock()
     await admin.acl('SETUSER', 'app', '-pexpire')
-    block(2 * LEASE_MS)
+    block(1.5 * LEASE_MS)
     assert.throws(() => hold.assertHeld(), { reason: 'expired' })
     await waitUntil(() => codes.length > 0)
     assert.deepEqual(codes, ['RENEWAL_REFUSED'])

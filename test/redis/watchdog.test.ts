@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import type { Hold, LeaseLostError } from '../../src/index.js'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { renewed } from '../support/renewed.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 function isLost(error: LeaseLostError): false {
@@ -34,11 +35,11 @@ describe('the watchdog', () => {
   })
 
   it('the watchdog renews 250 locks with 3 scripts a period, and none is lost', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const holds = await Promise.all(Array.from({ length: 250 }, (_, n) => client.getLock(`lock:${n}`).lock()))
-    const count = await countCommands(lab.server, () => sleep(2_500))
-    assert(count.scripts >= 12 && count.scripts <= 18, `${count.scripts} scripts in 5 periods`)
-    for (const hold of holds) hold.assertHeld()
+    const count = await countCommands(lab.server, () => renewed(holds, 3))
+    // A stall may split what is renewed together.
+    assert(count.scripts >= 9 && count.scripts <= 14, `${count.scripts} scripts in 3 periods`)
     await Promise.all(holds.map((hold) => hold.unlock()))
   })
 
@@ -52,16 +53,15 @@ describe('the watchdog', () => {
   })
 
   it('the watchdog renews each owner separately, with the longest lease of nested holds', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
     const hold = await client.getLock('a').lock()
-    const long = await client.getLock('a').lock({ within: hold, leaseTimeMs: 5_000 })
-    await sleep(400)
+    const long = await client.getLock('a').lock({ within: hold, leaseTimeMs: 60_000 })
+    await renewed([hold], 1)
     const pttl = await lab.server.admin.pttl('a')
-    assert(pttl > 4_000, `a renewal did not cut the longer lease: ${pttl} ms`)
+    assert(pttl > 30_000, `a renewal did not cut the longer lease: ${pttl} ms`)
     long.assertHeld()
     await long.unlock()
-    await sleep(400)
-    hold.assertHeld()
+    await renewed([hold])
     await hold.unlock()
   })
 
@@ -94,8 +94,8 @@ describe('the watchdog', () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 60 })
     const monitor = await recordMonitor(lab.server)
     lab.onEnd(() => monitor.stop())
-    const [released, told, lost] = [new Set<string>(), new Set<string>(), new Set<string>()]
-    client.on('lost', ({ hold }) => told.add(hold.holder))
+    const [released, notified, lost] = [new Set<string>(), new Set<string>(), new Set<string>()]
+    client.on('lost', ({ hold }) => notified.add(hold.holder))
     while (released.size < 60) {
       const hold = await client.getLock('a').lock()
       await sleep(released.size % 25)
@@ -111,17 +111,19 @@ describe('the watchdog', () => {
       if (source === 'lua') continue
       for (const holder of args.filter((word) => released.has(word))) {
         const isRelease = args.includes('redisson_lock__channel:{a}')
-        assert(!releasedAt.has(holder), `${args.slice(0, 2).join(' ')} of ${holder} after its release`)
+        // A release without a reply is repeated; nothing else may follow it.
+        assert(isRelease || !releasedAt.has(holder), `${args.slice(0, 2).join(' ')} of ${holder} after its release`)
         if (isRelease) releasedAt.set(holder, 1)
       }
     }
     assert.equal(releasedAt.size, 60)
-    assert.deepEqual(told, lost)
+    assert.deepEqual(notified, lost)
     assert.equal(await client.getLock('a').isLocked(), false)
   })
 
   it('the holder is notified within one renewal that an operator deleted, renamed or flushed the lock', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const leaseMs = 1_500
+    const client = await lab.connect({ lockWatchdogTimeoutMs: leaseMs })
     const { admin } = lab.server
     for (const fault of [() => admin.del('a'), () => admin.rename('a', 'b'), () => admin.flushall()]) {
       const lost: { hold: Hold; error: LeaseLostError }[] = []
@@ -131,7 +133,7 @@ describe('the watchdog', () => {
       let aborts = 0
       hold.signal.addEventListener('abort', () => aborts++)
       await fault()
-      await waitUntil(() => hold.signal.aborted, { timeoutMs: 300 })
+      await waitUntil(() => hold.signal.aborted, { timeoutMs: leaseMs })
       await sleep(250)
       assert.deepEqual([lost.length, aborts], [1, 1], 'reported once')
       assert.equal(lost[0]?.hold.label, 'nightly job')
@@ -212,7 +214,7 @@ describe('the watchdog', () => {
   })
 
   it('a listener that throws does not stop the watchdog', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
     const warnings: string[] = []
     const onWarning = (warning: Error): void => void warnings.push(warning.message)
     process.on('warning', onWarning)
@@ -222,8 +224,7 @@ describe('the watchdog', () => {
     const [lost, kept] = await Promise.all([client.getLock('a').lock(), client.getLock('b').lock()])
     await lab.server.admin.del('a')
     await waitUntil(() => lost.signal.aborted)
-    await sleep(500)
-    kept.assertHeld()
+    await renewed([kept])
     await kept.unlock()
     process.off('warning', onWarning)
     assert.deepEqual(warnings, ['a bug of the listener'])

@@ -94,8 +94,8 @@ describe('a fair lock next to a Redisson peer', () => {
     const [client, other, third] = [await lab.connect(), await lab.connect(), await lab.connect()]
     const peer = await twin()
     const hold = await client.getFairLock('order').lock()
-    const told = await peer.fairAcquire('order', 7, WATCHDOG_MS)
-    assert(told !== null && told > WATCHDOG_MS - 4_000 && told <= WATCHDOG_MS)
+    const leftMs = await peer.fairAcquire('order', 7, WATCHDOG_MS)
+    assert(leftMs !== null && leftMs > WATCHDOG_MS - 4_000 && leftMs <= WATCHDOG_MS)
     const heard = await peer.listen('order', `${CHANNEL}:${peer.holder(7)}`)
     const waiting = other.getFairLock('order').lock()
     await queued(peer.holder(7), `${other.id}:1`)
@@ -145,8 +145,8 @@ describe('a fair lock next to a Redisson peer', () => {
   })
 
   for (const [title, listens] of [
-    ['that nobody hears', false],
-    ['that listens but does not come', true],
+    ['without a subscription', false],
+    ['that is subscribed but does not come', true],
   ] as const) {
     const graceMs = listens ? GRACE_MS.listening : GRACE_MS.deaf
     it(`a head ${title} is skipped after about ${graceMs / 1_000} s with a handful of commands`, async () => {

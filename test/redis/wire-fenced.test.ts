@@ -3,8 +3,9 @@ import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { renewed } from '../support/renewed.js'
 import { startTwin, type Twin } from '../support/twin.js'
-import { sleep, waitUntil } from '../support/wait-until.js'
+import { waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
 const TOKENS = 'redisson_lock_token:{order}'
@@ -59,7 +60,7 @@ describe('the wire format of a fenced lock', () => {
 
   it('a fixed lease, a renewal and a forced release leave the token counter without a TTL', async () => {
     forgetTokens()
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const lock = client.getFencedLock('order')
     const leased = await lock.lock({ leaseTimeMs: 5_000 })
     await expectKeys(lab.server, {
@@ -67,15 +68,15 @@ describe('the wire format of a fenced lock', () => {
       [TOKENS]: { string: '1' },
     })
     await leased.unlock()
-    const renewed = await lock.lock()
-    await sleep(1_300)
-    await expectKeys(lab.server, { order: { hash: { [renewed.holder]: '1' }, ttl: 900 }, [TOKENS]: { string: '2' } })
+    const hold = await lock.lock()
+    await renewed([hold])
+    await expectKeys(lab.server, { order: { hash: { [hold.holder]: '1' }, ttl: 2_400 }, [TOKENS]: { string: '2' } })
     const messages = await recordMessages(lab)
     assert.equal(await lock.forceUnlock(), true)
     assert.equal(await lock.forceUnlock(), false)
     await expectKeys(lab.server, { [TOKENS]: { string: '2' } })
     assert.deepEqual(await messages(), [['redisson_lock__channel:{order}', '0']])
-    await assert.rejects(renewed.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
   })
 
   it('a transfer of a fenced lock replaces the field of the holder and draws the next token', async () => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { expectKeys, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { renewed } from '../support/renewed.js'
 import { startTwin, type Twin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -130,19 +131,18 @@ describe('a read-write lock next to a Redisson peer', () => {
   })
 
   it('a release of a Redisson peer shortens the lock to the longest local read, and a renewal restores it', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const peer = await twin()
     await peer.readAcquire('order', 7, 60_000)
     const read = await client.getReadWriteLock('order').readLock().lock()
     const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
     assert.equal(await peer.readRelease('order', 7), 0)
     await expectKeys(lab.server, {
-      order: { hash: { mode: 'read', [read.holder]: '2' }, ttl: 1_500 },
-      [readHold(read.holder, 1)]: lasting(1_500),
-      [readHold(read.holder, 2)]: lasting(1_500),
+      order: { hash: { mode: 'read', [read.holder]: '2' }, ttl: 2_400 },
+      [readHold(read.holder, 1)]: lasting(2_400),
+      [readHold(read.holder, 2)]: lasting(2_400),
     })
-    await sleep(2_500)
-    read.assertHeld()
+    await renewed([read])
     await again.unlock()
     await read.unlock()
     await expectKeys(lab.server, {})

@@ -3,8 +3,9 @@ import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
+import { renewed } from '../support/renewed.js'
 import { startTwin, type Twin } from '../support/twin.js'
-import { sleep, waitUntil } from '../support/wait-until.js'
+import { waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
 const CHANNEL = 'redisson_rwlock:{order}'
@@ -155,18 +156,17 @@ describe('the wire format of a read-write lock', () => {
   })
 
   it('a renewal of a read-write lock sets the TTL of the hash and of the read holds of this owner only', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     const peer = await twin()
     await peer.readAcquire('order', 7, 20_000)
     const read = await client.getReadWriteLock('order').readLock().lock()
     const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
-    await sleep(1_500)
-    read.assertHeld()
+    await renewed([read])
     await expectKeys(lab.server, {
       order: { hash: { mode: 'read', [peer.holder(7)]: '1', [read.holder]: '2' }, ttl: 20_000 },
       [readHold(peer.holder(7), 1)]: lasting(20_000),
-      [readHold(read.holder, 1)]: lasting(900),
-      [readHold(read.holder, 2)]: lasting(900),
+      [readHold(read.holder, 1)]: lasting(2_400),
+      [readHold(read.holder, 2)]: lasting(2_400),
     })
     assert(Number(await lab.server.admin.pttl(readHold(peer.holder(7), 1))) < 18_700, 'nobody renews it for the peer')
     await again.unlock()

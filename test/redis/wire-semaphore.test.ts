@@ -84,16 +84,16 @@ describe('the wire format of a semaphore', () => {
       await repliesForgotten(lab)
       const key = `holdfast_idempotency:${tagged}:${client.id}`
       const lines = (await record.stop()).filter(({ source, args }) => source === 'lua' && args[1] === key)
-      const told = lines.map(({ args: [command = '', , ...rest] }) => [command.toLowerCase(), ...rest])
+      const commands = lines.map(({ args: [command = '', , ...rest] }) => [command.toLowerCase(), ...rest])
       assert.deepEqual(
-        told.filter(([command]) => command === 'hset' || command === 'pexpire'),
+        commands.filter(([command]) => command === 'hset' || command === 'pexpire'),
         ['1', '2', '4'].flatMap((operation) => [
           ...(operation === '4' ? [['pexpire', '1200000']] : []), // so that a Redis without memory does the rest
-          ['hset', operation, told.find(([command, of]) => command === 'hset' && of === operation)?.[2]],
+          ['hset', operation, commands.find(([command, of]) => command === 'hset' && of === operation)?.[2]],
           ['pexpire', '1200000'],
         ]),
       )
-      const forgotten = told.filter(([command]) => command === 'hdel').flatMap(([, ...operations]) => operations)
+      const forgotten = commands.filter(([command]) => command === 'hdel').flatMap(([, ...operations]) => operations)
       assert.deepEqual(forgotten.sort(), ['1', '2', '4'], 'what was refused has left nothing')
     })
   }

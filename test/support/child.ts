@@ -86,7 +86,7 @@ export class Child implements AsyncDisposable {
    */
   async nextMessage<M extends object = ChildMessage>(
     predicate: (message: M) => boolean = () => true,
-    timeoutMs = 10_000,
+    timeoutMs = 30_000,
   ): Promise<M> {
     const take = () => {
       const ended = this.#ended

@@ -10,7 +10,7 @@ export interface Driver {
   readonly name: string
   /** @param url of the server, of a node of the cluster, or of a sentinel: it tells of the others */
   open(url: string, options: ClientOptions): Promise<{ client: Client; end: () => Promise<void> }>
-  /** How long its connections may last after it was closed, ms; default 2 s. */
+  /** How long its connections may last after it was closed, ms; default 5 s. */
   readonly lingersMs?: number
   /** A connection to the same data without Holdfast, to be disconnected by the caller. Default one to the server. */
   openRaw?(url: string): Redis | Cluster

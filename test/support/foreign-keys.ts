@@ -17,16 +17,17 @@ import {
 } from '../../src/wire/keys.js'
 
 /** One name for locks, semaphores and latches: the keys are those of `a`. */
-const NAME = 'a'
+export const NAME = 'a'
 /** The holder that calls the scripts. */
-const OURS = 'ours:1'
-const OTHER = 'other:1'
-const DIGEST = fieldDigest('one')
-const STORED_REPLIES = idempotencyKey(NAME, 'client')
-const PERMIT = '0f'.repeat(16)
+export const OURS = 'ours:1'
+export const OTHER = 'other:1'
+export const DIGEST = fieldDigest('one')
+export const STORED_REPLIES = idempotencyKey(NAME, 'client')
+export const PERMIT = '0f'.repeat(16)
+export const TICKET = `${OURS.split(':')[0]}:4711`
 /** Scripts request a lease far from the existing one, so that a changed expiry shows. */
-const LEASE_MS = 300_000
-const TTL_MS = 100_000
+export const LEASE_MS = 300_000
+export const TTL_MS = 100_000
 
 /** The value of each parameter of a script. */
 const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
@@ -41,7 +42,7 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
     channelPrefix: fairChannelPrefix(NAME),
     message: '0',
     inboxPrefix: INBOX_PREFIX,
-    ticket: `${OURS.split(':')[0]}:4711`,
+    ticket: TICKET,
     isPoll: 0,
     hasWaiters: 1,
     isQueueing: 1,

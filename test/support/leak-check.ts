@@ -8,7 +8,7 @@ import { waitUntil } from './wait-until.js'
  * Waits until the server holds nothing of the test any more: no key, no subscription, no connection except
  * the admin's. Fails with a list of what is left.
  * @param options.keys keys that may stay, such as `/^redisson_lock_token:/`
- * @param options.withinMs how long to wait; default 2 s
+ * @param options.withinMs how long to wait; default 5 s
  */
 export async function expectNothingLeft(
   server: Place,
@@ -21,7 +21,7 @@ export async function expectNothingLeft(
       return left.length === 0
     },
     {
-      timeoutMs: options.withinMs ?? 2_000,
+      timeoutMs: options.withinMs ?? 5_000,
       message: () => `nothing should be left on the server, but there is\n  ${left.join('\n  ')}`,
     },
   )

@@ -1,4 +1,4 @@
-/** What a port says of its channels when the connections that listen are lost, where Redis is more than one server. */
+/** What a port reports about its channels when subscriber connections are lost, with Sentinel and in a cluster. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
@@ -13,9 +13,9 @@ import { waitUntil } from '../support/wait-until.js'
 
 interface Servers {
   readonly nodes: readonly RedisServer[]
-  /** Where a client begins. */
+  /** The server that a client is given. */
   readonly entry: { readonly host: string; readonly port: number }
-  /** On whose side a channel is published. */
+  /** The server to publish a channel at. */
   nodeOf(channel: string): Promise<RedisServer>
   stop(): Promise<void>
 }
@@ -86,14 +86,14 @@ describe('the subscriber connections of a port', { concurrency: 1 }, () => {
       })
 
       for (const [name, open] of Object.entries(ways)) {
-        it(`a killed connection is reported as lost for each channel, then as heard again, through ${name} in ${title}`, async () => {
+        it(`a killed connection is reported as lost for each channel, then as resubscribed, through ${name} in ${title}`, async () => {
           const { port, end } = await open(servers.entry)
           ends.push(async () => {
             await port.close()
             await end()
           })
-          /** What was said last of each channel. */
-          const state = new Map<string, 'lost' | 'heard'>()
+          /** What was last reported for each channel. */
+          const state = new Map<string, 'lost' | 'subscribed'>()
           const lost = new Set<string>()
           port.listen({
             reconnected: () => {},
@@ -103,23 +103,23 @@ describe('the subscriber connections of a port', { concurrency: 1 }, () => {
             },
             resubscribed: (channel, refusal) => {
               assert.equal(refusal, undefined)
-              state.set(channel, 'heard')
+              state.set(channel, 'subscribed')
             },
           })
           const channels = ['redisson_a', 'redisson_b', 'redisson_c']
-          const heard = new Set<string>()
-          await Promise.all(channels.map((channel) => port.subscribe(channel, () => heard.add(channel))))
+          const received = new Set<string>()
+          await Promise.all(channels.map((channel) => port.subscribe(channel, () => received.add(channel))))
           for (let round = 1; round <= 2; round++) {
             lost.clear()
-            heard.clear()
+            received.clear()
             await Promise.all(servers.nodes.map(({ admin }) => admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')))
             await waitUntil(() => lost.size === channels.length, { message: `all are lost in round ${round}` })
-            await waitUntil(() => channels.every((channel) => state.get(channel) === 'heard'), {
+            await waitUntil(() => channels.every((channel) => state.get(channel) === 'subscribed'), {
               timeoutMs: 10_000,
-              message: `all are heard again in round ${round}`,
+              message: `all are resubscribed in round ${round}`,
             })
             for (const channel of channels) await (await servers.nodeOf(channel)).admin.publish(channel, '0')
-            await waitUntil(() => heard.size === channels.length, { message: `all hear in round ${round}` })
+            await waitUntil(() => received.size === channels.length, { message: `all receive in round ${round}` })
           }
           await Promise.all(channels.map((channel) => port.unsubscribe(channel)))
         })

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
-import type { Random } from '../../src/util/random.js'
+import type { Client } from '../../src/client.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort, type Sent } from '../support/fake-port.js'
 
-const random: Random = { uuid: () => 'client', fraction: () => 0.5 }
 const LEASE_MS = 1_000
-/** More than may be on their way at once, by one batch: they take nobody else along. */
+/** One batch more than may be in flight at once, so that no other call shares a batch with them. */
 const SILENT = LEASE_MS / 4 + 32
 
 let clock: FakeClock
@@ -19,14 +18,14 @@ let refused: number
 beforeEach(() => {
   clock = new FakeClock()
   port = new FakePort(clock)
-  client = new Client(port, { lockWatchdogTimeoutMs: LEASE_MS }, { clock, random })
+  client = fakeClient(clock, port, { lockWatchdogTimeoutMs: LEASE_MS })
   lost = 0
   refused = 0
   client.on('lost', () => lost++)
 })
 
-/** Redis works off one call after the other, and needs so long for each lock, ms. */
-function workOffAt(acquireMs: number, renewMs: number): void {
+/** Redis processes one call after the other, and needs this long for each lock, ms. */
+function processEachIn(acquireMs: number, renewMs: number): void {
   let freeAt = 0
   port.fault = ({ name, keys }: Sent) => {
     const costMs = name === 'lock/renew' ? renewMs * keys.length : acquireMs
@@ -41,9 +40,9 @@ async function takeAtOnce(count: number): Promise<void> {
   await clock.until(Promise.all(taken))
 }
 
-describe('locks that are asked for in one turn', () => {
+describe('locks requested in one turn of the event loop', () => {
   it('are all granted and none is lost, although Redis needs longer for them than a lease', async () => {
-    workOffAt(0.8, 0.02)
+    processEachIn(0.8, 0.02)
     const startedAt = clock.now()
     await takeAtOnce(2_000)
     assert(clock.now() - startedAt > LEASE_MS)
@@ -53,7 +52,7 @@ describe('locks that are asked for in one turn', () => {
     await clock.until(client.close())
   })
 
-  it('are on their way a quarter of their lease at a time, in milliseconds', async () => {
+  it('are limited to a quarter of their lease in milliseconds in flight', async () => {
     let most = 0
     let inFlight = 0
     port.fault = ({ name }) => {
@@ -63,11 +62,11 @@ describe('locks that are asked for in one turn', () => {
       return { requestMs: 10 }
     }
     await takeAtOnce(2_000)
-    assert(most <= LEASE_MS / 4, `${most} were on their way at once`)
+    assert(most <= LEASE_MS / 4, `${most} were in flight at once`)
     await clock.until(client.close())
   })
 
-  it('do not wait for ever behind calls that nobody answers', async () => {
+  it('do not wait forever behind calls without a reply', async () => {
     port.fault = ({ keys }) => (Number(keys[0]?.slice('lock:'.length)) < SILENT ? { lost: 'request' } : undefined)
     const silent = Array.from({ length: 300 }, (_, n) =>
       client
@@ -85,7 +84,7 @@ describe('locks that are asked for in one turn', () => {
     await clock.until(client.close())
   })
 
-  it('are refused when the client closes before they are sent', async () => {
+  it('are rejected when the client closes before they are sent', async () => {
     port.fault = ({ name }) => (name === 'lock/acquire' ? { requestMs: 10 } : undefined)
     const taking = Array.from({ length: 1_000 }, (_, n) => client.getLock(`lock:${n}`).tryLock())
     const outcomes = Promise.allSettled(taking)

@@ -11,7 +11,7 @@ const RELEASE = lockRelease('a', 'me:1', 'channel', '0')
 const COMMAND_TIMEOUT_MS = 3_000
 const random: Random = { uuid: () => 'id', fraction: () => 0.5 }
 
-describe('a release that Redis did not answer', () => {
+describe('a release whose reply was lost', () => {
   let clock: FakeClock
   let port: FakePort
   let retries: BackgroundRetries
@@ -33,7 +33,7 @@ describe('a release that Redis did not answer', () => {
     return clock.now() + leaseTimeMs
   }
 
-  it('is sent once when that is answered', async () => {
+  it('is sent once if a reply arrives', async () => {
     void retries.retryInBackground(RELEASE, take(30_000))
     assert.equal(retries.size, 1)
     await clock.advance(0)
@@ -42,7 +42,7 @@ describe('a release that Redis did not answer', () => {
     assert.equal(port.count(), 1)
   })
 
-  it('is repeated with growing pauses until it is answered', async () => {
+  it('is repeated with growing delays until a reply arrives', async () => {
     const untilAt = take(60_000)
     let outage = true
     port.fault = () => (outage ? { lost: 'request', failsWith: 'Connection is closed' } : undefined)
@@ -59,7 +59,7 @@ describe('a release that Redis did not answer', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('is repeated when it found nothing: what it is to release may still be on its way', async () => {
+  it('is repeated after it found nothing, because the acquire may still be in flight', async () => {
     void retries.retryInBackground(RELEASE, clock.now() + 30_000)
     await clock.advance(5_000)
     take(30_000)
@@ -68,7 +68,7 @@ describe('a release that Redis did not answer', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('is repeated when it was never answered', async () => {
+  it('is repeated after its own reply was lost or Redis was loading', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { lost: 'request' })
     port.once('lock/release', { errorReply: 'LOADING Redis is loading the dataset in memory' })
@@ -79,7 +79,7 @@ describe('a release that Redis did not answer', () => {
     assert.deepEqual(port.redis.keys, [])
   })
 
-  it('is given up when the lease is over', async () => {
+  it('is given up when the lease has ended', async () => {
     const startedAt = clock.now()
     port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
     void retries.retryInBackground(RELEASE, startedAt + 10_000)
@@ -110,7 +110,7 @@ describe('a release that Redis did not answer', () => {
     assert(port.count() <= before + 1, 'one last try')
   })
 
-  it('is given up when Redis says that it will not be done', async () => {
+  it('is given up when Redis rejects it for good', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { errorReply: "NOPERM this user has no permissions to run the 'evalsha' command" })
     void retries.retryInBackground(RELEASE, untilAt)
@@ -119,21 +119,21 @@ describe('a release that Redis did not answer', () => {
     assert.equal(port.count(), 1)
   })
 
-  it('leaves a lock alone that somebody else has by now', async () => {
+  it('leaves the lock to its next holder', async () => {
     take(60_000, 'other:1')
     void retries.retryInBackground(RELEASE, clock.now() + 10_000)
     await clock.advance(10_000)
     assert.deepEqual(port.redis.holders('a'), [{ holder: 'other:1', count: 1 }])
   })
 
-  it('is no reason to keep the process alive between two tries', async () => {
+  it('does not keep the process alive between two tries', async () => {
     void retries.retryInBackground(RELEASE, clock.now() + 10_000)
     await clock.advance(0)
     assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
     await clock.advance(10_000)
   })
 
-  it('gets one last try at once when the client closes', async () => {
+  it('is tried once more immediately when the client closes', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
     port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })

@@ -1,18 +1,15 @@
 /** A lock goes from one caller of a client to the next: in which order things happen, to the turn. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
+import type { Client } from '../../src/client.js'
 import type { ClientOptions, Hold, LeaseLostError, Lock, LockOptions } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
-import type { Random } from '../../src/util/random.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
 
 const LEASE_MS = 3_000
 const CHANNEL = 'redisson_lock__channel:{a}'
-
-let ids = 0
-const random: Random = { uuid: () => `client-${++ids}-401dfa57`, fraction: () => 0.5 }
 
 let clock: FakeClock
 let redis: FakeRedis
@@ -48,7 +45,7 @@ afterEach(async () => {
 })
 
 function make(on: FakePort, options: ClientOptions = {}): Client {
-  return new Client(on, { lockWatchdogTimeoutMs: LEASE_MS, ...options }, { clock, random })
+  return fakeClient(clock, on, { lockWatchdogTimeoutMs: LEASE_MS, ...options })
 }
 
 /** One who holds the lock, and so many who wait for it, all of one client: the first of them has asked, and listens. */

@@ -13,7 +13,7 @@ const FORGET = idempotencyForget('', []).script
 const release = ({ key, number, openedAt }: { key: string; number: number; openedAt: number }) =>
   semaphoreRelease('a', key, 'generation', 1, 'create', 'channel', number, openedAt)
 
-describe('an operation on a number', () => {
+describe('an operation on a semaphore or latch', () => {
   function setUp(reply: (command: readonly string[]) => unknown, commandTimeoutMs = 3_000) {
     const clock = new FakeClock()
     const sent: (readonly string[])[] = []
@@ -39,7 +39,7 @@ describe('an operation on a number', () => {
     return Math.abs(now - Number(command.at(-1))) > 100_000 ? [now] : 7
   }
 
-  it('is sent again with the time of Redis when that was not known, under the same number', async () => {
+  it('is sent again with the time of Redis if that was not known, under the same idempotency key', async () => {
     const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now())(command))
     const operation = keys.open('a')
     assert.equal(await keys.send(operation, release), 7)
@@ -56,7 +56,7 @@ describe('an operation on a number', () => {
     assert.equal(clock.pending, 0)
   })
 
-  it('waits 20 s at most for one reply, so that it can be repeated or undone in time', async () => {
+  it('waits at most 20 s for a reply, so that it can be repeated or cancelled in time', async () => {
     const { clock, keys } = setUp(() => new Promise(() => {}), 200_000)
     const outcome = keys.send(keys.open('a'), release).catch((error: unknown) => error)
     const startedAt = clock.now()
@@ -64,14 +64,14 @@ describe('an operation on a number', () => {
     assert.equal(clock.now() - startedAt, 20_000)
   })
 
-  it('is given up when the clock of Redis never makes sense', async () => {
+  it('is given up if the clock of Redis jumps with every reply', async () => {
     let jumps = 0
     const { sent, keys } = setUp(() => [++jumps * 1_000_000])
     await assert.rejects(keys.send(keys.open('a'), release), TooLate)
     assert(sent.length < 10, `${sent.length} times`)
   })
 
-  it('is forgotten later if copies of it may come: when they would come too late', async () => {
+  it('keeps its stored reply until copies that may be in flight would be refused', async () => {
     const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now())(command))
     const first = keys.open('a')
     await keys.send(first, release)

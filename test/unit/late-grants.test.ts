@@ -1,13 +1,10 @@
 /** What a client makes of a grant that arrives when nobody waits for it, or when it is no longer true. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
-import type { Random } from '../../src/util/random.js'
+import type { Client } from '../../src/client.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
-
-let ids = 0
-const random: Random = { uuid: () => `client-${++ids}`, fraction: () => 0.5 }
 
 let clock: FakeClock
 let redis: FakeRedis
@@ -18,7 +15,7 @@ beforeEach(() => {
   clock = new FakeClock()
   redis = new FakeRedis(clock)
   port = new FakePort(clock, redis)
-  client = new Client(port, { lockWatchdogTimeoutMs: 3_000 }, { clock, random })
+  client = fakeClient(clock, port, { lockWatchdogTimeoutMs: 3_000 })
 })
 
 afterEach(async () => {

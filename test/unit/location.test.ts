@@ -1,17 +1,16 @@
-/** A cluster client that has just been opened does not know yet which server owns a key. */
+/** A cluster client that has just been opened does not know which server owns a key. */
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import type { Acknowledgement } from '../../src/adapters/port.js'
-import { Client } from '../../src/client.js'
+import type { Client } from '../../src/client.js'
 import { getMultiLock } from '../../src/index.js'
-import type { Random } from '../../src/util/random.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 import { SCRIPT_NAMES } from '../support/script-names.js'
 
 const COMMAND_TIMEOUT_MS = 3_000
 const LOCATED_AFTER_MS = 500
-const random: Random = { uuid: () => 'client', fraction: () => 0.5 }
 
 /** Knows where keys are only when a server has replied. */
 class UnlocatedPort extends FakePort {
@@ -61,12 +60,12 @@ let client: Client
 beforeEach(() => {
   clock = new FakeClock()
   port = new UnlocatedPort(clock)
-  client = new Client(port, { commandTimeoutMs: COMMAND_TIMEOUT_MS }, { clock, random })
+  client = fakeClient(clock, port, { commandTimeoutMs: COMMAND_TIMEOUT_MS })
 })
 
 for (const [name, take] of Object.entries(takers)) {
   describe(`a ${name} whose server is not located yet`, () => {
-    it('sends nothing when it is aborted before that', async () => {
+    it('sends nothing if it is aborted first', async () => {
       const abort = new AbortController()
       const taking = take(client, { signal: abort.signal })
       await turn()
@@ -77,14 +76,14 @@ for (const [name, take] of Object.entries(takers)) {
       assert.deepEqual(port.scripts, [])
     })
 
-    it('sends nothing when its wait time ends before that', async () => {
+    it('sends nothing if its wait time ends first', async () => {
       const outcome = await clock.until(take(client, { waitTimeMs: LOCATED_AFTER_MS / 2 }))
       assert(outcome === null || outcome === false, 'it is not taken')
       await clock.until(client.close())
       assert.deepEqual(port.scripts, [])
     })
 
-    it('sends nothing when the client is closed before that', async () => {
+    it('sends nothing if the client closes first', async () => {
       const taking = take(client, {})
       const refused = assert.rejects(taking, { code: 'LOCK_CLIENT_CLOSED' })
       await turn()
@@ -95,7 +94,7 @@ for (const [name, take] of Object.entries(takers)) {
   })
 }
 
-describe('the location of the server of a lock', () => {
+describe('locating the server of a lock', () => {
   it('comes before the lease begins', async () => {
     const hold = await clock.until(client.getLock('a').lock({ leaseTimeMs: 1_000 }))
     assert(hold.remainingMs() > 1_000 - LOCATED_AFTER_MS)
@@ -104,7 +103,7 @@ describe('the location of the server of a lock', () => {
     assert.equal(port.scripts[0], 'lock/acquire')
   })
 
-  it('takes no longer than the command time-out, and then a grant is not trusted', async () => {
+  it('takes no longer than the command timeout, after which a grant is not trusted', async () => {
     port.locatedAfterMs = undefined
     const startedAt = clock.now()
     await assert.rejects(clock.until(client.getLock('a').tryLock()), { code: 'LOCK_NOT_REPLICATED' })

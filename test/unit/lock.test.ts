@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
+import type { Client } from '../../src/client.js'
 import type { Hold, Lock } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
-import type { Random } from '../../src/util/random.js'
 import { turnQueueKey } from '../../src/wire/keys.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, FakeRedis } from '../support/fake-port.js'
 
 const COMMAND_TIMEOUT_MS = 3_000
 const NO_ANSWER = { code: 'LOCK_OUTCOME_UNKNOWN', lockName: 'a' }
-
-let ids = 0
-const random: Random = { uuid: () => `client-${++ids}`, fraction: () => 0.5 }
 
 let clock: FakeClock
 let redis: FakeRedis
@@ -26,8 +23,8 @@ beforeEach(() => {
   clock = new FakeClock()
   redis = new FakeRedis(clock)
   port = new FakePort(clock, redis)
-  client = new Client(port, { commandTimeoutMs: COMMAND_TIMEOUT_MS }, { clock, random })
-  other = new Client(new FakePort(clock, redis), {}, { clock, random })
+  client = fakeClient(clock, port, { commandTimeoutMs: COMMAND_TIMEOUT_MS })
+  other = fakeClient(clock, new FakePort(clock, redis))
   lock = client.getLock('a')
 })
 

@@ -52,7 +52,7 @@ describe('embed-lua', () => {
     ['no key at all', 'KEYS[1] lock ', 'A key   lock ', /names no key/],
   ]
   for (const [title, from, to, why] of refused) {
-    it(`refuses a header that names ${title}`, (t) => {
+    it(`rejects a header that names ${title}`, (t) => {
       const script = SCRIPT.replace(from, to)
       assert.notEqual(script, SCRIPT)
       const { exitCode, output } = embed(t, script)
@@ -62,13 +62,13 @@ describe('embed-lua', () => {
     })
   }
 
-  it('refuses a script without a header', (t) => {
+  it('rejects a script without a header', (t) => {
     const { exitCode, output } = embed(t, 'return 1\n')
     assert.equal(exitCode, 1)
     assert.match(output, /touch\.lua has no header/)
   })
 
-  it('says with --check that the generated file is stale', (t) => {
+  it('fails with --check if the generated file is stale', (t) => {
     assert.equal(embed(t, undefined, '--check').exitCode, 0)
     const { exitCode, output } = embed(t, SCRIPT, '--check')
     assert.equal(exitCode, 1)
@@ -83,7 +83,7 @@ describe('an embedded script', () => {
     }
   })
 
-  it('says its name in its text, for whoever reads the slow log of Redis', () => {
+  it('begins with its name, which the slow log of Redis shows', () => {
     assert.match(lockAcquire('a', 1, 'b').script.text, /^-- holdfast lock\/acquire\n/)
   })
 })
@@ -94,7 +94,7 @@ interface Outcome {
   readonly generated: string
 }
 
-/** Runs embed-lua on a copy of the house to which `script` was added as lock/touch.lua. */
+/** Runs embed-lua on a copy of the sources to which `script` was added as lock/touch.lua. */
 function embed(t: TestContext, script: string | undefined, ...args: string[]): Outcome {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-lua-'))
   t.after(() => rmSync(folder, { recursive: true }))

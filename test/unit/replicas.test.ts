@@ -4,13 +4,13 @@ import { EventEmitter } from 'node:events'
 import { describe, it } from 'node:test'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from '../../src/adapters/node-redis/sentinel.js'
 import type { RedisPort } from '../../src/adapters/port.js'
-import { Replicas, type ReplicasOptions, type Standing } from '../../src/adapters/replicas.js'
-import { Sentinels } from '../../src/adapters/sentinels.js'
+import { type MasterStatus, Replicas, type ReplicasOptions } from '../../src/adapters/replicas.js'
+import { SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.js'
 import { Replication } from '../../src/delivery/replica-acks.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { SystemClock } from '../../src/util/clock.js'
 
-const CURRENT: Standing = { replicas: 2, isConfirmed: true }
+const CURRENT: MasterStatus = { replicas: 2, isConfirmed: true }
 
 interface Server {
   role?: string
@@ -69,32 +69,32 @@ describe('Replicas.acknowledge', () => {
   })
 
   it('believes a master without replicas by a new connection, if the deployment confirms it', async () => {
-    const options = { isReplicated: true, authority: async () => CURRENT }
+    const options = { isReplicated: true, masterStatus: async () => CURRENT }
     assert.deepEqual(await replicasOf({ connected: 0 }, options).acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
   })
 
-  const silences: Record<string, () => Promise<Standing | undefined>> = {
+  const silences: Record<string, () => Promise<MasterStatus | undefined>> = {
     'nobody replies': async () => undefined,
     'only some reply': async () => ({ ...CURRENT, isConfirmed: false }),
     'asking fails': async () => {
       throw new Error('down')
     },
   }
-  for (const [what, authority] of Object.entries(silences)) {
+  for (const [what, masterStatus] of Object.entries(silences)) {
     it(`refuses a master without replicas while ${what}`, async () => {
-      const replicas = replicasOf({ connected: 0 }, { isReplicated: true, authority })
+      const replicas = replicasOf({ connected: 0 }, { isReplicated: true, masterStatus })
       assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
     })
   }
 
   it('counts an acknowledgement while nobody else replies', async () => {
-    const replicas = replicasOf({ connected: 1 }, { isReplicated: true, authority: async () => undefined })
+    const replicas = replicasOf({ connected: 1 }, { isReplicated: true, masterStatus: async () => undefined })
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
   })
 
   it('refuses a master that was replaced, although a replica acknowledges', async () => {
-    const authority = async () => ({ ...CURRENT, refusal: 'replaced' })
-    const { acknowledged, why } = await replicasOf({ connected: 1 }, { isReplicated: true, authority }).acknowledge(
+    const masterStatus = async () => ({ ...CURRENT, refusal: 'replaced' })
+    const { acknowledged, why } = await replicasOf({ connected: 1 }, { isReplicated: true, masterStatus }).acknowledge(
       'k',
       9,
     )
@@ -102,43 +102,43 @@ describe('Replicas.acknowledge', () => {
   })
 
   it('asks the deployment again when the server took longer than a failover may take', async () => {
-    const standings: Standing[] = [CURRENT, { ...CURRENT, refusal: 'replaced meanwhile' }]
-    const authority = async () => standings.shift()
+    const statuses: MasterStatus[] = [CURRENT, { ...CURRENT, refusal: 'replaced meanwhile' }]
+    const masterStatus = async () => statuses.shift()
     const server = { connected: 2, waitMs: 1_100 }
-    const { acknowledged, why } = await replicasOf(server, { isReplicated: true, authority }).acknowledge('k', 5_000)
+    const { acknowledged, why } = await replicasOf(server, { isReplicated: true, masterStatus }).acknowledge('k', 5_000)
     assert.deepEqual([acknowledged, why], [0, 'replaced meanwhile'])
   })
 
   it('refuses a master that is demoted while the deployment is asked', async () => {
     const server: Server = { connected: 0 }
-    const authority = async () => {
+    const masterStatus = async () => {
       server.role = 'slave'
       return CURRENT // the view of both by then: another server is the master
     }
-    const { why } = await replicasOf(server, { isReplicated: true, authority }).acknowledge('k', 10)
+    const { why } = await replicasOf(server, { isReplicated: true, masterStatus }).acknowledge('k', 10)
     assert.equal(why, 'it is a slave')
   })
 
   it('asks the deployment again when a replica has left, although another one acknowledges', async () => {
-    let standing: Standing = CURRENT
+    let status: MasterStatus = CURRENT
     const server: Server = { connected: 2, acknowledged: 1 }
-    const replicas = replicasOf(server, { authority: async () => standing })
+    const replicas = replicasOf(server, { masterStatus: async () => status })
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
     // SENTINEL FAILOVER: the replica that takes over leaves the master, and the other one stays for a second or two.
     server.connected = 1
-    standing = { ...CURRENT, refusal: 'about to be replaced' }
+    status = { ...CURRENT, refusal: 'about to be replaced' }
     assert.equal((await replicas.acknowledge('k', 10)).why, 'about to be replaced')
-    standing = CURRENT
+    status = CURRENT
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
   })
 
   it('asks the deployment at most once a second', async () => {
     let asked = 0
-    const authority = async () => {
+    const masterStatus = async () => {
       asked++
       return CURRENT
     }
-    const replicas = replicasOf({ connected: 2 }, { isReplicated: true, authority })
+    const replicas = replicasOf({ connected: 2 }, { isReplicated: true, masterStatus })
     for (let n = 0; n < 20; n++) await replicas.acknowledge('k', 10)
     assert.equal(asked, 1)
   })
@@ -174,7 +174,7 @@ function reply(
   return []
 }
 
-function sentinels(...fakes: FakeSentinel[]): Sentinels {
+function sentinels(...fakes: FakeSentinel[]): SentinelMasterStatus {
   const addresses = fakes.map((_, index) => ({ host: 's', port: index }))
   const open = ({ port }: { port: number }) => {
     return {
@@ -186,61 +186,58 @@ function sentinels(...fakes: FakeSentinel[]): Sentinels {
       },
     }
   }
-  return new Sentinels('mymaster', addresses, open, false)
+  return new SentinelMasterStatus('mymaster', addresses, open, false)
 }
 
 const SELF = 'r1'
 
-describe('the standing of a server among Sentinels', () => {
+describe('the status of a server among Sentinels', () => {
   it('is confirmed when most of them name it', async () => {
-    const standing = await sentinels({}, {}, { isSilent: true }).standing(SELF, undefined)
-    assert.deepEqual(standing, { replicas: 2, isConfirmed: true })
+    const status = await sentinels({}, {}, { isSilent: true }).of(SELF, undefined)
+    assert.deepEqual(status, { replicas: 2, isConfirmed: true })
   })
 
   it('is not confirmed when most of them are silent', async () => {
-    const standing = await sentinels({}, { isSilent: true }, { isSilent: true }).standing(SELF, undefined)
-    assert.equal(standing?.isConfirmed, false)
+    const status = await sentinels({}, { isSilent: true }, { isSilent: true }).of(SELF, undefined)
+    assert.equal(status?.isConfirmed, false)
   })
 
   it('is unknown when all of them are silent', async () => {
-    assert.equal(await sentinels({ isSilent: true }).standing(SELF, undefined), undefined)
+    assert.equal(await sentinels({ isSilent: true }).of(SELF, undefined), undefined)
   })
 
   it('is that of the Sentinel that saw the last failover', async () => {
     const replaced = { runId: 'r2', address: 'm:2', epoch: 4 }
-    const standing = await sentinels({}, {}, replaced).standing(SELF, 'm:1')
-    assert.equal(standing?.refusal, 'the Sentinels name m:2 as the master')
+    const status = await sentinels({}, {}, replaced).of(SELF, 'm:1')
+    assert.equal(status?.refusal, 'the Sentinels name m:2 as the master')
     const stale = { runId: 'r0', address: 'm:0', epoch: 2 }
-    assert.equal((await sentinels({}, {}, stale).standing(SELF, undefined))?.refusal, undefined)
+    assert.equal((await sentinels({}, {}, stale).of(SELF, undefined))?.refusal, undefined)
   })
 
   it('is lost as soon as one of them has begun a failover, or names the successor', async () => {
     const begun = { flags: 'master,s_down,o_down,failover_in_progress' }
-    assert.match((await sentinels({}, begun, {}).standing(SELF, undefined))?.refusal ?? '', /about to replace/)
+    assert.match((await sentinels({}, begun, {}).of(SELF, undefined))?.refusal ?? '', /about to replace/)
     const promoted = { named: 'm:2' }
-    const standing = await sentinels({}, {}, promoted).standing(SELF, undefined)
-    assert.deepEqual([standing?.refusal, standing?.isReplaced], ['the Sentinels name m:2 as the master', true])
+    const status = await sentinels({}, {}, promoted).of(SELF, undefined)
+    assert.deepEqual([status?.refusal, status?.isReplaced], ['the Sentinels name m:2 as the master', true])
   })
 
   it('is known by the address of a server that was started again', async () => {
     const before = { runId: 'r0' }
-    assert.equal((await sentinels(before).standing(SELF, 'm:1'))?.refusal, undefined)
-    assert.match((await sentinels(before).standing(SELF, 'm:9'))?.refusal ?? '', /name m:1/)
+    assert.equal((await sentinels(before).of(SELF, 'm:1'))?.refusal, undefined)
+    assert.match((await sentinels(before).of(SELF, 'm:9'))?.refusal ?? '', /name m:1/)
   })
 
   it('comes with those Sentinels that describe the successor already', async () => {
     const known = sentinels({ named: 'm:2' }, { runId: '', address: 'm:2' }, {})
     assert.equal(known.describingSuccessor(), undefined)
-    await known.standing(SELF, 'm:1')
+    await known.of(SELF, 'm:1')
     assert.deepEqual(known.describingSuccessor(), [{ host: 's', port: 1 }])
   })
 
   it('counts the replicas that are up', async () => {
-    const standing = await sentinels({ replicas: ['slave', 's_down,slave', 'slave,disconnected'] }).standing(
-      SELF,
-      'm:1',
-    )
-    assert.equal(standing?.replicas, 1)
+    const status = await sentinels({ replicas: ['slave', 's_down,slave', 'slave,disconnected'] }).of(SELF, 'm:1')
+    assert.equal(status?.replicas, 1)
   })
 })
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { SharedCall } from '../../src/adapters/shared-call.js'
 
-/** A call whose replies the test gives. */
+/** A call whose replies the test provides. */
 function controlled() {
   const sent: { resolve(reply: string): void; reject(error: Error): void }[] = []
   const call = new SharedCall<string>(() => new Promise((resolve, reject) => sent.push({ resolve, reject })))
@@ -11,7 +11,7 @@ function controlled() {
 }
 
 describe('a shared call', () => {
-  it('is one for all who ask in one turn of the event loop, also one promise later', async () => {
+  it('is sent once for all callers of one turn of the event loop, even one promise later', async () => {
     const { call, sent } = controlled()
     const replies = [call.ask(1), call.ask(1), Promise.resolve().then(() => call.ask(1))]
     await turn()
@@ -20,7 +20,7 @@ describe('a shared call', () => {
     assert.deepEqual(await Promise.all(replies), ['yes', 'yes', 'yes'])
   })
 
-  it('does not answer those who ask after it was sent: they share the next one, sent when it has ended', async () => {
+  it('does not serve callers that come after it was sent: they share the next one, sent when it has ended', async () => {
     const { call, sent } = controlled()
     const first = call.ask(1)
     await turn()
@@ -35,7 +35,7 @@ describe('a shared call', () => {
     assert.deepEqual(await Promise.all(others), ['second', 'second'])
   })
 
-  it('fails for those who shared it, and not for those who share the next one', async () => {
+  it('rejects for the callers that shared it, not for those that share the next one', async () => {
     const { call, sent } = controlled()
     const first = [call.ask(1), call.ask(1)]
     await turn()

@@ -5,7 +5,7 @@ import { checkSlots } from '../../src/wire/names.js'
 import { slotOf } from '../../src/wire/slots.js'
 
 describe('the slot of a name', () => {
-  it('is what CLUSTER KEYSLOT of Redis answers', () => {
+  it('equals that of CLUSTER KEYSLOT', () => {
     for (const [name, slot] of [
       ['order', 16_025],
       ['a{t}b', 15_891],
@@ -19,7 +19,7 @@ describe('the slot of a name', () => {
       assert.equal(slotOf(name), slot, name)
   })
 
-  it('is that of all that belongs to the name, or the name is refused', () => {
+  it('is shared by all keys of the name, or the name is rejected', () => {
     for (const name of ['order', 'a{t}b', '{shop}:order', '{a}{b}', 'Schloß 锁'])
       assert.equal(slotOf(checkSlots(name)), slotOf(lockChannel(name)), name)
     for (const name of ['a}b', 'a{}b', 'a{b', '{', '{}'])

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
+import type { Client } from '../../src/client.js'
 import type { ClientOptions } from '../../src/client-options.js'
 import type { ClientEvents, Hold, HoldOptions } from '../../src/index.js'
-import type { Random } from '../../src/util/random.js'
+import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort, type Sent } from '../support/fake-port.js'
 
@@ -13,8 +13,6 @@ const PERIOD_MS = 10_000
 /** When a hold is lost if nothing renews it, ms from the command that took it: 1 % and 2 ms before Redis ends it. */
 const SURE_MS = 29_698
 
-const random: Random = { uuid: () => 'client', fraction: () => 0.5 }
-
 let clock: FakeClock
 let port: FakePort
 let client: Client
@@ -23,7 +21,7 @@ let lost: ClientEvents['lost'][0][]
 function open(options: ClientOptions = {}): void {
   clock = new FakeClock()
   port = new FakePort(clock)
-  client = new Client(port, options, { clock, random })
+  client = fakeClient(clock, port, options)
   lost = []
   client.on('lost', (loss) => lost.push(loss))
 }

@@ -1,4 +1,6 @@
-/** What Holdfast uses of an ioredis client (5.4 or later). Declared by hand, so that no type needs ioredis installed. */
+/**
+ * What Holdfast uses of an ioredis client (5.4 or later). Declared by structure, so that our types do not need ioredis.
+ */
 export interface IoredisLike {
   readonly status: string
   readonly isCluster?: boolean
@@ -6,7 +8,7 @@ export interface IoredisLike {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
     readonly failoverDetector?: boolean | undefined
-    /** Of a cluster, ms. */
+    /** Only on a Cluster, ms. */
     readonly slotsRefreshInterval?: number | undefined
   }
   call(command: string, ...args: string[]): Promise<unknown>
@@ -21,33 +23,36 @@ export interface IoredisLike {
 }
 
 /**
- * How long ioredis waits for a connection that we end, ms. It waits for one that is down already, too, and keeps the process
- * for as long; its default is 2 s.
+ * How long ioredis waits for a connection that we end, ms. It also waits for one that is already down, and keeps the
+ * process alive for as long; its default is 2 s.
  */
 export const DISCONNECT_TIMEOUT_MS = 500
 
 /**
- * For the duplicate that listens: it must come back by itself whatever the user's own client does about reconnects, and
- * be left alone while nothing is said on its channels.
+ * For the duplicate that subscribes: it must reconnect whatever the user's own client does about reconnects, and must
+ * not be closed while its channels are silent.
  */
 export const SUBSCRIBER_OPTIONS = {
   lazyConnect: false,
   enableOfflineQueue: true,
-  autoResubscribe: false, // we do it, to know when it is done
+  autoResubscribe: false, // we resubscribe ourselves, to know when it is done
   maxRetriesPerRequest: null,
   retryStrategy: (attempt: number) => Math.min(attempt * 50, 1_000),
   disconnectTimeout: DISCONNECT_TIMEOUT_MS,
   commandTimeout: undefined,
   socketTimeout: undefined,
-  failoverDetector: false, // it can end a client for good; see `mayEndByItself`
+  failoverDetector: false, // it can end a client for good; see `watchForEnd`
 }
 
 /**
- * The failover detector of ioredis disconnects the connector whatever that is doing. If it was about to connect, the client's
- * status becomes `end`, which is final, although nobody closed it.
+ * The failover detector of ioredis disconnects the connector whatever it is doing. If it was about to connect, the
+ * status of the client becomes `end`, which is final, although no caller closed it.
+ *
+ * Reads the private `manuallyClosing`: nothing public tells whether the owner of a client has closed it.
+ * `test/adapters/ioredis-internals.test.ts` fails when ioredis changes it.
  * @returns whether that has happened, and how to stop watching for it
  */
-export function mayEndByItself(client: IoredisLike): { hasEnded: () => boolean; stop: () => void } {
+export function watchForEnd(client: IoredisLike): { hasEnded: () => boolean; stop: () => void } {
   if (!client.options.failoverDetector) return { hasEnded: () => false, stop: () => {} }
   let isConnecting = client.status === 'connecting'
   const onConnecting = (): void => {
@@ -70,7 +75,7 @@ export function mayEndByItself(client: IoredisLike): { hasEnded: () => boolean; 
   }
 }
 
-/** Ended twice, ioredis would leave a timer that keeps the process. */
+/** Ends a client unless it has ended: a second `disconnect` would leave a timer that keeps the process alive. */
 export function end(client: IoredisLike): void {
   if (client.status !== 'close' && client.status !== 'end') client.disconnect()
 }

@@ -1,14 +1,14 @@
 import { ConfigError } from '../../errors.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
-import { standingInCluster } from '../cluster-standing.js'
+import { clusterMasterStatus } from '../cluster-master-status.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { type IoredisLike, isReplyError, SUBSCRIBER_OPTIONS } from './client.js'
 
-/** What Holdfast uses of an ioredis Cluster besides. */
+/** What Holdfast additionally uses of an ioredis Cluster. */
 export interface IoredisClusterLike extends IoredisLike {
-  /** By slot the addresses of its servers, the master first. */
+  /** The addresses of the servers of each slot, the master first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
   nodes(role?: 'master'): IoredisNodeLike[]
   duplicate(nodes?: object, options?: object): IoredisLike
@@ -22,16 +22,19 @@ interface IoredisNodeLike extends IoredisLike {
   sunsubscribe(...channels: string[]): Promise<unknown>
 }
 
-/** An ioredis Cluster: commands go where their key is, and each channel is listened on where its slot is. */
+/** An ioredis Cluster: commands go to the owner of their key, subscriptions to the owner of their channel. */
 export class IoredisClusterPort implements RedisPort {
   readonly isCluster = true
   readonly isReplicated = true
   readonly #cluster: IoredisClusterLike
   readonly #disconnect: () => void
   readonly #channels: ClusterChannels
-  /** Who is or was connected. The first connection to a server is opened with the first command, and is no reconnect. */
+  /**
+   * Nodes that are or were connected. The first connection to a server is opened by the first command, and is no
+   * reconnect.
+   */
   readonly #connected = new WeakSet<IoredisNodeLike>()
-  /** Whose connection was lost. */
+  /** Addresses whose connection was lost. */
   readonly #lost = new Set<string>()
   readonly #readiness = new Map<IoredisNodeLike, () => void>()
   readonly #onNode = (node: IoredisNodeLike): void => {
@@ -45,7 +48,7 @@ export class IoredisClusterPort implements RedisPort {
   }
   readonly #onNodeLost = (node: IoredisNodeLike): void => {
     this.#readiness.delete(node)
-    if (!this.#connected.has(node)) return // nothing was sent there
+    if (!this.#connected.has(node)) return // nothing was sent to it
     this.#lost.add(addressOf(node))
     this.#events?.reconnected()
   }
@@ -108,7 +111,7 @@ export class IoredisClusterPort implements RedisPort {
   listen(events: PortEvents): void {
     this.#events = events
     this.#channels.listen(events)
-    // A command in flight at a server that is gone is sent again to another one.
+    // A command in flight to a server that is gone is sent again to another one.
     this.#cluster.on('+node', this.#onNode)
     this.#cluster.on('-node', this.#onNodeLost)
     for (const node of this.#cluster.nodes()) this.#onNode(node)
@@ -130,16 +133,16 @@ export class IoredisClusterPort implements RedisPort {
     type Command = [string, ...string[]]
     const replicas = new Replicas((...command) => node.call(...command), {
       isReplicated: true,
-      authority: (_, owned) => {
+      masterStatus: (_, owned) => {
         const others = this.#cluster.nodes('master').filter((other) => other !== node)
-        const asks = others.map(
+        const calls = others.map(
           (other) =>
             (...command: Command) =>
               other.call(...command),
         )
-        return standingInCluster(
+        return clusterMasterStatus(
           (...command) => node.call(...command),
-          () => asks,
+          () => calls,
           owned,
         )
       },
@@ -150,7 +153,7 @@ export class IoredisClusterPort implements RedisPort {
 
   #nodeAt(address: string | undefined): IoredisNodeLike {
     const node = this.#cluster.nodes('master').find((one) => addressOf(one) === address)
-    if (!node) throw new Error(`${address} is not known as a master`)
+    if (!node) throw new Error(`${address} is not a known master`)
     return node
   }
 

@@ -1,15 +1,15 @@
 import { ConfigError } from '../../errors.js'
-import { healthy } from '../health.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
-import type { Sentinels } from '../sentinels.js'
+import type { SentinelMasterStatus } from '../sentinel-master-status.js'
+import { replaceWhenUnresponsive } from '../unresponsive-server.js'
 import {
   DISCONNECT_TIMEOUT_MS,
   end,
   type IoredisLike,
   isReplyError,
-  mayEndByItself,
   SUBSCRIBER_OPTIONS,
+  watchForEnd,
 } from './client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './cluster.js'
 import { addressOf, sentinelsOf } from './sentinels.js'
@@ -22,57 +22,57 @@ export function isIoredis(client: unknown): client is IoredisLike {
 }
 
 /**
- * Use a live ioredis client that you own, of one server, of Sentinel, or a Cluster: Holdfast sends its commands on it, and
- * never closes it. Wake-ups need a connection of their own (in a cluster one to each master that somebody waits at), a
- * duplicate that is opened when somebody first waits.
+ * Uses a live ioredis client that you own, for one server, for Sentinel, or a Cluster. Holdfast sends its commands on
+ * it and never closes it. Wake-ups need a connection of their own (in a cluster one to each master where a caller
+ * waits): a duplicate, opened when a caller first waits.
  *
- * `connect({ client })` calls this by itself; it is for bundlers that cannot follow a dynamic import.
+ * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
  * @throws {ConfigError} the client has a `keyPrefix`, or was closed
  */
 export function ioredis(client: IoredisLike): RedisPort {
   return portOf(client)
 }
 
-/** @internal Like `ioredis`, but `close()` ends the client, too. */
+/** @internal Like `ioredis`, but `close()` also ends the client. */
 export function ownedIoredis(client: IoredisLike, options: OwnedOptions = {}): RedisPort {
   return portOf(client, options)
 }
 
-/** What is known of a deployment whose client is ours. */
+/** What is known about the deployment of a client that we opened. */
 export interface OwnedOptions {
   /** As `pingConnectionInterval` of a configuration. */
   readonly pingIntervalMs?: number | undefined
   /** How often a cluster is asked for its slots, ms. */
   readonly scanIntervalMs?: number | undefined
-  /** Whether the servers of a list are a master and its replicas. */
+  /** Whether the configuration lists a master and its replicas. */
   readonly isReplicated?: boolean | undefined
 }
 
 const ADVICE =
-  'give it a `socketTimeout` (ms) above the longest blocking command that you send on it, and ioredis reconnects by itself'
+  'give it a `socketTimeout` (ms) longer than any blocking command that you send on it, so that ioredis reconnects by itself'
 
-/** @param owned  undefined: the client is the user's, and is never ended */
+/** @param owned  undefined: the client belongs to the user and is never ended */
 function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   if (client.options.keyPrefix) {
     throw new ConfigError(
       'client',
       undefined,
-      'an ioredis client without keyPrefix: it would prefix the keys but not the channels, so no waiter would ever be ' +
-        'woken, and Redisson would use other keys. Put the prefix into the lock names',
+      'an ioredis client without keyPrefix: it would prefix keys but not channels, so waiters would never be woken, and ' +
+        'Redisson would use different keys. Put the prefix into the lock names',
     )
   }
-  if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one was closed')
+  if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one is closed')
   const { isReplicated, pingIntervalMs, scanIntervalMs } = owned ?? {}
   const open = (one: IoredisLike, disconnect: () => void, refreshMs = scanIntervalMs): RedisPort =>
     one.isCluster
       ? new IoredisClusterPort(one as IoredisClusterLike, disconnect, refreshMs)
       : new IoredisPort(one, disconnect, isReplicated)
-  const itself = mayEndByItself(client)
-  return healthy(
+  const watch = watchForEnd(client)
+  return replaceWhenUnresponsive(
     open(client, owned ? () => client.disconnect() : () => {}),
     async (signal, server) => {
-      // What its owner closed stays closed.
-      if (client.status === 'end' && !owned && !itself.hasEnded()) throw new Error('the client was closed')
+      // A client that its owner closed stays closed.
+      if (client.status === 'end' && !owned && !watch.hasEnded()) throw new Error('the client was closed')
       const next = another(client, server)
       const disconnect = (): void => end(next)
       signal.addEventListener('abort', disconnect, { once: true })
@@ -80,17 +80,17 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       await next.connect()
       return open(next, disconnect, scanIntervalMs ?? client.options.slotsRefreshInterval)
     },
-    { pingIntervalMs, advice: owned ? undefined : ADVICE, onClose: itself.stop },
+    { pingIntervalMs, advice: owned ? undefined : ADVICE, onClose: watch.stop },
   )
 }
 
 /**
- * One with the same settings, to the same deployment.
- * @param except  a server of a cluster that is silent, and must not be asked for the others
+ * Another client with the same settings, for the same deployment.
+ * @param except  an unresponsive server of a cluster, which must not be asked for the others
  */
 function another(client: IoredisLike, except: string): IoredisLike & { connect(): Promise<unknown> } {
   if (!client.isCluster) return client.duplicate({ lazyConnect: true, failoverDetector: false }) as never
-  // Those that it was given at first may be gone.
+  // Not the initial nodes: they may be gone.
   const cluster = client as IoredisClusterLike
   const known = cluster
     .nodes()
@@ -110,14 +110,14 @@ class IoredisPort implements RedisPort {
     }
     this.#wasReady = true
   }
-  /** The first time it is ready is no reconnect: what waited for that is sent once. */
+  /** The first `ready` is no reconnect: commands queued before it are sent only once. */
   #wasReady: boolean
   #subscriber: IoredisLike | undefined
   #events: PortEvents | undefined
 
   readonly isReplicated: boolean
   readonly #replicas: Replicas
-  readonly #sentinels: Sentinels | undefined
+  readonly #sentinels: SentinelMasterStatus | undefined
 
   constructor(client: IoredisLike, disconnect: () => void, isReplicated = false) {
     const sentinels = sentinelsOf(client)
@@ -125,7 +125,7 @@ class IoredisPort implements RedisPort {
     this.isReplicated = isReplicated || sentinels !== undefined
     this.#replicas = new Replicas((name, ...args) => client.call(name, ...args), {
       isReplicated: this.isReplicated,
-      ...(sentinels ? { authority: (runId) => sentinels.standing(runId, addressOf(client)) } : {}),
+      ...(sentinels ? { masterStatus: (runId) => sentinels.of(runId, addressOf(client)) } : {}),
     })
     this.#client = client
     this.#disconnect = disconnect

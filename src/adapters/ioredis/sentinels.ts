@@ -1,7 +1,7 @@
-import { type SentinelAddress, type SentinelConnection, Sentinels } from '../sentinels.js'
+import { type SentinelAddress, type SentinelConnection, SentinelMasterStatus } from '../sentinel-master-status.js'
 import { end, type IoredisLike } from './client.js'
 
-/** What ioredis is told of Sentinels. */
+/** The Sentinel options of ioredis. */
 interface SentinelOptions {
   readonly sentinels?: readonly Partial<SentinelAddress>[] | null
   readonly name?: string
@@ -16,14 +16,14 @@ interface SentinelOptions {
 
 const CONNECT_MS = 1_000
 
-/** The Sentinels that an ioredis client gets its master from; undefined: none. */
-export function sentinelsOf(client: IoredisLike): Sentinels | undefined {
+/** Asks the Sentinels that an ioredis client uses; undefined: it uses none. */
+export function sentinelsOf(client: IoredisLike): SentinelMasterStatus | undefined {
   const options = client.options as SentinelOptions
   const { sentinels, name, updateSentinels = true, natMap } = options
   if (!sentinels || name === undefined) return undefined
   const addresses = sentinels.map(({ host = '127.0.0.1', port = 26_379 }) => ({ host, port: Number(port) }))
   const open = (address: SentinelAddress): SentinelConnection => {
-    // A duplicate is of the user's own copy of ioredis: nothing has to be found or installed.
+    // A duplicate comes from the user's own copy of ioredis, so ioredis need not be found or installed.
     const redis = client.duplicate({
       ...address,
       sentinels: null,
@@ -48,7 +48,7 @@ export function sentinelsOf(client: IoredisLike): Sentinels | undefined {
       retryStrategy: null,
     })
     redis.on('error', () => {})
-    // It must not keep the process.
+    // It must not keep the process alive.
     redis.on('connect', () => streamOf(redis)?.unref?.())
     return {
       get isOpen() {
@@ -58,7 +58,7 @@ export function sentinelsOf(client: IoredisLike): Sentinels | undefined {
       end: () => end(redis),
     }
   }
-  return new Sentinels(name, addresses, open, updateSentinels && !natMap)
+  return new SentinelMasterStatus(name, addresses, open, updateSentinels && !natMap)
 }
 
 interface Stream {
@@ -71,7 +71,7 @@ function streamOf(client: IoredisLike): Stream | undefined {
   return (client as { stream?: Stream }).stream
 }
 
-/** Of the server that a client is connected to. */
+/** The address of the server that a client is connected to. */
 export function addressOf(client: IoredisLike): string | undefined {
   const { remoteAddress, remotePort } = streamOf(client) ?? {}
   return remoteAddress === undefined ? undefined : `${remoteAddress.replace(/^::ffff:/, '')}:${remotePort}`

@@ -1,4 +1,4 @@
-/** What Holdfast uses of anything that node-redis makes. Declared by hand, so that no type needs it installed. */
+/** What Holdfast uses of any node-redis client. Declared by structure, so that our types do not need node-redis. */
 export interface NodeRedisBase {
   readonly isOpen: boolean
   connect(): Promise<unknown>
@@ -13,7 +13,7 @@ export interface NodeRedisBase {
   off(event: string, listener: (...args: any[]) => void): unknown
 }
 
-/** What it uses of a node-redis client of one server (4.7 or later). */
+/** What it uses of a node-redis client for one server (4.7 or later). */
 export interface NodeRedisLike extends NodeRedisBase {
   readonly options?: object | undefined
   sendCommand(args: string[]): Promise<unknown>
@@ -24,7 +24,7 @@ export interface NodeRedisLike extends NodeRedisBase {
 }
 
 export function isErrorReply(error: unknown): boolean {
-  // By the form of the text: ErrorReply may come from any copy and version of the library, and be minified.
+  // By the form of the message: ErrorReply may come from any copy and version of the library, and be minified.
   return error instanceof Error && /^[A-Z]{3,} /.test(error.message)
 }
 
@@ -35,8 +35,8 @@ export async function end(client: NodeRedisBase): Promise<void> {
 }
 
 /**
- * While its socket is being made, a node-redis client that is ended connects all the same, and cannot be ended any more: so
- * it is ended again when it is connected.
+ * If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer be
+ * ended. So this ends it again when it has connected.
  */
 export function endWhenConnected(client: NodeRedisBase): void {
   const quietly = (): void => void end(client).catch(() => {})
@@ -45,24 +45,25 @@ export function endWhenConnected(client: NodeRedisBase): void {
 }
 
 /**
- * Does what is done with a channel one after the other. node-redis sends no SUBSCRIBE for a channel that it is just leaving,
- * and forgets the new listener with the old one.
+ * Runs the tasks of each channel one after the other, whether they succeed or fail. node-redis sends no SUBSCRIBE for a
+ * channel while its UNSUBSCRIBE is in flight, and drops the new listener together with the old one. A command that is
+ * lost with its connection does not block the tasks behind it: node-redis rejects it when the connection ends.
  */
-export class Turns {
+export class ChannelQueue {
   readonly #last = new Map<string, Promise<unknown>>()
 
-  async take(channel: string, act: () => Promise<unknown>): Promise<void> {
-    const turn = this.#inTurn(this.#last.get(channel), act)
-    this.#last.set(channel, turn)
+  async run(channel: string, task: () => Promise<unknown>): Promise<void> {
+    const running = this.#runAfter(this.#last.get(channel), task)
+    this.#last.set(channel, running)
     try {
-      await turn
+      await running
     } finally {
-      if (this.#last.get(channel) === turn) this.#last.delete(channel)
+      if (this.#last.get(channel) === running) this.#last.delete(channel)
     }
   }
 
-  async #inTurn(before: Promise<unknown> | undefined, act: () => Promise<unknown>): Promise<void> {
+  async #runAfter(before: Promise<unknown> | undefined, task: () => Promise<unknown>): Promise<void> {
     await before?.catch(() => {})
-    await act()
+    await task()
   }
 }

@@ -1,9 +1,9 @@
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
-import { standingInCluster } from '../cluster-standing.js'
+import { clusterMasterStatus } from '../cluster-master-status.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
-import { end, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './client.js'
+import { ChannelQueue, end, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
 /** What Holdfast uses of a node-redis cluster (4.7 or later). */
 export interface NodeRedisClusterLike extends NodeRedisBase {
@@ -23,16 +23,18 @@ interface NodeRedisNodeLike extends NodeRedisLike {
   sUnsubscribe(channel: string): Promise<unknown>
 }
 
-/** What a server of the cluster did, or its connection, that may have lost what was on its way. */
+/** Events of a server, or of its connection, after which commands in flight may have been lost. */
 const LOSSES = ['node-reconnecting', 'node-disconnect', 'node-error']
 
-/** A node-redis cluster: commands go where their key is, and each channel is listened on where its slot is. */
+/** A node-redis cluster: commands go to the owner of their key, subscriptions to the owner of their channel. */
 export class NodeRedisClusterPort implements RedisPort {
   readonly isCluster = true
   readonly isReplicated = true
   readonly #cluster: NodeRedisClusterLike
   readonly #channels: ClusterChannels
-  /** Whose connection was lost. The first one to a server is opened with the first command, and is no reconnect. */
+  /**
+   * Addresses whose connection was lost. The first one to a server is opened by the first command, and is no reconnect.
+   */
   readonly #lost = new Set<string>()
   readonly #onLost = (...args: readonly unknown[]): void => {
     this.#lost.add(addressOf(args))
@@ -52,7 +54,7 @@ export class NodeRedisClusterPort implements RedisPort {
     this.#channels = new ClusterChannels({
       ownerOf: (slot) => cluster.slots[slot]?.master.address,
       open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
-      refresh: () => {}, // it learns of a move by the next command that is redirected
+      refresh: () => {}, // node-redis learns of a move from the next redirected command
       isErrorReply,
     })
   }
@@ -111,15 +113,15 @@ export class NodeRedisClusterPort implements RedisPort {
     if (present) return present
     const replicas = new Replicas((...command) => node.sendCommand(command), {
       isReplicated: true,
-      authority: (_, owned) => {
+      masterStatus: (_, owned) => {
         const others = this.#cluster.masters.filter((other) => other.address !== master.address)
-        const asks = others.map((other) => async (...command: string[]) => {
+        const calls = others.map((other) => async (...command: string[]) => {
           const client = await this.#cluster.nodeClient(other)
           return await client.sendCommand(command)
         })
-        return standingInCluster(
+        return clusterMasterStatus(
           (...command) => node.sendCommand(command),
-          () => asks,
+          () => calls,
           owned,
         )
       },
@@ -134,7 +136,7 @@ export class NodeRedisClusterPort implements RedisPort {
     onChange: () => void,
   ): Promise<Listener> {
     const master = this.#cluster.masters.find((node) => node.address === address)
-    if (!master) throw new Error(`${address} is not known as a master`)
+    if (!master) throw new Error(`${address} is not a known master`)
     const node = await this.#cluster.nodeClient(master)
     const { socket } = (node.options ?? {}) as { socket?: object }
     const client = node.duplicate({
@@ -145,16 +147,16 @@ export class NodeRedisClusterPort implements RedisPort {
     client.on('end', onChange)
     client.on('sharded-channel-moved', onChange)
     await client.connect()
-    const turns = new Turns()
+    const queue = new ChannelQueue()
     return {
       subscribe: (channel) =>
-        turns.take(channel, async () => {
+        queue.run(channel, async () => {
           const listener = (message: string): void => onMessage(channel, message)
           await client.subscribe(channel, listener)
           await unlessUnknown(client.sSubscribe(channel, listener))
         }),
       unsubscribe: (channel) =>
-        turns.take(channel, async () => {
+        queue.run(channel, async () => {
           await client.unsubscribe(channel)
           await unlessUnknown(client.sUnsubscribe(channel))
         }),
@@ -164,7 +166,7 @@ export class NodeRedisClusterPort implements RedisPort {
   }
 }
 
-/** Of the server that an event is about: that comes last, after an error, if there is one. */
+/** The address of the server that an event is about: its last argument, after the error, if there is one. */
 function addressOf(args: readonly unknown[]): string {
   const { host, port } = (args.at(-1) ?? {}) as { host?: string; port?: number }
   return `${host}:${port}`

@@ -1,14 +1,14 @@
 import { ConfigError } from '../../errors.js'
-import { healthy } from '../health.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
-import { end, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
+import { replaceWhenUnresponsive } from '../unresponsive-server.js'
+import { ChannelQueue, end, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
 import { type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './sentinel.js'
 
 export type { NodeRedisClusterLike, NodeRedisLike, NodeRedisSentinelLike }
 
-/** Anything that node-redis makes. */
+/** Any client of node-redis. */
 export type AnyNodeRedis = NodeRedisLike | NodeRedisClusterLike | NodeRedisSentinelLike
 
 export function isNodeRedis(client: unknown): client is AnyNodeRedis {
@@ -19,30 +19,30 @@ export function isNodeRedis(client: unknown): client is AnyNodeRedis {
 }
 
 /**
- * Use a connected node-redis client, cluster or sentinel that you own: Holdfast sends its commands on it, and never closes
- * it. Wake-ups need a connection of their own (in a cluster one to each master that somebody waits at), a duplicate that is
- * opened when somebody first waits.
+ * Uses a connected node-redis client, cluster or sentinel that you own. Holdfast sends its commands on it and never
+ * closes it. Wake-ups need a connection of their own (in a cluster one to each master where a caller waits): a
+ * duplicate, opened when a caller first waits.
  *
- * `connect({ client })` calls this by itself; it is for bundlers that cannot follow a dynamic import.
- * @throws {ConfigError} the client is not connected, or has a `keyPrefix`
+ * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
+ * @throws {ConfigError} the client is not connected, or has a `keyPrefix` or `legacyMode`
  */
 export function nodeRedis(client: AnyNodeRedis): RedisPort {
-  const { keyPrefix, legacyMode } = ('options' in client ? (client.options ?? {}) : {}) as OptionsWeRead
+  const { keyPrefix, legacyMode } = ('options' in client ? (client.options ?? {}) : {}) as NodeRedisOptions
   if (legacyMode) {
-    throw new ConfigError('client', undefined, 'a node-redis client without legacyMode, which answers no promise')
+    throw new ConfigError('client', undefined, 'a node-redis client without legacyMode, which returns no promises')
   }
   if (keyPrefix) {
     throw new ConfigError(
       'client',
       undefined,
-      'a node-redis client without keyPrefix: Redisson would use other keys. Put the prefix into the lock names',
+      'a node-redis client without keyPrefix: Redisson would use different keys. Put the prefix into the lock names',
     )
   }
   if (!client.isOpen) {
-    throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` before')
+    throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` first')
   }
   const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
-    // What its owner closed stays closed.
+    // A client that its owner closed stays closed.
     if (!client.isOpen) throw new Error('the client was closed')
     const next = another(client, server, port)
     next.on('error', () => {})
@@ -50,7 +50,7 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
     await next.connect()
     return portOf(next, () => end(next))
   }
-  return healthy(
+  return replaceWhenUnresponsive(
     portOf(client, async () => {}),
     reopen,
     { advice: ADVICE },
@@ -58,7 +58,7 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
 }
 
 const ADVICE =
-  'give it a `pingInterval` and a longer `socket.socketTimeout` (ms), and node-redis notices by itself that a connection is dead'
+  'give it a `pingInterval` and a longer `socket.socketTimeout` (ms), so that node-redis detects dead connections itself'
 
 function portOf(client: AnyNodeRedis, endClient: () => Promise<void>): RedisPort {
   if ('slots' in client) return new NodeRedisClusterPort(client, endClient)
@@ -67,18 +67,18 @@ function portOf(client: AnyNodeRedis, endClient: () => Promise<void>): RedisPort
 }
 
 /**
- * One with the same settings, to the same deployment.
- * @param except  a server of a cluster that is silent, and must not be asked for the others
+ * Another client with the same settings, for the same deployment.
+ * @param except  an unresponsive server of a cluster, which must not be asked for the others
  */
 function another(client: AnyNodeRedis, except: string, port: RedisPort): AnyNodeRedis {
   if (port instanceof NodeRedisSentinelPort) {
-    // It believes the first Sentinel that replies, which may not have heard of the failover.
-    const sentinelRootNodes = port.whereReplaced()
+    // node-redis trusts the first Sentinel that replies, which may not know of the failover yet.
+    const sentinelRootNodes = port.sentinelsWithSuccessor()
     if (sentinelRootNodes?.length === 0) throw new Error('the failover is not over yet')
     return client.duplicate(sentinelRootNodes ? { sentinelRootNodes } : {}) as AnyNodeRedis
   }
   if (!('slots' in client)) return client.duplicate() as AnyNodeRedis
-  // Those that it was given at first may be gone.
+  // Not the initial nodes: they may be gone.
   const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)
   const rootNodes = known.map(({ address }) => {
     const colon = address.lastIndexOf(':')
@@ -87,7 +87,8 @@ function another(client: AnyNodeRedis, except: string, port: RedisPort): AnyNode
   return client.duplicate(rootNodes.length > 0 ? { rootNodes } : {}) as AnyNodeRedis
 }
 
-interface OptionsWeRead {
+/** The options that Holdfast reads. */
+interface NodeRedisOptions {
   readonly keyPrefix?: unknown
   readonly legacyMode?: unknown
   readonly socket?: object
@@ -100,8 +101,8 @@ class NodeRedisPort implements RedisPort {
     this.#replicas.forget()
     this.#events?.reconnected()
   }
-  readonly #leaving = new Map<string, Promise<unknown>>()
-  /** Channels whose UNSUBSCRIBE failed: node-redis listens on them again after each reconnect. */
+  readonly #queue = new ChannelQueue()
+  /** Channels whose UNSUBSCRIBE failed: node-redis subscribes to them again after each reconnect. */
   readonly #notLeft = new Set<string>()
   #subscriber: Promise<NodeRedisLike> | undefined
   #opened: NodeRedisLike | undefined
@@ -146,22 +147,22 @@ class NodeRedisPort implements RedisPort {
     this.#channels.set(channel, onMessage)
     this.#subscriber ??= this.#openSubscriber()
     const subscriber = await this.#subscriber
-    // node-redis sends no SUBSCRIBE for a channel that it is just leaving, and forgets the new listener with the old ones.
-    await this.#leaving.get(channel)
-    // It may have been given up meanwhile.
-    if (this.#channels.get(channel) === onMessage) await subscriber.subscribe(channel, onMessage)
+    await this.#queue.run(channel, async () => {
+      // It may have been unsubscribed meanwhile.
+      if (this.#channels.get(channel) === onMessage) await subscriber.subscribe(channel, onMessage)
+    })
   }
 
   async unsubscribe(channel: string): Promise<void> {
     this.#channels.delete(channel)
-    const left = this.#opened?.unsubscribe(channel).then(
-      () => this.#notLeft.delete(channel),
-      () => this.#notLeft.add(channel),
+    const subscriber = this.#opened
+    if (!subscriber) return
+    await this.#queue.run(channel, () =>
+      subscriber.unsubscribe(channel).then(
+        () => this.#notLeft.delete(channel),
+        () => this.#notLeft.add(channel),
+      ),
     )
-    if (!left) return
-    this.#leaving.set(channel, left)
-    await left
-    if (this.#leaving.get(channel) === left) this.#leaving.delete(channel)
   }
 
   listen(events: PortEvents): void {
@@ -177,10 +178,10 @@ class NodeRedisPort implements RedisPort {
   }
 
   async #openSubscriber(): Promise<NodeRedisLike> {
-    const { socket } = (this.#client.options ?? {}) as OptionsWeRead
+    const { socket } = (this.#client.options ?? {}) as NodeRedisOptions
     const subscriber = this.#client.duplicate({
       disableOfflineQueue: false,
-      // It must come back by itself whatever the user's own client does, and be left alone while its channels are silent.
+      // It must reconnect whatever the user's own client does, and must not be closed while its channels are silent.
       socket: {
         ...socket,
         reconnectStrategy: (attempt: number) => !this.#isClosed && Math.min(attempt * 50, 1_000),
@@ -196,8 +197,8 @@ class NodeRedisPort implements RedisPort {
       isFirst = false
       if (isReconnect) this.#resubscribe(subscriber)
     })
-    // While its socket is being made, a node-redis client that is ended connects all the same, and cannot be ended any
-    // more: so it is ended as soon as there is a socket.
+    // If a node-redis client is ended while its socket is being opened, it connects nevertheless and then can no longer
+    // be ended. So it is ended as soon as it has a socket.
     subscriber.on('connect', () => {
       this.#hasSocket = true
       if (this.#isClosed) void end(subscriber)
@@ -209,22 +210,23 @@ class NodeRedisPort implements RedisPort {
     try {
       await subscriber.connect()
     } catch (error) {
-      this.#subscriber = undefined // the next one to wait tries again
+      this.#subscriber = undefined // the next subscription tries again
       throw error
     }
     return subscriber
   }
 
   /**
-   * node-redis subscribes again by itself, but not where the first SUBSCRIBE was lost with the connection; and also to
-   * channels whose UNSUBSCRIBE was.
+   * node-redis resubscribes by itself, but not to channels whose first SUBSCRIBE was lost with the connection; and also
+   * to channels whose UNSUBSCRIBE was lost.
    */
   #resubscribe(subscriber: NodeRedisLike): void {
     for (const channel of this.#notLeft) if (!this.#channels.has(channel)) void this.unsubscribe(channel)
-    const subscribe = async (channel: string): Promise<void> => {
-      const onMessage = this.#channels.get(channel)
-      if (onMessage) await subscriber.subscribe(channel, onMessage)
-    }
+    const subscribe = (channel: string): Promise<void> =>
+      this.#queue.run(channel, async () => {
+        const onMessage = this.#channels.get(channel)
+        if (onMessage) await subscriber.subscribe(channel, onMessage)
+      })
     subscribeEach(this.#channels.keys(), subscribe, this.isErrorReply, (channel, refusal) =>
       this.#events?.resubscribed(channel, refusal),
     )

@@ -1,29 +1,31 @@
+import { threadClock } from '../../util/clock.js'
+import { retry } from '../../util/retry.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
-import { Replicas, type Standing } from '../replicas.js'
-import { type SentinelAddress, type SentinelConnection, Sentinels } from '../sentinels.js'
-import { endWhenConnected, isErrorReply, type NodeRedisBase, type NodeRedisLike, Turns } from './client.js'
+import { type MasterStatus, Replicas } from '../replicas.js'
+import { type SentinelAddress, type SentinelConnection, SentinelMasterStatus } from '../sentinel-master-status.js'
+import { ChannelQueue, endWhenConnected, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
-/** What Holdfast uses of a node-redis sentinel (5 or later). It has a connection for channels of its own. */
+/** What Holdfast uses of a node-redis sentinel (5 or later). It has its own subscriber connection. */
 export interface NodeRedisSentinelLike extends NodeRedisBase {
   sendCommand(isReadonly: boolean, args: string[]): Promise<unknown>
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
-  // biome-ignore lint/suspicious/noExplicitAny: node-redis wants one for text and buffers here
+  // biome-ignore lint/suspicious/noExplicitAny: node-redis expects a listener for text and buffers here
   unsubscribe(channel: string, listener?: (message: any) => void): Promise<unknown>
-  /** The Sentinel that it listens to. */
+  /** The Sentinel that it is connected to. */
   getSentinelNode(): SentinelAddress | undefined
-  /** @throws {Error} it is connected to none */
+  /** @throws {Error} it is connected to no master */
   getMasterNode(): SentinelAddress | undefined
 }
 
-/** What node-redis does not document: runs `use` with the client that is connected to the master. */
+/** Undocumented in node-redis: runs `use` with the client that is connected to the master. */
 interface Executing {
   _execute?<T>(isReadonly: boolean, use: (master: NodeRedisLike) => Promise<T>): Promise<T>
 }
 
 const CONNECT_MS = 1_000
-/** How soon to try again whether the connection that listens is back, ms. */
+/** How often to check whether the subscriber connection is back, ms. */
 const PROBE_MS = 250
-/** Nothing is published here. The name is covered by the ACL rule for the channels of Redisson. */
+/** Nothing is published on it. The ACL rule for the channels of Redisson covers the name. */
 const PROBE_CHANNEL = 'redisson_holdfast_probe'
 
 /** A node-redis sentinel: commands and channels follow the master. */
@@ -32,20 +34,20 @@ export class NodeRedisSentinelPort implements RedisPort {
   readonly #sentinel: NodeRedisSentinelLike
   readonly #replicas: Replicas
   readonly #onChange = ({ type }: { readonly type?: string }): void => {
-    // What becomes of replicas and sentinels changes nothing for us.
+    // Changes of replicas and Sentinels do not matter here.
     if (!type?.startsWith('MASTER')) return
     this.#replicas.forget()
     this.#events?.reconnected()
-    this.#listenerLost()
+    this.#subscriberLost()
   }
-  /** Only what concerns the connection that listens comes as it is, without the name of a server. */
+  /** Only errors of the subscriber connection are emitted as they are, without the name of a server. */
   readonly #onError = (error: unknown): void => {
-    if (error instanceof Error && !/^(Sentinel|Master|Replica) Client /.test(error.message)) this.#listenerLost()
+    if (error instanceof Error && !/^(Sentinel|Master|Replica) Client /.test(error.message)) this.#subscriberLost()
   }
-  readonly #turns = new Turns()
+  readonly #queue = new ChannelQueue()
   readonly #end: () => Promise<void>
-  #sentinels: Promise<Sentinels | undefined> | undefined
-  #known: Sentinels | undefined
+  #sentinels: Promise<SentinelMasterStatus | undefined> | undefined
+  #known: SentinelMasterStatus | undefined
   readonly #listeners = new Map<string, (message: string) => void>()
   #probing: Promise<void> | undefined
   #isClosed = false
@@ -56,7 +58,7 @@ export class NodeRedisSentinelPort implements RedisPort {
     this.#end = endSentinel
     this.#replicas = new Replicas((...command) => sentinel.sendCommand(false, command), {
       isReplicated: true,
-      ...((sentinel as Executing)._execute ? { authority: (runId) => this.#standing(runId) } : {}),
+      ...((sentinel as Executing)._execute ? { masterStatus: (runId) => this.#masterStatus(runId) } : {}),
     })
   }
 
@@ -82,14 +84,14 @@ export class NodeRedisSentinelPort implements RedisPort {
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
     this.#listeners.set(channel, onMessage)
-    await this.#turns.take(channel, () => this.#sentinel.subscribe(channel, onMessage))
+    await this.#queue.run(channel, () => this.#sentinel.subscribe(channel, onMessage))
   }
 
   async unsubscribe(channel: string): Promise<void> {
-    // Others may listen on the same channel through the same sentinel.
+    // Others may subscribe to the same channel with the same sentinel client.
     const onMessage = this.#listeners.get(channel)
     this.#listeners.delete(channel)
-    await this.#turns.take(channel, () => this.#sentinel.unsubscribe(channel, onMessage)).catch(() => {})
+    await this.#queue.run(channel, () => this.#sentinel.unsubscribe(channel, onMessage)).catch(() => {})
   }
 
   listen(events: PortEvents): void {
@@ -106,7 +108,7 @@ export class NodeRedisSentinelPort implements RedisPort {
     await this.#end()
   }
 
-  #listenerLost(): void {
+  #subscriberLost(): void {
     for (const channel of this.#listeners.keys()) this.#events?.subscriptionLost?.(channel)
     this.#probing ??= this.#probe().finally(() => {
       this.#probing = undefined
@@ -114,46 +116,48 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
 
   /**
-   * node-redis listens again by itself, but does not say when it does. What is sent on that connection is sent after that:
-   * so another subscription is, and its end.
+   * node-redis resubscribes by itself, but does not report it. It sends other commands on that connection only
+   * afterwards: so this subscribes to another channel, and unsubscribes from it.
    */
   async #probe(): Promise<void> {
     const ignore = (): void => {}
-    for (let isBack = false; !isBack; ) {
-      if (this.#isClosed || this.#listeners.size === 0) return
-      try {
-        await this.#sentinel.subscribe(PROBE_CHANNEL, ignore)
-        await this.#sentinel.unsubscribe(PROBE_CHANNEL, ignore)
-        isBack = true
-      } catch (error) {
-        isBack = isErrorReply(error) // of a user who may not listen there
-        if (!isBack) await new Promise<void>((resolve) => setTimeout(resolve, PROBE_MS).unref())
-      }
+    const subscribeAndLeave = async (): Promise<void> => {
+      await this.#sentinel.subscribe(PROBE_CHANNEL, ignore)
+      await this.#sentinel.unsubscribe(PROBE_CHANNEL, ignore)
     }
-    for (const channel of this.#listeners.keys()) this.#events?.resubscribed(channel)
+    const isNeeded = (): boolean => !this.#isClosed && this.#listeners.size > 0
+    await retry(async () => isNeeded() && (await subscribeAndLeave()), {
+      clock: threadClock,
+      keepAlive: false,
+      delayMs: () => PROBE_MS,
+      isRetryable: (error) => !isErrorReply(error), // an error reply: the user may not subscribe to it
+    }).catch(() => {})
+    if (isNeeded()) for (const channel of this.#listeners.keys()) this.#events?.resubscribed(channel)
   }
 
   /**
-   * Of the Sentinels those where node-redis would find the new master.
-   * @returns undefined if the present one is not known to be replaced
+   * The Sentinels that would tell node-redis about the new master.
+   * @returns undefined if the current one is not known to be replaced
    */
-  whereReplaced(): SentinelAddress[] | undefined {
+  sentinelsWithSuccessor(): SentinelAddress[] | undefined {
     return this.#known?.describingSuccessor()
   }
 
-  async #standing(runId: string): Promise<Standing | undefined> {
-    // A failure must neither stay nor be left unhandled by close(): the next grant asks again.
+  async #masterStatus(runId: string): Promise<MasterStatus | undefined> {
+    // A failure must neither be kept nor be left unhandled by close(): the next grant asks again.
     this.#sentinels ??= sentinelsOf(this.#sentinel).catch(() => undefined)
     const sentinels = await this.#sentinels
     if (!sentinels) this.#sentinels = undefined
     this.#known = sentinels
     const node = this.#sentinel.getSentinelNode()
     if (node) sentinels?.add(node)
-    return await sentinels?.standing(runId, addressOf(this.#sentinel))
+    return await sentinels?.of(runId, addressOf(this.#sentinel))
   }
 }
 
-/** Of the master that it is connected to. For seconds after a failover Sentinels do not know its run. */
+/**
+ * The address of the master that it is connected to. For seconds after a failover, Sentinels do not know its run id.
+ */
 function addressOf(sentinel: NodeRedisSentinelLike): string | undefined {
   try {
     const node = sentinel.getMasterNode()
@@ -164,15 +168,16 @@ function addressOf(sentinel: NodeRedisSentinelLike): string | undefined {
 }
 
 /**
- * The Sentinels that it knows. Their password is not to be had of node-redis: those that want one are not asked.
- * @returns undefined if it knows none at the moment
+ * Asks the Sentinels that the client knows. node-redis does not expose their password, so Sentinels that require one
+ * cannot be asked.
+ * @returns undefined if it currently knows none
  */
-async function sentinelsOf(sentinel: NodeRedisSentinelLike): Promise<Sentinels | undefined> {
+async function sentinelsOf(sentinel: NodeRedisSentinelLike): Promise<SentinelMasterStatus | undefined> {
   const node = sentinel.getSentinelNode()
-  // A client of the user's own copy of node-redis, to make others of.
+  // A client from the user's own copy of node-redis, to duplicate.
   const master = await (sentinel as Executing)._execute?.(false, async (client) => client)
   if (!node || !master) return undefined
-  return new Sentinels(undefined, [node], (address) => connectionTo(master, address), true)
+  return new SentinelMasterStatus(undefined, [node], (address) => connectionTo(master, address), true)
 }
 
 function connectionTo(master: NodeRedisLike, { host, port }: SentinelAddress): SentinelConnection {

@@ -1,44 +1,51 @@
+import { sleep } from '../../util/sleep.js'
+import { PeriodicTask } from '../periodic-task.js'
 import type { PortEvents } from '../port.js'
-import { Ticks } from '../ticks.js'
-import { Connections, type GlideLike, isCluster, LOOK_MS, Refusal } from './client.js'
+import { CHECK_MS, Connections, type GlideLike, isCluster, Refusal } from './client.js'
 
-/** Of an enum of glide. */
+/** Values of an enum of glide. */
 const PLAIN = 0
 const SHARDED = 2
 
-/** How often to ask glide whether Redis confirmed a subscription, ms. It usually has when asked first. */
+/** How often to ask glide whether Redis has confirmed a subscription, ms. It usually has when first asked. */
 const CONFIRM_MS = 10
-/** Then it is left to the looks. */
+/** After this many times, confirmation is left to the periodic check. */
 const MAX_CONFIRMS = 100
-/** After so many looks that Redis answered without confirming a subscription it refuses it. Glide tries every 3 s. */
-const LOOKS_UNTIL_REFUSED = 10
-const NOT_CONFIRMED = 'Redis answers, but does not confirm the subscription; the log of valkey-glide says why'
+/**
+ * After this many checks to which Redis replied without confirming, a subscription counts as refused. Glide retries
+ * every 3 s.
+ */
+const CHECKS_UNTIL_REFUSED = 10
+const NOT_CONFIRMED = 'Redis replies but does not confirm the subscription; the log of valkey-glide says why'
 
-interface Channel {
+interface GlideChannel {
   readonly onMessage: (message: string) => void
   readonly settle: (refusal?: unknown) => void
   isSettled: boolean
-  /** Looks that Redis answered, without confirming it. */
-  looks: number
+  /** Checks to which Redis replied without confirming it. */
+  checks: number
 }
 
 /**
- * Channels, on a client that only listens. Glide subscribes again by itself after a reconnect; that is seen by the
- * connection being another one, or by channels that were missing for a while.
+ * Channels, on a client that only subscribes. Glide resubscribes by itself after a reconnect; this notices it by a new
+ * connection, or by channels that were missing for a while.
  */
 export class Channels {
   readonly #make: () => Promise<GlideLike>
   readonly #isCluster: boolean
-  readonly #channels = new Map<string, Channel>()
+  readonly #channels = new Map<string, GlideChannel>()
   readonly #leaving = new Map<string, Promise<void>>()
   #isSharded: boolean
   #subscriber: Promise<Subscriber> | undefined
-  #state: Promise<Heard> | undefined
-  /** How often to say that messages may be missing: twice after a reconnect, as glide may learn of it after us. */
-  #untold = 0
+  #state: Promise<Confirmed> | undefined
+  /**
+   * How many more times to report that messages may be missing: twice after a reconnect, as glide may notice it after
+   * us.
+   */
+  #reportsDue = 0
   #isClosed = false
   #events: PortEvents | undefined
-  #looks: Ticks | undefined
+  #checks: PeriodicTask | undefined
 
   constructor(make: () => Promise<GlideLike>, isClusterWanted: boolean) {
     this.#make = make
@@ -48,12 +55,12 @@ export class Channels {
 
   listen(events: PortEvents): void {
     this.#events = events
-    this.#looks = new Ticks(LOOK_MS, () => this.#look().catch(() => this.#lost(this.#channels.keys())))
+    this.#checks = new PeriodicTask(CHECK_MS, () => this.#check().catch(() => this.#lost(this.#channels.keys())))
   }
 
   async subscribe(name: string, onMessage: (message: string) => void): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      const channel: Channel = {
+      const channel: GlideChannel = {
         onMessage,
         settle(refusal) {
           channel.isSettled = true
@@ -61,12 +68,12 @@ export class Channels {
           else reject(refusal)
         },
         isSettled: false,
-        looks: 0,
+        checks: 0,
       }
       this.#channels.get(name)?.settle()
       this.#channels.set(name, channel)
       this.#join(name, channel).catch((error: unknown) => {
-        if (error instanceof Refusal) this.#refused(name, channel, error) // else the looks go on trying
+        if (error instanceof Refusal) this.#refused(name, channel, error) // else the periodic check keeps trying
       })
     })
   }
@@ -83,49 +90,49 @@ export class Channels {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#looks?.stop()
+    this.#checks?.stop()
     for (const { settle } of this.#channels.values()) settle()
     this.#channels.clear()
     const subscriber = this.#subscriber
     this.#subscriber = undefined
-    // It may still be connecting: then it is closed when it is there.
+    // It may still be connecting: then it is closed once it is connected.
     void subscriber?.then(({ client }) => client.close()).catch(() => {})
   }
 
-  async #join(name: string, channel: Channel): Promise<void> {
-    // Else glide would still say that the channel is heard.
+  async #join(name: string, channel: GlideChannel): Promise<void> {
+    // Otherwise glide would still report the channel as subscribed.
     await this.#leaving.get(name)
     if (this.#channels.get(name) !== channel) return
     const subscriber = await this.#open()
     if (this.#channels.get(name) !== channel) return
-    await this.#ask(name, subscriber)
+    await this.#requestSubscription(name, subscriber)
     for (let tries = 0; tries < MAX_CONFIRMS && this.#channels.get(name) === channel; tries++) {
-      const { all } = await this.#heard(subscriber.client)
-      if (all.has(name)) return channel.settle()
-      await pause(CONFIRM_MS)
+      const { inAllWays } = await this.#confirmed(subscriber.client)
+      if (inAllWays.has(name)) return channel.settle()
+      await sleep(CONFIRM_MS, { keepAlive: false })
     }
   }
 
-  /** The blocking ways to subscribe would ask thousands of times a second what Redis refuses. */
-  async #ask(name: string, { client, asked }: Subscriber): Promise<void> {
-    asked.add(name)
+  /** The blocking methods would retry a subscription that Redis refuses thousands of times per second. */
+  async #requestSubscription(name: string, { client, requested }: Subscriber): Promise<void> {
+    requested.add(name)
     try {
       await Promise.all([client.subscribeLazy([name]), this.#isSharded && client.ssubscribeLazy?.([name])])
     } catch (error) {
-      asked.delete(name)
+      requested.delete(name)
       throw error
     }
   }
 
   async #leave(name: string, opening: Promise<Subscriber>): Promise<void> {
-    const { client, asked } = await opening
+    const { client, requested } = await opening
     if (this.#channels.has(name) || this.#isClosed) return
-    asked.delete(name)
+    requested.delete(name)
     await Promise.all([client.unsubscribeLazy([name]), this.#isSharded && client.sunsubscribeLazy?.([name])])
     for (let tries = 0; tries < MAX_CONFIRMS && !this.#isClosed; tries++) {
-      const { any } = await this.#heard(client)
-      if (!any.has(name)) return
-      await pause(CONFIRM_MS)
+      const { inAnyWay } = await this.#confirmed(client)
+      if (!inAnyWay.has(name)) return
+      await sleep(CONFIRM_MS, { keepAlive: false })
     }
   }
 
@@ -138,21 +145,21 @@ export class Channels {
       if (isCluster(client) !== this.#isCluster) {
         client.close()
         const wanted = this.#isCluster ? 'a GlideClusterClient' : 'a GlideClient'
-        throw new Refusal(`the subscriber of valkeyGlide has to make ${wanted}, like the other client`)
+        throw new Refusal(`the subscriber of valkeyGlide must create ${wanted}, like the other client`)
       }
-      void this.#hear(client)
+      void this.#receive(client)
       const connections = new Connections(client)
-      await connections.look().catch(() => {}) // else the first look would not know that it is another one
-      return { client, connections, asked: new Set() }
+      await connections.check().catch(() => {}) // otherwise the first check could not recognize a new connection
+      return { client, connections, requested: new Set() }
     })
     const opening = this.#subscriber
     opening.catch(() => {
-      if (this.#subscriber === opening) this.#subscriber = undefined // the next look tries again
+      if (this.#subscriber === opening) this.#subscriber = undefined // the next check tries again
     })
     return opening
   }
 
-  async #hear(client: GlideLike): Promise<void> {
+  async #receive(client: GlideLike): Promise<void> {
     try {
       for (;;) {
         const { channel, message } = await client.getPubSubMessage()
@@ -160,7 +167,7 @@ export class Channels {
       }
     } catch (error) {
       if (this.#isClosed) return
-      this.#subscriber = undefined // closed by somebody else: the next look opens another one
+      this.#subscriber = undefined // it was closed elsewhere: the next check opens another one
       if ((error as Error).name !== 'ConfigurationError') return
       client.close()
       const refusal = new Refusal('the subscriber of valkeyGlide has a callback for messages', { cause: error })
@@ -168,87 +175,94 @@ export class Channels {
     }
   }
 
-  /** Keep what is listened on in step with what is wanted, and tell when messages are or may have been missed. */
-  async #look(): Promise<void> {
+  /** Subscribes to what is missing, and reports when messages are or may have been missed. */
+  async #check(): Promise<void> {
     if (this.#channels.size === 0) return
     const subscriber = await this.#open()
     for (const name of this.#channels.keys()) {
-      if (subscriber.asked.has(name) || this.#leaving.has(name)) continue
-      await this.#ask(name, subscriber)
-      this.#untold = 1
+      if (subscriber.requested.has(name) || this.#leaving.has(name)) continue
+      await this.#requestSubscription(name, subscriber)
+      this.#reportsDue = 1
     }
-    const others = await subscriber.connections.look()
-    const { all, any } = await this.#heard(subscriber.client)
-    const missing: string[] = []
-    for (const [name, channel] of this.#channels) {
-      if (this.#leaving.has(name)) continue
-      if (all.has(name)) channel.settle()
-      else if (channel.isSettled) missing.push(name)
-      else if (++channel.looks >= LOOKS_UNTIL_REFUSED) {
-        if (any.has(name)) await this.#doWithoutSharded(subscriber)
-        else this.#refused(name, channel, new Refusal(NOT_CONFIRMED))
-      }
-    }
-    if (others.length > 0) {
+    const newConnections = await subscriber.connections.check()
+    const missing = await this.#missingAt(subscriber)
+    if (newConnections.length > 0) {
       this.#lost(this.#channels.keys())
-      this.#untold = 2
+      this.#reportsDue = 2
     }
     if (missing.length > 0) return this.#lost(missing)
-    if (this.#untold === 0) return
-    this.#untold--
+    if (this.#reportsDue === 0) return
+    this.#reportsDue--
     for (const name of this.#channels.keys()) this.#events?.resubscribed(name)
   }
 
-  /** Nothing is heard there for now. */
-  #lost(names: Iterable<string>): void {
-    for (const name of names) this.#events?.subscriptionLost?.(name)
-    this.#untold = Math.max(this.#untold, 1)
+  /**
+   * Settles the subscriptions that Redis has confirmed or refused. @returns the confirmed channels that are missing now
+   */
+  async #missingAt(subscriber: Subscriber): Promise<string[]> {
+    const { inAllWays, inAnyWay } = await this.#confirmed(subscriber.client)
+    const missing: string[] = []
+    for (const [name, channel] of this.#channels) {
+      if (this.#leaving.has(name)) continue
+      if (inAllWays.has(name)) channel.settle()
+      else if (channel.isSettled) missing.push(name)
+      else if (++channel.checks >= CHECKS_UNTIL_REFUSED) {
+        if (inAnyWay.has(name)) await this.#doWithoutSharded(subscriber)
+        else this.#refused(name, channel, new Refusal(NOT_CONFIRMED))
+      }
+    }
+    return missing
   }
 
-  #refused(name: string, channel: Channel, why: unknown): void {
+  /** These channels currently receive nothing. */
+  #lost(names: Iterable<string>): void {
+    for (const name of names) this.#events?.subscriptionLost?.(name)
+    this.#reportsDue = Math.max(this.#reportsDue, 1)
+  }
+
+  #refused(name: string, channel: GlideChannel, why: unknown): void {
     if (channel.isSettled || this.#channels.get(name) !== channel) return
     channel.settle(why)
     void this.unsubscribe(name)
   }
 
-  /** Before Redis 7 there are no sharded channels, and nobody publishes on them. */
-  async #doWithoutSharded({ client, asked }: Subscriber): Promise<void> {
+  /** Before Redis 7 there are no sharded channels, so nothing is published on them. */
+  async #doWithoutSharded({ client, requested }: Subscriber): Promise<void> {
     this.#isSharded = false
-    await client.sunsubscribeLazy?.([...asked])
+    await client.sunsubscribeLazy?.([...requested])
   }
 
-  /** The channels that Redis confirmed. One question serves all who ask meanwhile. */
-  #heard(client: GlideLike): Promise<Heard> {
-    this.#state ??= this.#confirmed(client).finally(() => {
+  /** The channels that Redis has confirmed. One request serves all callers meanwhile. */
+  #confirmed(client: GlideLike): Promise<Confirmed> {
+    this.#state ??= this.#readConfirmed(client).finally(() => {
       this.#state = undefined
     })
     return this.#state
   }
 
-  async #confirmed(client: GlideLike): Promise<Heard> {
+  async #readConfirmed(client: GlideLike): Promise<Confirmed> {
     const { actualSubscriptions } = await client.getSubscriptions()
     const plain = new Set([...(actualSubscriptions[PLAIN] ?? [])].map(String))
-    if (!this.#isSharded) return { all: plain, any: plain }
+    if (!this.#isSharded) return { inAllWays: plain, inAnyWay: plain }
     const sharded = new Set([...(actualSubscriptions[SHARDED] ?? [])].map(String))
-    return { all: new Set([...plain].filter((name) => sharded.has(name))), any: new Set([...plain, ...sharded]) }
+    return {
+      inAllWays: new Set([...plain].filter((name) => sharded.has(name))),
+      inAnyWay: new Set([...plain, ...sharded]),
+    }
   }
 }
 
-/** What Redis confirmed. */
-interface Heard {
-  /** In each way that was asked for. */
-  readonly all: ReadonlySet<string>
-  /** In one way at least. */
-  readonly any: ReadonlySet<string>
+/** The channels that Redis has confirmed. */
+interface Confirmed {
+  /** In each way that was requested, plain and sharded. */
+  readonly inAllWays: ReadonlySet<string>
+  /** In at least one way. */
+  readonly inAnyWay: ReadonlySet<string>
 }
 
 interface Subscriber {
   readonly client: GlideLike
   readonly connections: Connections
-  /** The channels that glide was told to listen on. */
-  readonly asked: Set<string>
-}
-
-async function pause(ms: number): Promise<void> {
-  await new Promise<void>((resolve) => setTimeout(resolve, ms).unref())
+  /** The channels that glide was asked to subscribe to. */
+  readonly requested: Set<string>
 }

@@ -3,7 +3,7 @@ export interface GlideLike {
   customCommand(args: string[], options?: { decoder?: 1; route?: Route }): Promise<unknown>
   subscribeLazy(channels: string[]): Promise<unknown>
   unsubscribeLazy(channels: string[]): Promise<unknown>
-  /** Only of a cluster. */
+  /** Only on a cluster client. */
   ssubscribeLazy?(channels: string[]): Promise<unknown>
   sunsubscribeLazy?(channels: string[]): Promise<unknown>
   getSubscriptions(): Promise<{
@@ -18,23 +18,23 @@ export type Route =
   | { readonly type: 'primarySlotKey'; readonly key: string }
   | { readonly type: 'routeByAddress'; readonly host: string; readonly port: number }
 
-/** Of an enum of glide. */
+/** A value of an enum of glide. */
 const DECODE_TO_STRINGS = 1
 
-/** How often to see whether connections are other ones than before, ms: glide has no event for it. */
-export const LOOK_MS = 500
+/** How often to check for new connections, ms: glide has no event for a reconnect. */
+export const CHECK_MS = 500
 
 export function isCluster(client: GlideLike): boolean {
   return typeof client.ssubscribeLazy === 'function'
 }
 
-/** What Redis refused, in its own words: glide has words of its own for most of them. */
+/** An error reply in the words of Redis: glide rewords most of them. */
 export class Refusal extends Error {
   override readonly name = 'ReplyError'
 }
 
-/** Where glide's word is not Redis' one in another spelling. */
-const WORDS: Readonly<Record<string, string>> = {
+/** Error codes that glide replaces, rather than only spelling them differently. */
+const CODES: Readonly<Record<string, string>> = {
   ResponseError: 'ERR',
   ExecAbortError: 'EXECABORT',
   BusyLoadingError: 'LOADING',
@@ -42,32 +42,33 @@ const WORDS: Readonly<Record<string, string>> = {
   PermissionDenied: 'NOPERM',
 }
 
-export async function ask(client: GlideLike, command: readonly string[], key: string | undefined): Promise<unknown> {
-  if (!isCluster(client)) return await askAt(client, command)
-  return await askAt(client, command, key === undefined ? 'allPrimaries' : { type: 'primarySlotKey', key })
+/** Sends a command to the owner of `key`; undefined: to all masters. */
+export async function send(client: GlideLike, command: readonly string[], key: string | undefined): Promise<unknown> {
+  if (!isCluster(client)) return await sendTo(client, command)
+  return await sendTo(client, command, key === undefined ? 'allPrimaries' : { type: 'primarySlotKey', key })
 }
 
-export async function askAt(client: GlideLike, command: readonly string[], route?: Route): Promise<unknown> {
+export async function sendTo(client: GlideLike, command: readonly string[], route?: Route): Promise<unknown> {
   const options: { decoder: 1; route?: Route } = { decoder: DECODE_TO_STRINGS, ...(route ? { route } : {}) }
   try {
     return await client.customCommand(command as string[], options)
   } catch (error) {
-    throw inRedisWords(error)
+    throw asRedisError(error)
   }
 }
 
-/** An error reply as Redis gave it; any other error as it is. */
-function inRedisWords(error: unknown): unknown {
-  // Time-outs and lost connections are subclasses.
+/** An error reply as Redis sent it; any other error unchanged. */
+function asRedisError(error: unknown): unknown {
+  // Timeouts and lost connections are subclasses.
   if (!(error instanceof Error) || error.name !== 'RequestError') return error
   const known = /^An error was signalled by the server: - (\w+): ?(.*)$/s.exec(error.message)
   const [, word, text] = known ?? /^([A-Z][A-Z\d_]*)(?:: (.*))?$/s.exec(error.message) ?? []
   if (word === undefined) return error
-  const own = known ? (WORDS[word] ?? word.toUpperCase()) : word
+  const own = known ? (CODES[word] ?? word.toUpperCase()) : word
   return new Refusal(text ? `${own} ${text}` : own, { cause: error })
 }
 
-/** The connections of a client to its masters. Redis is asked: glide tells nobody when it connects again. */
+/** The connections of a client to its masters. Redis is asked for them, because glide does not report reconnects. */
 export class Connections {
   readonly #client: GlideLike
   #known: ReadonlySet<string> | undefined
@@ -76,18 +77,18 @@ export class Connections {
     this.#client = client
   }
 
-  /** @returns those that are new since the last look */
-  async look(): Promise<readonly string[]> {
-    const now = connectionsIn(await ask(this.#client, ['CLIENT', 'INFO'], undefined))
+  /** @returns the connections that are new since the last check */
+  async check(): Promise<readonly string[]> {
+    const now = connectionsIn(await send(this.#client, ['CLIENT', 'INFO'], undefined))
     const before = this.#known
     this.#known = new Set(now)
     return before === undefined ? [] : now.filter((one) => !before.has(one))
   }
 
-  /** That by which commands for `key` go. */
+  /** The connection that carries commands for `key`. */
   async of(key: string): Promise<string> {
-    const [connection] = connectionsIn(await ask(this.#client, ['CLIENT', 'INFO'], key))
-    if (connection === undefined) throw new Refusal('CLIENT INFO does not say what connection this is')
+    const [connection] = connectionsIn(await send(this.#client, ['CLIENT', 'INFO'], key))
+    if (connection === undefined) throw new Refusal('CLIENT INFO does not identify this connection')
     return connection
   }
 
@@ -98,7 +99,7 @@ export class Connections {
   }
 }
 
-/** Of replies of CLIENT INFO. The id alone is given again after a restart. */
+/** The connections in replies of CLIENT INFO. Not by id alone: ids are reused after a restart. */
 function connectionsIn(reply: unknown): string[] {
   return JSON.stringify(reply).match(/\bid=\d+ addr=\S+ laddr=\S+/g) ?? []
 }

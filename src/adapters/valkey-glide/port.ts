@@ -1,22 +1,23 @@
 import { ConfigError } from '../../errors.js'
 import { ownOptions } from '../../util/validate.js'
 import { slotOf } from '../../wire/slots.js'
-import { type Ask, standingInCluster } from '../cluster-standing.js'
-import { healthy } from '../health.js'
+import { clusterMasterStatus, type SendToServer } from '../cluster-master-status.js'
+import { PeriodicTask } from '../periodic-task.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
-import { Ticks } from '../ticks.js'
+import { replaceWhenUnresponsive } from '../unresponsive-server.js'
 import { Channels } from './channels.js'
-import { ask, askAt, Connections, type GlideLike, isCluster, LOOK_MS, Refusal, serverOf } from './client.js'
+import { CHECK_MS, Connections, type GlideLike, isCluster, Refusal, send, sendTo, serverOf } from './client.js'
 
 export type { GlideLike }
 
 export interface ValkeyGlideOptions {
   /**
-   * Makes another client of the same kind, to the same servers, without a callback for messages. It is called when
-   * somebody first waits, for a client that only listens, and when the given client is silent, for one that replaces it;
-   * what it made is closed by `client.close()`. Without it waiters ask every 250 ms, and a silent client stays.
-   * In a cluster it may be deaf to Redisson for its `pubsubReconciliationIntervalMs` (3 s) after a slot has moved.
+   * Creates another client of the same kind, for the same servers, without a callback for messages. Called when a
+   * caller first waits, for a client that only subscribes, and when the given client is unresponsive, for one that
+   * replaces it. `client.close()` closes what it created. Without it waiters poll every 250 ms, and an unresponsive
+   * client is kept. In a cluster, messages of Redisson may be missed for its `pubsubReconciliationIntervalMs` (3 s)
+   * after a slot has moved.
    */
   subscriber?: (() => Promise<GlideLike>) | undefined
 }
@@ -27,9 +28,9 @@ export function isValkeyGlide(client: unknown): client is GlideLike {
 }
 
 /**
- * Use a GlideClient or GlideClusterClient that you own: Holdfast sends its commands on it, and never closes it.
- * Wake-ups need a client of their own, which glide cannot make of yours: say with `subscriber` how.
- * @throws {ConfigError} it is no such client, or one before 2.5
+ * Uses a GlideClient or GlideClusterClient that you own. Holdfast sends its commands on it and never closes it.
+ * Wake-ups need a client of their own, which glide cannot derive from yours: provide it with `subscriber`.
+ * @throws {ConfigError} it is not such a client, or is older than 2.5
  */
 export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {}): RedisPort {
   const { subscriber } = ownOptions(options, { subscriber: 1 })
@@ -47,7 +48,7 @@ export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {})
     signal.addEventListener('abort', () => next.close(), { once: true })
     return new GlidePort(next, subscriber, () => next.close())
   }
-  return healthy(first, reopen, { advice: 'its own time-outs bring it back later' })
+  return replaceWhenUnresponsive(first, reopen, { advice: 'its own timeouts make it recover later' })
 }
 
 class GlidePort implements RedisPort {
@@ -57,9 +58,9 @@ class GlidePort implements RedisPort {
   readonly #connections: Connections
   readonly #channels: Channels | undefined
   readonly #replicas = new Map<string, Server>()
-  readonly #ways = new Ways()
-  #looked: Promise<unknown> | undefined
-  #looks: Ticks | undefined
+  readonly #routes = new Routes()
+  #firstCheck: Promise<unknown> | undefined
+  #checks: PeriodicTask | undefined
   #events: PortEvents | undefined
 
   readonly #end: () => void
@@ -74,11 +75,11 @@ class GlidePort implements RedisPort {
   }
 
   async send(command: readonly string[], key: string): Promise<unknown> {
-    // What connection it goes by has to be known, for `acknowledge`.
-    await this.#looked
-    if (!this.isCluster || this.#events?.confirmsGrants === false) return await ask(this.#client, command, key)
-    const reply = ask(this.#client, command, key)
-    const noted = this.#noteWay(key).catch(() => this.#ways.note(slotOf(key), undefined))
+    // `acknowledge` must know which connection carried the command.
+    await this.#firstCheck
+    if (!this.isCluster || this.#events?.confirmsGrants === false) return await send(this.#client, command, key)
+    const reply = send(this.#client, command, key)
+    const noted = this.#noteRoute(key).catch(() => this.#routes.note(slotOf(key), undefined))
     const value = await reply
     await noted
     return value
@@ -92,9 +93,9 @@ class GlidePort implements RedisPort {
     return this.#confirm(key, (replicas) => replicas.fsynced(timeoutMs))
   }
 
-  /** Glide does not say which server has a slot: the slot, and how often its commands went another way than before. */
+  /** Glide does not tell which server owns a slot: so this is the slot, and how often its connection has changed. */
   serverOf(key: string): string {
-    return this.isCluster ? this.#ways.nameOf(slotOf(key)) : ''
+    return this.isCluster ? this.#routes.nameOf(slotOf(key)) : ''
   }
 
   isErrorReply(error: unknown): boolean {
@@ -103,7 +104,9 @@ class GlidePort implements RedisPort {
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
     if (!this.#channels) {
-      throw new Refusal('valkey-glide listens only with valkeyGlide(client, { subscriber }) of holdfast/valkey-glide')
+      throw new Refusal(
+        'valkey-glide can subscribe only with valkeyGlide(client, { subscriber }) of holdfast/valkey-glide',
+      )
     }
     await this.#channels.subscribe(channel, onMessage)
   }
@@ -115,57 +118,59 @@ class GlidePort implements RedisPort {
   listen(events: PortEvents): void {
     this.#events = events
     this.#channels?.listen(events)
-    this.#looked = this.#connections.look().catch(() => {})
-    this.#looks = new Ticks(LOOK_MS, async () => {
-      const others = await this.#connections.look()
-      if (others.length > 0) this.#reconnected(others)
+    this.#firstCheck = this.#connections.check().catch(() => {})
+    this.#checks = new PeriodicTask(CHECK_MS, async () => {
+      const added = await this.#connections.check()
+      if (added.length > 0) this.#reconnected(added)
     })
   }
 
   async close(): Promise<void> {
-    this.#looks?.stop()
+    this.#checks?.stop()
     await this.#channels?.close()
     this.#end()
   }
 
   async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {
-    const way = this.#ways.of(slotOf(key)) ?? (await this.#noteWay(key))
-    const server = this.isCluster ? serverOf(way) : ''
+    const route = this.#routes.of(slotOf(key)) ?? (await this.#noteRoute(key))
+    const server = this.isCluster ? serverOf(route) : ''
     const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
     entry.key = key
-    const answer = await confirm(entry.replicas)
-    // If it is still the same connection, what was written went by it, and so did WAIT or WAITAOF.
-    const connection = await this.#noteWay(key)
+    const confirmation = await confirm(entry.replicas)
+    // If it is still the same connection, it carried the writes as well as WAIT or WAITAOF.
+    const connection = await this.#noteRoute(key)
     if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
-    return answer
+    return confirmation
   }
 
-  /** By which connection commands for `key` go now. */
-  async #noteWay(key: string): Promise<string> {
+  /** Records which connection currently carries commands for `key`. */
+  async #noteRoute(key: string): Promise<string> {
     const connection = await this.#connections.of(key)
-    if (this.isCluster) this.#ways.note(slotOf(key), connection)
+    if (this.isCluster) this.#routes.note(slotOf(key), connection)
     return connection
   }
 
   #reconnected(connections: readonly string[]): void {
-    // What was known of its replicas is of another server, perhaps.
+    // What is known about the replicas may be about another server.
     for (const one of connections) this.#replicas.delete(this.isCluster ? serverOf(one) : '')
     this.#events?.reconnected()
   }
 
   #replicasAt(server: string, key: string): Server {
-    const call = (...command: string[]): Promise<unknown> => ask(this.#client, command, entry.key)
-    const others = (masters: readonly { readonly host: string; readonly port: number }[]): Ask[] =>
+    const call = (...command: string[]): Promise<unknown> => send(this.#client, command, entry.key)
+    const others = (masters: readonly { readonly host: string; readonly port: number }[]): SendToServer[] =>
       masters
         .filter(({ host, port }) => `${host}:${port}` !== server)
         .map(
           (address) =>
             (...command) =>
-              askAt(this.#client, command, { type: 'routeByAddress', ...address }),
+              sendTo(this.#client, command, { type: 'routeByAddress', ...address }),
         )
     const replicas = new Replicas(
       call,
-      this.isCluster ? { isReplicated: true, authority: (_, owned) => standingInCluster(call, others, owned) } : {},
+      this.isCluster
+        ? { isReplicated: true, masterStatus: (_, owned) => clusterMasterStatus(call, others, owned) }
+        : {},
     )
     const entry: Server = { replicas, key }
     this.#replicas.set(server, entry)
@@ -174,33 +179,33 @@ class GlidePort implements RedisPort {
 }
 
 /**
- * By which connection the commands of each slot went last. While a cluster fails over, glide may change between two masters,
- * and back, so that it takes more than the present connection to know what way a command went.
+ * Which connection carried the last command of each slot. During a failover of a cluster, glide may switch between two
+ * masters and back, so the current connection alone does not tell which one carried a command.
  */
-class Ways {
-  readonly #ways = new Map<number, { connection: string | undefined; changes: number }>()
+class Routes {
+  readonly #routes = new Map<number, { connection: string | undefined; changes: number }>()
 
   note(slot: number, connection: string | undefined): void {
-    const way = this.#ways.get(slot)
-    if (!way) this.#ways.set(slot, { connection, changes: 0 })
-    else if (way.connection !== connection) {
-      way.connection = connection
-      way.changes++
+    const route = this.#routes.get(slot)
+    if (!route) this.#routes.set(slot, { connection, changes: 0 })
+    else if (route.connection !== connection) {
+      route.connection = connection
+      route.changes++
     }
   }
 
   of(slot: number): string | undefined {
-    return this.#ways.get(slot)?.connection
+    return this.#routes.get(slot)?.connection
   }
 
   nameOf(slot: number): string {
-    return `${slot}/${this.#ways.get(slot)?.changes ?? 0}`
+    return `${slot}/${this.#routes.get(slot)?.changes ?? 0}`
   }
 }
 
-/** One that was asked for its replicas. */
+/** A server that was asked about its replicas. */
 interface Server {
   readonly replicas: Replicas
-  /** One of those that it owned lately: commands find their way by a key. */
+  /** A key that it recently owned: commands are routed by a key. */
   key: string
 }

@@ -2,11 +2,11 @@
  * One shop server of the flash sale: a process forked by `flash-sale.ts` that serves several buyers at the same time. They
  * run the same code with the lock and without it.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import type { Client } from '../../client.js'
-import { tlsOfUrl } from '../../config/tls.js'
+import { tlsOfUrl } from '../../config/redis-url.js'
 import { connect } from '../../connect.js'
+import { sleep } from '../../util/sleep.js'
 import { Stock } from './flash-sale-stock.js'
 
 /** What a worker needs before the sale. It is sent as a message because the URL may contain a password. */

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { checkRedisUrl } from '../../config/redis-url.js'
 import { messageOf } from '../../errors.js'
 import { UsageError } from '../exit-codes.js'
 import { withoutUrls } from '../stderr.js'
@@ -51,10 +52,9 @@ function integer(option: string, text: string, max: number): number {
 function redisUrl(option: string | undefined, { REDIS_URL }: NodeJS.ProcessEnv): string | undefined {
   const text = option ?? (REDIS_URL || undefined)
   if (text === undefined) return undefined
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url && /^(redis|rediss|valkey|valkeys):$/.test(url.protocol) && url.hostname !== '') {
-    return url.href.replace(/^valkey/, 'redis')
+  try {
+    return checkRedisUrl(text, option === undefined ? 'REDIS_URL' : '--redis')
+  } catch (error) {
+    throw new UsageError(messageOf(error))
   }
-  const source = option === undefined ? 'REDIS_URL' : '--redis'
-  throw new UsageError(`${source}: expected a Redis URL like redis://127.0.0.1:6379, or rediss:// for TLS`)
 }

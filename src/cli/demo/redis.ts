@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis'
-import { tlsOfUrl } from '../../config/tls.js'
+import { tlsOfUrl } from '../../config/redis-url.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { reasonOf } from '../stderr.js'
 import { PrivateRedis } from './private-redis.js'

@@ -1,3 +1,4 @@
+import { sleep } from '../../util/sleep.js'
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
 import { isReply, type Server } from '../server.js'
@@ -146,7 +147,7 @@ export const connectionChecks: readonly Check[] = [
 /** How far the clock of Redis is ahead of ours, and how far it has stepped between two readings. */
 async function clockOf(server: Server): Promise<{ skewMs: number; stepMs: number }> {
   const first = await timeOf(server)
-  await new Promise((resolve) => setTimeout(resolve, 200))
+  await sleep(200)
   const last = await timeOf(server)
   return { skewMs: last.skewMs, stepMs: last.redisMs - first.redisMs - (last.at - first.at) }
 }

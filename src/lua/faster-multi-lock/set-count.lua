@@ -1,5 +1,5 @@
 --[[ faster-multi-lock/set-count: set the hold count of an owner for all its values, and make its lease last at least as
-     long as asked.
+     long as requested.
      KEYS[1] group        hash, as in faster-multi-lock/acquire
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"

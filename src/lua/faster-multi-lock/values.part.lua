@@ -15,7 +15,7 @@ local function ownerOf(group, value)
   end
 end
 
--- Makes the lease of a value last at least as long as asked.
+-- Makes the lease of a value last at least as long as requested.
 local function extendValue(group, value, owner, lease)
   local field = value .. ':' .. owner .. ':expire_time'
   if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then

@@ -1,4 +1,4 @@
--- Makes a key last at least as long as asked, ms. Never shortens its lease.
+-- Makes a key last at least as long as requested, ms. Never shortens its lease.
 local function extendLease(key, lease)
   if redis.call('pttl', key) < tonumber(lease) then
     redis.call('pexpire', key, lease)

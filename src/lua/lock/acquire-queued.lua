@@ -4,7 +4,7 @@
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
      ARGV[3] ticket       "<client id>:<number>"
-     ARGV[4] queueTtlMs   the turn queue is deleted when no client has asked for so long
+     ARGV[4] queueTtlMs   the turn queue is deleted when no client has asked for this long
      ARGV[5] inboxPrefix  what the clients' channels begin with
      ARGV[6] isPoll       1: the client has received no message for long; 0: it asks for any other reason
      ARGV[7] hasWaiters   1: more callers of this client wait for the next turn, so it stays queued; 0: none

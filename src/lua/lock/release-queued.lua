@@ -7,7 +7,7 @@
      ARGV[3] message      what wakes them
      ARGV[4] inboxPrefix  what the clients' channels begin with
      ARGV[5] ticket       of this client; empty: it has none
-     ARGV[6] queueTtlMs   > 0: the ticket joins the turn queue, which is deleted when no client has asked for so long;
+     ARGV[6] queueTtlMs   > 0: the ticket joins the turn queue, which is deleted when no client has asked for this long;
                           0: the ticket is removed
      Reply   nil          this owner does not hold the lock
              integer      released; how many others were notified (-1: publishing was refused) ]]

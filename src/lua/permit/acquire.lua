@@ -12,10 +12,11 @@
 -- include permit/reclaim
 local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
--- In a repeat, permits that were given back since the first copy stay given back.
-local isRepeat = false
+-- In a repeat, permits that were given back since the first copy stay given back, and no lease is shortened.
+local isRepeat, held = false, {}
 for n = 3, #ARGV do
-  isRepeat = isRepeat or redis.call('zscore', KEYS[2], bytesOf(ARGV[n])) ~= false
+  held[n] = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
+  isRepeat = isRepeat or held[n] ~= false
 end
 if not isRepeat then
   local permits = #ARGV - 2
@@ -31,7 +32,9 @@ if not isRepeat then
   redis.call('decrby', KEYS[1], permits)
 end
 for n = 3, #ARGV do
-  redis.call('zadd', KEYS[2], isRepeat and 'xx' or 'nx', string.format('%d', expires), bytesOf(ARGV[n]))
+  if not isRepeat or held[n] and tonumber(held[n]) < expires then
+    redis.call('zadd', KEYS[2], string.format('%d', expires), bytesOf(ARGV[n]))
+  end
 end
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then

@@ -1,4 +1,4 @@
---[[ read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as asked.
+--[[ read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as requested.
      Never shortens a lease.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] leaseTimeMs  ms, > 0

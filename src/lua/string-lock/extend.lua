@@ -1,4 +1,4 @@
---[[ string-lock/extend: make the lease of an owner last at least as long as asked.
+--[[ string-lock/extend: make the lease of an owner last at least as long as requested.
      KEYS[1] lock         string: the holder
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"

@@ -3,15 +3,15 @@ import type { Redis } from 'ioredis'
 import { withoutSecrets } from '../util/secrets.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
-import { heardOf, mostTelling } from './masters.js'
+import { mostInformative, settledSoon } from './master-discovery.js'
 import { serverName } from './tls.js'
 
 type Ioredis = Pick<typeof import('ioredis'), 'Redis'>
 
 /** How long to wait for the other Sentinels once one has named the master, ms. */
 const OTHERS_MS = 250
-/** Listen to no more Sentinels than this. */
-const MOST_WATCHED = 10
+/** Subscribes to at most this many Sentinels. */
+const MAX_WATCHED = 10
 const SWITCHED = '+switch-master'
 
 interface Endpoint {
@@ -20,19 +20,21 @@ interface Endpoint {
 }
 
 /** The reply of one Sentinel. */
-interface View {
+interface SentinelReply {
   readonly master: Endpoint
-  /** Grows with each failover, so the highest one is the latest. */
+  /** Grows with each failover, so the highest epoch is the latest. */
   readonly epoch: number
   readonly others: readonly Endpoint[]
 }
 
-/** The Sentinels of one deployment. All are asked at once, so that those that are down or silent delay nothing. */
-export class Sentinels {
+/**
+ * Finds the master through Sentinel. Asks all Sentinels at once, so that those that are down or silent delay nothing.
+ */
+export class SentinelDiscovery {
   readonly #ioredis: Ioredis
   readonly #deployment: Deployment
   readonly #disconnectTimeout: number
-  /** Those that were named by others in the last round. */
+  /** Further Sentinels that were named in the last round. */
   #discovered: readonly Endpoint[] = []
 
   constructor(ioredis: Ioredis, deployment: Deployment, disconnectTimeout: number) {
@@ -41,45 +43,48 @@ export class Sentinels {
     this.#disconnectTimeout = disconnectTimeout
   }
 
-  /** @returns the master as the Sentinels name it; of several the one that was elected last */
+  /** @returns the master that the Sentinels name; if they differ, the one that was elected last */
   async findMaster(signal: AbortSignal): Promise<Endpoint> {
     signal.throwIfAborted()
     const ended = new AbortController()
     const both = AbortSignal.any([signal, ended.signal])
-    setMaxListeners(0, both) // one for each Sentinel
-    const heard = await heardOf(
+    setMaxListeners(0, both) // one per Sentinel
+    const outcomes = await settledSoon(
       this.#known().map((endpoint) => this.#ask(endpoint, both)),
       OTHERS_MS,
     )
     ended.abort()
-    const views = heard.flatMap((one) => (one?.status === 'fulfilled' ? [one.value] : []))
-    const [latest] = views.sort((one, other) => other.epoch - one.epoch)
-    if (!latest) throw mostTelling(heard.flatMap((one) => (one?.status === 'rejected' ? [one.reason as Error] : [])))
-    if (this.#deployment.sentinel.isDiscovering) this.#discovered = views.flatMap(({ others }) => others)
+    const replies = outcomes.flatMap((one) => (one?.status === 'fulfilled' ? [one.value] : []))
+    const [latest] = replies.sort((one, other) => other.epoch - one.epoch)
+    if (!latest) {
+      throw mostInformative(outcomes.flatMap((one) => (one?.status === 'rejected' ? [one.reason as Error] : [])))
+    }
+    if (this.#deployment.sentinel.isDiscovering) this.#discovered = replies.flatMap(({ others }) => others)
     return latest.master
   }
 
   /**
-   * Listens for a failover until the function that it returns is called.
-   * @param onSwitch  the Sentinels name another master than `master`
+   * Watches for a failover.
+   * @param onSwitch  called when the Sentinels name a master other than `master`
+   * @returns a function that stops watching
    */
   watch(master: Endpoint, onSwitch: () => void): () => void {
     const ended = new AbortController()
     const { masterName } = this.#deployment.sentinel
     const compare = (named: Endpoint): void => {
       if (isSame(named, master)) return
-      // A single Sentinel may be behind the others.
+      // A single Sentinel may lag behind the others.
       this.findMaster(ended.signal).then(
         (latest) => void (isSame(latest, master) || ended.signal.aborted || onSwitch()),
         () => {},
       )
     }
     const clients = this.#known()
-      .slice(0, MOST_WATCHED)
+      .slice(0, MAX_WATCHED)
       .map((endpoint) => {
         const client = this.#client(endpoint, () => this.#deployment.scanIntervalMs)
         client.on('ready', () => {
-          // There may have been a failover before it listened.
+          // There may have been a failover before it subscribed.
           this.#masterNamedBy(client).then(compare, () => {})
           client.subscribe(SWITCHED).catch(() => {})
         })
@@ -108,7 +113,7 @@ export class Sentinels {
     return all.filter((one, index) => all.findIndex((other) => isSame(one, other)) === index)
   }
 
-  async #ask(endpoint: Endpoint, signal: AbortSignal): Promise<View> {
+  async #ask(endpoint: Endpoint, signal: AbortSignal): Promise<SentinelReply> {
     const client = this.#client(endpoint, null)
     let cause: Error | undefined
     client.on('error', (error: Error) => {
@@ -117,7 +122,7 @@ export class Sentinels {
     const end = (): void => client.disconnect()
     signal.addEventListener('abort', end, { once: true })
     try {
-      // The epoch first: if a failover ends in between, it may be older than the address, never newer.
+      // The epoch first: if a failover ends in between, the epoch may be older than the address, never newer.
       const [epoch, master, others] = await Promise.all([
         this.#epochOf(client),
         this.#masterNamedBy(client),
@@ -139,7 +144,7 @@ export class Sentinels {
     return { host: String(named[0]), port: Number(named[1]) }
   }
 
-  /** @returns 0 if the user may not ask */
+  /** @returns 0 if the user may not ask for it */
   async #epochOf(client: Redis): Promise<number> {
     const reply = await client.call('SENTINEL', 'MASTER', this.#deployment.sentinel.masterName).catch(() => [])
     return Number(fieldsOf(reply).get('config-epoch')) || 0
@@ -165,7 +170,7 @@ export class Sentinels {
       maxRetriesPerRequest: 0,
       connectTimeout: connectTimeoutMs,
       disconnectTimeout: this.#disconnectTimeout,
-      // The same replies whatever the protocol of the servers.
+      // The same form of replies, whatever the protocol of the servers.
       protocol: 2,
       retryStrategy: retryStrategy as () => number,
       ...(sentinel.username === undefined ? {} : { username: sentinel.username }),
@@ -182,7 +187,7 @@ function isSame(one: Endpoint, other: Endpoint): boolean {
   return one.host === other.host && one.port === other.port
 }
 
-/** A map of Sentinel: names and values in turns. */
+/** A reply of Sentinel: names and values alternate. */
 function fieldsOf(reply: unknown): Map<string, string> {
   const words = Array.isArray(reply) ? reply.map(String) : []
   return new Map(words.flatMap((word, index) => (index % 2 === 0 ? [[word, words[index + 1] ?? '']] : [])))

@@ -8,8 +8,8 @@ export function describe(operation: Operation, targets: readonly string[]): stri
   switch (operation.do) {
     case 'take': {
       const { id, how, target, lease, isRenewed, within } = operation
-      const place = within === undefined ? '' : ` within ${within}`
-      return `${id}: ${who(operation)} takes${on(target)}${place}, ${how}, ${isRenewed ? 'renewed' : `${lease} s`}`
+      const nesting = within === undefined ? '' : ` within ${within}`
+      return `${id}: ${who(operation)} takes${on(target)}${nesting}, ${how}, ${isRenewed ? 'renewed' : `${lease} s`}`
     }
     case 'nest': {
       const { id, target, inner, lease } = operation

@@ -17,7 +17,7 @@ export interface Thing {
 }
 
 /** What one case has: a site, and unique names. */
-export abstract class Place<K extends Thing = Thing> {
+export abstract class CaseContext<K extends Thing = Thing> {
   readonly site: Site
   readonly kind: K
   /** All names of the case contain it. */

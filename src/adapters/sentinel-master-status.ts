@@ -1,46 +1,46 @@
 import { within } from '../util/timeout.js'
-import type { Standing } from './replicas.js'
+import type { MasterStatus } from './replicas.js'
 
 export interface SentinelAddress {
   readonly host: string
   readonly port: number
 }
 
-/** A connection to one Sentinel. It does not reconnect: one that has ended is opened again when it is needed. */
+/** A connection to one Sentinel. It does not reconnect: a connection that has ended is replaced when it is needed. */
 export interface SentinelConnection {
   readonly isOpen: boolean
   call(...command: [string, ...string[]]): Promise<unknown>
   end(): void
 }
 
-/** What one Sentinel knows. */
-interface View {
-  /** Of the last failover that it knows of. */
+/** What one Sentinel replied. */
+interface SentinelReply {
+  /** The configuration epoch: of the last failover that this Sentinel knows of. */
   readonly epoch: number
   readonly runId: string
   readonly address: string
   readonly flags: readonly string[]
-  /** The server that it names to clients: during a failover the one that takes over. */
+  /** The server that it names to clients: during a failover the successor. */
   readonly named: string
   /** How many replicas it can reach. */
   readonly replicas: number
 }
 
-/** How long one Sentinel has to reply, ms. One that takes longer is not waited for until it has replied again. */
+/** How long one Sentinel has to reply, ms. A slower one is not waited for until it has replied again. */
 const REPLY_MS = 300
 
 /** Asks all Sentinels of a deployment whether a server still is the master. */
-export class Sentinels {
+export class SentinelMasterStatus {
   #name: string | undefined
   readonly #open: (address: SentinelAddress) => SentinelConnection
   readonly #isDiscovering: boolean
   readonly #sentinels = new Map<string, Sentinel>()
-  /** Who replaced the server that was asked about last. */
+  /** The address of the server that replaced the one that was checked last. */
   #successor: string | undefined
 
   /**
-   * @param name  of the master; undefined: they are asked for it
-   * @param isDiscovering  whether to ask those Sentinels, too, that the given ones know
+   * @param name  of the master; undefined: the Sentinels are asked for it
+   * @param isDiscovering  whether to ask further Sentinels that the given ones know
    */
   constructor(
     name: string | undefined,
@@ -61,42 +61,42 @@ export class Sentinels {
   }
 
   /**
-   * @param runId  of the server: its present run
-   * @param address  of the server, as Sentinels would write it; undefined: it is known by its run alone
+   * @param runId  identifies the current run of the server
+   * @param address  of the server, as Sentinels write it; undefined: it is identified by its run id alone
    * @returns undefined if no Sentinel replied
    */
-  async standing(runId: string, address: string | undefined): Promise<Standing | undefined> {
+  async of(runId: string, address: string | undefined): Promise<MasterStatus | undefined> {
     const sentinels = [...this.#sentinels.values()]
-    const isAnySound = sentinels.some(({ isSilent }) => !isSilent)
-    const views = await Promise.all(
+    const isAnyResponsive = sentinels.some(({ isSilent }) => !isSilent)
+    const replies = await Promise.all(
       sentinels.map((sentinel) => {
-        const view = this.#ask(sentinel, runId)
-        return isAnySound && sentinel.isSilent ? undefined : view
+        const reply = this.#ask(sentinel, runId)
+        return isAnyResponsive && sentinel.isSilent ? undefined : reply
       }),
     )
-    // Who missed the last failover is overruled by who did not.
-    const view = views.reduce((best, one) => (one && (!best || one.epoch > best.epoch) ? one : best), undefined)
-    if (!view) return undefined
-    const peers = views.filter((one) => one !== undefined && one.epoch === view.epoch) as View[]
-    const standing = {
+    // A Sentinel that missed the last failover is overruled by those that did not.
+    const latest = replies.reduce((best, one) => (one && (!best || one.epoch > best.epoch) ? one : best), undefined)
+    if (!latest) return undefined
+    const peers = replies.filter((one) => one !== undefined && one.epoch === latest.epoch) as SentinelReply[]
+    const status = {
       replicas: Math.max(...peers.map(({ replicas }) => replicas)),
       isConfirmed: peers.length * 2 > this.#sentinels.size,
     }
-    const isOurs = (view.runId !== '' && view.runId === runId) || view.address === address
-    // While its failover goes on, a Sentinel names the server that takes over, and still describes the one before.
-    const successor = isOurs ? peers.find((one) => one.named !== one.address) : view
+    const isOurs = (latest.runId !== '' && latest.runId === runId) || latest.address === address
+    // During its failover a Sentinel already names the successor, but still describes the previous master.
+    const successor = isOurs ? peers.find((one) => one.named !== one.address) : latest
     this.#successor = successor?.named
     if (successor) {
-      return { ...standing, refusal: `the Sentinels name ${successor.named} as the master`, isReplaced: true }
+      return { ...status, refusal: `the Sentinels name ${successor.named} as the master`, isReplaced: true }
     }
     const isDoubted = peers.some(({ flags }) => flags.includes('failover_in_progress') || flags.includes('o_down'))
-    return isDoubted ? { ...standing, refusal: 'the Sentinels are about to replace it' } : standing
+    return isDoubted ? { ...status, refusal: 'the Sentinels are about to replace it' } : status
   }
 
   /**
-   * Those that describe the successor of a server that was replaced. A Sentinel hears of a failover that another one led up to
-   * two seconds later.
-   * @returns undefined if the server was the master when last asked
+   * The Sentinels that already describe the successor of a replaced server. A Sentinel learns of a failover led by
+   * another one up to two seconds later.
+   * @returns undefined if the server was the master when last checked
    */
   describingSuccessor(): SentinelAddress[] | undefined {
     if (this.#successor === undefined) return undefined
@@ -110,14 +110,14 @@ export class Sentinels {
   }
 
   /** Never rejects. */
-  async #ask(sentinel: Sentinel, runId: string): Promise<View | undefined> {
+  async #ask(sentinel: Sentinel, runId: string): Promise<SentinelReply | undefined> {
     try {
       if (!sentinel.connection?.isOpen) sentinel.connection = this.#open(sentinel.address)
       const { connection } = sentinel
-      const view = await within(REPLY_MS, this.#viewOf(connection, runId))
+      const reply = await within(REPLY_MS, this.#replyOf(connection, runId))
       sentinel.isSilent = false
-      sentinel.described = view.address
-      return view
+      sentinel.described = reply.address
+      return reply
     } catch {
       sentinel.isSilent = true
       sentinel.described = undefined
@@ -127,7 +127,7 @@ export class Sentinels {
     }
   }
 
-  async #viewOf(connection: SentinelConnection, runId: string): Promise<View> {
+  async #replyOf(connection: SentinelConnection, runId: string): Promise<SentinelReply> {
     const name = this.#name ?? (await nameOf(connection, runId))
     this.#name = name
     const ask = (what: string): Promise<unknown> => connection.call('SENTINEL', what, name)
@@ -160,12 +160,11 @@ interface Sentinel {
   described: string | undefined
 }
 
-/** What a Sentinel calls the master that has this run, or the only one that it watches. */
+/** The name that a Sentinel gives to the master with this run id, or to the only master that it monitors. */
 async function nameOf(connection: SentinelConnection, runId: string): Promise<string> {
   const masters = ((await connection.call('SENTINEL', 'MASTERS')) as unknown[]).map(fieldsOf)
   const master = masters.length === 1 ? masters[0] : masters.find(({ runid }) => runid === runId)
-  if (master?.['name'] === undefined)
-    throw new Error('the Sentinel watches several masters, and none of them is this one')
+  if (master?.['name'] === undefined) throw new Error('the Sentinel monitors several masters, and this is none of them')
   return master['name']
 }
 

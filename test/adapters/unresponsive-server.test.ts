@@ -1,4 +1,4 @@
-/** What becomes of connections that go silent: TCP itself notices after minutes, or never. */
+/** Connections that go silent, which TCP itself notices after minutes or never. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
@@ -9,13 +9,13 @@ import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { startProxy, type TcpProxy } from '../support/tcp-proxy.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
-/** Promised: with the defaults of each driver, locks work again within this time, ms. */
+/** The guarantee: with the defaults of each driver, locks work again within this time, ms. */
 const LIMIT_MS = 10_000
 
 type Ends = (() => unknown)[]
 type Open = (url: string, ends: Ends, options?: ClientOptions) => Promise<Client>
 
-/** Each with the default settings of its library, and of Holdfast. */
+/** Each with the default settings of its library and of Holdfast. */
 const WAYS: Record<string, Open> = {
   'a URL': (url, _, options) => connect({ url, ...options }),
   'a configuration': (url, _, options) => connect({ config: { singleServerConfig: { address: url } }, ...options }),
@@ -34,14 +34,14 @@ const WAYS: Record<string, Open> = {
   },
 }
 
-describe('connection health', { concurrency: true }, () => {
+describe('connections to an unresponsive server', { concurrency: true }, () => {
   watchWholeProcess()
   for (const [name, way] of Object.entries(WAYS)) describe(name, { concurrency: 1 }, () => connectionsOf(name, way))
 
-  describe('a connection that is idle', () => {
+  describe('an idle connection', () => {
     const lab = setUp()
 
-    it('is asked for a sign of life every pingConnectionInterval', async () => {
+    it('an idle connection is pinged every pingConnectionInterval', async () => {
       const { client, proxy, warnings } = await lab.open((url) =>
         connect({ config: { singleServerConfig: { address: url, pingConnectionInterval: 1_000 } } }),
       )
@@ -51,10 +51,10 @@ describe('connection health', { concurrency: true }, () => {
     })
   })
 
-  describe("a user's client that its owner closed", () => {
+  describe('a client that its owner closed', () => {
     const lab = setUp()
 
-    it('is not replaced', async () => {
+    it('a client that its owner closed is not replaced', async () => {
       const { client, proxy, warnings } = await lab.open(async (url, ends) => {
         const redis = new Redis(url, { maxRetriesPerRequest: 0 })
         ends.push(() => redis.disconnect())
@@ -79,7 +79,7 @@ interface Opened {
   readonly warnings: string[]
 }
 
-/** A server for the tests of a `describe`, and a proxy for each client. */
+/** A server for the tests of a `describe`, and a proxy per client. */
 function setUp(): { server: () => RedisServer; ends: Ends; open(way: Open, options?: ClientOptions): Promise<Opened> } {
   let server: RedisServer
   const ends: Ends = []
@@ -105,7 +105,7 @@ function setUp(): { server: () => RedisServer; ends: Ends; open(way: Open, optio
   }
 }
 
-/** Takes and releases a lock, again and again until that works. @returns how long it took, ms */
+/** Takes and releases a lock, repeatedly until that works. @returns how long it took, ms */
 async function locksAgain(client: Client): Promise<number> {
   const from = performance.now()
   const lockOnce = (): Promise<boolean> =>
@@ -120,7 +120,7 @@ async function locksAgain(client: Client): Promise<number> {
 function connectionsOf(name: string, way: Open): void {
   const lab = setUp()
 
-  it('go silent without being closed: locks work again within 10 s', async (t) => {
+  it('connections that go silent without being closed are replaced: locks work again within 10 s', async (t) => {
     const { client, proxy, warnings } = await lab.open(way)
     const held = await client.getLock('h:held').lock()
     assert(proxy.silence() > 0)
@@ -132,7 +132,7 @@ function connectionsOf(name: string, way: Open): void {
     await held.unlock()
   })
 
-  it('go silent while a waiter listens: it is woken through another one', async () => {
+  it('a waiter whose subscriber connection goes silent is woken through another one', async () => {
     const { client, proxy, warnings } = await lab.open(way)
     const { admin, url } = lab.server()
     const holder = await connect(url)
@@ -153,11 +153,11 @@ function connectionsOf(name: string, way: Open): void {
     await outcome.value.unlock()
   })
 
-  it('are kept when the server is slow for everybody', async () => {
+  it('connections are kept when the server is slow for all clients', async () => {
     const { client, warnings } = await lab.open(way, { commandTimeoutMs: 20_000 })
     await client.getLock('h:slow').withLock(() => {})
     const slow = lab.server().admin.call('DEBUG', 'SLEEP', '3.5')
-    await sleep(50) // so that it is the first
+    await sleep(50) // so that DEBUG arrives first
     await client.getLock('h:slow').withLock(() => {})
     await slow
     assert.deepEqual(warnings, [])

@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, it, describe as suite } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { describe } from '../../src/config/deployment.js'
+import { loadConfig } from '../../src/config/load.js'
+import { KEYS, type RedissonConfig } from '../../src/config/schema.js'
+import { connect } from '../../src/index.js'
+import { expectRejected, SECRET, singleServer } from '../support/rejected-config.js'
+
+const SECTIONS = Object.keys(KEYS).filter((section) => section !== '')
+
+suite('a rejected configuration', () => {
+  it('an unknown key is rejected, with a suggestion', async () => {
+    await expectRejected(singleServer({ adress: 'redis://a:1' }), {
+      path: 'singleServerConfig.adress',
+      allowed: /address/ as never,
+    })
+    await expectRejected(singleServer({ 'connect-timeout': 1 }), { allowed: /connectTimeout/ as never })
+    await expectRejected(singleServer({}, { timeout: 1 }), { path: 'timeout', allowed: /singleServerConfig/ as never })
+    await expectRejected(singleServer({ lockWatchdogTimeout: 1000 }), { allowed: /top/ as never })
+    await expectRejected(singleServer({ nonsense: SECRET }), { allowed: /one of the keys .*retryAttempts/ as never })
+    await expectRejected(singleServer({ constructor: 1 }), { path: 'singleServerConfig.constructor' })
+  })
+
+  it('a value of the wrong type or out of range is rejected', async () => {
+    await expectRejected(singleServer({ timeout: 'soon' }), { path: 'singleServerConfig.timeout', value: 'soon' })
+    await expectRejected(singleServer({ timeout: -1 }), { value: -1, allowed: /whole number from 1/ as never })
+    await expectRejected(singleServer({ retryAttempts: 1.5 }), { value: 1.5 })
+    await expectRejected(singleServer({}, { lockWatchdogTimeout: 1 }), { path: 'lockWatchdogTimeout', value: 1 })
+    await expectRejected(singleServer({}, { checkLockSyncedSlaves: 'yes' }), { value: 'yes', allowed: 'true or false' })
+    await expectRejected(singleServer({}, { protocol: 'resp3' }), { value: 'resp3', allowed: 'RESP2 or RESP3' })
+    await expectRejected(singleServer({}, { sslVerificationMode: 'LAX' }), { allowed: 'STRICT or CA_ONLY or NONE' })
+    await expectRejected(singleServer({}, { password: { is: SECRET } }), { path: 'password', value: undefined })
+    await expectRejected({ clusterServersConfig: { nodeAddresses: ['redis://a:1'], database: 1 } }, { value: 1 })
+    for (const scanInterval of [0, -5]) {
+      await expectRejected(
+        { clusterServersConfig: { nodeAddresses: ['redis://a:1'], scanInterval } },
+        { value: scanInterval },
+      )
+    }
+    await expectRejected({ singleServerConfig: 'redis://a:1' }, { path: 'singleServerConfig' })
+    await expectRejected('- a\n- b', { allowed: /mapping/ as never })
+  })
+
+  it('an invalid or missing address is rejected, and one without a port', async () => {
+    const at = 'singleServerConfig.address'
+    await expectRejected(singleServer({ address: 'redis://a' }), {
+      path: at,
+      value: 'redis://a',
+      allowed: /port is mandatory/ as never,
+    })
+    await expectRejected(singleServer({ address: '127.0.0.1:6379' }), { path: at })
+    await expectRejected(singleServer({ address: `http://:${SECRET}@a:1` }), { path: at, value: '…@a:1' })
+    await expectRejected(singleServer({ address: 'redis://a:70000' }), { path: at })
+    await expectRejected(singleServer({ address: 'redis://a:6379/3' }), { path: at })
+    await expectRejected(singleServer({ address: `redis://:${SECRET}%@a:1` }), { path: at, allowed: /%25/ as never })
+    await expectRejected({ singleServerConfig: {} }, { path: at })
+    await expectRejected(
+      { clusterServersConfig: { nodeAddresses: ['redis://a:1', 'redis://b'] } },
+      {
+        path: 'clusterServersConfig.nodeAddresses[1]',
+        value: 'redis://b',
+      },
+    )
+    await expectRejected(
+      { clusterServersConfig: { nodeAddresses: [] } },
+      { path: 'clusterServersConfig.nodeAddresses' },
+    )
+    await expectRejected({ clusterServersConfig: { nodeAddresses: 'redis://a:1' } }, { allowed: 'a list' })
+    await expectRejected(
+      { clusterServersConfig: { nodeAddresses: ['redis://a:1', 'rediss://b:1'] } },
+      { allowed: /all/ as never },
+    )
+    await expectRejected(
+      { sentinelServersConfig: { sentinelAddresses: ['redis://a:1'] } },
+      {
+        path: 'sentinelServersConfig.masterName',
+      },
+    )
+    await expectRejected(
+      { replicatedServersConfig: { nodeAddresses: ['redis+uds:///x'] } },
+      { allowed: /socket/ as never },
+    )
+    assert.equal(
+      describe(singleServer({ address: 'redis+uds:///run/redis.sock' }) as RedissonConfig).addresses[0]?.socket,
+      '/run/redis.sock',
+    )
+  })
+
+  it('a configuration without servers is rejected', async () => {
+    await expectRejected({ threads: 1 }, { path: 'config', allowed: new RegExp(SECTIONS.join('.*')) as never })
+    await expectRejected({ singleServerConfig: null }, { path: 'config' })
+  })
+
+  it('a pool smaller than its minimum idle size is rejected', async () => {
+    await expectRejected(singleServer({ connectionPoolSize: 10 }), {
+      path: 'singleServerConfig.connectionPoolSize',
+      value: 10,
+      allowed: 'at least connectionMinimumIdleSize (24)',
+    })
+    await expectRejected(singleServer({ subscriptionConnectionMinimumIdleSize: 51 }), { value: 50 })
+    describe(singleServer({ connectionPoolSize: 10, connectionMinimumIdleSize: 5 }) as RedissonConfig)
+  })
+
+  it('a Java class in place of a function is rejected, with advice how to pass the function', async () => {
+    const text = (key: string): string =>
+      `${JSON.stringify(singleServer()).slice(0, -1)}, "${key}": {"class": "com.acme.Mine"}}`
+    const value = 'com.acme.Mine'
+    await expectRejected(text('nameMapper'), {
+      path: 'nameMapper',
+      value,
+      allowed: /connect\(\{ config, nameMapper/ as never,
+    })
+    await expectRejected(text('credentialsResolver'), {
+      value,
+      allowed: /connect\(\{ config, credentialsResolver/ as never,
+    })
+    await expectRejected(text('commandMapper'), { path: 'commandMapper', value })
+    await expectRejected(text('sslTrustManagerFactory'), { value, allowed: /tls\.ca/ as never })
+    await expectRejected(singleServer({ retryDelay: { class: 'com.acme.Mine' } }), {
+      path: 'singleServerConfig.retryDelay',
+      value,
+      allowed: /EqualJitterDelay/ as never,
+    })
+    await expectRejected(
+      { clusterServersConfig: { nodeAddresses: ['redis://a:1'], natMapper: { class: value } } },
+      {
+        path: 'clusterServersConfig.natMapper',
+        value,
+      },
+    )
+    const nameMapper = { map: (name: string) => name, unmap: (name: string) => name }
+    const file = 'singleServerConfig:\n  address: "redis://a:1"\n  nameMapper: !<com.acme.Mine> {}\n'
+    await expectRejected(file, { path: 'singleServerConfig.nameMapper', value })
+    assert.equal(describe(await loadConfig(file, { nameMapper })).options.nameMapper, nameMapper)
+  })
+
+  it('a delay that cannot work is rejected', async () => {
+    const delay = (parameters: string): string =>
+      `singleServerConfig: {address: "redis://a:1", retryDelay: !<org.redisson.config.EqualJitterDelay> {${parameters}}}`
+    await expectRejected(delay('baseDelay: 1 s'), {
+      path: 'singleServerConfig.retryDelay.baseDelay',
+      value: '1 s',
+      allowed: /PT1S/ as never,
+    })
+    await expectRejected(delay('baseDelay: PT3S, maxDelay: PT2S'), { path: 'singleServerConfig.retryDelay.maxDelay' })
+    await expectRejected(delay('delay: PT1S'), { path: 'singleServerConfig.retryDelay.delay' })
+    const { retryDelay } = describe(await loadConfig(delay('baseDelay: P1DT1H1M0.5S, maxDelay: P2D')))
+    assert(retryDelay(0) <= 90_060_500 && retryDelay(0) >= 45_030_250)
+  })
+
+  it('a file that cannot be read or parsed is rejected without being quoted', async () => {
+    await expectRejected('/nowhere/redisson.yaml', {
+      path: 'config',
+      value: '/nowhere/redisson.yaml',
+      allowed: /path of a file/ as never,
+    })
+    await expectRejected(`password: ${SECRET}\n  singleServerConfig: [`, { allowed: /YAML: \w+ at line \d/ as never })
+    await expectRejected(`password: ${SECRET}\npassword: ${SECRET}`, { allowed: /DUPLICATE_KEY at line 2/ as never })
+    const dir = mkdtempSync(join(tmpdir(), 'holdfast-config-'))
+    try {
+      const file = join(dir, 'redisson.json')
+      writeFileSync(file, `{"password": "${SECRET}" oops`)
+      await expectRejected(file, { path: file, allowed: /JSON/ as never })
+    } finally {
+      rmSync(dir, { recursive: true })
+    }
+  })
+
+  it('connect rejects a configuration before it opens anything', async () => {
+    await assert.rejects(connect({ config: { singleServerConfig: { address: 'redis://a' } } }), {
+      path: 'singleServerConfig.address',
+    })
+    await assert.rejects(connect({ config: singleServer() as RedissonConfig, url: 'redis://127.0.0.1:1' }), {
+      path: 'connect',
+    })
+    await assert.rejects(connect({ url: 'redis://127.0.0.1:1', credentialsResolver: () => ({}) }), {
+      path: 'credentialsResolver',
+    })
+    await assert.rejects(connect({ url: 'redis://127.0.0.1:1', nameMapper: {} as never }), { path: 'nameMapper' })
+    await assert.rejects(connect({ url: 'redis://127.0.0.1:1', lockWatchdogBatchSize: 0 }), {
+      path: 'lockWatchdogBatchSize',
+    })
+  })
+})
+
+suite('certificates', () => {
+  let dir: string
+  const tls = (keys: object): object => ({ singleServerConfig: { address: 'rediss://a:1' }, ...keys })
+
+  before(() => {
+    dir = mkdtempSync(join(tmpdir(), 'holdfast-config-'))
+    writeFileSync(join(dir, 'store.jks'), Buffer.from('feedfeed00000002', 'hex'))
+    writeFileSync(join(dir, 'ca.pem'), '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n')
+  })
+  after(() => rmSync(dir, { recursive: true }))
+
+  it('certificates are read from a PEM file by path or URL, or given in code', () => {
+    const file = join(dir, 'ca.pem')
+    for (const sslTruststore of [file, pathToFileURL(file).href, `file:${file}`]) {
+      assert.match(String(describe(tls({ sslTruststore }) as RedissonConfig).tls?.ca), /BEGIN CERTIFICATE/)
+    }
+    const { tls: options } = describe(tls({ tls: { servername: 'redis.example' } }) as RedissonConfig)
+    assert.equal(options?.servername, 'redis.example')
+  })
+
+  it('a Java key store is rejected with the command that converts it', async () => {
+    const file = join(dir, 'store.jks')
+    await expectRejected(tls({ sslTruststore: file }), {
+      path: 'sslTruststore',
+      value: file,
+      allowed: /keytool .*PEM|PEM.*keytool/ as never,
+    })
+    await expectRejected(tls({ sslKeystore: file, sslKeystorePassword: SECRET }), {
+      path: 'sslKeystore',
+      allowed: /PKCS12/ as never,
+    })
+    await expectRejected(
+      { singleServerConfig: { address: 'rediss://a:1', sslKeystore: file } },
+      { path: 'singleServerConfig.sslKeystore' },
+    )
+    await expectRejected(tls({ sslTruststore: join(dir, 'nowhere') }), {
+      path: 'sslTruststore',
+      allowed: /can be read/ as never,
+    })
+    await expectRejected(tls({ tls: { ca_: 'x' } }), { path: 'tls.ca_' })
+    await expectRejected(tls({ sslCiphers: ['ROT13'] }), { path: 'sslCiphers' })
+  })
+
+  it('certificates are verified as sslVerificationMode says, or sslEnableEndpointIdentification of 3.x', () => {
+    const mode = (top: object, server: object = {}) =>
+      describe({ singleServerConfig: { address: 'rediss://a:1', ...server }, ...top } as RedissonConfig).tls
+    assert.equal(mode({})?.rejectUnauthorized, undefined)
+    assert.equal(mode({})?.checkServerIdentity, undefined)
+    assert.equal(mode({ sslVerificationMode: 'NONE' })?.rejectUnauthorized, false)
+    assert.equal(typeof mode({ sslVerificationMode: 'CA_ONLY' })?.checkServerIdentity, 'function')
+    assert.equal(mode({}, { sslEnableEndpointIdentification: false })?.rejectUnauthorized, false)
+    assert.deepEqual(
+      [mode({ sslProtocols: ['TLSv1.3', 'TLSv1.2'] })].map((options) => [options?.minVersion, options?.maxVersion]),
+      [['TLSv1.2', 'TLSv1.3']],
+    )
+  })
+})
