@@ -136,7 +136,7 @@ function checkConnection(connection: unknown): string | object {
     throw new ConfigError(path, undefined, allowed)
   }
   if (typeof connection === 'string') return checkRedisUrl(connection, path)
-  // The names that it is told are mapped.
+  // The thread receives mapped names.
   const config = overridden(connection as RedissonConfig, { nameMapper: null })
   describe(config)
   try {

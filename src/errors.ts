@@ -304,7 +304,7 @@ function show(value: unknown): string {
   return typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value
 }
 
-/** The message of any value that was thrown. A host with several addresses fails with several errors and no message. */
+/** The message of anything that was thrown. A host with several addresses fails with several errors and no message. */
 export function messageOf(error: unknown): string {
   if (error instanceof AggregateError && !error.message) return error.errors.map(messageOf).join(', ')
   return error instanceof Error ? error.message || error.name : String(error)

@@ -11,7 +11,7 @@ import { authenticate, openStream, type Stream } from './streams.js'
 
 /*
  * ioredis opens its connections with a `Connector`. Ours do what its own cannot: find the master among several servers
- * or through several Sentinels at once, and ask for the password for each connection. All of this happens on the new
+ * or through several Sentinels at once, and fetch the password for each connection. All of this happens on the new
  * connection, before ioredis gets it: so the server that was checked is the server that is used.
  *
  * `AbstractConnector` and the option `Connector` are exported but hardly documented. What we rely on beyond their types
@@ -33,7 +33,7 @@ type Ioredis = Pick<typeof import('ioredis'), 'AbstractConnector'>
 type Connector = new (options: unknown) => AbstractConnector
 type Open = (signal: AbortSignal) => Promise<Stream>
 
-/** For one server, master or not, whose password is asked for before each connection. */
+/** For one server, master or not, whose password is fetched for each connection. */
 export function singleConnector(ioredis: Ioredis, shared: Connecting): Connector {
   const { deployment } = shared
   const address = deployment.addresses[0] as Address
@@ -168,7 +168,7 @@ async function openWithin(limitMs: number, attempt: AbortController, open: Open)
   }
 }
 
-/** For a node of a cluster, whose password is asked for. If it rejects, the cluster drops the node and uses others. */
+/** For a node of a cluster, whose password is fetched. If it rejects, the cluster drops the node and uses others. */
 export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Connecting): Connector {
   type NodeOptions = Credentials & { host: string; port: number; disconnectTimeout: number }
   return class NodeConnector extends AbstractConnector {

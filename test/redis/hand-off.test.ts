@@ -171,7 +171,7 @@ describe('hand-offs between tasks of one client', () => {
   })
 
   it('a run with empty sections blocks the event loop no longer than maxHandOffMs', async (t) => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 900 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
     client.on('lost', () => assert.fail('it was lost'))
     const delay = monitorEventLoopDelay({ resolution: 1 })
     const crowd = new Crowd(client.getLock('a'), 50)

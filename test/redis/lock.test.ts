@@ -21,11 +21,11 @@ for (const driver of drivers) {
     })
 
     it('a lock released in time is not reported lost, although the release took longer than the lease', async () => {
-      const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 500 })
+      const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 1_500 })
       let lost = 0
       client.on('lost', () => lost++)
       const hold = await client.getLock('a').lock()
-      proxy.delay(700)
+      proxy.delay(1_800)
       await hold.unlock()
       assert.equal(lost, 0)
       proxy.pass()

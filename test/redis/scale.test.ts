@@ -39,7 +39,7 @@ describe('many waiters, locks and processes', () => {
     assert((await Promise.all(refused)).every((outcome) => outcome === null))
     controller.abort()
     for (const outcome of await Promise.allSettled(aborted)) assert.equal(outcome.status, 'rejected')
-    assert.equal((await lab.server.admin.pubsub('CHANNELS')).length, 1)
+    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
     await hold.unlock()
     await (await served).unlock()
   })
@@ -50,14 +50,14 @@ describe('many waiters, locks and processes', () => {
     const holds = await Promise.all(names.map((name) => owner.getLock(name).lock()))
     const waiting = names.map((name) => client.getLock(name).lock())
     const inLine = async (): Promise<number> => (await lab.server.admin.keys('holdfast_turn_queue:*')).length
-    await waitUntil(async () => (await inLine()) === 2_000, { timeoutMs: 10_000 })
+    await waitUntil(async () => (await inLine()) === 2_000, { timeoutMs: 60_000 })
     const clients = String(await lab.server.admin.client('LIST'))
       .trim()
       .split('\n')
     assert.equal(clients.filter((line) => / sub=[1-9]/.test(line)).length, 1)
     await Promise.all(holds.map((hold) => hold.unlock()))
     for (const hold of await Promise.all(waiting)) void hold.unlock()
-    await waitUntil(async () => (await lab.server.admin.keys('*')).length === 0)
+    await waitUntil(async () => (await lab.server.admin.keys('*')).length === 0, { timeoutMs: 30_000 })
   })
 
   it('lock cycles leave the heap flat and no key behind', async () => {

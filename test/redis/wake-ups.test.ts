@@ -232,7 +232,7 @@ describe('a waiter', () => {
     let messages = 0
     const startedAt = performance.now()
     const attempts = await countCommands(lab.server, async () => {
-      while (performance.now() - startedAt < 1_000) {
+      while (performance.now() - startedAt < 1_000 || messages <= 500) {
         const batch = flooder.pipeline()
         for (const channel of channels) batch.publish(channel, channel.startsWith(INBOX_PREFIX) ? 'turn 1' : '0')
         await batch.exec()
@@ -241,7 +241,6 @@ describe('a waiter', () => {
     })
     const most = (performance.now() - startedAt) / 10 + 10
     t.diagnostic(`${messages} messages, ${attempts.calls['evalsha']} attempts`)
-    assert(messages > 500)
     assert((attempts.calls['evalsha'] ?? 0) <= most, `${attempts.calls['evalsha']} attempts for ${messages} messages`)
     await peer.release('a', 7)
     await (await waiting).unlock()

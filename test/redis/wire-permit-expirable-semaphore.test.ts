@@ -119,7 +119,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
   })
 
   it('a renewal of a permit is a later score in whole ms, never an earlier one', async () => {
-    const semaphore = (await lab.connect({ lockWatchdogTimeoutMs: 900 })).getPermitExpirableSemaphore('order')
+    const semaphore = (await lab.connect({ lockWatchdogTimeoutMs: 2_400 })).getPermitExpirableSemaphore('order')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2 })
     const first = Math.max(...(await leases(lab, '{order}:timeout')).values()) + Date.now()

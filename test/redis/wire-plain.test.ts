@@ -175,7 +175,7 @@ describe('the wire format of a plain lock', () => {
   })
 
   it('a Redisson twin can force a plain lock, which the next renewal notices', async () => {
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
     const peer = await twin()
     const hold = await client.getLock('forced').lock()
     const lost = new Promise((resolve) => client.once('lost', resolve))

@@ -3,10 +3,10 @@ import { connect } from '../../src/index.js'
 /** A program that outlives a block of its event loop. Arguments: the URL of Redis, and where the thread is, or nothing. */
 export async function main([url = '', thread]: readonly string[]): Promise<void> {
   const startedAt = performance.now()
-  const client = await connect({ url, lockWatchdogTimeoutMs: 900, watchdog: { thread: thread ?? true } })
+  const client = await connect({ url, lockWatchdogTimeoutMs: 2_400, watchdog: { thread: thread ?? true } })
   const connectMs = performance.now() - startedAt
   const hold = await client.getLock('a').lock()
-  const endsAt = performance.now() + 1_800
+  const endsAt = performance.now() + 3_600
   while (performance.now() < endsAt);
   hold.assertHeld()
   await hold.unlock()

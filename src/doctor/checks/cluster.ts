@@ -6,7 +6,7 @@ import { note, ok, problem, warning } from '../finding.js'
 import { fieldsOf } from '../server.js'
 import type { DeploymentUnderTest } from '../target.js'
 
-/** A failover has to be over before an ordinary lease, ms. */
+/** A failover has to end before a default lease, ms. */
 const SLOW_FAILOVER_MS = 15_000
 const SENTINEL_MS = 3_000
 
@@ -21,7 +21,7 @@ export const clusterChecks: readonly Check[] = [
       const info = fieldsOf(await server.askText('CLUSTER', 'INFO'))
       const infoField = (name: string): string => info.get(name) ?? ''
       const served = infoField('cluster_slots_ok')
-      const fix = 'redis-cli --cluster check, then --cluster fix; start the nodes that are down'
+      const fix = 'start the nodes that are down; redis-cli --cluster check, then --cluster fix'
       if (infoField('cluster_state') !== 'ok' || Number(served) !== SLOT_COUNT) {
         return problem(`${infoField('cluster_state')}, ${served} of ${SLOT_COUNT} slots are served`, fix)
       }
