@@ -84,6 +84,21 @@ test('no import cycles, not even of types', () => {
   assert.ok(cycles.length === 0, cycles.join('\n'))
 })
 
+// Biome limits the lines of TypeScript.
+test('no Lua file is longer than 59 lines', () => {
+  const lua = readdirSync(new URL('src/lua/', ROOT), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.lua'),
+  )
+  const lengthOf = (file: string): number =>
+    readFileSync(new URL(`src/lua/${file}`, ROOT), 'utf8')
+      .trimEnd()
+      .split('\n').length
+  assert.deepEqual(
+    lua.filter((file) => lengthOf(file) > 59),
+    [],
+  )
+})
+
 test('errors.ts imports nothing', () => {
   expectNone(({ from }) => from === 'errors.ts')
 })
