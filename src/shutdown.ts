@@ -43,13 +43,13 @@ export class Shutdown {
       lease.releaseInBackground()
     }
     watchdog.close()
-    waitQueues.close()
     // Commands in flight may still bring grants to release: until all is quiet for one turn of the event loop.
     do {
       await backgroundRetries.close()
       await idempotencyKeys.flush()
       await scripts.idle()
       await sleep(0, { clock })
+      waitQueues.close() // by now every dismissed caller has left its queue
     } while (backgroundRetries.size > 0 || !idempotencyKeys.isFlushed || !scripts.isIdle)
     await watchdog.threadClient?.close()
     await port.close()

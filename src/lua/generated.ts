@@ -1308,7 +1308,7 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 
 const LOCK_ACQUIRE_QUEUED: Script = {
   name: 'lock/acquire-queued',
-  sha1: 'adbc857b076bf77cdc61b5915bb9b628c6bd729b',
+  sha1: '363056902d311122ae11e8c0a1ab5e20fb19a0eb',
   text: `-- holdfast lock/acquire-queued
 -- Creates a lock with fields and a lease. Returns an error if the lease is refused (an ACL without PEXPIRE), else nil.
 local function createLock(lock, lease, ...)
@@ -1357,7 +1357,7 @@ local MOST_TICKETS = 4096
 -- What one call processes at most, in 2 ms; clients that poll process the rest.
 local TICKETS_PER_CALL = 1024
 
--- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- Gives the turn to the first client that is still there, and notifies the one behind it that it is next: that one asks
 -- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
 -- 'next' if the lock is not free.
 -- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
@@ -1418,7 +1418,7 @@ if left == nil then
       notify(ARGV[5], ticket, 'turn')
     end
   elseif type(removed) == 'number' and removed > 0 then
-    -- No release gave this client the turn, so none has told the client behind it that it is next.
+    -- No release gave this client the turn, so the client behind it was not notified that it is next.
     passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
   end
   if ARGV[7] == '1' then
@@ -1550,7 +1550,7 @@ export function lockAdopt(lock: string, leaseTimeMs: Argument, from: Argument, h
 
 const LOCK_FORCE_RELEASE_QUEUED: Script = {
   name: 'lock/force-release-queued',
-  sha1: '3c3bb378d8c428b8f1f25478979cd51701f0a1ff',
+  sha1: '320db9d4e19ac903ffd5acb6a67e9dd4d06f4d7e',
   text: `-- holdfast lock/force-release-queued
 -- Whether a hash is a lock with one holder: the holder's field with a hold count, and no other.
 local function hasSingleHolder(lock)
@@ -1589,7 +1589,7 @@ local MOST_TICKETS = 4096
 -- What one call processes at most, in 2 ms; clients that poll process the rest.
 local TICKETS_PER_CALL = 1024
 
--- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- Gives the turn to the first client that is still there, and notifies the one behind it that it is next: that one asks
 -- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
 -- 'next' if the lock is not free.
 -- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
@@ -1727,7 +1727,7 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_TURN_QUEUE: Script = {
   name: 'lock/leave-turn-queue',
-  sha1: 'b43969fa32e3fae1550a0175d88b5541c825c8b9',
+  sha1: 'e29e2ce7555065ec3eee8f91dd1c21c2a0cd5821',
   text: `-- holdfast lock/leave-turn-queue
 -- Publishes a message about a ticket to its client's inbox. Returns how many connections received it: 0 if the client
 -- is gone.
@@ -1747,7 +1747,7 @@ local MOST_TICKETS = 4096
 -- What one call processes at most, in 2 ms; clients that poll process the rest.
 local TICKETS_PER_CALL = 1024
 
--- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- Gives the turn to the first client that is still there, and notifies the one behind it that it is next: that one asks
 -- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
 -- 'next' if the lock is not free.
 -- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
@@ -1802,8 +1802,8 @@ return 1
 }
 
 /**
- * lock/leave-turn-queue: remove a ticket under which nobody waits any more. If the lock is free the turn passes to
- * the next client; otherwise the client that is first now is told that it is next.
+ * lock/leave-turn-queue: remove the ticket of a client that no longer waits. If the lock is free the turn passes
+ * to the next client; otherwise the client that is first now is notified that it is next.
  * KEYS[1] lock         hash: holder -> hold count
  * KEYS[2] turnQueue    list: tickets of waiting clients, the next one first
  * ARGV[1] ticket       "<client id>:<number>"
@@ -1896,7 +1896,7 @@ export function lockReleaseOne(lock: string, leaseTimeMs: Argument, holder: Argu
 
 const LOCK_RELEASE_QUEUED: Script = {
   name: 'lock/release-queued',
-  sha1: '2ea59b6fb40765a7b72dfd01a62a618211a808c1',
+  sha1: 'a215c7c29d36b3ea27693278536fe84d1141affe',
   text: `-- holdfast lock/release-queued
 -- Publishes a message about a ticket to its client's inbox. Returns how many connections received it: 0 if the client
 -- is gone.
@@ -1916,7 +1916,7 @@ local MOST_TICKETS = 4096
 -- What one call processes at most, in 2 ms; clients that poll process the rest.
 local TICKETS_PER_CALL = 1024
 
--- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- Gives the turn to the first client that is still there, and notifies the one behind it that it is next: that one asks
 -- after a while, in case the first is frozen. Removes tickets of clients that are gone. \`message\` is 'turn', or
 -- 'next' if the lock is not free.
 -- Returns how many clients were notified, not counting that of \`ownTicket\`; -1: publishing was refused.
@@ -2871,8 +2871,8 @@ return type(receivers) == 'number' and receivers or -1
 
 /**
  * read-lock/release: end the lease of a reader; the last one frees the lock and wakes the waiters. The lock lasts
- * as long as the longest remaining read hold; dead readers do not count. If it now ends sooner than waiters were
- * told, and before they poll, they are woken to ask again.
+ * as long as the longest remaining read hold; dead readers do not count. If it now ends sooner than waiters expect,
+ * and before they poll, they are woken to ask again.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] holder       "<client id>:<owner id>"
  * ARGV[2] prefix       what the keys of read holds begin with

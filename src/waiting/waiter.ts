@@ -97,7 +97,7 @@ export class Waiter<T = unknown> implements Caller {
     return this.#woken
   }
 
-  /** Forgets the wake-ups so far: the attempt that follows answers them. */
+  /** Forgets the wake-ups so far: the attempt that follows covers them. */
   clearWakeUp(): void {
     this.#woken = false
   }

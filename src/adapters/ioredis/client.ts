@@ -48,7 +48,7 @@ export const SUBSCRIBER_OPTIONS = {
  * The failover detector of ioredis disconnects the connector whatever it is doing. If it was about to connect, the
  * status of the client becomes `end`, which is final, although no caller closed it.
  *
- * Reads the private `manuallyClosing`: nothing public tells whether the owner of a client has closed it.
+ * Reads the private `manuallyClosing`: nothing public shows whether the owner of a client has closed it.
  * `test/adapters/ioredis-internals.test.ts` fails when ioredis changes it.
  * @returns whether that has happened, and how to stop watching for it
  */

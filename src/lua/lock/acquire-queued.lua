@@ -26,7 +26,7 @@ if left == nil then
       notify(ARGV[5], ticket, 'turn')
     end
   elseif type(removed) == 'number' and removed > 0 then
-    -- No release gave this client the turn, so none has told the client behind it that it is next.
+    -- No release gave this client the turn, so the client behind it was not notified that it is next.
     passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
   end
   if ARGV[7] == '1' then

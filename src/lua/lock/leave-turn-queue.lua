@@ -1,5 +1,5 @@
---[[ lock/leave-turn-queue: remove a ticket under which nobody waits any more. If the lock is free the turn passes to
-     the next client; otherwise the client that is first now is told that it is next.
+--[[ lock/leave-turn-queue: remove the ticket of a client that no longer waits. If the lock is free the turn passes
+     to the next client; otherwise the client that is first now is notified that it is next.
      KEYS[1] lock         hash: holder -> hold count
      KEYS[2] turnQueue    list: tickets of waiting clients, the next one first
      ARGV[1] ticket       "<client id>:<number>"

@@ -8,7 +8,7 @@ local MOST_TICKETS = 4096
 -- What one call processes at most, in 2 ms; clients that poll process the rest.
 local TICKETS_PER_CALL = 1024
 
--- Gives the turn to the first client that is still there, and tells the one behind it that it is next: that one asks
+-- Gives the turn to the first client that is still there, and notifies the one behind it that it is next: that one asks
 -- after a while, in case the first is frozen. Removes tickets of clients that are gone. `message` is 'turn', or
 -- 'next' if the lock is not free.
 -- Returns how many clients were notified, not counting that of `ownTicket`; -1: publishing was refused.

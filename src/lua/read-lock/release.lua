@@ -1,6 +1,6 @@
 --[[ read-lock/release: end the lease of a reader; the last one frees the lock and wakes the waiters. The lock lasts
-     as long as the longest remaining read hold; dead readers do not count. If it now ends sooner than waiters were
-     told, and before they poll, they are woken to ask again.
+     as long as the longest remaining read hold; dead readers do not count. If it now ends sooner than waiters expect,
+     and before they poll, they are woken to ask again.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] holder       "<client id>:<owner id>"
      ARGV[2] prefix       what the keys of read holds begin with
