@@ -106,6 +106,11 @@ export class CellsModel extends Model {
     return this.target(possession.target).cells.length > 1
   }
 
+  protected override leavesPartOf(target: number, possession: Possession): boolean {
+    const wanted = this.target(target).cells
+    return this.isDivisible(possession) && this.target(possession.target).cells.some((cell) => wanted.includes(cell))
+  }
+
   countOf(possession: Possession): number {
     return this.#hasAll(possession) ? possession.holds.length : 0
   }

@@ -233,6 +233,23 @@ export abstract class Model {
     return false
   }
 
+  /** Whether what is left of a possession that lost a part of itself keeps others from a target. */
+  protected leavesPartOf(_target: number, _possession: Possession): boolean {
+    return false
+  }
+
+  /** What else an operation may lead to if a loss was found in the same turn: what is left is released a moment later. */
+  besideLosses(operation: Operation, before: Model): readonly Branch[] {
+    if (operation.do !== 'take' || operation.how !== 'now') return []
+    const isLeft = [...this.possessions.values()].some(
+      (possession) =>
+        possession.isLost &&
+        !before.possessions.get(possession.id)?.isLost &&
+        this.leavesPartOf(operation.target, possession),
+    )
+    return isLeft ? [[this.clone(), 'refused']] : []
+  }
+
   /** Whether a target is several locks. */
   isJoint(_target: number): boolean {
     return false
