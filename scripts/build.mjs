@@ -1,4 +1,4 @@
-// src → dist. `--check` refuses a stale src/lua/generated.ts instead of writing it anew.
+// src → dist. `--check` refuses stale generated files instead of writing them again.
 import { chmodSync, existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { root, run, since } from './run.mjs'
@@ -6,6 +6,7 @@ import { root, run, since } from './run.mjs'
 const start = performance.now()
 const check = process.argv.includes('--check') ? ['--check'] : []
 run(process.execPath, ['scripts/embed-lua.mjs', ...check])
+run(process.execPath, ['scripts/translate-lua.mjs', ...check])
 
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 run('tsc', ['-p', 'tsconfig.json'])

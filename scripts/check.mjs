@@ -5,6 +5,7 @@ const node = process.execPath
 const checks = [
   ['lint and format', 'biome', 'check', '--error-on-warnings'],
   ['generated Lua is fresh', node, 'scripts/embed-lua.mjs', '--check'],
+  ['Lua in JavaScript is fresh', node, 'scripts/translate-lua.mjs', '--check'],
   ['types of src, and build', node, 'scripts/build.mjs', '--check'],
   ['types of tests and examples', 'tsc', '-p', 'tsconfig.test.json'],
   ['no unused files, exports or dependencies', 'knip', '--no-progress', '--treat-config-hints-as-errors'],

@@ -62,8 +62,10 @@ const ARGS_OF_ONE: Readonly<Record<string, readonly Argument[]>> = {
   'string-lock/renew': [OURS, LEASE_MS],
 }
 
+const { SCRIPTS: _texts, ...makers } = scripts
+
 /** A call of every script, all for `a`. */
-export const CALLS: readonly ScriptCall[] = Object.values(scripts).map((make) => {
+export const CALLS: readonly ScriptCall[] = Object.values(makers).map((make) => {
   const parameters = /\(([^)]*)\)/.exec(make.toString())?.[1]?.split(/, */) ?? []
   const call = make as unknown as (...values: unknown[]) => ScriptCall
   if (parameters[0] === 'keys') return callOfMany(call)

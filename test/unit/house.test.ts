@@ -10,7 +10,7 @@ import { test } from 'node:test'
  */
 const FLOORS = [
   ['cli', 'nestjs'],
-  ['doctor'],
+  ['doctor', 'testing'],
   ['index', 'connect', 'watchdog-thread'],
   ['config'],
   ['client'],
