@@ -13,7 +13,7 @@ const FAST = [
   /^test\/(unit|storm|failover)\//,
   /^test\/docs\/(configuration|guarantees|pages)\.test/,
   /^test\/support\/(late-copies|tcp-proxy)\.test/,
-  /^test\/redis\/contract\.test/,
+  /^test\/redis\/(contract|differential)\.test/,
 ]
 const OURS = ['--full', '--except-fast', '--stress', '--no-build']
 const TEST_LIMIT_MS = 120_000

@@ -79,10 +79,16 @@ class Translation {
   }
 
   #declare(name) {
+    const unique = this.#unique(name)
+    this.#scopes.at(-1).set(name, unique)
+    return unique
+  }
+
+  /** A name in JavaScript alone, which hides none of the script's. */
+  #unique(name) {
     let unique = name
     for (let n = 2; this.#names.has(unique) || RESERVED.has(unique); n++) unique = `${name}$${n}`
     this.#names.add(unique)
-    this.#scopes.at(-1).set(name, unique)
     return unique
   }
 
@@ -144,7 +150,7 @@ class Translation {
   #for({ name, from, to, step, body }) {
     const [first, last, by] = [this.#number(from), this.#number(to), step ? step.value : 1]
     this.#scopes.push(new Map())
-    const [count, limit] = [this.#declare('n'), this.#declare('limit')]
+    const [count, limit] = [this.#unique('$at'), this.#unique('$limit')]
     const variable = name === '_' ? '' : `let ${this.#declare(name)}: any = ${count}\n`
     const code = this.#block(body)
     this.#scopes.pop()

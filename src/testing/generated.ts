@@ -378,9 +378,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       return [lua.errorReply("WRONGTYPE the hash is not a group of values: a lock of another kind, or data")]
     }
     let longest: any = 0
-    for (let n = 3, limit = lua.length(ARGV); n <= limit; n += 1) {
-      let n$2: any = n
-      let [owner$4, expiry$2]: any[] = ownerOf(group$4, lua.index(ARGV, n$2))
+    for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+      let n: any = $at
+      let [owner$4, expiry$2]: any[] = ownerOf(group$4, lua.index(ARGV, n))
       if ((lua.truth(owner$4) && (owner$4 !== holder))) {
         longest = lua.max(longest, (lua.number(expiry$2) - lua.number(now)))
       }
@@ -388,9 +388,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     if (lua.gt(longest, 0)) {
       return [longest]
     }
-    for (let n$3 = 3, limit$2 = lua.length(ARGV); n$3 <= limit$2; n$3 += 1) {
-      let n$4: any = n$3
-      let value$4: any = lua.index(ARGV, n$4)
+    for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+      let n$2: any = $at$2
+      let value$4: any = lua.index(ARGV, n$2)
       if (!lua.truth(ownerOf(group$4, value$4)[0])) {
         deleteValue(group$4, value$4)
         redis.call("hset", group$4, value$4, holder, lua.concat(value$4, lua.concat(":", lua.concat(holder, ":lock_count"))), 1)
@@ -441,12 +441,12 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       return []
     }
     let wasHeld: any = 0
-    for (let n = 3, limit = lua.length(ARGV); n <= limit; n += 1) {
-      let n$2: any = n
-      if (lua.truth(ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n$2))[0])) {
+    for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+      let n: any = $at
+      if (lua.truth(ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0])) {
         wasHeld = 1
       }
-      deleteValue(lua.index(KEYS, 1), lua.index(ARGV, n$2))
+      deleteValue(lua.index(KEYS, 1), lua.index(ARGV, n))
     }
     if ((wasHeld === 1)) {
       redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
@@ -495,9 +495,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       return []
     }
     let [found, countAt]: any[] = [lua.table([-2]), lua.table([])]
-    for (let n = 1, limit = lua.length(ARGV); n <= limit; n += 1) {
-      let n$2: any = n
-      let [owner$4, expiry$2, count]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n$2))
+    for (let $at = 1, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+      let n: any = $at
+      let [owner$4, expiry$2, count]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
       if (lua.truth(owner$4)) {
         lua.set(found, 1, lua.max(lua.index(found, 1), (lua.number(expiry$2) - lua.number(now))))
         if (!lua.truth(lua.index(countAt, owner$4))) {
@@ -514,9 +514,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
   'faster-multi-lock/release': (redis: Redis, KEYS: Table, ARGV: Table): any[] => {
     let T: any
     let freed: any = 0
-    for (let n = 4, limit = lua.length(ARGV); n <= limit; n += 1) {
-      let n$2: any = n
-      let [value, prefix]: any[] = [lua.index(ARGV, n$2), lua.concat(lua.index(ARGV, n$2), lua.concat(":", lua.index(ARGV, 1)))]
+    for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+      let n: any = $at
+      let [value, prefix]: any[] = [lua.index(ARGV, n), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.index(ARGV, 1)))]
       if ((redis.call("hget", lua.index(KEYS, 1), value) === lua.index(ARGV, 1))) {
         redis.call("hdel", lua.index(KEYS, 1), value)
         freed = (lua.number(freed) + 1)
@@ -579,17 +579,17 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       let [holder, lease$2, first]: any[] = [lua.index(ARGV, (lua.number(last) + 1)), lua.tonumber(lua.index(ARGV, (lua.number(last) + 2))), (lua.number(last) + 4)]
       last = ((lua.number(last) + 3) + lua.number(lua.tonumber(lua.index(ARGV, (lua.number(last) + 3)))))
       lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$4), "ok") === "hash")) ? 1 : T)) ? T : 0))
-      for (let n$2 = lua.number(first), limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); n$2 <= limit; n$2 += 1) {
-        let m: any = n$2
+      for (let $at = lua.number(first), $limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at <= $limit; $at += 1) {
+        let m: any = $at
         if ((ownerOf(group$4, lua.index(ARGV, m))[0] !== holder)) {
-          lua.set(renewed, n$2, 0)
+          lua.set(renewed, n, 0)
         }
       }
       if ((lua.index(renewed, n) === 1)) {
         redis.call("pexpire", group$4, lua.max(redis.call("pttl", group$4), (lua.number(lease$2) + lua.number(SLACK))))
       }
-      for (let n$3 = lua.number(first), limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); n$3 <= limit$2; n$3 += 1) {
-        let m$2: any = n$3
+      for (let $at$2 = lua.number(first), $limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at$2 <= $limit$2; $at$2 += 1) {
+        let m$2: any = $at$2
         extendValue(group$4, lua.index(ARGV, m$2), holder, lease$2)
       }
     }
@@ -636,16 +636,16 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       }
       return []
     }
-    for (let n = 4, limit = lua.length(ARGV); n <= limit; n += 1) {
-      let n$2: any = n
-      if ((ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n$2))[0] !== lua.index(ARGV, 2))) {
+    for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+      let n: any = $at
+      if ((ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0] !== lua.index(ARGV, 2))) {
         return [0]
       }
     }
-    for (let n$3 = 4, limit$2 = lua.length(ARGV); n$3 <= limit$2; n$3 += 1) {
-      let n$4: any = n$3
-      redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n$4), lua.concat(":", lua.concat(lua.index(ARGV, 2), ":lock_count"))), lua.index(ARGV, 3))
-      extendValue(lua.index(KEYS, 1), lua.index(ARGV, n$4), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 1)))
+    for (let $at$2 = 4, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+      let n$2: any = $at$2
+      redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n$2), lua.concat(":", lua.concat(lua.index(ARGV, 2), ":lock_count"))), lua.index(ARGV, 3))
+      extendValue(lua.index(KEYS, 1), lua.index(ARGV, n$2), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 1)))
     }
     return [1]
   },
@@ -921,7 +921,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const passTurn = (turnQueue?: any, inboxPrefix$2?: any, ownTicket?: any, message$2?: any): any[] => {
       let T: any
       let others: any = 0
-      for (let n = 1, limit = lua.number(TICKETS_PER_CALL); n <= limit; n += 1) {
+      for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
         let ticket$2: any = undefined
         if ((message$2 === "turn")) {
           ticket$2 = redis.pcall("lpop", turnQueue)
@@ -967,7 +967,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     if ((left$2 === undefined)) {
       let removed: any = redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 3))
       if ((lua.index(ARGV, 6) === "1")) {
-        for (let n$2 = 1, limit$2 = lua.number(TICKETS_PER_CALL); n$2 <= limit$2; n$2 += 1) {
+        for (let $at$2 = 1, $limit$2 = lua.number(TICKETS_PER_CALL); $at$2 <= $limit$2; $at$2 += 1) {
           let ticket$4: any = redis.pcall("lpop", lua.index(KEYS, 2))
           if ((lua.type(ticket$4) !== "string")) {
             break
@@ -1073,7 +1073,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const passTurn = (turnQueue?: any, inboxPrefix$2?: any, ownTicket?: any, message$2?: any): any[] => {
       let T: any
       let others: any = 0
-      for (let n = 1, limit = lua.number(TICKETS_PER_CALL); n <= limit; n += 1) {
+      for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
         let ticket$2: any = undefined
         if ((message$2 === "turn")) {
           ticket$2 = redis.pcall("lpop", turnQueue)
@@ -1170,7 +1170,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const passTurn = (turnQueue?: any, inboxPrefix$2?: any, ownTicket?: any, message$2?: any): any[] => {
       let T: any
       let others: any = 0
-      for (let n = 1, limit = lua.number(TICKETS_PER_CALL); n <= limit; n += 1) {
+      for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
         let ticket$2: any = undefined
         if ((message$2 === "turn")) {
           ticket$2 = redis.pcall("lpop", turnQueue)
@@ -1271,7 +1271,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const passTurn = (turnQueue?: any, inboxPrefix$2?: any, ownTicket?: any, message$2?: any): any[] => {
       let T: any
       let others: any = 0
-      for (let n = 1, limit = lua.number(TICKETS_PER_CALL); n <= limit; n += 1) {
+      for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
         let ticket$2: any = undefined
         if ((message$2 === "turn")) {
           ticket$2 = redis.pcall("lpop", turnQueue)
@@ -1440,7 +1440,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const reclaim = (semaphore?: any, leases?: any, channel$2?: any, more?: any): any[] => {
       let T: any
       let returned: any = more
-      for (let n = 1, limit = 100; n <= limit; n += 1) {
+      for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
         let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
         if ((lua.length(expired) > 0)) {
           returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
@@ -1457,10 +1457,10 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1))))
     reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
     let [isRepeat, held]: any[] = [false, lua.table([])]
-    for (let n$2 = 3, limit$2 = lua.length(ARGV); n$2 <= limit$2; n$2 += 1) {
-      let n$3: any = n$2
-      lua.set(held, n$3, redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n$3))))
-      isRepeat = (lua.truth(T = isRepeat) ? T : (lua.index(held, n$3) !== false))
+    for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+      let n: any = $at$2
+      lua.set(held, n, redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n))))
+      isRepeat = (lua.truth(T = isRepeat) ? T : (lua.index(held, n) !== false))
     }
     if (!lua.truth(isRepeat)) {
       let permits: any = (lua.length(ARGV) - 2)
@@ -1474,10 +1474,10 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       }
       redis.call("decrby", lua.index(KEYS, 1), permits)
     }
-    for (let n$4 = 3, limit$3 = lua.length(ARGV); n$4 <= limit$3; n$4 += 1) {
-      let n$5: any = n$4
-      if ((!lua.truth(isRepeat) || (lua.truth(lua.index(held, n$5)) && lua.lt(lua.tonumber(lua.index(held, n$5)), expires)))) {
-        redis.call("zadd", lua.index(KEYS, 2), lua.integer(lua.number(expires)), ...bytesOf(lua.index(ARGV, n$5)))
+    for (let $at$3 = 3, $limit$3 = lua.length(ARGV); $at$3 <= $limit$3; $at$3 += 1) {
+      let n$2: any = $at$3
+      if ((!lua.truth(isRepeat) || (lua.truth(lua.index(held, n$2)) && lua.lt(lua.tonumber(lua.index(held, n$2)), expires)))) {
+        redis.call("zadd", lua.index(KEYS, 2), lua.integer(lua.number(expires)), ...bytesOf(lua.index(ARGV, n$2)))
       }
     }
     let left: any = redis.call("pttl", lua.index(KEYS, 1))
@@ -1524,7 +1524,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const reclaim = (semaphore?: any, leases?: any, channel$2?: any, more?: any): any[] => {
       let T: any
       let returned: any = more
-      for (let n = 1, limit = 100; n <= limit; n += 1) {
+      for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
         let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
         if ((lua.length(expired) > 0)) {
           returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
@@ -1540,9 +1540,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     }
     reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), 0)
     let found: any = lua.table([integerAt(lua.index(KEYS, 1))[0], redis.call("zcard", lua.index(KEYS, 2))])
-    for (let n$2 = 2, limit$2 = lua.length(ARGV); n$2 <= limit$2; n$2 += 1) {
-      let n$3: any = n$2
-      let expires: any = redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n$3)))
+    for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+      let n: any = $at$2
+      let expires: any = redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n)))
       if (!lua.truth(expires)) {
         lua.insert(found, -2)
       } else {
@@ -1581,7 +1581,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const reclaim = (semaphore?: any, leases?: any, channel$2?: any, more?: any): any[] => {
       let T: any
       let returned: any = more
-      for (let n = 1, limit = 100; n <= limit; n += 1) {
+      for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
         let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
         if ((lua.length(expired) > 0)) {
           returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
@@ -1596,9 +1596,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       return announcePermits(channel$2, redis.call("incrby", semaphore, returned))
     }
     let [released, held]: any[] = [0, 0]
-    for (let n$2 = 2, limit$2 = lua.length(ARGV); n$2 <= limit$2; n$2 += 1) {
-      let n$3: any = n$2
-      let permit: any = bytesOf(lua.index(ARGV, n$3))[0]
+    for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+      let n: any = $at$2
+      let permit: any = bytesOf(lua.index(ARGV, n))[0]
       let expires: any = lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 2), permit)) ? T : -1))
       if (lua.ge(expires, 0)) {
         released = (lua.number(released) + lua.number(redis.call("zrem", lua.index(KEYS, 2), permit)))
@@ -1708,7 +1708,7 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const reclaim = (semaphore?: any, leases?: any, channel$2?: any, more?: any): any[] => {
       let T: any
       let returned: any = more
-      for (let n = 1, limit = 100; n <= limit; n += 1) {
+      for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
         let expired: any = redis.call("zrangebyscore", leases, 0, now$2, "limit", 0, 1000)
         if ((lua.length(expired) > 0)) {
           returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
@@ -1802,8 +1802,8 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
       let T: any
       let longest: any = -2
-      for (let n = 1, limit = lua.number(holdCount(count$2)[0]); n <= limit; n += 1) {
-        let index$2: any = n
+      for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        let index$2: any = $at
         longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
       }
       return [longest]
@@ -1812,11 +1812,11 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       return [0]
     }
     let fields: any = redis.call("hgetall", lua.index(KEYS, 1))
-    for (let n$2 = 1, limit$2 = lua.length(fields); n$2 <= limit$2; n$2 += 2) {
-      let n$3: any = n$2
-      for (let n$4 = 1, limit$3 = lua.number(holdCount(lua.index(fields, (lua.number(n$3) + 1)))[0]); n$4 <= limit$3; n$4 += 1) {
-        let index$3: any = n$4
-        redis.call("del", ...readHold(lua.index(ARGV, 2), lua.index(fields, n$4), index$3))
+    for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
+      let n: any = $at$2
+      for (let $at$3 = 1, $limit$3 = lua.number(holdCount(lua.index(fields, (lua.number(n) + 1)))[0]); $at$3 <= $limit$3; $at$3 += 1) {
+        let index$3: any = $at$3
+        redis.call("del", ...readHold(lua.index(ARGV, 2), lua.index(fields, n), index$3))
       }
     }
     redis.call("del", lua.index(KEYS, 1))
@@ -1838,8 +1838,8 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
       let T: any
       let longest: any = -2
-      for (let n = 1, limit = lua.number(holdCount(count$2)[0]); n <= limit; n += 1) {
-        let index$2: any = n
+      for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        let index$2: any = $at
         longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
       }
       return [longest]
@@ -1849,9 +1849,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       return [found]
     }
     let fields: any = redis.call("hgetall", lua.index(KEYS, 1))
-    for (let n$2 = 1, limit$2 = lua.length(fields); n$2 <= limit$2; n$2 += 2) {
-      let n$3: any = n$2
-      let [holder, count$3]: any[] = [lua.index(fields, n$3), lua.index(fields, (lua.number(n$3) + 1))]
+    for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
+      let n: any = $at$2
+      let [holder, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
       let isWriter: any = (lua.sub(holder, -6) === ":write")
       if ((lua.truth(isWriter) || lua.truth(((lua.truth(T = (holder !== "mode")) ? lua.gt(longestRead(lua.index(ARGV, 1), holder, count$3)[0], 0) : T))))) {
         lua.insert(found, holder)
@@ -1875,8 +1875,8 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
       let T: any
       let longest: any = -2
-      for (let n = 1, limit = lua.number(holdCount(count$2)[0]); n <= limit; n += 1) {
-        let index$2: any = n
+      for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        let index$2: any = $at
         longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
       }
       return [longest]
@@ -1885,9 +1885,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       let T: any
       let longest$2: any = -2
       let fields: any = redis.call("hgetall", lock)
-      for (let n$2 = 1, limit$2 = lua.length(fields); n$2 <= limit$2; n$2 += 2) {
-        let n$3: any = n$2
-        let [reader$3, count$3]: any[] = [lua.index(fields, n$3), lua.index(fields, (lua.number(n$3) + 1))]
+      for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
+        let n: any = $at$2
+        let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
         if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
           let left: any = longestRead(prefix$3, reader$3, count$3)[0]
           if (lua.lt(left, 0)) {
@@ -1904,8 +1904,8 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       return [undefined]
     }
     let wasHeld: any = false
-    for (let n$4 = 1, limit$3 = lua.number(holdCount(count$4)[0]); n$4 <= limit$3; n$4 += 1) {
-      let index$3: any = n$4
+    for (let $at$3 = 1, $limit$3 = lua.number(holdCount(count$4)[0]); $at$3 <= $limit$3; $at$3 += 1) {
+      let index$3: any = $at$3
       wasHeld = (lua.truth(T = (redis.call("del", ...readHold(prefix$4, holder, index$3)) === 1)) ? T : wasHeld)
     }
     redis.call("hdel", lock$2, holder)
@@ -1943,30 +1943,30 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
       let T: any
       let longest: any = -2
-      for (let n = 1, limit = lua.number(holdCount(count$2)[0]); n <= limit; n += 1) {
-        let index$2: any = n
+      for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        let index$2: any = $at
         longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
       }
       return [longest]
     }
     let renewed: any = lua.table([])
-    for (let [n$2, lock] of lua.ipairs(KEYS)) {
-      let [holder, lease, prefix$3]: any[] = [lua.index(ARGV, ((3 * lua.number(n$2)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n$2)) - 1))), lua.index(ARGV, (3 * lua.number(n$2)))]
+    for (let [n, lock] of lua.ipairs(KEYS)) {
+      let [holder, lease, prefix$3]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
       let count$3: any = redis.pcall("hget", lock, holder)
       if (((lua.type(count$3) === "table") && !lua.truth(lua.findPlain(lua.index(count$3, "err"), "WRONGTYPE")))) {
         return [count$3]
       }
-      lua.set(renewed, n$2, 0)
+      lua.set(renewed, n, 0)
       if (((lua.type(count$3) === "string") && lua.gt(longestRead(prefix$3, holder, count$3)[0], 0))) {
         redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease))
-        for (let n$3 = 1, limit$2 = lua.number(holdCount(count$3)[0]); n$3 <= limit$2; n$3 += 1) {
-          let index$3: any = n$3
+        for (let $at$2 = 1, $limit$2 = lua.number(holdCount(count$3)[0]); $at$2 <= $limit$2; $at$2 += 1) {
+          let index$3: any = $at$2
           let key: any = readHold(prefix$3, holder, index$3)[0]
           if (lua.lt(redis.call("pttl", key), lease)) {
             redis.call("set", key, 1, "px", lease)
           }
         }
-        lua.set(renewed, n$2, 1)
+        lua.set(renewed, n, 1)
       }
     }
     return [renewed]
@@ -1993,8 +1993,8 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
       let T: any
       let longest: any = -2
-      for (let n = 1, limit = lua.number(holdCount(count$2)[0]); n <= limit; n += 1) {
-        let index$2: any = n
+      for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        let index$2: any = $at
         longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
       }
       return [longest]
@@ -2007,12 +2007,12 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     if (lua.gt(count$3, MOST_HOLDS)) {
       return [lua.errorReply(lua.concat("ERR one reader can hold a lock ", lua.concat(MOST_HOLDS, " times at most")))]
     }
-    for (let n$2 = (lua.number(count$3) + 1), limit$2 = lua.number(holdCount(before)[0]); n$2 <= limit$2; n$2 += 1) {
-      let index$3: any = n$2
+    for (let $at$2 = (lua.number(count$3) + 1), $limit$2 = lua.number(holdCount(before)[0]); $at$2 <= $limit$2; $at$2 += 1) {
+      let index$3: any = $at$2
       redis.call("del", ...readHold(lua.index(ARGV, 4), holder, index$3))
     }
-    for (let n$3 = 1, limit$3 = lua.number(count$3); n$3 <= limit$3; n$3 += 1) {
-      let index$4: any = n$3
+    for (let $at$3 = 1, $limit$3 = lua.number(count$3); $at$3 <= $limit$3; $at$3 += 1) {
+      let index$4: any = $at$3
       let key$2: any = readHold(lua.index(ARGV, 4), holder, index$4)[0]
       if (lua.lt(redis.call("pttl", key$2), lease$2)) {
         redis.call("set", key$2, 1, "px", lease$2)
@@ -2588,8 +2588,8 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
     const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
       let T: any
       let longest: any = -2
-      for (let n = 1, limit = lua.number(holdCount(count$2)[0]); n <= limit; n += 1) {
-        let index$2: any = n
+      for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        let index$2: any = $at
         longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
       }
       return [longest]
@@ -2598,9 +2598,9 @@ export const TRANSLATED: Readonly<Record<string, (redis: Redis, KEYS: Table, ARG
       let T: any
       let longest$2: any = -2
       let fields: any = redis.call("hgetall", lock)
-      for (let n$2 = 1, limit$2 = lua.length(fields); n$2 <= limit$2; n$2 += 2) {
-        let n$3: any = n$2
-        let [reader$3, count$3]: any[] = [lua.index(fields, n$3), lua.index(fields, (lua.number(n$3) + 1))]
+      for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
+        let n: any = $at$2
+        let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
         if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
           let left: any = longestRead(prefix$3, reader$3, count$3)[0]
           if (lua.lt(left, 0)) {
@@ -2631,8 +2631,8 @@ export function forMany(one: any): (redis: Redis, KEYS: Table, ARGV: Table) => a
   return (redis, KEYS, ARGV) => {
     let T: any
     let [keys, shared, args, own, at]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.table([]), lua.table([]), 3]
-    for (let n = 1, limit = lua.length(shared); n <= limit; n += 1) {
-      let index: any = n
+    for (let $at = 1, $limit = lua.length(shared); $at <= $limit; $at += 1) {
+      let index: any = $at
       if ((lua.sub(shared, index, index) === "1")) {
         lua.set(args, index, lua.index(ARGV, at))
         at = (lua.number(at) + 1)
@@ -2641,8 +2641,8 @@ export function forMany(one: any): (redis: Redis, KEYS: Table, ARGV: Table) => a
       }
     }
     let [failed, replies]: any[] = [lua.table([]), lua.table([])]
-    for (let n$2 = 1, limit$2 = (lua.length(KEYS) / lua.number(keys)); n$2 <= limit$2; n$2 += 1) {
-      let call: any = n$2
+    for (let $at$2 = 1, $limit$2 = (lua.length(KEYS) / lua.number(keys)); $at$2 <= $limit$2; $at$2 += 1) {
+      let call: any = $at$2
       for (let [, index$2] of lua.ipairs(own)) {
         lua.set(args, index$2, lua.index(ARGV, at))
         at = (lua.number(at) + 1)

@@ -159,7 +159,7 @@ export class MemoryRedis {
 function toArgument(value: Value): string {
   if (typeof value === 'string') return value
   if (typeof value === 'number') return general(value, 17)
-  throw new LuaError(errorReply('ERR Lua redis lib command arguments must be strings or integers'))
+  throw new ReplyError('ERR Lua redis lib command arguments must be strings or integers')
 }
 
 /** The reply to a command, for the script that called it. */
@@ -174,7 +174,8 @@ function toValue(reply: Reply): Value {
 
 /** What a script returned, as a reply. */
 function toReply(value: Value): Reply {
-  if (typeof value === 'number') return Math.trunc(value)
+  // 64 bits, as C has it: what does not fit becomes the least of them
+  if (typeof value === 'number') return Math.abs(value) < 2 ** 63 ? Math.trunc(value) + 0 : -(2 ** 63)
   if (typeof value === 'string') return value
   if (value === true) return 1
   if (!(value instanceof Table)) return null

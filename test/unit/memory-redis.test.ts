@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import {
+  fairLockAcquire,
   lockAcquire,
   lockInspect,
   lockRelease,
@@ -87,6 +88,12 @@ describe('the in-memory Redis', () => {
   it('replies with the error of the command that failed in a script, its code first', () => {
     run('SET', 'a', '1')
     assert.throws(() => evaluate(lockAcquire('a', 1_000, 'me:1')), WRONG_TYPE)
+  })
+
+  it('refuses nil as the argument of a command, also in a protected call', () => {
+    const call = fairLockAcquire('a', 'queue', 'deadlines', 'no number', 'me:1', 20, 1, 'channel', '1')
+    assert.throws(() => evaluate(call), { message: 'ERR Lua redis lib command arguments must be strings or integers' })
+    assert.equal(run('EXISTS', 'a'), 0, 'the script deletes a lock without a lease')
   })
 
   it('keeps bytes that are not UTF-8, and returns text', () => {

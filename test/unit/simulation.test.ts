@@ -11,6 +11,7 @@ import { Client } from '../../src/client.js'
 import { type Hold, type Lock, LockError, type LockOptions } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import type { Random } from '../../src/util/random.js'
+import { Dice } from '../support/dice.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort, FakeRedis, FakeReplyError, type Fault, type Sent } from '../support/fake-port.js'
 
@@ -32,38 +33,12 @@ const ERROR_REPLIES = [
   'ERR injected',
 ]
 
-/** Numbers that follow from a seed (mulberry32). */
-class Dice implements Random {
-  #state: number
-
-  constructor(seed: number) {
-    this.#state = seed
-  }
-
-  fraction(): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-
+/** What happens in a life, and the randomness of its clients. */
+class Luck extends Dice implements Random {
   uuid(): string {
     const number = this.between(0, 2 ** 32)
     // Every other one is taken for a client of Redisson by those that wait.
     return number % 2 ? `client-${number}` : `client-${number}-401dfa57`
-  }
-
-  /** A whole number, both ends included. */
-  between(least: number, most: number): number {
-    return least + Math.floor(this.fraction() * (most - least + 1))
-  }
-
-  chance(probability: number): boolean {
-    return this.fraction() < probability
-  }
-
-  pick<T>(choices: readonly T[]): T {
-    return choices[this.between(0, choices.length - 1)] as T
   }
 }
 
@@ -124,7 +99,7 @@ class Link {
 class World {
   readonly clock = new FakeClock()
   readonly redis = new FakeRedis(this.clock)
-  readonly dice: Dice
+  readonly dice: Luck
   readonly links: readonly Link[]
   readonly clients: readonly Client[]
   readonly closed = new Set<Client>()
@@ -136,7 +111,7 @@ class World {
   losses = 0
 
   constructor(seed: number) {
-    this.dice = new Dice(seed)
+    this.dice = new Luck(seed)
     this.links = Array.from({ length: CLIENTS }, () => new Link(this))
     this.clients = this.links.map(({ port }) => {
       const options = {

@@ -53,6 +53,11 @@ describe('translate-lua', () => {
     assert.match(generated, /return \[\(two\(\)\[0\]\)\]/)
   })
 
+  it('hides no variable of the script behind the counter of a loop', (t) => {
+    const body = 'for n = 1, 3 do\n  for m = 1, n do\n    redis.call("lpos", KEYS[1], n)\n  end\nend\n'
+    assert.match(translate(t, body).generated, /let n: any = [\s\S]*redis\.call\("lpos", lua\.index\(KEYS, 1\), n\)/)
+  })
+
   it('fails with --check if the generated file is stale', (t) => {
     assert.equal(translate(t, undefined, '--check').exitCode, 0)
     const { exitCode, output } = translate(t, 'return 1\n', '--check')
