@@ -42,6 +42,8 @@ export class MemoryPort implements RedisPort {
   fault: (sent: Sent) => Fault | undefined = () => undefined
   /** Messages get lost, as while the subscriber connection is broken; `resubscribe()` ends it. */
   isDeaf = false
+  /** No request gets through, and no reply to an earlier one. */
+  isDisconnected = false
   isClosed = false
   readonly #clock: Pick<Clock, 'now' | 'after'>
   readonly #redis: MemoryRedis
@@ -147,7 +149,7 @@ export class MemoryPort implements RedisPort {
 
   async #replyTo(fault: Fault, run: () => unknown): Promise<unknown> {
     await this.#travel(fault.requestMs)
-    if (fault.lost === 'request') return await new Promise(() => {})
+    if (fault.lost === 'request' || this.isDisconnected) return await new Promise(() => {})
     if (fault.errorReply !== undefined) {
       await this.#travel(fault.replyMs)
       throw new ReplyError(fault.errorReply)
@@ -159,7 +161,7 @@ export class MemoryPort implements RedisPort {
       reply = attempt(run)
     }
     await this.#travel(fault.replyMs)
-    if (fault.lost === 'reply') return await new Promise(() => {})
+    if (fault.lost === 'reply' || this.isDisconnected) return await new Promise(() => {})
     return reply()
   }
 

@@ -39,7 +39,9 @@ describe('a code block', () => {
     for (const block of BLOCKS) writeFileSync(join(OUT, `${nameOf(block)}.ts`), programOf(block, server.url))
     for (const [name, error] of compile()) compileErrors.set(name, [...(compileErrors.get(name) ?? []), error])
 
-    const paths = BLOCKS.filter((block) => !compileErrors.has(nameOf(block))).map((block) => pathOf(block))
+    const compiled = BLOCKS.filter((block) => !compileErrors.has(nameOf(block)))
+    for (const block of compiled.filter(isTest)) outcomes.set(pathOf(block), runTest(pathOf(block)))
+    const paths = compiled.filter((block) => !isTest(block)).map((block) => pathOf(block))
     await using child = spawnChild(new URL('run-blocks.js', import.meta.url), paths, {
       env: { REDIS_URL: server.url },
     })
@@ -89,6 +91,18 @@ describe('an example', () => {
 
 function nameOf({ page, line }: CodeBlock): string {
   return `${page.replace(/\W/g, '-')}-L${line}`
+}
+
+/** Whether it is a file of tests itself. */
+function isTest({ lines }: CodeBlock): boolean {
+  return lines.some((line) => line.endsWith(" from 'node:test'"))
+}
+
+/** @returns what failed; null: nothing */
+function runTest(path: string): string | null {
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--test', path], { env, encoding: 'utf8' })
+  return status === 0 && !/^# pass 0|^ℹ pass 0/m.test(stdout) ? null : stdout + stderr
 }
 
 function pathOf(block: CodeBlock): string {

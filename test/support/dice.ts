@@ -1,19 +1,7 @@
-/** Numbers that follow from a seed (mulberry32): the same seed gives the same run. */
-export class Dice {
-  #state: number
+import { SeededRandom } from '../../src/testing/seeded-random.js'
 
-  constructor(seed: number) {
-    this.#state = seed
-  }
-
-  /** In [0, 1). */
-  fraction(): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-
+/** Choices that follow from a seed. */
+export class Dice extends SeededRandom {
   /** A whole number, both ends included. */
   between(least: number, most: number): number {
     return least + Math.floor(this.fraction() * (most - least + 1))

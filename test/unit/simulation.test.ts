@@ -10,7 +10,6 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { Client } from '../../src/client.js'
 import { type Hold, type Lock, LockError, type LockOptions } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
-import type { Random } from '../../src/util/random.js'
 import { Dice } from '../support/dice.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort, FakeRedis, FakeReplyError, type Fault, type Sent } from '../support/fake-port.js'
@@ -34,8 +33,8 @@ const ERROR_REPLIES = [
 ]
 
 /** What happens in a life, and the randomness of its clients. */
-class Luck extends Dice implements Random {
-  uuid(): string {
+class Luck extends Dice {
+  override uuid(): string {
     const number = this.between(0, 2 ** 32)
     // Every other one is taken for a client of Redisson by those that wait.
     return number % 2 ? `client-${number}` : `client-${number}-401dfa57`
