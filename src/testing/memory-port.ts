@@ -52,7 +52,7 @@ export class MemoryPort implements RedisPort {
   readonly #listeners = new Map<string, (message: string) => void>()
   readonly #confirmed = new Set<string>()
   /** Messages arrive in the context of the connection, and not in that of their publisher. */
-  readonly #context = new AsyncResource('HoldfastMemoryPort')
+  readonly #context = new AsyncResource('HoldfastMemoryPort', { requireManualDestroy: true })
   #events: PortEvents | undefined
 
   constructor(clock: Pick<Clock, 'now' | 'after'>, redis: MemoryRedis) {

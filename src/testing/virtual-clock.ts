@@ -24,7 +24,8 @@ export class VirtualClock implements Clock {
     // Whole ms, rounded up, as the system clock has it: a timer that fired early could spin.
     const dueAt = this.#now + Math.max(0, Math.ceil(delayMs))
     // In the context of this call, as with `setTimeout`, and not of the code that lets the time pass.
-    const timer = { dueAt, action: AsyncResource.bind(action), keepsAlive: keepAlive }
+    const context = new AsyncResource('HoldfastTimer', { requireManualDestroy: true })
+    const timer = { dueAt, action: () => context.runInAsyncScope(action), keepsAlive: keepAlive }
     this.#timers.add(timer)
     return () => this.#timers.delete(timer)
   }
