@@ -325,7 +325,8 @@ async function live(seed: number): Promise<World> {
   const open = clients.filter((client) => !world.closed.has(client))
   await world.run(
     open.map(async (client) => {
-      for (const name of LOCKS) await (await world.lock(client, name).lock({ waitTimeMs: 1_000 })).unlock()
+      // a place in a fair queue that a late request took costs the next one a second
+      for (const name of LOCKS) await (await world.lock(client, name).lock({ waitTimeMs: 3_000 })).unlock()
     }),
     10_000,
   )
