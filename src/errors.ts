@@ -27,10 +27,6 @@ export abstract class LockError extends Error {
     super(message, options)
     this.lockName = lockName
   }
-
-  override get name(): string {
-    return this.constructor.name
-  }
 }
 
 /** The caller does not hold what it releases, adopts or asks about. */
@@ -252,6 +248,31 @@ export class ConfigError extends LockError {
   }
 }
 
+for (const [name, type] of Object.entries({
+  LockError,
+  NotHeldError,
+  LeaseLostError,
+  WaitTimeoutError,
+  OutcomeUnknownError,
+  SelfDeadlockError,
+  QuorumError,
+  NotReplicatedError,
+  NotDurableError,
+  ClientClosedError,
+  ConfigError,
+})) {
+  // Written out, because minifiers rename classes.
+  const brand = Symbol.for(`holdfast.${name}`)
+  Object.defineProperties(type.prototype, { name: { value: name }, [brand]: { value: true } })
+  // A second copy of Holdfast in the process throws errors of classes of its own: `instanceof` must hold for those too.
+  Object.defineProperty(type, Symbol.hasInstance, {
+    value(this: object, value: unknown): boolean {
+      if (this !== type) return Function.prototype[Symbol.hasInstance].call(this, value) // a class derived by the user
+      return typeof value === 'object' && value !== null && brand in value
+    },
+  })
+}
+
 /** A warning: something works worse than it should. A client emits each `…_REFUSED` code once. */
 export function clientWarning(
   code:
@@ -298,6 +319,17 @@ export function crossSlotRefused(cause: unknown): Error {
     'now on each lock is sent in its own command, and renewals are batched by slot. Connect with clusterServersConfig or a ' +
     'cluster client, unless the proxy is the only way in'
   return clientWarning('CROSSSLOT_REFUSED', message, { cause })
+}
+
+/**
+ * An optional package was needed and could not be imported.
+ * @param path  the option that needs it
+ */
+export function notImported(path: string, name: string, cause: unknown): ConfigError {
+  const [why = ''] = messageOf(cause).split('\n')
+  const isMissing = /MODULE_NOT_FOUND$/.test((cause as { code?: string }).code ?? '') && why.includes(`'${name}'`)
+  const allowed = isMissing ? `to be installed (npm install ${name})` : `to load, but importing it failed: ${why}`
+  return new ConfigError(path, undefined, `the package ${name} ${allowed}`, { cause })
 }
 
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */
