@@ -36,6 +36,7 @@ describe('the package', () => {
         for (const [name, value] of Object.entries(required)) assert.equal(imported[name], value, name)`)
     })
 
+    if (path === '/nestjs') continue // Nest 12 is ESM itself; with Nest 11 scripts/consumers.mjs tries it
     it(`has holdfast${path} as CommonJS for tools that cannot require ESM`, () => {
       run(
         `
@@ -83,7 +84,7 @@ describe('two copies of the package in one process', () => {
     )
   })
 
-  it('share the watchdog thread, and what a call chain is inside of', async () => {
+  it('share the watchdog thread', async () => {
     await using redis = await startRedis()
     run(
       `

@@ -6,11 +6,6 @@ test('takes a lock', async () => {
   await takeALock(holdfast)
 })
 
-test('import() loads the same copy', async () => {
-  const imported = await import('holdfast') // babel turns it into require
-  expect(imported.connect).toBe(holdfast.connect)
-})
-
 test('fake timers do not stop a lock', async () => {
   const redis = new Redis(process.env.REDIS_URL)
   await redis.ping()

@@ -1,5 +1,5 @@
 import { Injectable, Module } from '@nestjs/common'
-import type { Client } from 'holdfast'
+import { Client } from 'holdfast'
 import { currentHold, HoldfastModule, Locked } from 'holdfast/nestjs'
 
 @Injectable()
