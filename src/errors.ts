@@ -17,13 +17,18 @@ export type LockErrorCode =
   | 'LOCK_NOT_DURABLE'
   | 'LOCK_CONFIG'
 
+/** `ErrorOptions`, which TypeScript knows only with the library ES2022. */
+interface ErrorCause {
+  cause?: unknown
+}
+
 /** The base class of all errors that Holdfast itself throws. `code` is stable; the message is for people. */
 export abstract class LockError extends Error {
   abstract readonly code: LockErrorCode
   /** The lock or synchronizer that the error is about, if there is one. */
   readonly lockName: string | undefined
 
-  constructor(message: string, lockName?: string, options?: ErrorOptions) {
+  constructor(message: string, lockName?: string, options?: ErrorCause) {
     super(message, options)
     this.lockName = lockName
   }
@@ -176,7 +181,7 @@ export class NotReplicatedError extends LockError {
    * @param replicas  how many there are
    * @param why  why the server itself is not trusted; undefined: no replica acknowledged it
    */
-  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorOptions & { why?: string }) {
+  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorCause & { why?: string }) {
     const { why } = options ?? {}
     super(
       why === undefined
@@ -203,7 +208,7 @@ export class NotDurableError extends LockError {
   readonly reason: 'late' | 'refused'
 
   /** @param why  the time limit that was exceeded, or the server's reply */
-  constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorOptions) {
+  constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorCause) {
     const advice =
       reason === 'late'
         ? 'Check the disk of the server, and that its appendfsync is always or everysec'
@@ -238,7 +243,7 @@ export class ConfigError extends LockError {
   /** What is accepted. */
   readonly allowed: string
 
-  constructor(path: string, value: unknown, allowed: string, options?: ErrorOptions & { lockName?: string }) {
+  constructor(path: string, value: unknown, allowed: string, options?: ErrorCause & { lockName?: string }) {
     const found = value === undefined ? '' : `, not ${show(value)}`
     const about = options?.lockName === undefined ? '' : ` (${quote(options.lockName)})`
     super(`${path}: expected ${allowed}${found}${about}`, options?.lockName, options)
@@ -288,7 +293,7 @@ export function clientWarning(
     | 'CONNECTION_REPLACED'
     | 'RELEASE_FAILED',
   message: string,
-  options?: ErrorOptions,
+  options?: ErrorCause,
 ): Error {
   return Object.assign(new Error(message, options), { code })
 }
