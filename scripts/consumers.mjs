@@ -76,6 +76,7 @@ async function startRedis() {
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', work]
   const child = spawn('redis-server', args, { stdio: 'ignore' })
   process.on('exit', () => child.kill())
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
   return { child, url: `redis://127.0.0.1:${port}` }
 }
 
