@@ -17,19 +17,20 @@ export type LockErrorCode =
   | 'LOCK_NOT_DURABLE'
   | 'LOCK_CONFIG'
 
+/** `ErrorOptions`, which TypeScript knows only with the library ES2022. */
+interface ErrorCause {
+  cause?: unknown
+}
+
 /** The base class of all errors that Holdfast itself throws. `code` is stable; the message is for people. */
 export abstract class LockError extends Error {
   abstract readonly code: LockErrorCode
   /** The lock or synchronizer that the error is about, if there is one. */
   readonly lockName: string | undefined
 
-  constructor(message: string, lockName?: string, options?: ErrorOptions) {
+  constructor(message: string, lockName?: string, options?: ErrorCause) {
     super(message, options)
     this.lockName = lockName
-  }
-
-  override get name(): string {
-    return this.constructor.name
   }
 }
 
@@ -180,7 +181,7 @@ export class NotReplicatedError extends LockError {
    * @param replicas  how many there are
    * @param why  why the server itself is not trusted; undefined: no replica acknowledged it
    */
-  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorOptions & { why?: string }) {
+  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorCause & { why?: string }) {
     const { why } = options ?? {}
     super(
       why === undefined
@@ -207,7 +208,7 @@ export class NotDurableError extends LockError {
   readonly reason: 'late' | 'refused'
 
   /** @param why  the time limit that was exceeded, or the server's reply */
-  constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorOptions) {
+  constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorCause) {
     const advice =
       reason === 'late'
         ? 'Check the disk of the server, and that its appendfsync is always or everysec'
@@ -242,7 +243,7 @@ export class ConfigError extends LockError {
   /** What is accepted. */
   readonly allowed: string
 
-  constructor(path: string, value: unknown, allowed: string, options?: ErrorOptions & { lockName?: string }) {
+  constructor(path: string, value: unknown, allowed: string, options?: ErrorCause & { lockName?: string }) {
     const found = value === undefined ? '' : `, not ${show(value)}`
     const about = options?.lockName === undefined ? '' : ` (${quote(options.lockName)})`
     super(`${path}: expected ${allowed}${found}${about}`, options?.lockName, options)
@@ -250,6 +251,31 @@ export class ConfigError extends LockError {
     this.value = value
     this.allowed = allowed
   }
+}
+
+for (const [name, type] of Object.entries({
+  LockError,
+  NotHeldError,
+  LeaseLostError,
+  WaitTimeoutError,
+  OutcomeUnknownError,
+  SelfDeadlockError,
+  QuorumError,
+  NotReplicatedError,
+  NotDurableError,
+  ClientClosedError,
+  ConfigError,
+})) {
+  // Written out, because minifiers rename classes.
+  const brand = Symbol.for(`holdfast.${name}`)
+  Object.defineProperties(type.prototype, { name: { value: name }, [brand]: { value: true } })
+  // A second copy of Holdfast in the process throws errors of classes of its own: `instanceof` must hold for those too.
+  Object.defineProperty(type, Symbol.hasInstance, {
+    value(this: object, value: unknown): boolean {
+      if (this !== type) return Function.prototype[Symbol.hasInstance].call(this, value) // a class derived by the user
+      return typeof value === 'object' && value !== null && brand in value
+    },
+  })
 }
 
 /** A warning: something works worse than it should. A client emits each `…_REFUSED` code once. */
@@ -267,7 +293,7 @@ export function clientWarning(
     | 'CONNECTION_REPLACED'
     | 'RELEASE_FAILED',
   message: string,
-  options?: ErrorOptions,
+  options?: ErrorCause,
 ): Error {
   return Object.assign(new Error(message, options), { code })
 }
@@ -298,6 +324,17 @@ export function crossSlotRefused(cause: unknown): Error {
     'now on each lock is sent in its own command, and renewals are batched by slot. Connect with clusterServersConfig or a ' +
     'cluster client, unless the proxy is the only way in'
   return clientWarning('CROSSSLOT_REFUSED', message, { cause })
+}
+
+/**
+ * An optional package was needed and could not be imported.
+ * @param path  the option that needs it
+ */
+export function notImported(path: string, name: string, cause: unknown): ConfigError {
+  const [why = ''] = messageOf(cause).split('\n')
+  const isMissing = /MODULE_NOT_FOUND$/.test((cause as { code?: string }).code ?? '') && why.includes(`'${name}'`)
+  const allowed = isMissing ? `to be installed (npm install ${name})` : `to load, but importing it failed: ${why}`
+  return new ConfigError(path, undefined, `the package ${name} ${allowed}`, { cause })
 }
 
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */

@@ -1,5 +1,6 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
-import { ConfigError } from '../errors.js'
+import { notImported } from '../errors.js'
+import { clearTimeout, setTimeout } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { SLOT_COUNT } from '../wire/slots.js'
 import type { Address } from './address.js'
@@ -235,8 +236,10 @@ function checkCoverage(client: Cluster): void {
 
 async function importIoredis(path: string): Promise<Ioredis> {
   try {
-    return await import('ioredis')
+    const ioredis = await import('ioredis')
+    // Some bundlers have all of it in `default`.
+    return ioredis.Redis === undefined ? (ioredis.default as unknown as Ioredis) : ioredis
   } catch (cause) {
-    throw new ConfigError(path, undefined, 'the package ioredis to be installed (npm install ioredis)', { cause })
+    throw notImported(path, 'ioredis', cause)
   }
 }

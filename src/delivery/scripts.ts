@@ -2,6 +2,7 @@ import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import type { ScriptCall } from '../lua/script.js'
 import { forCluster } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
+import { nextTick } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { slotOf } from '../wire/slots.js'
 import { Admission } from './admission.js'
@@ -50,7 +51,7 @@ export class Scripts {
         return this.#send(new Batch(caller, timeoutMs))
       }
       const turn = this.#turn
-      if (turn.length === 0) process.nextTick(this.#endTurn)
+      if (turn.length === 0) nextTick(this.#endTurn)
       for (let index = turn.length - 1; index >= 0; index--) {
         const batch = turn[index] as Batch
         if (batch.fits(call, timeoutMs)) {

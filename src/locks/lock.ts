@@ -15,6 +15,13 @@ import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { untilReady } from './ready.js'
 import { turnQueueOf } from './turn-scripts.js'
 
+/** Marks the locks of every copy of Holdfast that this process has loaded. */
+const LOCK = Symbol.for('holdfast.Lock')
+
+export function isLockOfAnyCopy(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && LOCK in value
+}
+
 /** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
 interface Place {
   readonly reentered?: Lease
@@ -40,6 +47,10 @@ function framesOf({ stack = '' }: { stack?: string }): string {
  * @see Redisson `RLock`
  */
 export class Lock<H extends Hold = Hold> extends BaseLock<H> {
+  static {
+    Object.defineProperty(Lock.prototype, LOCK, { value: true })
+  }
+
   /** @internal */
   readonly kind: LockKind
 

@@ -7,7 +7,7 @@ import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import { queueName } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
-import { Lock } from './lock.js'
+import { isLockOfAnyCopy, Lock } from './lock.js'
 import { type Request, warnOfLongWait } from './options.js'
 
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
@@ -245,12 +245,20 @@ function isWaitedFor({ context, kind, name }: Lock): boolean {
   return false
 }
 
+const LOCK_OF_THIS_COPY =
+  'a lock of this copy of Holdfast, and this one is of another. The process has loaded two copies: one by import and one by ' +
+  'require, one of them in a bundle, or two versions (npm ls holdfast)'
+
 /** @throws {ConfigError} there is none, one of them is no lock, or two would exclude each other */
 export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock, ...Lock[]] {
   const [first, ...rest] = locks
   if (!first) throw new ConfigError(call, undefined, 'at least one lock')
   for (const [index, lock] of locks.entries()) {
-    if (!(lock instanceof Lock)) throw new ConfigError(`${call}: lock ${index + 1}`, lock, 'a lock of a client')
+    if (!(lock instanceof Lock)) {
+      const isForeign = isLockOfAnyCopy(lock)
+      const allowed = isForeign ? LOCK_OF_THIS_COPY : 'a lock of a client'
+      throw new ConfigError(`${call}: lock ${index + 1}`, isForeign ? undefined : lock, allowed)
+    }
     const twin = locks.slice(0, index).find((other) => other.name === lock.name && other.context === lock.context)
     if (twin && lock.kind.nestingIn(twin.kind) !== 'apart') {
       throw new ConfigError(`${call}: lock ${index + 1}`, undefined, 'a lock that is not given twice', {

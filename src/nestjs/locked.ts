@@ -6,6 +6,8 @@ import { runOutside } from '../locks/call-chain.js'
 import type { Hold } from '../locks/hold.js'
 import { KINDS, NAMED_KIND_IDS, type NamedKindId } from '../locks/kinds/table.js'
 import { HOLD_OPTIONS, type HoldOptions, type LockOptions } from '../locks/options.js'
+import { monotonicNow } from '../util/real-time.js'
+import { shared } from '../util/shared.js'
 import { checkLabel, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
 import { lockKeysOf, type NameOf, parseTemplate } from './lock-name.js'
@@ -50,7 +52,7 @@ export type LockedDecorator<Name, Busy> = <A extends Needs<Name> & Needs<Busy>, 
 
 type Method = (this: object, ...args: unknown[]) => unknown
 
-const holds = new AsyncLocalStorage<Hold>()
+const holds = shared('locked-holds.1', () => new AsyncLocalStorage<Hold>())
 const BUSY = Symbol('busy')
 
 /**
@@ -105,11 +107,11 @@ async function run(client: Client, lockName: string, terms: Terms, args: unknown
   const { kind, onBusy, atLeastMs, waitTimeMs, client: _, ...others } = terms
   const options = { ...others, waitTimeMs }
   const lock = lockOfKind(client, kind, lockName)
-  const startedAt = performance.now()
+  const startedAt = monotonicNow()
   const body = async (hold: Hold): Promise<unknown> => {
     // A nested call is part of a run that has already started.
     if (atLeastMs !== undefined && hold.count === 1) {
-      const restMs = waitTimeMs && Math.max(Math.floor(waitTimeMs - (performance.now() - startedAt)), 0)
+      const restMs = waitTimeMs && Math.max(Math.floor(waitTimeMs - (monotonicNow() - startedAt)), 0)
       const isFirst = await isFirstStart(client, lockName, atLeastMs, onBusy === 'throw' ? restMs : (restMs ?? 0))
       if (!isFirst) return BUSY
     }

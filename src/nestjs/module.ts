@@ -11,6 +11,7 @@ import {
 import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
+import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
 import { checkDuration, ownOf } from '../util/validate.js'
 import { HoldfastHealth } from './health.js'
 import { getHoldfastToken } from './inject.js'
@@ -139,14 +140,14 @@ class OpenedClient implements BeforeApplicationShutdown, OnApplicationShutdown {
   }
 
   beforeApplicationShutdown(): void {
-    this.#endsAt ??= performance.now() + this.#drainMs
+    this.#endsAt ??= monotonicNow() + this.#drainMs
     // The close that follows reports errors: it waits for the same shutdown.
     this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMER_MS))
   }
 
   async onApplicationShutdown(): Promise<void> {
     clearTimeout(this.#timer)
-    const endsAt = this.#endsAt ?? performance.now() + this.#drainMs
-    await this.client.close({ drainMs: Math.max(Math.ceil(endsAt - performance.now()), 0) })
+    const endsAt = this.#endsAt ?? monotonicNow() + this.#drainMs
+    await this.client.close({ drainMs: Math.max(Math.ceil(endsAt - monotonicNow()), 0) })
   }
 }

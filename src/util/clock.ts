@@ -1,4 +1,5 @@
 import { uptime } from 'node:os'
+import { clearTimeout, hrtime, monotonicNow, setImmediate, setTimeout } from './real-time.js'
 
 /** Everything that measures time or waits does so through a clock; unit tests and the simulator replace it. */
 export interface Clock {
@@ -28,7 +29,7 @@ export interface TimeSources {
 }
 
 const SYSTEM: TimeSources = {
-  monotonic: () => performance.now(),
+  monotonic: monotonicNow,
   wall: () => Date.now(),
   sinceBoot: () => uptime() * 1000,
 }
@@ -106,7 +107,7 @@ function afterPoll(action: () => void): void {
  * is given an instant as a distance from one that both sides know.
  */
 export const threadClock: Clock = {
-  now: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
+  now: () => Number(hrtime.bigint() / 1_000n) / 1_000,
   after,
   afterPoll,
 }

@@ -4,6 +4,8 @@
 export interface IoredisLike {
   readonly status: string
   readonly isCluster?: boolean
+  /** Not on a Cluster: `normal`, `subscriber` or `monitor`. */
+  readonly mode?: string | undefined
   readonly options: {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
@@ -81,5 +83,6 @@ export function end(client: IoredisLike): void {
 }
 
 export function isReplyError(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError'
+  // The name is that of its class, which may be minified: then the form of the message tells. Proxies have other forms.
+  return error instanceof Error && (error.name === 'ReplyError' || /^[A-Z]{3,} /.test(error.message))
 }

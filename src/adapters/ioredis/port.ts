@@ -27,7 +27,7 @@ export function isIoredis(client: unknown): client is IoredisLike {
  * waits): a duplicate, opened when a caller first waits.
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
- * @throws {ConfigError} the client has a `keyPrefix`, or was closed
+ * @throws {ConfigError} the client has a `keyPrefix`, is in subscriber or monitor mode, or was closed
  */
 export function ioredis(client: IoredisLike): RedisPort {
   return portOf(client)
@@ -60,6 +60,10 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       'an ioredis client without keyPrefix: it would prefix keys but not channels, so waiters would never be woken, and ' +
         'Redisson would use different keys. Put the prefix into the lock names',
     )
+  }
+  if (client.mode !== undefined && client.mode !== 'normal') {
+    const allowed = `an ioredis client for commands; this one is in ${client.mode} mode. Pass another, or its duplicate()`
+    throw new ConfigError('client', undefined, allowed)
   }
   if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one is closed')
   const { isReplicated, pingIntervalMs, scanIntervalMs } = owned ?? {}
