@@ -23,6 +23,7 @@ import { LeaseRegistry } from './locks/lease-registry.js'
 import { Lock } from './locks/lock.js'
 import type { HoldOptions } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
+import { clientClosed, clientOpened } from './locks/who-holds.js'
 import { closeOnSignals, Shutdown } from './shutdown.js'
 import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
@@ -73,6 +74,13 @@ export class Client extends EventEmitter<ClientEvents> {
   /** @internal Clients come from `connect`. */
   constructor(port: RedisPort, options: ClientOptions = {}, seams?: Partial<Seams>) {
     super()
+    if (typeof (port as Partial<RedisPort> | undefined)?.isErrorReply !== 'function') {
+      throw new ConfigError(
+        'Client',
+        undefined,
+        'a client from connect(): write `await connect(url)`, not `new Client()`',
+      )
+    }
     const { clock = new SystemClock(), random = systemRandom } = seams ?? {}
     const checked = checkClientOptions(options)
     this.id = markedId(random.uuid())
@@ -87,6 +95,7 @@ export class Client extends EventEmitter<ClientEvents> {
     }
     const wakeups = new Wakeups(port, (channel, error) => this.#warn(subscriptionRefused(channel, error)))
     this.#context = this.#newContext(checked, clock, random, wakeups)
+    clientOpened(this.#context)
     const { scripts, replication, watchdog } = this.#context
     port.listen({
       confirmsGrants: replication.isWanted,
@@ -257,6 +266,7 @@ export class Client extends EventEmitter<ClientEvents> {
    */
   async close(options: CloseOptions = {}): Promise<void> {
     await this.#shutdown.close(this.#context, this.#port, checkDrain(options, 0))
+    clientClosed(this.#context)
   }
 
   /** Closes at the end of an `await using` block. */
@@ -350,17 +360,18 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   /** A listener that throws is a bug of the user's, and must not stop a renewal: it is reported as a process warning. */
-  #emit<E extends keyof ClientEvents>(event: E, details: ClientEvents[E]): void {
+  #emit<E extends keyof ClientEvents>(event: E, details: ClientEvents[E]): boolean {
     const { code } = details[0] as { code?: string }
     if (event === 'warning' && code?.endsWith('_REFUSED')) {
-      if (this.#warned.has(code)) return
+      if (this.#warned.has(code)) return true
       this.#warned.add(code)
     }
     try {
       const emit = this.emit as (event: keyof ClientEvents, ...details: unknown[]) => boolean
-      runOutside(() => emit.call(this, event, ...details))
+      return runOutside(() => emit.call(this, event, ...details))
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error))
+      return true
     }
   }
 }

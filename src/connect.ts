@@ -2,6 +2,7 @@ import { pathToFileURL } from 'node:url'
 import { Client } from './client.js'
 import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client-options.js'
 import { describe, overridden } from './config/deployment.js'
+import { refuseMisusedTarget } from './config/misuse.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
 import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
@@ -61,6 +62,7 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   if (typeof second === 'object' && second !== null) {
     throw new ConfigError('connect', undefined, 'one argument: write connect({ url, ...options })')
   }
+  refuseMisusedTarget(target)
   const options = typeof target === 'string' ? { url: target } : target
   const own = ownOptions(options, CONNECT_OPTIONS)
   const { url, client, config, credentialsResolver, watchdog, ...rest } = own

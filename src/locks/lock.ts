@@ -1,19 +1,21 @@
-import { NoReplyError } from '../delivery/replies.js'
-import { ConfigError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
+import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import { checkName, ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
 import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
+import { watchDropped } from './dropped-holds.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
-import { ask, inspect } from './inspection.js'
+import { ask, asLockError, inspect } from './inspection.js'
 import { fieldOf, type Holder, type LockKind } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
-import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
-import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
+import { LongWait } from './long-wait.js'
+import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
+import { currentScope, enclosingHolds, hasCurrentOwner, holdsAround } from './ownership.js'
 import { untilReady } from './ready.js'
 import { turnQueueOf } from './turn-scripts.js'
+import { stillHeld, waitBegan, whoHolds } from './who-holds.js'
 
 /** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
 interface Place {
@@ -94,7 +96,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   async unlock(): Promise<void> {
     this.#assertCurrentOwner('unlock')
     const hold = this.#enclosing()?.latest
-    if (!hold) throw new NotHeldError(`Lock ${JSON.stringify(this.name)} is not held by the current owner`, this.name)
+    if (!hold) {
+      const who = `Lock ${JSON.stringify(this.name)} is not held by the current owner`
+      throw new NotHeldError(who + stillHeld(this.context, this.name), this.name)
+    }
     await hold.unlock()
   }
 
@@ -148,7 +153,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       const adopted = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
       if ('isGranted' in adopted) {
         await replication.confirm(lockName, route)
-        return begin(lease, terms, sentAt, adopted) as H
+        return watchDropped(context, begin(lease, terms, sentAt, adopted)) as H
       }
     } catch (error) {
       lease.releaseInBackground() // it may have been adopted, and nobody else knows the new holder
@@ -181,17 +186,29 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const attempt = reentered
       ? reentry(reentered, handOffs, terms, leaseTimeMs)
       : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
-    const wait = this.#wait(attempt, lease, request, outer !== undefined)
-    const stopWarning = warnOfLongWait(context, lockName, terms)
+    const longWait = request.isMember ? undefined : new LongWait(context, lockName, terms, () => this.heldBy())
+    let endWait: (() => void) | undefined
+    const onRefused = (): void => {
+      endWait ??= waitBegan(context, { lockName, holds: holdsAround(context) })
+      longWait?.refused()
+      request.onRefused?.()
+    }
+    const wait = this.#wait(attempt, lease, { ...request, onRefused }, outer !== undefined)
     if (joined) joined.joining++
     try {
       return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
     } catch (error) {
-      throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
+      throw await asLockError(context, lockName, 'lock', error)
     } finally {
       if (joined) joined.joining--
-      stopWarning?.()
+      longWait?.end()
+      endWait?.()
     }
+  }
+
+  /** @internal */
+  async heldBy(): Promise<string | undefined> {
+    return await whoHolds(this.context, this.kind, this.name)
   }
 
   #wait(attempt: Attempt<Hold>, lease: Lease, request: Request, isInside: boolean): Wait<Hold> {
@@ -267,7 +284,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (hasCurrentOwner(this.context)) return
     throw new NotHeldError(
       `${call}() on lock ${JSON.stringify(this.name)} needs a current owner, and this call is inside no hold and no scope: ` +
-        'use the hold that lock() returned, or run the code with client.runInScope()',
+        `use the hold that lock() returned, or run the code with client.runInScope()${stillHeld(this.context, this.name)}`,
       this.name,
     )
   }

@@ -2,7 +2,8 @@ import { isRetryable, NoReplyError, toInteger } from '../delivery/replies.js'
 import { OutcomeUnknownError, publishRefused } from '../errors.js'
 import type { Context } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
-import { checkWait, warnOfLongWait } from '../locks/options.js'
+import { LongWait } from '../locks/long-wait.js'
+import { checkWait } from '../locks/options.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, checkName, ownOptions } from '../util/validate.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
@@ -134,21 +135,23 @@ export class CountDownLatch {
     const { name } = this
     const context = this.#context
     const own = ownOptions(options, { waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }, name)
-    const { waitTimeMs = Number.POSITIVE_INFINITY, warnAfterMs, signal, label } = checkWait(context, name, own)
+    const { waitTimeMs: asked = context.waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, own)
+    const waitTimeMs = asked ?? Number.POSITIVE_INFINITY
     context.assertOpen(name)
     signal?.throwIfAborted()
     if (waitTimeMs === 0) return (await this.getCount()) === 0
 
     const gate = this.#gate()
     const waiter = new Waiter(context.clock, name, context.clock.now() + waitTimeMs, signal)
-    const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
+    const longWait = new LongWait(context, name, { warnAfterMs, label }, async () => undefined)
+    longWait.refused()
     gate.enter(waiter)
     try {
       await waiter.pause(Number.POSITIVE_INFINITY)
       waiter.throwIfDismissed()
       return waiter.isWoken
     } finally {
-      stopWarning?.()
+      longWait.end()
       waiter.end()
       gate.leave(waiter)
     }

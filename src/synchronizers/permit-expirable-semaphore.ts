@@ -8,6 +8,7 @@ import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
 import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/options.js'
+import { optionsAndFunction } from '../locks/with-lock.js'
 import {
   permitAcquire,
   permitInspect,
@@ -23,6 +24,7 @@ import type { Random } from '../util/random.js'
 import { checkCount, checkDuration, checkName, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
+import { whyNoPermits } from './no-permits.js'
 
 /**
  * One or more permits as a hold. Like every hold it knows until when it is valid, its `signal` aborts when it is lost, and
@@ -112,8 +114,12 @@ class PermitKind extends PlainKind {
 
 /** Acquires the permits of one call in the way a lock is acquired. */
 class PermitTaker extends Lock<Permit> {
-  override waitTimeout(waitTimeMs: number): WaitTimeoutError {
-    return new WaitTimeoutError(this.name, waitTimeMs, true)
+  override waitTimeout(waitTimeMs: number, heldBy: string | undefined): WaitTimeoutError {
+    return new WaitTimeoutError(this.name, waitTimeMs, true, heldBy)
+  }
+
+  override async heldBy(): Promise<string | undefined> {
+    return await whyNoPermits(this.context, this.name)
   }
 }
 
@@ -362,9 +368,15 @@ export class PermitExpirableSemaphore {
     first: WithPermitOptions | LockedCallback<T, Permit>,
     second: LockedCallback<T, Permit> | undefined,
   ): [PermitTaker, Omit<WithPermitOptions, 'permits'>, LockedCallback<T, Permit>] {
-    const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
-    const { permits, ...rest } = ownOptions(options, WITH_PERMIT_OPTIONS, this.name)
-    return [this.#taker(permits), rest, fn as LockedCallback<T, Permit>]
+    const [options, fn] = optionsAndFunction<WithPermitOptions, LockedCallback<T, Permit>>(
+      first,
+      second,
+      WITH_PERMIT_OPTIONS,
+      this.name,
+      'permits',
+    )
+    const { permits, ...rest } = options
+    return [this.#taker(permits), rest, fn]
   }
 
   async #inspect(operation: string, ids: readonly string[] = []): Promise<readonly number[]> {

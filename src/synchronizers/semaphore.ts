@@ -1,10 +1,11 @@
-import { NoReplyError, toInteger } from '../delivery/replies.js'
-import { ClientClosedError, OutcomeUnknownError, publishRefused, WaitTimeoutError } from '../errors.js'
+import { toInteger } from '../delivery/replies.js'
+import { ClientClosedError, publishRefused, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
-import { ask } from '../locks/inspection.js'
-import { checkWait, warnOfLongWait } from '../locks/options.js'
-import { checkCallback, refuseUnread } from '../locks/with-lock.js'
+import { ask, asLockError } from '../locks/inspection.js'
+import { LongWait } from '../locks/long-wait.js'
+import { checkWait } from '../locks/options.js'
+import { optionsAndFunction, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreDelete,
   semaphoreDrainPermits,
@@ -16,16 +17,20 @@ import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../uti
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
+import { whyNoPermits } from './no-permits.js'
 import { type PermitSection, PermitsAcquisition } from './permits-acquisition.js'
 
 export interface SemaphoreOptions {
   /** How many permits; default 1. */
   permits?: number | undefined
-  /** Longest wait, ms, from this call; 0 tries once. Default: no limit for `acquire`, 0 for `tryAcquire`. */
+  /**
+   * Longest wait, ms, from this call; 0 tries once. Default: for `acquire` the client's `waitTimeMs`, which is no limit by
+   * default, and 0 for `tryAcquire`.
+   */
   waitTimeMs?: number | undefined
   /** Aborts the wait: the call rejects with the signal's reason. Ignored once the permits are granted. */
   signal?: AbortSignal | undefined
-  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is never unless set. */
+  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is 60 000 unless set. */
   warnAfterMs?: number | undefined
   /** Describes the call; shown in events. */
   label?: string | undefined
@@ -84,7 +89,7 @@ export class Semaphore {
    */
   async acquire(options: SemaphoreOptions = {}): Promise<void> {
     const own = ownOptions(options, SEMAPHORE_OPTIONS, this.name)
-    if (!(await this.#take(own))) throw new WaitTimeoutError(this.name, own.waitTimeMs ?? 0, true)
+    await this.#takeInTime(own)
   }
 
   /**
@@ -112,7 +117,7 @@ export class Semaphore {
   async withPermit<T>(first: SemaphoreOptions | WithPermits<T>, second?: WithPermits<T>): Promise<T> {
     const [options, fn] = this.#optionsAndBody(first, second)
     const section = this.#section(options)
-    if (!(await this.#take(options, section))) throw new WaitTimeoutError(this.name, options.waitTimeMs ?? 0, true)
+    await this.#takeInTime(options, section)
     return await section.run(fn)
   }
 
@@ -207,6 +212,13 @@ export class Semaphore {
     return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
   }
 
+  /** @throws {WaitTimeoutError} the wait time ended first */
+  async #takeInTime(options: SemaphoreOptions, section?: PermitSection): Promise<void> {
+    const { waitTimeMs = this.#context.waitTimeMs } = options
+    if (await this.#take(Object.assign(options, { waitTimeMs }), section)) return
+    throw new WaitTimeoutError(this.name, waitTimeMs ?? 0, true, await whyNoPermits(this.#context, this.name))
+  }
+
   /** @param section  begins with the grant, in the same turn of the event loop: the client may be closed in the next */
   async #take(options: SemaphoreOptions, section?: PermitSection): Promise<boolean> {
     const context = this.#context
@@ -220,8 +232,10 @@ export class Semaphore {
       if (section) context.sections.add(section)
       return true
     }
+    const longWait = new LongWait(context, name, { warnAfterMs, label }, () => whyNoPermits(context, name))
     const wait = {
       lockName: name,
+      onRefused: () => longWait.refused(),
       attempt: new PermitsAcquisition(context, name, permits, section),
       isTransient,
       // Callers that want the same number: one that wants few is not held up by one that wants many. Never callers that want
@@ -232,15 +246,14 @@ export class Semaphore {
       deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
       signal,
     }
-    const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
     try {
       const operation = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
       if (operation) context.idempotencyKeys.close(operation)
       return operation !== undefined
     } catch (error) {
-      throw error instanceof NoReplyError ? new OutcomeUnknownError(name, 'acquire', error) : error
+      throw await asLockError(context, name, 'acquire', error)
     } finally {
-      stopWarning?.()
+      longWait.end()
     }
   }
 
@@ -290,8 +303,6 @@ export class Semaphore {
     first: SemaphoreOptions | WithPermits<T>,
     second: WithPermits<T> | undefined,
   ): [SemaphoreOptions, WithPermits<T>] {
-    const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
-    const fn = checkCallback(body, this.name, 'permits')
-    return [ownOptions(options, SEMAPHORE_OPTIONS, this.name), fn]
+    return optionsAndFunction<SemaphoreOptions, WithPermits<T>>(first, second, SEMAPHORE_OPTIONS, this.name, 'permits')
   }
 }

@@ -352,7 +352,7 @@ describe('holdfast run', () => {
       await server.admin.set('taken', 'a string, not a lock')
       const run = await ended(['run', 'taken', '--', 'echo', 'ran'])
       assert.deepEqual([run.code, run.stdout], [69, ''])
-      assert.match(run.stderr, /^holdfast: lock "taken": WRONGTYPE/)
+      assert.match(run.stderr, /^holdfast: lock "taken": The name "taken" is in use: Redis has a string there/)
     })
 
     it('that does not reply can be interrupted by a signal', async () => {

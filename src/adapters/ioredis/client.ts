@@ -4,6 +4,10 @@
 export interface IoredisLike {
   readonly status: string
   readonly isCluster?: boolean
+  /** Not of a Cluster. */
+  readonly mode?: string
+  /** The socket. Not of a Cluster. */
+  readonly stream?: { readonly errored?: Error | null }
   readonly options: {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
@@ -80,6 +84,9 @@ export function end(client: IoredisLike): void {
   if (client.status !== 'close' && client.status !== 'end') client.disconnect()
 }
 
+/** Also how ioredis rejects commands, which it does not send, while the user subscribes on the same client. */
+const IN_SUBSCRIBER_MODE = /^Connection in subscriber mode/
+
 export function isReplyError(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError'
+  return error instanceof Error && (error.name === 'ReplyError' || IN_SUBSCRIBER_MODE.test(error.message))
 }
