@@ -54,6 +54,7 @@ const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, crede
  * @throws {ConfigError} an option or a key of the configuration cannot work, or the watchdog thread cannot be started
  * @throws the Redis client's error if Redis is unreachable, does not reply within 10 s (`connectTimeout`), rejects the
  *   password or does not have the database
+ * @example `const client = await connect('redis://127.0.0.1:6379')`
  * @see Redisson `Redisson.create`
  */
 export async function connect(target?: string | ConnectOptions): Promise<Client>

@@ -56,6 +56,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, if it aborts during the wait
+   * @example `await using hold = await lock.lock({ waitTimeMs: 5_000 })`
    * @see Redisson `RLock.lock`, `RLock.lockInterruptibly`: same key, field and channel
    */
   async lock(options: LockOptions = {}): Promise<H> {
@@ -69,6 +70,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * Acquire the lock if it becomes free in time; without `waitTimeMs` try once.
    * @returns the hold, or null if the wait time ended first
    * @throws as `lock`, but never `WaitTimeoutError`
+   * @example `const hold = await lock.tryLock(); if (hold === null) return 'busy'`
    * @see Redisson `RLock.tryLock(waitTime, leaseTime, unit)`: same key, field and channel
    */
   async tryLock(options: LockOptions = {}): Promise<H | null> {
@@ -87,6 +89,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
    *   after the release
    * @throws {LeaseLostError} `fn` succeeded, but the lock was lost meanwhile: another owner may have been inside
    * @throws as `lock`
+   * @example `await lock.withLock({ waitTimeMs: 5_000 }, async (hold) => await charge(order, { signal: hold.signal }))`
    */
   withLock<T>(fn: LockedCallback<T, H>): Promise<T>
   withLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T>
@@ -101,6 +104,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   /**
    * Like `withLock`, but without an error if the lock is not acquired in time; without `waitTimeMs` tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
+   * @example `const { ran } = await lock.tryWithLock(async () => await rebuildIndex())`
    */
   tryWithLock<T>(fn: LockedCallback<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
   tryWithLock<T>(

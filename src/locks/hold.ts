@@ -128,7 +128,10 @@ export class Hold {
     return this.#core.#abort.signal
   }
 
-  /** For how long it is certain to be held unless renewed, ms; 0 once it has ended. Synchronous, without I/O. */
+  /**
+   * For how long it is certain to be held unless renewed, ms; 0 once it has ended. Synchronous, without I/O.
+   * @example `if (hold.remainingMs() < 1_000) throw new Error('too late to start the next step')`
+   */
   remainingMs(): number {
     this.#expireIfDue()
     return this.#core.#ending ? 0 : this.#lease.remainingMs(this.#core)
@@ -139,6 +142,7 @@ export class Hold {
    * not happen twice.
    * @throws {LeaseLostError} the hold was lost
    * @throws {NotHeldError} it was released
+   * @example `hold.assertHeld(); await writeNextStep()`
    */
   assertHeld(): void {
     this.#expireIfDue()
@@ -150,6 +154,7 @@ export class Hold {
    * Asks Redis whether this owner still holds the lock.
    * @returns false once the hold has ended, or if Redis does not know the holder: then the hold is lost, and `signal` aborts
    * @throws {OutcomeUnknownError} Redis did not answer
+   * @example `if (!(await hold.isHeld())) return`
    * @see Redisson `RLock.isHeldByThread`
    */
   async isHeld(): Promise<boolean> {
@@ -163,6 +168,7 @@ export class Hold {
    * @throws {LeaseLostError} the hold had been lost before; what it guarded may not have been exclusive
    * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background, and the lock is free when
    *   its lease ends at the latest
+   * @example `const hold = await lock.lock(); try { await work() } finally { await hold.unlock() }`
    * @see Redisson `RLock.unlock`
    */
   unlock(): Promise<void> {
@@ -177,6 +183,7 @@ export class Hold {
    * @returns the holder to pass to `adopt`
    * @throws {LeaseLostError} the hold had been lost before
    * @throws {NotHeldError} it was released before
+   * @example `await queue.add({ lockName: hold.lockName, holder: hold.handOver() })`
    */
   handOver(): string {
     this.assertHeld()

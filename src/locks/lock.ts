@@ -59,6 +59,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * next renewal.
    * @returns whether it was held
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `const wasHeld = await lock.forceUnlock()`
    * @see Redisson `RLock.forceUnlock`
    */
   async forceUnlock(): Promise<boolean> {
@@ -67,19 +68,24 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /**
    * Whether anyone holds it right now. The result may be outdated when it arrives: do not base a write on it.
+   * @example `if (await lock.isLocked()) console.log('busy')`
    * @see Redisson `RLock.isLocked`
    */
   async isLocked(): Promise<boolean> {
     return (await this.getHolders()).length > 0
   }
 
-  /** The holders and their hold counts: at most one entry, except for a read lock, which may have many. */
+  /**
+   * The holders and their hold counts: at most one entry, except for a read lock, which may have many.
+   * @example `for (const { holder, holdCount } of await lock.getHolders()) console.log(holder, holdCount)`
+   */
   async getHolders(): Promise<readonly Holder[]> {
     return (await inspect(this.context, this.kind, this.name)).holders
   }
 
   /**
    * What is left of the current lease, ms; 0 if nobody holds it, Infinity if its expiry was removed.
+   * @example `console.log(await lock.remainingLeaseMs(), 'ms')`
    * @see Redisson `RLock.remainTimeToLive`
    */
   async remainingLeaseMs(): Promise<number> {
@@ -91,6 +97,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * ported from Java.
    * @throws {NotHeldError} the current owner does not hold it, or there is no current owner
    * @throws as `Hold.unlock`
+   * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`
    * @see Redisson `RLock.unlock`
    */
   async unlock(): Promise<void> {
@@ -106,6 +113,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /**
    * Whether the current owner holds it, according to Redis.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
+   * @example `await lock.withLock(async () => console.log(await lock.isHeldByCurrentOwner())) // true`
    * @see Redisson `RLock.isHeldByCurrentThread`
    */
   async isHeldByCurrentOwner(): Promise<boolean> {
@@ -115,6 +123,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /**
    * The hold count of the current owner, according to Redis; 0 if it does not hold the lock.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
+   * @example `await lock.withLock(async () => console.log(await lock.getHoldCount())) // 1`
    * @see Redisson `RLock.getHoldCount`
    */
   async getHoldCount(): Promise<number> {
@@ -130,6 +139,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
    * @throws {OutcomeUnknownError} Redis did not reply; what it may have granted is released in the background
    * @throws {ConfigError} this kind of lock cannot be handed over: a read or write lock, a multi-lock of values
+   * @example `const hold = await client.getFairLock('order:1001').adopt(job.holder)`
    */
   async adopt(holder: string, options: HoldOptions = {}): Promise<H> {
     const { context, kind, name: lockName } = this

@@ -89,6 +89,7 @@ export class CountDownLatch {
    * @returns false if it is already closed, with whatever count
    * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @example `await latch.trySetCount(3)`
    * @see Redisson `RCountDownLatch.trySetCount`
    */
   async trySetCount(count: number): Promise<boolean> {
@@ -103,6 +104,7 @@ export class CountDownLatch {
   /**
    * Counts down by one. At zero the latch opens; an open one stays open.
    * @throws as `trySetCount`
+   * @example `await latch.countDown()`
    * @see Redisson `RCountDownLatch.countDown`
    */
   async countDown(): Promise<void> {
@@ -116,6 +118,7 @@ export class CountDownLatch {
   /**
    * The current count; 0: it is open. The result may be outdated when it arrives.
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await latch.getCount())`
    * @see Redisson `RCountDownLatch.getCount`
    */
   async getCount(): Promise<number> {
@@ -129,6 +132,7 @@ export class CountDownLatch {
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
+   * @example `const isOpen = await latch.await({ waitTimeMs: 60_000 })`
    * @see Redisson `RCountDownLatch.await`
    */
   async await(options: AwaitOptions = {}): Promise<boolean> {
@@ -161,6 +165,7 @@ export class CountDownLatch {
    * Deletes the latch, which opens it for its waiters.
    * @returns whether it was closed
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `await latch.delete()`
    * @see Redisson `RCountDownLatch.delete`, which does not wake the waiters
    */
   async delete(): Promise<boolean> {

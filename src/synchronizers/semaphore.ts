@@ -65,6 +65,7 @@ export class Semaphore {
    * @returns false if it existed
    * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @example `await semaphore.trySetPermits(10)`
    * @see Redisson `RSemaphore.trySetPermits`
    */
   async trySetPermits(permits: number, options: { timeToLiveMs?: number } = {}): Promise<boolean> {
@@ -85,6 +86,7 @@ export class Semaphore {
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
+   * @example `await semaphore.acquire({ waitTimeMs: 5_000 })`
    * @see Redisson `RSemaphore.acquire(permits)`
    */
   async acquire(options: SemaphoreOptions = {}): Promise<void> {
@@ -96,6 +98,7 @@ export class Semaphore {
    * Acquires permits if enough become free in time; without `waitTimeMs` it tries once.
    * @returns whether they were acquired
    * @throws as `acquire`, but never `WaitTimeoutError`
+   * @example `if (!(await semaphore.tryAcquire())) return 'busy'`
    * @see Redisson `RSemaphore.tryAcquire(permits, waitTime, unit)`
    */
   async tryAcquire(options: SemaphoreOptions = {}): Promise<boolean> {
@@ -111,6 +114,7 @@ export class Semaphore {
    * @throws what `fn` threw
    * @throws {ClientClosedError} `fn` succeeded, but the client was closed meanwhile: the limit may have been exceeded
    * @throws as `acquire`
+   * @example `await semaphore.withPermit({ waitTimeMs: 5_000 }, async (signal) => await fetch(url, { signal }))`
    */
   withPermit<T>(fn: WithPermits<T>): Promise<T>
   withPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<T>
@@ -124,6 +128,7 @@ export class Semaphore {
   /**
    * Like `withPermit`, but resolves if there are not enough permits; without `waitTimeMs` it tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
+   * @example `const { ran } = await semaphore.tryWithPermit(async () => await print())`
    */
   tryWithPermit<T>(fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
   tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
@@ -143,6 +148,7 @@ export class Semaphore {
    * is created.
    * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @example `await semaphore.release()`
    * @see Redisson `RSemaphore.release(permits)`
    */
   async release(permits = 1): Promise<void> {
@@ -153,6 +159,7 @@ export class Semaphore {
    * Releases permits if the semaphore exists: one that was created with `timeToLiveMs` may have ended.
    * @returns whether it exists
    * @throws as `release`
+   * @example `const exists = await semaphore.releaseIfExists()`
    * @see Redisson `RSemaphore.releaseIfExists`
    */
   async releaseIfExists(permits = 1): Promise<boolean> {
@@ -162,6 +169,7 @@ export class Semaphore {
   /**
    * Adds `permits` permits.
    * @throws as `release`
+   * @example `await semaphore.addPermits(5)`
    * @see Redisson `RSemaphore.addPermits`, which ends the expiry of the semaphore
    */
   async addPermits(permits: number): Promise<void> {
@@ -172,6 +180,7 @@ export class Semaphore {
   /**
    * Removes `permits` permits. The number of free permits becomes negative if more are taken than remain.
    * @throws as `release`
+   * @example `await semaphore.reducePermits(5)`
    * @see Redisson `RSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
@@ -183,6 +192,7 @@ export class Semaphore {
    * Acquires all free permits. A negative number of free permits becomes 0.
    * @returns how many were free
    * @throws as `release`
+   * @example `const taken = await semaphore.drainPermits()`
    * @see Redisson `RSemaphore.drainPermits`
    */
   async drainPermits(): Promise<number> {
@@ -194,6 +204,7 @@ export class Semaphore {
   /**
    * How many permits are free right now. The result may be outdated when it arrives.
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await semaphore.availablePermits())`
    * @see Redisson `RSemaphore.availablePermits`
    */
   async availablePermits(): Promise<number> {
@@ -205,6 +216,7 @@ export class Semaphore {
    * Deletes the semaphore. Its waiters keep waiting for someone to create it again.
    * @returns whether it existed
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `await semaphore.delete()`
    * @see Redisson `RSemaphore.delete`
    */
   async delete(): Promise<boolean> {

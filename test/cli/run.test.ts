@@ -203,7 +203,10 @@ describe('holdfast run', () => {
       const child = holdfast(['run', 'a', '--lease', '3s', '--', ...listener('SIGTERM')])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
-      assert.match(child.stderr, /^holdfast: Lock "a" is no longer held by \S+: its lease ended .*\n/)
+      assert.match(
+        child.stderr,
+        /^holdfast: Lock "a" is no longer held by \S+: its lease of 3000 ms \(leaseTimeMs\) ended.*\n/,
+      )
       assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
     })
 
