@@ -355,7 +355,7 @@ describe('holdfast run', () => {
       await server.admin.set('taken', 'a string, not a lock')
       const run = await ended(['run', 'taken', '--', 'echo', 'ran'])
       assert.deepEqual([run.code, run.stdout], [69, ''])
-      assert.match(run.stderr, /^holdfast: lock "taken": The name "taken" is in use: Redis has a string there/)
+      assert.match(run.stderr, /^holdfast: The name "taken" is in use: Redis has a string there/)
     })
 
     it('that does not reply can be interrupted by a signal', async () => {
@@ -379,7 +379,7 @@ describe('holdfast run', () => {
       await mortal.kill()
       await prints(child, 'SIGTERM')
       assert.equal(await exitCode(child), 76)
-      assert.match(child.stderr, /its lease ended before it was renewed/)
+      assert.match(child.stderr, /its lease of 2000 ms \(leaseTimeMs\) ended/)
     })
 
     it('unreachable at the release gives a warning and the exit code of the program', async () => {
