@@ -116,7 +116,8 @@ describe('a semaphore', () => {
     client.on('longWait', (wait) => waits.push(wait))
     const options = { waitTimeMs: 300, warnAfterMs: 100, label: 'import' }
     assert.equal(await client.getSemaphore('a').tryAcquire(options), false)
-    assert.deepEqual(waits, [{ lockName: 'a', label: 'import', waitedMs: 100, heldBy: undefined }])
+    const heldBy = 'it does not exist, so it has no permits: create it with trySetPermits()'
+    assert.deepEqual(waits, [{ lockName: 'a', label: 'import', waitedMs: 100, heldBy }])
   })
 
   it('data of another type under the name of a semaphore is not changed', async () => {
