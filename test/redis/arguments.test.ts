@@ -139,18 +139,6 @@ describe('an invalid argument', () => {
     await assert.rejects(connect(options), { code: 'LOCK_CONFIG', path: 'implicitReentry' })
   })
 
-  it('may be an ioredis client in subscriber mode', async () => {
-    // With RESP2 such a connection takes no other commands.
-    const redis = new Redis(lab.server.url, { protocol: 2 })
-    try {
-      await redis.subscribe('redisson_lock__channel:{a}')
-      const message = /subscriber mode.*duplicate\(\)/
-      await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message })
-    } finally {
-      redis.disconnect()
-    }
-  })
-
   it('may be a client whose keyPrefix would rewrite keys but not channels', async () => {
     const redis = new Redis(lab.server.url, { keyPrefix: 'app:', lazyConnect: true })
     await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message: /keyPrefix/ })

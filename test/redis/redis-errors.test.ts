@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Client, connect } from '../../src/index.js'
+import { type Client, connect, WrongTypeError } from '../../src/index.js'
 import { drivers, setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
@@ -26,7 +26,7 @@ for (const driver of drivers) {
       return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
     }
 
-    it("WRONGTYPE is passed on, and the user's data is not changed", async () => {
+    it("WRONGTYPE is an error that names the lock and what is there, and the user's data is not changed", async () => {
       const client = await lab.connect()
       await lab.server.admin.set('a', 'my data')
       const lock = client.getLock('a')
@@ -37,7 +37,12 @@ for (const driver of drivers) {
         () => lock.getHolders(),
         () => client.adopt('a', `${client.id}:1`),
       ]) {
-        await assert.rejects(call, { message: /WRONGTYPE/ })
+        await assert.rejects(call, (error) => {
+          assert(error instanceof WrongTypeError)
+          assert.deepEqual([error.code, error.lockName, error.found], ['LOCK_WRONG_TYPE', 'a', 'string'])
+          assert.match(error.message, /^The name "a" is in use: Redis has a string there.*WRONGTYPE.*getStringLock\(\)/)
+          return true
+        })
       }
       assert.equal(await lab.server.admin.get('a'), 'my data')
       await lab.server.admin.del('a')
