@@ -1,5 +1,5 @@
 import type { RedisPort } from './adapters/port.js'
-import { ClientClosedError, ConfigError } from './errors.js'
+import { ClientClosedError, ConfigError, closedBesideHandler } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
 import { threadClock } from './util/clock.js'
 import { sleep } from './util/sleep.js'
@@ -83,6 +83,9 @@ export class Shutdown {
   }
 }
 
+/** The handlers of all clients of this process. */
+const handlers = new Set<unknown>()
+
 /** As `Client.closeOnSignals`. @param onError  what `before` threw, or `close` */
 export function closeOnSignals(
   close: (drainMs: number) => Promise<void>,
@@ -96,6 +99,7 @@ export function closeOnSignals(
   const cut = new AbortController()
   const stop = (): void => {
     for (const signal of signals) process.off(signal, onSignal)
+    handlers.delete(onSignal)
   }
   let count = 0
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -103,6 +107,7 @@ export function closeOnSignals(
       cut.abort()
       return void close(0).catch(() => {})
     }
+    if (!before && process.listeners(signal).some((other) => !handlers.has(other))) onError(closedBesideHandler(signal))
     void finishAndClose(close, terms, cut.signal).then(() => {
       stop()
       // With other handlers of the signal, ending the process is up to them.
@@ -110,6 +115,7 @@ export function closeOnSignals(
     })
   }
   for (const signal of signals) process.on(signal, onSignal)
+  handlers.add(onSignal)
   return stop
 }
 

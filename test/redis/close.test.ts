@@ -218,6 +218,25 @@ describe('close()', () => {
     }
   })
 
+  it('a close beside another handler of the signal is a warning, and leaves the end of the process to that', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'beside', 'own handler'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    await child.nextMessage(({ at }) => at === 'own handler')
+    await child.nextMessage(({ at, code }) => at === 'warned' && code === 'CLOSED_BESIDE_HANDLER')
+    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    await child.stop()
+  })
+
+  it('a close beside another client that closes on signals is no warning', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'beside'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
+    const warned = child.nextMessage<{ at?: string }>(({ at }) => at === 'warned')
+    await assert.rejects(warned, /ended without the message/)
+  })
+
   it('closeOnSignals() refuses options that cannot work', async () => {
     const client = await lab.connect()
     for (const options of [{ drainMs: -1 }, { before: 'server' }, { server: {} }]) {

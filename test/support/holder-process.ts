@@ -19,6 +19,12 @@ if (mode === 'close') {
   }
   client.closeOnSignals({ before })
   report({ at: 'held' })
+} else if (mode === 'beside') {
+  client.on('warning', (warning) => report({ at: 'warned', code: (warning as { code?: string }).code }))
+  client.closeOnSignals({ drainMs: 0 })
+  if (drainMs === undefined) (await connect(url)).closeOnSignals()
+  if (drainMs === 'own handler') process.on('SIGTERM', () => report({ at: 'own handler' }))
+  report({ at: 'held' })
 } else if (mode === 'hang') {
   client.closeOnSignals({ drainMs: Number(drainMs), before: () => new Promise(() => report({ at: 'before' })) })
   report({ at: 'held' })
