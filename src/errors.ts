@@ -347,7 +347,8 @@ export function clientWarning(
     | 'WATCHDOG_THREAD_ENDED'
     | 'CONNECTION_REPLACED'
     | 'RELEASE_FAILED'
-    | 'HOLD_DROPPED',
+    | 'HOLD_DROPPED'
+    | 'CLOSED_BESIDE_HANDLER',
   message: string,
   options?: ErrorCause,
 ): Error {
@@ -391,6 +392,13 @@ export function notImported(path: string, name: string, cause: unknown): ConfigE
   const isMissing = /MODULE_NOT_FOUND$/.test((cause as { code?: string }).code ?? '') && why.includes(`'${name}'`)
   const allowed = isMissing ? `to be installed (npm install ${name})` : `to load, but importing it failed: ${why}`
   return new ConfigError(path, undefined, `the package ${name} ${allowed}`, { cause })
+}
+
+export function closedBesideHandler(signal: string): Error {
+  const message =
+    `The client closes on ${signal}, and what other handlers of ${signal} let finish can take no more locks: pass ` +
+    '`before` to closeOnSignals, a function that resolves when that is finished'
+  return clientWarning('CLOSED_BESIDE_HANDLER', message)
 }
 
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */

@@ -39,7 +39,7 @@ export class MultiLock extends BaseLock {
 
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
-    refuseWithin(request.within, this.name)
+    refuseForParts(request, this.name)
     const taking = new Taking(this, this.#locks, request)
     const longWait = new LongWait(this.context, this.name, request.terms, () => this.heldBy((lock) => taking.has(lock)))
     if (request.waitTimeMs !== 0) longWait.refused()
@@ -287,11 +287,15 @@ function lockInsteadOf(given: unknown): string {
   )
 }
 
-export function refuseWithin(within: Hold | undefined, lockName: string): void {
-  if (within === undefined) return
-  throw new ConfigError('within', undefined, 'a lock of its own: a lock made of others has no hold to re-enter', {
-    lockName,
-  })
+/** @throws {ConfigError} a request for a lock made of others has what only a lock on one name can do */
+export function refuseForParts({ within, terms }: Request, lockName: string): void {
+  if (within !== undefined) {
+    const allowed = 'a lock of its own: a lock made of others has no hold to re-enter'
+    throw new ConfigError('within', undefined, allowed, { lockName })
+  }
+  if (terms.atLeastMs !== undefined) {
+    throw new ConfigError('atLeastMs', undefined, 'a lock on one name, not one made of others', { lockName })
+  }
 }
 
 /** Who holds the first of them that is held. */

@@ -8,7 +8,7 @@ import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import type { Lock } from './lock.js'
 import { LongWait } from './long-wait.js'
-import { checkLocks, firstHeld, refuseWithin } from './multi-lock.js'
+import { checkLocks, firstHeld, refuseForParts } from './multi-lock.js'
 import type { Request } from './options.js'
 
 /** How long to wait before another round, ms: at least, and a random time on top, so that two callers do not split the votes again. */
@@ -39,8 +39,9 @@ export class RedLock extends BaseLock {
   }
 
   /** @internal */
-  async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<Hold | undefined> {
-    refuseWithin(within, this.name)
+  async acquire(request: Request): Promise<Hold | undefined> {
+    refuseForParts(request, this.name)
+    const { terms, waitTimeMs, signal } = request
     const { context } = this
     const { clock } = context
     const isNested = this.#isNested()

@@ -20,6 +20,7 @@ export async function runWithLock<T, H extends Hold>(
   fn: LockedCallback<T, H>,
 ): Promise<T> {
   let value: T
+  hold.keepAtLeast()
   const startedAt = context.clock.now()
   const withRunTime = (error: unknown): unknown =>
     error instanceof LeaseLostError && error === hold.lostError ? error.thrown(context.clock.now() - startedAt) : error

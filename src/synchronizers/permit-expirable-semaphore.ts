@@ -7,7 +7,13 @@ import { PlainKind } from '../locks/kinds/plain.js'
 import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
-import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/options.js'
+import {
+  HOLD_OPTIONS,
+  type HoldOptions,
+  type LockedCallback,
+  type MaybeRan,
+  type WithLockOptions,
+} from '../locks/options.js'
 import { optionsAndFunction } from '../locks/with-lock.js'
 import {
   permitAcquire,
@@ -250,15 +256,12 @@ export class PermitExpirableSemaphore {
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    * @example `const { ran } = await semaphore.tryWithPermit(async () => await callApi())`
    */
-  tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithPermit<T>(
-    options: WithPermitOptions,
-    fn: LockedCallback<T, Permit>,
-  ): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<MaybeRan<T>>
+  tryWithPermit<T>(options: WithPermitOptions, fn: LockedCallback<T, Permit>): Promise<MaybeRan<T>>
   async tryWithPermit<T>(
     first: WithPermitOptions | LockedCallback<T, Permit>,
     second?: LockedCallback<T, Permit>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  ): Promise<MaybeRan<T>> {
     const [taker, options, fn] = this.#takerAndBody(first, second)
     return await taker.tryWithLock(options, fn)
   }

@@ -4,7 +4,7 @@ import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
-import { checkWait } from '../locks/options.js'
+import { checkWait, type MaybeRan } from '../locks/options.js'
 import { optionsAndFunction, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreDelete,
@@ -130,12 +130,9 @@ export class Semaphore {
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    * @example `const { ran } = await semaphore.tryWithPermit(async () => await print())`
    */
-  tryWithPermit<T>(fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  async tryWithPermit<T>(
-    first: SemaphoreOptions | WithPermits<T>,
-    second?: WithPermits<T>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  tryWithPermit<T>(fn: WithPermits<T>): Promise<MaybeRan<T>>
+  tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<MaybeRan<T>>
+  async tryWithPermit<T>(first: SemaphoreOptions | WithPermits<T>, second?: WithPermits<T>): Promise<MaybeRan<T>> {
     const [options, fn] = this.#optionsAndBody(first, second)
     const { waitTimeMs = 0 } = options
     const section = this.#section(options)
