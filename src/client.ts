@@ -25,6 +25,7 @@ import { getMultiLock } from './locks/multi-lock.js'
 import type { HoldOptions, LockedCallback, WithLockOptions } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
 import { clientClosed, clientOpened } from './locks/who-holds.js'
+import { checkNames } from './locks/with-lock.js'
 import { type CloseOptions, closeOnSignals, Shutdown, type SignalOptions } from './shutdown.js'
 import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
@@ -245,9 +246,9 @@ export class Client extends EventEmitter<ClientEvents> {
     names: string | readonly string[],
     ...rest: [LockedCallback<T>] | [WithLockOptions, LockedCallback<T>]
   ): Promise<T> {
-    const [name, ...more] = Array.isArray(names) ? new Set<string>(names) : [names as string]
-    const first = this.getLock(name as string)
-    const lock = more.length === 0 ? first : getMultiLock(first, ...more.map((other) => this.getLock(other)))
+    const [first, ...more] = checkNames(names, rest)
+    const one = this.getLock(first)
+    const lock = more.length === 0 ? one : getMultiLock(one, ...more.map((name) => this.getLock(name)))
     return await (lock.withLock as (...rest: unknown[]) => Promise<T>).call(lock, ...rest)
   }
 
@@ -294,8 +295,7 @@ export class Client extends EventEmitter<ClientEvents> {
    */
   async close(options: CloseOptions = {}): Promise<void> {
     const { drainMs = 0 } = ownOptions(options, { drainMs: 1 })
-    await this.#shutdown.close(this.#context, this.#port, checkDuration('drainMs', drainMs, 0))
-    clientClosed(this.#context)
+    await this.#close(checkDuration('drainMs', drainMs, 0))
   }
 
   /**
@@ -321,7 +321,7 @@ export class Client extends EventEmitter<ClientEvents> {
    *
    * In a server, pass `before`: without it, locks are refused from the signal on, and requests in flight are cut off.
    * @param options  `before` finishes what is under way. `drainMs`, from the signal, default 10 000, is the time for that
-   *   and for the holds that are left; then those are released and waiters are rejected
+   *   and for the holds that are left; then those are released, and calls are rejected with `ClientClosedError`
    * @returns how to remove the handlers
    * @throws {ConfigError} an option cannot work
    * @example
@@ -330,7 +330,7 @@ export class Client extends EventEmitter<ClientEvents> {
    */
   closeOnSignals(options: SignalOptions = {}): () => void {
     return closeOnSignals(
-      (drainMs) => this.close({ drainMs }),
+      (drainMs, why) => this.#close(drainMs, why),
       options,
       (error) => this.#warn(error),
     )
@@ -402,6 +402,11 @@ export class Client extends EventEmitter<ClientEvents> {
       assertUsable: (lockName) => this.#shutdown.assertUsable(lockName),
       emit: (event, ...details) => this.#emit(event, details),
     }
+  }
+
+  async #close(drainMs: number, why?: string): Promise<void> {
+    await this.#shutdown.close(this.#context, this.#port, drainMs, why)
+    clientClosed(this.#context)
   }
 
   #warn(warning: Error): void {

@@ -281,9 +281,10 @@ export class WrongTypeError extends LockError {
 export class ClientClosedError extends LockError {
   readonly code = 'LOCK_CLIENT_CLOSED'
 
-  constructor(lockName?: string) {
+  /** @param why  it was closed; undefined: the program called `close()` */
+  constructor(lockName?: string, why = 'open a new one with connect()') {
     const about = lockName === undefined ? '' : ` and cannot be used for ${quote(lockName)}`
-    super(`The Holdfast client is closed${about}: open a new one with connect()`, lockName)
+    super(`The Holdfast client is closed${about}: ${why}`, lockName)
   }
 }
 

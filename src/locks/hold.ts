@@ -175,6 +175,7 @@ export class Hold {
    * @throws {LeaseLostError} the hold had been lost before; what it guarded may not have been exclusive
    * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background, and the lock is free when
    *   its lease ends at the latest
+   * @throws {WrongTypeError} something else was written to the key of the lock, which is gone
    * @example `const hold = await lock.lock(); try { await work() } finally { await hold.unlock() }`
    * @see Redisson `RLock.unlock`
    */

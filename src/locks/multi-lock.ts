@@ -143,8 +143,8 @@ class Taking {
       if (!next && canBeTakenTogether(rest)) {
         const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
         if (Array.isArray(outcome)) return this.#add(rest, outcome)
-        if (isOnce || clock.now() >= this.#deadlineAt) return false
-        next = outcome as Lock
+        if (outcome && (isOnce || clock.now() >= this.#deadlineAt)) return false
+        next = outcome as Lock | undefined
       }
       next ??= rest[0] as Lock
       const forMs = isOnce ? 0 : Math.max(1, Math.ceil(this.#deadlineAt - clock.now()))

@@ -62,9 +62,10 @@ function describe(context: LeaseContext, lockName: string, holder: string, remai
   const [, id = '', owner = ''] = /^([\da-f-]{36}):(\d+)/.exec(holder) ?? []
   const client = clients.get(id)?.deref()
   const lease = client?.leases.find(lockName, holder)
-  if (lease) return `${client === context ? 'this client' : 'another client of this process'}${detailsOf(lease)}`
-  const who =
-    id === ''
+  if (client && lease) return nameOf(client, context) + detailsOf(lease)
+  const who = client
+    ? `${nameOf(client, context)}, which has ended its hold: it keeps the lock for atLeastMs, has handed it over, or its release is not settled`
+    : id === ''
       ? `holder ${JSON.stringify(holder.slice(0, 120))}`
       : isMarked(id)
         ? `a Holdfast client of another process, ${id} (owner ${owner})`
@@ -74,6 +75,10 @@ function describe(context: LeaseContext, lockName: string, holder: string, remai
       ? `, whose lease ends in ${seconds(remainingLeaseMs)} unless renewed`
       : ''
   return who + left
+}
+
+function nameOf(client: LeaseContext, context: LeaseContext): string {
+  return client === context ? 'this client' : 'another client of this process'
 }
 
 function detailsOf({ outermost }: Lease): string {

@@ -76,6 +76,21 @@ export function optionsAndFunction<O extends object, F extends (...args: never[]
   return [ownOptions(options, known, lockName), fn]
 }
 
+/**
+ * The names that `client.withLock` was given, each once.
+ * @param rest  its other arguments
+ * @throws {ConfigError} there is none, or an argument is out of place
+ */
+export function checkNames(names: unknown, rest: readonly unknown[]): readonly [string, ...string[]] {
+  if (typeof rest[0] === 'string') throw new ConfigError('names', undefined, 'an array of names: ([name, name], fn)')
+  if (typeof names !== 'string' && !Array.isArray(names)) {
+    throw new ConfigError('names', names, 'a name or an array of names: (names, fn) or (names, options, fn)')
+  }
+  const [first, ...more] = new Set<string>(Array.isArray(names) ? names : [names])
+  if (first === undefined) throw new ConfigError('names', undefined, 'at least one name')
+  return [first, ...more]
+}
+
 const GENERATORS = ['[object GeneratorFunction]', '[object AsyncGeneratorFunction]']
 
 /** @throws {ConfigError} it is not a function, or one whose body would run after the release */

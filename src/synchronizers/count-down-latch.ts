@@ -1,7 +1,7 @@
-import { isRetryable, NoReplyError, toInteger } from '../delivery/replies.js'
-import { OutcomeUnknownError, publishRefused } from '../errors.js'
+import { isRetryable, toInteger } from '../delivery/replies.js'
+import { publishRefused } from '../errors.js'
 import type { Context } from '../locks/context.js'
-import { ask } from '../locks/inspection.js'
+import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
 import { checkWait } from '../locks/options.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
@@ -12,11 +12,11 @@ import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../wire/
 import { countOnce } from './count-once.js'
 
 export interface AwaitOptions {
-  /** Longest wait, ms, from this call; 0 asks once. Default: no limit. */
+  /** Longest wait, ms, from this call; 0 asks once. Default: the client's `waitTimeMs`, which is no limit by default. */
   waitTimeMs?: number | undefined
   /** Aborts the wait: the call rejects with the signal's reason. */
   signal?: AbortSignal | undefined
-  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is never unless set. */
+  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is 60 000 unless set. */
   warnAfterMs?: number | undefined
   /** Describes the call; shown in events. */
   label?: string | undefined
@@ -212,7 +212,7 @@ export class CountDownLatch {
       context.assertOpen(name)
       await waitFor(wait, context)
     } catch (error) {
-      const reason = error instanceof NoReplyError ? new OutcomeUnknownError(name, 'await', error) : error
+      const reason = await asLockError(context, name, 'await', error)
       for (const waiter of gate.waiters) {
         waiter.dismiss(reason)
         gate.leave(waiter)

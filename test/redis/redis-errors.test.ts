@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Client, connect, WrongTypeError } from '../../src/index.js'
+import { type Client, connect, getMultiLock, WrongTypeError } from '../../src/index.js'
 import { drivers, setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
@@ -45,6 +45,42 @@ for (const driver of drivers) {
         })
       }
       assert.equal(await lab.server.admin.get('a'), 'my data')
+      await lab.server.admin.del('a')
+    })
+
+    it('WRONGTYPE at one of several locks names that one, and leaves none of the others taken', async () => {
+      const client = await lab.connect()
+      await lab.server.admin.set('b', 'my data')
+      const locks = getMultiLock(client.getLock('a'), client.getLock('b'), client.getLock('c'))
+      for (const call of [() => locks.lock(), () => locks.tryLock(), () => locks.tryLock({ waitTimeMs: 100 })]) {
+        await assert.rejects(call, { code: 'LOCK_WRONG_TYPE', lockName: 'b', found: 'string' })
+      }
+      assert.deepEqual(await lab.server.admin.keys('*'), ['b'])
+      await lab.server.admin.del('b')
+    })
+
+    it('WRONGTYPE at a latch names it, also to those who wait', async () => {
+      const client = await lab.connect()
+      await lab.server.admin.lpush('a', 'my data')
+      const latch = client.getCountDownLatch('a')
+      for (const call of [
+        () => latch.countDown(),
+        () => latch.getCount(),
+        () => latch.await(),
+        () => latch.await({ waitTimeMs: 0 }),
+        () => latch.delete(),
+      ]) {
+        await assert.rejects(call, { code: 'LOCK_WRONG_TYPE', lockName: 'a', found: 'list' })
+      }
+      await lab.server.admin.del('a')
+    })
+
+    it('WRONGTYPE at a release says that the lock was overwritten', async () => {
+      const client = await lab.connect()
+      const hold = await client.getLock('a').lock()
+      await lab.server.admin.set('a', 'overwritten')
+      await assert.rejects(hold.unlock(), { code: 'LOCK_WRONG_TYPE', lockName: 'a', found: 'string' })
+      assert.equal(await lab.server.admin.get('a'), 'overwritten')
       await lab.server.admin.del('a')
     })
 
