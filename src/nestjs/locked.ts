@@ -61,6 +61,7 @@ const holds = shared('locked-holds.1', () => new AsyncLocalStorage<Hold>())
  *   that returns the name for the arguments
  * @throws {ConfigError} at once, if the template cannot be parsed or an option cannot work; from the method, before any
  *   command, if the arguments do not make a name
+ * @example `@Locked('order:{0}', { waitTimeMs: 5_000 }) async charge(orderId: string) {}`
  */
 export function Locked<const Name extends string | ((...args: never[]) => string), const Busy extends OnBusy = 'throw'>(
   name: Name,
@@ -92,6 +93,7 @@ export function Locked<const Name extends string | ((...args: never[]) => string
 /**
  * The hold of the innermost `@Locked` method around the caller: for its `signal`, `assertHeld()` and `fencingToken`.
  * @throws {NotHeldError} the call chain is not inside such a method
+ * @example `await fetch(url, { signal: currentHold().signal })`
  */
 export function currentHold(): Hold {
   const hold = holds.getStore()

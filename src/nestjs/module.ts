@@ -65,7 +65,10 @@ const OPENED = Symbol('holdfast opened client')
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class
 export class HoldfastModule {
-  /** @param target  a URL, or the options of `connect()`; of several clients, all but one need a `name` */
+  /**
+   * @param target  a URL, or the options of `connect()`; of several clients, all but one need a `name`
+   * @example `imports: [HoldfastModule.forRoot('redis://127.0.0.1:6379')]`
+   */
   static forRoot(target: string | HoldfastModuleOptions): DynamicModule {
     const { name, isGlobal, ...options } = ownOf<HoldfastModuleOptions>(
       typeof target === 'string' ? { url: target } : target,
@@ -74,7 +77,11 @@ export class HoldfastModule {
     return register({ name, isGlobal }, [{ provide: OPTIONS, useFactory: () => options }])
   }
 
-  /** The same with options from other providers, except `name` and `isGlobal`, which are given here. */
+  /**
+   * The same with options from other providers, except `name` and `isGlobal`, which are given here.
+   * @example
+   * HoldfastModule.forRootAsync({ inject: [Settings], useFactory: (settings: Settings) => settings.redisUrl })
+   */
   static forRootAsync(options: HoldfastAsyncOptions): DynamicModule {
     const own = ownOf(options)
     return register(own, optionsFrom(own), own.imports)

@@ -29,6 +29,7 @@ export function isIoredis(client: unknown): client is IoredisLike {
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
  * @throws {ConfigError} the client has a `keyPrefix`, is in subscriber or monitor mode, or was closed
+ * @example `const client = await connect({ client: ioredis(new Redis('redis://127.0.0.1:6379')) })`
  */
 export function ioredis(client: IoredisLike): RedisPort {
   return portOf(client)

@@ -26,6 +26,7 @@ export function isNodeRedis(client: unknown): client is AnyNodeRedis {
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
  * @throws {ConfigError} the client is not connected, or has a `keyPrefix` or `legacyMode`
+ * @example `const client = await connect({ client: nodeRedis(await createClient({ url }).connect()) })`
  */
 export function nodeRedis(client: AnyNodeRedis): RedisPort {
   const { keyPrefix, legacyMode } = ('options' in client ? (client.options ?? {}) : {}) as NodeRedisOptions
