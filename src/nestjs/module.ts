@@ -11,6 +11,7 @@ import {
 import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
+import { MAX_TIMEOUT_MS } from '../util/clock.js'
 import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
 import { checkDuration, ownOf } from '../util/validate.js'
 import { HoldfastHealth } from './health.js'
@@ -51,8 +52,6 @@ export type HoldfastAsyncOptions = Registration &
   )
 
 const DEFAULT_DRAIN_MS = 10_000
-/** The longest timer of Node. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Each registration has its own providers for these tokens, which are not exported. */
 const OPTIONS = Symbol('holdfast options')
@@ -149,7 +148,7 @@ class OpenedClient implements BeforeApplicationShutdown, OnApplicationShutdown {
   beforeApplicationShutdown(): void {
     this.#endsAt ??= monotonicNow() + this.#drainMs
     // The close that follows reports errors: it waits for the same shutdown.
-    this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMER_MS))
+    this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMEOUT_MS))
   }
 
   async onApplicationShutdown(): Promise<void> {
