@@ -109,6 +109,10 @@ class ReplaceablePort implements RedisPort {
     return this.#port.serverOf ? this.#port.serverOf(key) : ''
   }
 
+  get connectionError(): unknown {
+    return this.#port.connectionError
+  }
+
   isErrorReply(error: unknown): boolean {
     return this.#port.isErrorReply(error)
   }

@@ -34,6 +34,7 @@ export class HoldfastHealth {
    * @returns `{ holdfast: { status: 'up', latencyMs } }` or `{ holdfast: { status: 'down', message } }`; for a named client
    *   the key is `holdfast:<name>`
    * @throws {ConfigError} there is no such client, or an option cannot work
+   * @example `return await this.terminus.check([() => this.holdfast.check()])`
    */
   async check(name?: string, options: HoldfastHealthOptions = {}): Promise<HoldfastHealthResult> {
     const own = ownOptions(options, { timeoutMs: 1, lockName: 1 })

@@ -53,6 +53,7 @@ describe('an invalid argument', () => {
       await assert.rejects(lock.lock({ label: 7 as unknown as string }), { code: 'LOCK_CONFIG', path: 'label' })
       await assert.rejects(lock.lock({ leaseTimeMs: 9 }), { code: 'LOCK_CONFIG', path: 'leaseTimeMs' })
       await assert.rejects(lock.withLock({} as () => void), { code: 'LOCK_CONFIG', path: 'fn' })
+      await assert.rejects(client.adopt('b', 'nonsense'), { code: 'LOCK_CONFIG', path: 'holder', lockName: 'b' })
       await assert.rejects(client.close({ drainMs: -1 }), { code: 'LOCK_CONFIG', path: 'drainMs' })
     })
     assert.equal(count.total, 0)
@@ -137,18 +138,6 @@ describe('an invalid argument', () => {
   it('may be an implicitReentry that is neither true nor false', async () => {
     const options = { url: lab.server.url, implicitReentry: 'no' as unknown as boolean }
     await assert.rejects(connect(options), { code: 'LOCK_CONFIG', path: 'implicitReentry' })
-  })
-
-  it('may be an ioredis client in subscriber mode', async () => {
-    // With RESP2 such a connection takes no other commands.
-    const redis = new Redis(lab.server.url, { protocol: 2 })
-    try {
-      await redis.subscribe('redisson_lock__channel:{a}')
-      const message = /subscriber mode.*duplicate\(\)/
-      await assert.rejects(connect({ client: redis }), { code: 'LOCK_CONFIG', path: 'client', message })
-    } finally {
-      redis.disconnect()
-    }
   })
 
   it('may be a client whose keyPrefix would rewrite keys but not channels', async () => {
