@@ -1,4 +1,4 @@
-import type { Context } from './context.js'
+import type { Context, LongWaitDetails } from './context.js'
 
 /** After how long a wait is reported if nothing else is set, ms. */
 const DEFAULT_MS = 60_000
@@ -55,20 +55,19 @@ export class LongWait {
   }
 }
 
-function warnProcess(wait: {
-  lockName: string
-  label: string | undefined
-  waitedMs: number
-  heldBy: string | undefined
-}) {
-  if (hasWarnedProcess) return
-  hasWarnedProcess = true
-  const { lockName, label, waitedMs, heldBy } = wait
+/** Such as `A call has waited 60 s for "order:1" (label "refund"), held by this client, taken 61 s ago`. */
+export function describeLongWait({ lockName, label, waitedMs, heldBy }: LongWaitDetails): string {
   const about = label === undefined ? '' : ` (label ${JSON.stringify(label)})`
   const why = heldBy === undefined ? '' : `, ${heldBy}`
+  return `A call has waited ${waitedMs / 1_000} s for ${JSON.stringify(lockName.slice(0, 120))}${about}${why}`
+}
+
+function warnProcess(wait: LongWaitDetails): void {
+  if (hasWarnedProcess) return
+  hasWarnedProcess = true
   process.emitWarning(
-    `A call has waited ${waitedMs / 1_000} s for ${JSON.stringify(lockName.slice(0, 120))}${about}${why}. Further long waits ` +
-      "are reported only by the event 'longWait' of the client. waitTimeMs limits a wait, warnAfterMs sets when it is reported",
+    `${describeLongWait(wait)}. Further long waits are reported only by the event 'longWait' of the client. waitTimeMs limits ` +
+      'a wait, warnAfterMs sets when it is reported',
     { type: 'HoldfastWarning', code: 'HOLDFAST_LONG_WAIT' },
   )
 }

@@ -2,6 +2,7 @@ import {
   type BeforeApplicationShutdown,
   type DynamicModule,
   type FactoryProvider,
+  Logger,
   Module,
   type ModuleMetadata,
   type OnApplicationShutdown,
@@ -11,6 +12,7 @@ import {
 import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
+import { describeLongWait } from '../locks/long-wait.js'
 import { MAX_TIMEOUT_MS } from '../util/clock.js'
 import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
 import { checkDuration, ownOf } from '../util/validate.js'
@@ -59,7 +61,7 @@ const FACTORY = Symbol('holdfast options factory')
 const OPENED = Symbol('holdfast opened client')
 
 /**
- * Opens a client when the application starts, and closes it when the application shuts down: with
+ * Opens a client when the application starts, logs its events through Nest's `Logger`, and closes it when the application shuts down: with
  * `app.enableShutdownHooks()` on SIGTERM, otherwise only by `app.close()`.
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class
@@ -108,7 +110,7 @@ function register(
   const token = getHoldfastToken(name)
   const providers: Provider[] = [
     ...options,
-    { provide: OPENED, useFactory: open, inject: [OPTIONS] },
+    { provide: OPENED, useFactory: (target: string | HoldfastOptions) => open(target, name), inject: [OPTIONS] },
     { provide: token, useFactory: ({ client }: OpenedClient) => client, inject: [OPENED] },
     HoldfastHealth,
   ]
@@ -120,14 +122,27 @@ function register(
   return { module: HoldfastModule, global: isGlobal, imports, providers, exports: exported }
 }
 
-async function open(target: string | HoldfastOptions): Promise<OpenedClient> {
+async function open(target: string | HoldfastOptions, name: string | undefined): Promise<OpenedClient> {
   const options: HoldfastOptions = typeof target === 'string' ? { url: target } : target
   if (typeof options !== 'object' || options === null) {
     throw new ConfigError('HoldfastModule', options, 'a URL, or the options of connect()')
   }
   const { drainMs = DEFAULT_DRAIN_MS, ...rest } = ownOf(options)
   checkDuration('drainMs', drainMs, 0)
-  return new OpenedClient(await connect(rest), drainMs)
+  const client = await connect(rest)
+  logEvents(client, new Logger(name === undefined ? 'Holdfast' : `Holdfast:${name}`))
+  return new OpenedClient(client, drainMs)
+}
+
+/** What no caller learns of, or learns of too late for whoever operates the application. */
+function logEvents(client: Client, logger: Logger): void {
+  client.on('lost', ({ error }) => logger.error(error.message))
+  client.on('warning', ({ message }) => logger.warn(message))
+  client.on('longWait', (wait) => logger.warn(describeLongWait(wait)))
+  client.on('longHold', ({ hold, heldMs }) => {
+    const about = hold.label === undefined ? '' : ` (label ${JSON.stringify(hold.label)})`
+    logger.warn(`${JSON.stringify(hold.lockName)}${about} has been held for ${heldMs / 1_000} s`)
+  })
 }
 
 /**
