@@ -21,9 +21,10 @@ import { KINDS, type NamedKindId } from './locks/kinds/table.js'
 import type { Lease, LeaseContext } from './locks/lease.js'
 import { LeaseRegistry } from './locks/lease-registry.js'
 import { Lock } from './locks/lock.js'
-import type { HoldOptions } from './locks/options.js'
+import { getMultiLock } from './locks/multi-lock.js'
+import type { HoldOptions, LockedCallback, WithLockOptions } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
-import { closeOnSignals, Shutdown } from './shutdown.js'
+import { type CloseOptions, closeOnSignals, Shutdown, type SignalOptions } from './shutdown.js'
 import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
 import { Semaphore } from './synchronizers/semaphore.js'
@@ -38,20 +39,10 @@ import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
 import { checkSlots, mappedName } from './wire/names.js'
 
-export interface CloseOptions {
-  /** How long holds may continue before they are aborted and released, ms from the call; default 0. */
-  drainMs?: number | undefined
-}
-
 /** @internal What unit tests and the simulator replace. */
 export interface Seams {
   clock: Clock
   random: Random
-}
-
-function checkDrain(options: CloseOptions, defaultMs: number): number {
-  const { drainMs = defaultMs } = ownOptions(options, { drainMs: 1 })
-  return checkDuration('drainMs', drainMs, 0)
 }
 
 /**
@@ -218,6 +209,28 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   /**
+   * Run `fn` with the lock of one name held, or with the locks of several, all or none: the short form of
+   * `getLock(name).withLock(fn)` and `getMultiLock(…).withLock(fn)`.
+   * @param names  a name, or several in any order; a name given twice counts once
+   * @returns what `fn` returned
+   * @throws as `Lock.withLock`
+   * @example
+   * await client.withLock(['account:1', 'account:2'], { waitTimeMs: 5_000 }, async () => await transfer())
+   * @see Redisson `RLock`, `RedissonMultiLock`: same locks
+   */
+  withLock<T>(names: string | readonly string[], fn: LockedCallback<T>): Promise<T>
+  withLock<T>(names: string | readonly string[], options: WithLockOptions, fn: LockedCallback<T>): Promise<T>
+  async withLock<T>(
+    names: string | readonly string[],
+    ...rest: [LockedCallback<T>] | [WithLockOptions, LockedCallback<T>]
+  ): Promise<T> {
+    const [name, ...more] = Array.isArray(names) ? new Set<string>(names) : [names as string]
+    const first = this.getLock(name as string)
+    const lock = more.length === 0 ? first : getMultiLock(first, ...more.map((other) => this.getLock(other)))
+    return await (lock.withLock as (...rest: unknown[]) => Promise<T>).call(lock, ...rest)
+  }
+
+  /**
    * Run `fn` so that its call chain is one owner, like a Java thread: inside it `lock.unlock()`,
    * `lock.isHeldByCurrentOwner()` and `lock.getHoldCount()` work as in Redisson, and `lock()` re-enters what the scope
    * holds, whichever of its tasks acquired it. Tasks that must exclude each other need a scope each.
@@ -256,7 +269,8 @@ export class Client extends EventEmitter<ClientEvents> {
    * @see Redisson `RedissonClient.shutdown`, which leaves its locks to their leases
    */
   async close(options: CloseOptions = {}): Promise<void> {
-    await this.#shutdown.close(this.#context, this.#port, checkDrain(options, 0))
+    const { drainMs = 0 } = ownOptions(options, { drainMs: 1 })
+    await this.#shutdown.close(this.#context, this.#port, checkDuration('drainMs', drainMs, 0))
   }
 
   /** Closes at the end of an `await using` block. */
@@ -265,14 +279,22 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   /**
-   * Close on SIGTERM and SIGINT, then let the signal end the process as it would have. A second signal cuts the drain.
-   * @param options  `drainMs` as for `close`; default 10 000
+   * Close on SIGTERM and SIGINT, then let the signal end the process as it would have, unless the process has other handlers
+   * of that signal: then ending it is up to them. A second signal cuts the drain.
+   *
+   * In a server, pass `before`: without it, locks are refused from the signal on, and requests in flight are cut off.
+   * @param options  `before` finishes what is under way. `drainMs`, from the signal, default 10 000, is the time for that
+   *   and for the holds that are left; then those are released and waiters are rejected
    * @returns how to remove the handlers
+   * @throws {ConfigError} an option cannot work
+   * @example
+   * client.closeOnSignals({ before: () => new Promise((resolve) => server.close(resolve)) })
+   * @see Redisson `RedissonClient.shutdown(quietPeriod, timeout, unit)`
    */
-  closeOnSignals(options: CloseOptions = {}): () => void {
+  closeOnSignals(options: SignalOptions = {}): () => void {
     return closeOnSignals(
       (drainMs) => this.close({ drainMs }),
-      checkDrain(options, 10_000),
+      options,
       (error) => this.#warn(error),
     )
   }

@@ -265,7 +265,8 @@ export function clientWarning(
     | 'CONFIG_KEYS_IGNORED'
     | 'WATCHDOG_THREAD_ENDED'
     | 'CONNECTION_REPLACED'
-    | 'RELEASE_FAILED',
+    | 'RELEASE_FAILED'
+    | 'CLOSED_BESIDE_HANDLER',
   message: string,
   options?: ErrorOptions,
 ): Error {
@@ -298,6 +299,13 @@ export function crossSlotRefused(cause: unknown): Error {
     'now on each lock is sent in its own command, and renewals are batched by slot. Connect with clusterServersConfig or a ' +
     'cluster client, unless the proxy is the only way in'
   return clientWarning('CROSSSLOT_REFUSED', message, { cause })
+}
+
+export function closedBesideHandler(signal: string): Error {
+  const message =
+    `The client closes on ${signal}, and what other handlers of ${signal} let finish can take no more locks: pass ` +
+    '`before` to closeOnSignals, a function that resolves when that is finished'
+  return clientWarning('CLOSED_BESIDE_HANDLER', message)
 }
 
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */

@@ -1,7 +1,22 @@
 import type { RedisPort } from './adapters/port.js'
-import { ClientClosedError } from './errors.js'
+import { ClientClosedError, ConfigError, closedBesideHandler } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
+import { threadClock } from './util/clock.js'
 import { sleep } from './util/sleep.js'
+import { checkDuration, ownOptions } from './util/validate.js'
+
+export interface CloseOptions {
+  /** How long holds may continue before they are aborted and released, ms from the call; default 0. */
+  drainMs?: number | undefined
+}
+
+export interface SignalOptions extends CloseOptions {
+  /**
+   * Finishes what is under way, such as the requests of a server: called on the first signal, before the client closes.
+   * Until the promise that it returns settles, locks may still be taken, for `drainMs` at most.
+   */
+  before?: (() => unknown) | undefined
+}
 
 /** How a client ends: it accepts no new work, drains what it holds, releases the rest, and closes its connections. */
 export class Shutdown {
@@ -68,30 +83,55 @@ export class Shutdown {
   }
 }
 
-/**
- * Closes a client on SIGTERM and SIGINT, then lets the signal end the process. A second signal cuts the drain.
- * @returns how to remove the handlers
- */
+/** The handlers of all clients of this process. */
+const handlers = new Set<unknown>()
+
+/** As `Client.closeOnSignals`. @param onError  what `before` threw, or `close` */
 export function closeOnSignals(
   close: (drainMs: number) => Promise<void>,
-  drainMs: number,
+  options: SignalOptions,
   onError: (error: Error) => void,
 ): () => void {
+  const { before, drainMs = 10_000 } = ownOptions(options, { drainMs: 1, before: 1 })
+  if (before !== undefined && typeof before !== 'function') throw new ConfigError('before', before, 'a function')
+  const terms = { before, drainMs: checkDuration('drainMs', drainMs, 0), onError }
   const signals = ['SIGTERM', 'SIGINT'] as const
+  const cut = new AbortController()
   const stop = (): void => {
     for (const signal of signals) process.off(signal, onSignal)
+    handlers.delete(onSignal)
   }
   let count = 0
   const onSignal = (signal: NodeJS.Signals): void => {
-    const isFirst = count++ === 0
-    const closed = close(isFirst ? drainMs : 0)
-    if (!isFirst) return void closed.catch(() => {})
-    void closed.catch(onError).then(() => {
+    if (count++ > 0) {
+      cut.abort()
+      return void close(0).catch(() => {})
+    }
+    if (!before && process.listeners(signal).some((other) => !handlers.has(other))) onError(closedBesideHandler(signal))
+    void finishAndClose(close, terms, cut.signal).then(() => {
       stop()
       // With other handlers of the signal, ending the process is up to them.
       if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
     })
   }
   for (const signal of signals) process.on(signal, onSignal)
+  handlers.add(onSignal)
   return stop
+}
+
+/** What is under way may still take locks; the client is closed under it only when `drainMs` is over. Never rejects. */
+async function finishAndClose(
+  close: (drainMs: number) => Promise<void>,
+  { drainMs, before, onError }: { drainMs: number; before: SignalOptions['before']; onError: (error: Error) => void },
+  cut: AbortSignal,
+): Promise<void> {
+  const endsAt = threadClock.now() + drainMs
+  const report = (error: unknown): void => onError(error instanceof Error ? error : new Error(String(error)))
+  if (before) {
+    const finished = Promise.resolve().then(before).catch(report)
+    const done = new AbortController()
+    await Promise.race([finished, sleep(drainMs, { signal: AbortSignal.any([cut, done.signal]) })])
+    done.abort()
+  }
+  await close(cut.aborted ? 0 : Math.max(0, Math.ceil(endsAt - threadClock.now()))).catch(report)
 }

@@ -14,6 +14,7 @@ import {
   LOCK_OPTIONS,
   type LockedCallback,
   type LockOptions,
+  type MaybeRan,
   type Request,
   WITH_LOCK_OPTIONS,
   type WithLockOptions,
@@ -94,18 +95,18 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 
   /**
-   * Like `withLock`, but without an error if the lock is not acquired in time; without `waitTimeMs` tries once.
+   * Like `withLock`, but without an error if the lock is not acquired in time; without `waitTimeMs` tries once. With
+   * `atLeastMs` at most once per period, for jobs that every instance starts.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
+   * @example
+   * const { ran, value } = await lock.tryWithLock({ atLeastMs: 10 * 60_000 }, async () => await report())
    */
-  tryWithLock<T>(fn: LockedCallback<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithLock<T>(
-    options: WithLockOptions<H>,
-    fn: LockedCallback<T, H>,
-  ): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithLock<T>(fn: LockedCallback<T, H>): Promise<MaybeRan<T>>
+  tryWithLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<MaybeRan<T>>
   async tryWithLock<T>(
     first: WithLockOptions<H> | LockedCallback<T, H>,
     second?: LockedCallback<T, H>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  ): Promise<MaybeRan<T>> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
     const { waitTimeMs = 0 } = options
     const hold = await this.acquire(this.#request(options, waitTimeMs))
@@ -113,13 +114,14 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 
   /** @internal The terms of a hold, checked. */
-  terms(options: HoldOptions): HoldTerms {
+  terms(options: HoldOptions & Pick<WithLockOptions, 'atLeastMs'>): HoldTerms {
     const { maxHoldMs = this.context.maxHoldMs, warnAfterMs = this.context.warnAfterMs } = options
     return {
       leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, LEAST_LEASE_MS, this.name),
       maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1, this.name),
       warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, this.name),
       label: checkLabel(options.label, this.name),
+      atLeastMs: checkOptionalDuration('atLeastMs', options.atLeastMs, LEAST_LEASE_MS, this.name),
     }
   }
 
@@ -128,7 +130,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return new WaitTimeoutError(this.name, waitTimeMs)
   }
 
-  #request(options: LockOptions, waitTimeMs = options.waitTimeMs): Request {
+  #request(options: WithLockOptions<H>, waitTimeMs = options.waitTimeMs): Request {
     return {
       terms: this.terms(options),
       waitTimeMs: checkOptionalDuration('waitTimeMs', waitTimeMs, 0, this.name),

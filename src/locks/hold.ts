@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { LeaseLostError, type LossReason, type NotHeldError } from '../errors.js'
+import { checkDuration, LEAST_LEASE_MS } from '../util/validate.js'
 import type { Owners } from '../wire/holder.js'
 import { runOutside } from './call-chain.js'
 
@@ -10,6 +11,8 @@ export interface HoldTerms {
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
   readonly label: string | undefined
+  /** Once its work has started, the lock stays taken for at least this long from the grant, ms, whatever becomes of it. */
+  readonly atLeastMs?: number | undefined
 }
 
 /** What call chains need of the client of a hold. */
@@ -45,6 +48,10 @@ export interface HeldLease {
   /** The hold count of this owner according to Redis. If Redis does not know the holder, the holds are lost. */
   askHoldCount(): Promise<number>
   release(hold: Hold): Promise<void>
+  /** Gives the hold a lease of its own from now, or extends the one that it has. */
+  lease(hold: Hold, leaseTimeMs: number, operation: 'extend'): Promise<void>
+  /** The work starts: from here on the lock stays taken for the hold's `atLeastMs`. */
+  keepAtLeast(hold: Hold): void
   handOver(): void
   notHeld(why: string): NotHeldError
 }
@@ -163,6 +170,25 @@ export class Hold {
    */
   unlock(): Promise<void> {
     return this.#ending === 'released' ? Promise.resolve() : this.#lease.release(this)
+  }
+
+  /**
+   * Extends the hold's own lease, requested with `leaseTimeMs`: it ends `leaseTimeMs` from now, or when it would have ended
+   * if that is later. For work that turns out to take longer than planned. `maxHoldMs` counts from the grant as before.
+   * @param leaseTimeMs  from this call, ms; at least 10
+   * @throws {LeaseLostError} the hold was lost before, or Redis does not know its holder any more
+   * @throws {NotHeldError} it was released before
+   * @throws {OutcomeUnknownError} Redis did not reply; count on the old lease
+   * @throws {ConfigError} the watchdog renews the hold, which has no lease of its own; or the duration cannot work
+   * @example
+   * const hold = await lock.lock({ leaseTimeMs: 30_000 })
+   * await hold.extend(60_000) // a minute from now
+   * @see Redisson `RLock.expire`, which may also shorten the lease
+   */
+  async extend(leaseTimeMs: number): Promise<void> {
+    checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, this.lockName)
+    this.assertHeld()
+    await this.#lease.lease(this, leaseTimeMs, 'extend')
   }
 
   /**

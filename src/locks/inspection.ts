@@ -10,6 +10,20 @@ export async function inspect(context: Context, kind: LockKind, lockName: string
 }
 
 /**
+ * The hold count of one holder according to Redis, for kinds that keep one there.
+ * @returns undefined: it does not have the lock, or only a part of it
+ */
+export async function inspectHolder(
+  context: Context,
+  kind: LockKind,
+  lockName: string,
+  holder: string,
+): Promise<number | undefined> {
+  const { holders, partial = [] } = await inspect(context, kind, lockName)
+  return partial.includes(holder) ? undefined : holders.find((other) => other.holder === holder)?.holdCount
+}
+
+/**
  * Runs a script once on behalf of a caller.
  * @throws {OutcomeUnknownError} Redis did not answer
  */

@@ -133,6 +133,17 @@ export class JointLease implements HeldLease {
     if (unknown.length > this.#dispensable) throw unknown[0]
   }
 
+  /** Also if a minority of the locks could not be extended that the others can do without. */
+  async lease(_hold: Hold, leaseTimeMs: number): Promise<void> {
+    const outcomes = await Promise.allSettled(this.members.map((member) => member.extend(leaseTimeMs)))
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+    this.hold.assertHeld()
+    if (this.members.length - failures.length < this.#needed) throw failures[0]
+  }
+
+  /** Locks made of others do not have `atLeastMs`. */
+  keepAtLeast(): void {}
+
   handOver(): void {
     throw new ConfigError('handOver', undefined, 'a hold on one lock; hand over its locks one by one', this)
   }

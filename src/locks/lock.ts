@@ -177,7 +177,12 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (!reentered) context.assertOpen(lockName)
     const outer = reentered ?? joined
     const lease = reentered ?? this.possess(joined?.owner)
-    const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
+    if (terms.atLeastMs !== undefined && this.kind.isShared) {
+      const allowed = `a lock that one owner holds at a time, which a ${this.kind.title} is not`
+      throw new ConfigError('atLeastMs', undefined, allowed, { lockName })
+    }
+    // The lease is requested for all of `atLeastMs`: so it keeps the lock even if this process dies.
+    const leaseTimeMs = Math.max(terms.leaseTimeMs ?? context.watchdogTimeoutMs, terms.atLeastMs ?? 0)
     const attempt = reentered
       ? reentry(reentered, handOffs, terms, leaseTimeMs)
       : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)

@@ -38,7 +38,7 @@ export class MultiLock extends BaseLock {
 
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
-    refuseWithin(request.within, this.name)
+    refuseForParts(request, this.name)
     const stopWarning = warnOfLongWait(this.context, this.name, request.terms)
     const taking = new Taking(this, this.#locks, request)
     try {
@@ -261,11 +261,15 @@ export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock
   return [first, ...rest]
 }
 
-export function refuseWithin(within: Hold | undefined, lockName: string): void {
-  if (within === undefined) return
-  throw new ConfigError('within', undefined, 'a lock of its own: a lock made of others has no hold to re-enter', {
-    lockName,
-  })
+/** @throws {ConfigError} a request for a lock made of others has what only a lock on one name can do */
+export function refuseForParts({ within, terms }: Request, lockName: string): void {
+  if (within !== undefined) {
+    const allowed = 'a lock of its own: a lock made of others has no hold to re-enter'
+    throw new ConfigError('within', undefined, allowed, { lockName })
+  }
+  if (terms.atLeastMs !== undefined) {
+    throw new ConfigError('atLeastMs', undefined, 'a lock on one name, not one made of others', { lockName })
+  }
 }
 
 /** An order that all clients share; several locks on values of one group are ordered by their digests. */

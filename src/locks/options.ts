@@ -29,17 +29,27 @@ export interface LockOptions extends HoldOptions {
 }
 
 export interface WithLockOptions<H extends Hold = Hold> extends LockOptions {
+  /**
+   * The shortest time between two runs with this lock, across all clients, ms from the grant; at least 10. If the function
+   * ends earlier, even with an error, or if the process dies, the lease keeps the lock taken until then. For jobs that
+   * must run once per period: an instance whose clock is late must not run the job again. Not for locks that several
+   * owners hold at once, or that are made of other locks; ignored for a re-entry, which is part of the outer run.
+   */
+  atLeastMs?: number | undefined
   /** Called with the hold before the function. */
   onAcquire?: ((hold: H) => unknown) | undefined
   /** Called with the hold after the release, whether the function succeeded or not. */
   onRelease?: ((hold: H) => unknown) | undefined
 }
 
+/** Whether the function ran, and what it returned: `const { ran, value } = await lock.tryWithLock(fn)`. */
+export type MaybeRan<T> = { ran: true; value: T } | { ran: false; value?: undefined }
+
 export type LockedCallback<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
 
 export const HOLD_OPTIONS = { leaseTimeMs: 1, maxHoldMs: 1, warnAfterMs: 1, label: 1 }
 export const LOCK_OPTIONS = { ...HOLD_OPTIONS, waitTimeMs: 1, signal: 1, within: 1 }
-export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, onAcquire: 1, onRelease: 1 }
+export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, atLeastMs: 1, onAcquire: 1, onRelease: 1 }
 
 /** The options of one call that acquires a lock, checked. */
 export interface Request {

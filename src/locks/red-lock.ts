@@ -7,7 +7,7 @@ import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import type { Lock } from './lock.js'
-import { checkLocks, refuseWithin } from './multi-lock.js'
+import { checkLocks, refuseForParts } from './multi-lock.js'
 import { type Request, warnOfLongWait } from './options.js'
 
 /** How long to wait before another round, ms: at least, and a random time on top, so that two callers do not split the votes again. */
@@ -38,8 +38,9 @@ export class RedLock extends BaseLock {
   }
 
   /** @internal */
-  async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<Hold | undefined> {
-    refuseWithin(within, this.name)
+  async acquire(request: Request): Promise<Hold | undefined> {
+    refuseForParts(request, this.name)
+    const { terms, waitTimeMs, signal } = request
     const { context } = this
     const { clock } = context
     const isNested = this.#isNested()

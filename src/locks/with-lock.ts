@@ -19,6 +19,7 @@ export async function runWithLock<T, H extends Hold>(
   fn: LockedCallback<T, H>,
 ): Promise<T> {
   let value: T
+  hold.lease.keepAtLeast(hold)
   try {
     if (onAcquire) await runWithHold(hold, () => onAcquire(hold))
     value = await runWithHold(hold, () => fn(hold))

@@ -7,7 +7,13 @@ import { PlainKind } from '../locks/kinds/plain.js'
 import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
-import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/options.js'
+import {
+  HOLD_OPTIONS,
+  type HoldOptions,
+  type LockedCallback,
+  type MaybeRan,
+  type WithLockOptions,
+} from '../locks/options.js'
 import {
   permitAcquire,
   permitInspect,
@@ -236,15 +242,12 @@ export class PermitExpirableSemaphore {
    * Like `withPermit`, but resolves if there are not enough permits; without `waitTimeMs` it tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    */
-  tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithPermit<T>(
-    options: WithPermitOptions,
-    fn: LockedCallback<T, Permit>,
-  ): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<MaybeRan<T>>
+  tryWithPermit<T>(options: WithPermitOptions, fn: LockedCallback<T, Permit>): Promise<MaybeRan<T>>
   async tryWithPermit<T>(
     first: WithPermitOptions | LockedCallback<T, Permit>,
     second?: LockedCallback<T, Permit>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  ): Promise<MaybeRan<T>> {
     const [taker, options, fn] = this.#takerAndBody(first, second)
     return await taker.tryWithLock(options, fn)
   }

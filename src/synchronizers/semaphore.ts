@@ -3,7 +3,7 @@ import { ClientClosedError, OutcomeUnknownError, publishRefused, WaitTimeoutErro
 import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
 import { ask } from '../locks/inspection.js'
-import { checkWait, warnOfLongWait } from '../locks/options.js'
+import { checkWait, type MaybeRan, warnOfLongWait } from '../locks/options.js'
 import { checkCallback, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreDelete,
@@ -120,12 +120,9 @@ export class Semaphore {
    * Like `withPermit`, but resolves if there are not enough permits; without `waitTimeMs` it tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    */
-  tryWithPermit<T>(fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  async tryWithPermit<T>(
-    first: SemaphoreOptions | WithPermits<T>,
-    second?: WithPermits<T>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  tryWithPermit<T>(fn: WithPermits<T>): Promise<MaybeRan<T>>
+  tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<MaybeRan<T>>
+  async tryWithPermit<T>(first: SemaphoreOptions | WithPermits<T>, second?: WithPermits<T>): Promise<MaybeRan<T>> {
     const [options, fn] = this.#optionsAndBody(first, second)
     const { waitTimeMs = 0 } = options
     const section = this.#section(options)

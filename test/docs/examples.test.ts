@@ -41,7 +41,7 @@ describe('a code block', () => {
 
     const paths = BLOCKS.filter((block) => !compileErrors.has(nameOf(block))).map((block) => pathOf(block))
     await using child = spawnChild(new URL('run-blocks.js', import.meta.url), paths, {
-      env: { REDIS_URL: server.url },
+      env: { REDIS_URL: server.url, PORT: '0' },
     })
     for (const path of paths) {
       const { failure } = await child.nextMessage<{ path: string; failure: string | null }>(

@@ -36,7 +36,8 @@ describe('the pages', () => {
       ...optionsOf('src/locks/options.ts', 'LockOptions'),
       ...optionsOf('src/locks/options.ts', 'WithLockOptions'),
       ...optionsOf('src/client-options.ts', 'ClientOptions'),
-      ...optionsOf('src/client.ts', 'CloseOptions'),
+      ...optionsOf('src/shutdown.ts', 'CloseOptions'),
+      ...optionsOf('src/shutdown.ts', 'SignalOptions'),
     ])
   })
 

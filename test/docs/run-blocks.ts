@@ -2,6 +2,7 @@
 import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import { report } from '../support/child.js'
+import '../support/loopback.js' // some blocks are servers
 import { sleep } from '../support/wait-until.js'
 
 const LIMIT_MS = 30_000

@@ -193,6 +193,58 @@ describe('close()', () => {
     })
   }
 
+  it('with `before`, locks can still be taken until it has settled, and its error is a warning', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'finish'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    await child.nextMessage(({ at }) => at === 'took another')
+    assert.equal((await child.nextMessage(({ at }) => at === 'warned'))['message'], 'of before')
+    assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
+  })
+
+  it('a `before` that does not settle is cut off after drainMs, or by a second signal', async () => {
+    for (const [drainMs, signals] of [
+      ['200', 1],
+      ['60000', 2],
+    ] as const) {
+      const child = spawnChild(HOLDER, [lab.server.url, 'hang', drainMs])
+      await child.nextMessage(({ at }) => at === 'held')
+      process.kill(child.pid ?? 0, 'SIGTERM')
+      await child.nextMessage(({ at }) => at === 'before')
+      if (signals === 2) process.kill(child.pid ?? 0, 'SIGTERM')
+      assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
+      assert.deepEqual(await lab.server.admin.keys('*'), [])
+    }
+  })
+
+  it('a close beside another handler of the signal is a warning, and leaves the end of the process to that', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'beside', 'own handler'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    await child.nextMessage(({ at }) => at === 'own handler')
+    await child.nextMessage(({ at, code }) => at === 'warned' && code === 'CLOSED_BESIDE_HANDLER')
+    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    await child.stop()
+  })
+
+  it('a close beside another client that closes on signals is no warning', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'beside'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
+    const warned = child.nextMessage<{ at?: string }>(({ at }) => at === 'warned')
+    await assert.rejects(warned, /ended without the message/)
+  })
+
+  it('closeOnSignals() refuses options that cannot work', async () => {
+    const client = await lab.connect()
+    for (const options of [{ drainMs: -1 }, { before: 'server' }, { server: {} }]) {
+      assert.throws(() => client.closeOnSignals(options as never), { code: 'LOCK_CONFIG' })
+    }
+    assert.equal(process.listenerCount('SIGTERM'), 0)
+  })
+
   it('the locks of a killed process stay held until their lease ends', async () => {
     const child = spawnChild(HOLDER, [lab.server.url, 'hold'])
     await child.nextMessage(({ at }) => at === 'held')

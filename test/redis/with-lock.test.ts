@@ -122,3 +122,36 @@ describe('onRelease', () => {
     assert.equal((await warned)[0].message, 'of onRelease')
   })
 })
+
+describe('client.withLock()', () => {
+  const lab = setUpLab()
+
+  it('runs a function with the lock of a name held, or with the locks of several', async () => {
+    const client = await lab.connect()
+    const held = async () => (await lab.server.admin.keys('*')).sort()
+    assert.deepEqual(await client.withLock('a', held), ['a'])
+    assert.deepEqual(await client.withLock(['a'], { leaseTimeMs: 5_000 }, held), ['a'])
+    assert.deepEqual(await client.withLock(['b', 'a', 'b'], held), ['a', 'b'])
+    assert.deepEqual(await held(), [])
+    await client.withLock('a', async () => {
+      await client.withLock('a', async (hold) => assert.equal(hold.count, 2))
+    })
+  })
+
+  it('refuses what cannot work before it sends anything', async () => {
+    const client = await lab.connect()
+    for (const args of [
+      [],
+      [5, () => {}],
+      [[], () => {}],
+      [['a', ''], () => {}],
+      ['a'],
+      ['a', {}],
+      ['a', { wait: 1 }, () => {}],
+    ]) {
+      const call = client.withLock as (...args: unknown[]) => Promise<unknown>
+      await assert.rejects(call.apply(client, args), { code: 'LOCK_CONFIG' })
+    }
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
+  })
+})

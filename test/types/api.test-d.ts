@@ -17,6 +17,7 @@ import {
   type LockErrorCode,
   type LockedCallback,
   type LossReason,
+  type MaybeRan,
   OutcomeUnknownError,
   type RedisPort,
 } from '../../src/index.js'
@@ -129,11 +130,26 @@ export async function guarding() {
   await lock.withLock({ onAcquire: (guard) => guard.assertHeld(), onRelease: async () => {} }, body)
 
   const outcome = await lock.tryWithLock({ leaseTimeMs: 1_000 }, async () => 42)
-  expectSame<typeof outcome, { ran: true; value: number } | { ran: false }>(true)
-  // @ts-expect-error: there is a value only if it ran
-  outcome.value
+  expectSame<typeof outcome, MaybeRan<number>>(true)
+  expectSame<typeof outcome.value, number | undefined>(true)
   if (outcome.ran) expectSame<typeof outcome.value, number>(true)
-  else expectSame<typeof outcome, { ran: false }>(true)
+  else expectSame<typeof outcome.value, undefined>(true)
+  const { ran, value } = outcome
+  if (ran) expectSame<typeof value, number>(true)
+  else expectSame<typeof value, undefined>(true)
+
+  const short = client.withLock('a', async (guard) => guard.count)
+  const several = client.withLock(['a', 'b'] as const, { waitTimeMs: 1_000 }, () => 'done')
+  expectSame<typeof short, Promise<number>>(true)
+  expectSame<typeof several, Promise<string>>(true)
+  // @ts-expect-error: without a body
+  await client.withLock('a')
+  // @ts-expect-error: the options come second
+  await client.withLock('a', body, { waitTimeMs: 1_000 })
+
+  await lock.tryWithLock({ atLeastMs: 60_000 }, body)
+  // @ts-expect-error: only a function has a beginning from which the time counts
+  await lock.lock({ atLeastMs: 60_000 })
 
   // @ts-expect-error: without a body
   await lock.withLock({ waitTimeMs: 1_000 })
@@ -166,6 +182,7 @@ export async function holding() {
   expectSame<ReturnType<Hold['isHeld']>, Promise<boolean>>(true)
   expectSame<ReturnType<Hold['unlock']>, Promise<void>>(true)
   expectSame<ReturnType<Hold['handOver']>, string>(true)
+  expectSame<ReturnType<Hold['extend']>, Promise<void>>(true)
   // @ts-expect-error: what a hold says is not for writing
   hold.lockName = 'b'
   await fetch('https://shop.example', { signal: hold.signal })
@@ -188,6 +205,9 @@ export async function asking() {
   expectSame<typeof inScope, Promise<string>>(true)
   expectSame<ReturnType<Client['closeOnSignals']>, () => void>(true)
   await client.close({ drainMs: 1_000 })
+  client.closeOnSignals({ drainMs: 1_000, before: async () => 'done' })
+  // @ts-expect-error: only signals come before anything
+  await client.close({ before: () => {} })
   // @ts-expect-error: a misspelt option
   await client.close({ drain: 1_000 })
 }
