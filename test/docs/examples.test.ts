@@ -14,6 +14,10 @@ import { type CodeBlock, codeBlocksOf, PAGES, ROOT } from './code-blocks.js'
 /** The address in the pages; it is replaced by that of the server of this test. */
 const SHOWN_URL = 'redis://127.0.0.1:6379'
 
+/** A file that a user has, and the one of the project in its place. */
+const SHOWN_FILE = "'redisson.yaml'"
+const EXAMPLE_FILE = "'examples/redisson.yaml'"
+
 const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'ts')
 const EXAMPLES = readdirSync(new URL('examples/', ROOT)).filter((file) => file.endsWith('.ts'))
 const OUT = fileURLToPath(new URL('build/docs/', ROOT))
@@ -102,10 +106,9 @@ function programOf({ lines, borrows }: CodeBlock, url: string): string {
   // A block of its own lets it redefine a borrowed name.
   const body = lines.map((line) => (isImport(line) ? '' : line)).join('\n')
   const borrowed = borrows.length === 0 ? '' : `const { ${borrows.join(', ')} } = await prelude();`
-  return `import { prelude } from './prelude.js'; ${imports}; ${borrowed} {\n${body}\n}\nexport {}\n`.replaceAll(
-    SHOWN_URL,
-    url,
-  )
+  return `import { prelude } from './prelude.js'; ${imports}; ${borrowed} {\n${body}\n}\nexport {}\n`
+    .replaceAll(SHOWN_URL, url)
+    .replaceAll(SHOWN_FILE, EXAMPLE_FILE)
 }
 
 /** Compiles all of OUT as a user would, with nothing stricter than `strict`; returns each error with its block. */

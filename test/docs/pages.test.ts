@@ -137,6 +137,15 @@ describe('the pages', () => {
   })
 })
 
+describe('the picture of the demo', () => {
+  it('shows the numbers that the pages name', () => {
+    const picture = readPage('docs/images/demo.svg')
+    const sold = /✘ ([\d,]+) orders for 300 units/.exec(picture)?.[1] ?? 'nothing'
+    assert.match(picture, /✔ 300 orders for 300 units: none oversold/)
+    for (const page of ['README.md', 'README.zh-CN.md']) assert.ok(readPage(page).includes(sold), `${page}: ${sold}`)
+  })
+})
+
 interface Link {
   /** From the root. */
   path: string
