@@ -11,7 +11,7 @@ const LEFT = 24
 const TOP = 62
 const COLUMNS = 84
 /** From the first line shown to the last one, however long the demo took. */
-const SHOWN_FOR_S = 5
+const SHOWN_FOR_S = 4
 
 run(process.execPath, ['scripts/build.mjs'], { stdio: ['ignore', 2, 2] })
 const lines = shown(await record())
@@ -83,7 +83,7 @@ function picture(shownLines) {
     }
     @media (prefers-reduced-motion: no-preference) {
       g { animation: shown 0.2s backwards }
-      @keyframes shown { from { opacity: 0 } }
+      @keyframes shown { from { opacity: 0.2 } }
     }
   </style>
   <rect class="window" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="8"/>

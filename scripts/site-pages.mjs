@@ -10,6 +10,7 @@ const HOME_PAGES = { 'README.md': 'index.md', 'README.zh-CN.md': 'zh-CN.md' }
 export function writePages() {
   rmSync(OUT, { recursive: true, force: true })
   cpSync(join(root, 'docs/images'), join(OUT, 'images'), { recursive: true })
+  cpSync(join(root, 'site/icon.svg'), join(OUT, 'public/icon.svg'))
   const pages = [
     ...Object.keys(HOME_PAGES),
     'CHANGELOG.md',

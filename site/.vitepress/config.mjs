@@ -66,6 +66,7 @@ export default defineConfig({
   outDir: '../build/site/dist',
   cacheDir: '../build/site/cache',
   cleanUrls: true,
+  head: [['link', { rel: 'icon', href: `${process.env.SITE_BASE ?? '/'}icon.svg` }]],
   markdown: {
     anchor: { slugify },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark' },
@@ -77,6 +78,7 @@ export default defineConfig({
   },
   vite: { build: { chunkSizeWarningLimit: 2_000, assetsInlineLimit: 0 }, logLevel: 'warn' },
   themeConfig: {
+    logo: '/icon.svg',
     nav: [
       { text: 'Guide', link: '/getting-started', activeMatch: '^/getting-started' },
       { text: 'Recipes', link: '/recipes/', activeMatch: '^/recipes/' },

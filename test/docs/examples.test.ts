@@ -20,6 +20,8 @@ const EXAMPLE_FILE = "'examples/redisson.yaml'"
 
 const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'ts')
 const EXAMPLES = readdirSync(new URL('examples/', ROOT)).filter((file) => file.endsWith('.ts'))
+/** Ends the name of a block's file as it is on the site, which shows what a block needs. */
+const PASTED = '-pasted'
 const OUT = fileURLToPath(new URL('build/docs/', ROOT))
 
 let server: RedisServer
@@ -41,6 +43,7 @@ describe('a code block', () => {
     mkdirSync(OUT, { recursive: true })
     writeFileSync(join(OUT, 'prelude.ts'), readFileSync(new URL('test/docs/prelude.ts', ROOT)))
     for (const block of BLOCKS) writeFileSync(join(OUT, `${nameOf(block)}.ts`), programOf(block, server.url))
+    for (const block of BLOCKS) writeFileSync(join(OUT, `${nameOf(block)}${PASTED}.ts`), await pastedFromSite(block))
     for (const [name, error] of compile()) compileErrors.set(name, [...(compileErrors.get(name) ?? []), error])
 
     const paths = BLOCKS.filter((block) => !compileErrors.has(nameOf(block))).map((block) => pathOf(block))
@@ -111,6 +114,15 @@ function programOf({ lines, borrows }: CodeBlock, url: string): string {
     .replaceAll(SHOWN_FILE, EXAMPLE_FILE)
 }
 
+/** The block as a reader of the site copies it. */
+async function pastedFromSite({ lines, borrows }: CodeBlock): Promise<string> {
+  const { needsOf } = (await import(new URL('site/needs.mjs', ROOT).href)) as {
+    needsOf(names: readonly string[], code: string): string
+  }
+  const code = lines.join('\n')
+  return `${borrows.length === 0 ? '' : needsOf(borrows, code)}\n${code}\nexport {}\n`
+}
+
 /** Compiles all of OUT as a user would, with nothing stricter than `strict`; returns each error with its block. */
 function compile(): [name: string, error: string][] {
   const compilerOptions = {
@@ -133,8 +145,10 @@ function compile(): [name: string, error: string][] {
   const errors = [...stdout.matchAll(/^([\w-]+)\.ts\((\d+),\d+\): (.*(?:\n {2}.*)*)/gm)]
   if (status !== 0 && errors.length === 0) throw new Error(`tsc failed:\n${stdout}${stderr}`)
   return errors.map(([, name = '', line = '', message = '']) => {
-    const block = BLOCKS.find((candidate) => nameOf(candidate) === name)
+    const block = BLOCKS.find((candidate) => nameOf(candidate) === name.replace(PASTED, ''))
     if (!block) throw new Error(`${name}.ts:${line}: ${message}`)
+    if (name.endsWith(PASTED))
+      return [nameOf(block), `${block.page}:${block.line}, as pasted from the site: ${message}`]
     return [name, `${block.page}:${block.line + Number(line) - 2}: ${message}`]
   })
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { describe, it } from 'node:test'
+import { parse } from 'yaml'
 import { KINDS, NAMED_KIND_IDS } from '../../src/locks/kinds/table.js'
 import { codeBlocksOf, PAGES, ROOT, readPage } from './code-blocks.js'
 
@@ -134,6 +135,14 @@ describe('the pages', () => {
     const commands = new Set([...scripts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, command = '']) => `+${command}`))
     assert.ok(commands.size > 0)
     expectNamed('docs/architecture.md', [...commands])
+  })
+})
+
+describe('a YAML block', () => {
+  it('can be read', () => {
+    for (const { page, line, lines } of PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'yaml')) {
+      assert.doesNotThrow(() => parse(lines.join('\n'), { logLevel: 'error' }), `${page}:${line}`)
+    }
   })
 })
 
