@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { describe, it } from 'node:test'
+import { parse } from 'yaml'
 import { KINDS, NAMED_KIND_IDS } from '../../src/locks/kinds/table.js'
 import { codeBlocksOf, PAGES, ROOT, readPage } from './code-blocks.js'
 
@@ -134,6 +135,23 @@ describe('the pages', () => {
     const commands = new Set([...scripts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, command = '']) => `+${command}`))
     assert.ok(commands.size > 0)
     expectNamed('docs/architecture.md', [...commands])
+  })
+})
+
+describe('a YAML block', () => {
+  it('can be read', () => {
+    for (const { page, line, lines } of PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'yaml')) {
+      assert.doesNotThrow(() => parse(lines.join('\n'), { logLevel: 'error' }), `${page}:${line}`)
+    }
+  })
+})
+
+describe('the picture of the demo', () => {
+  it('shows the numbers that the pages name', () => {
+    const picture = readPage('docs/images/demo.svg')
+    const sold = /✘ ([\d,]+) orders for 300 units/.exec(picture)?.[1] ?? 'nothing'
+    assert.match(picture, /✔ 300 orders for 300 units: none oversold/)
+    for (const page of ['README.md', 'README.zh-CN.md']) assert.ok(readPage(page).includes(sold), `${page}: ${sold}`)
   })
 })
 
