@@ -3,13 +3,15 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Hold } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
+import { ClientBench, handOffsOf } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
-import { HandOffBench, handOffsOf } from '../support/hand-off-bench.js'
 
-let bench: HandOffBench
+const LEASE_MS = 3_000
+
+let bench: ClientBench
 
 beforeEach(() => {
-  bench = new HandOffBench()
+  bench = new ClientBench({ lockWatchdogTimeoutMs: LEASE_MS })
 })
 
 afterEach(() => bench.close())

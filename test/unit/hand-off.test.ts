@@ -4,13 +4,15 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import type { Hold, LockOptions } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
+import { CHANNEL, ClientBench, handOffsOf } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
-import { CHANNEL, HandOffBench, handOffsOf, LEASE_MS } from '../support/hand-off-bench.js'
 
-let bench: HandOffBench
+const LEASE_MS = 3_000
+
+let bench: ClientBench
 
 beforeEach(() => {
-  bench = new HandOffBench()
+  bench = new ClientBench({ lockWatchdogTimeoutMs: LEASE_MS })
 })
 
 afterEach(() => bench.close())

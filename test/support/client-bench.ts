@@ -6,24 +6,29 @@ import { fakeClient } from './fake-client.js'
 import { FakeClock, turn } from './fake-clock.js'
 import { FakePort, FakeRedis } from './fake-port.js'
 
-export const LEASE_MS = 3_000
 export const CHANNEL = 'redisson_lock__channel:{a}'
 
 /** A client with one lock, and another process on the same Redis, all on a fake clock. Each test has its own. */
-export class HandOffBench {
+export class ClientBench {
   readonly clock = new FakeClock()
   readonly redis = new FakeRedis(this.clock)
   readonly port = new FakePort(this.clock, this.redis)
-  readonly client = this.#newClient(this.port, {})
-  readonly lock: Lock = this.client.getLock('a')
+  readonly client: Client
+  readonly lock: Lock
   /** The losses that `client` has reported. */
   readonly lost: LeaseLostError[] = []
   /** The other process. */
   readonly otherPort = new FakePort(this.clock, this.redis)
-  readonly other = this.#newClient(this.otherPort, {})
+  readonly other: Client
+  readonly #options: ClientOptions
   readonly #more: Client[] = []
 
-  constructor() {
+  /** @param options  of all clients */
+  constructor(options: ClientOptions) {
+    this.#options = options
+    this.client = this.#newClient(this.port)
+    this.other = this.#newClient(this.otherPort)
+    this.lock = this.client.getLock('a')
     this.client.on('lost', ({ error }) => this.lost.push(error))
   }
 
@@ -70,8 +75,8 @@ export class HandOffBench {
     return this.port.sent.map(({ name }) => name.replace('-queued', '')).filter((name) => name.includes('/'))
   }
 
-  #newClient(port: FakePort, options: ClientOptions): Client {
-    return fakeClient(this.clock, port, { lockWatchdogTimeoutMs: LEASE_MS, ...options })
+  #newClient(port: FakePort, options: ClientOptions = {}): Client {
+    return fakeClient(this.clock, port, { ...this.#options, ...options })
   }
 }
 
