@@ -4,7 +4,8 @@ import type { ClientOptions, Hold, LeaseLostError, Lock, LockOptions } from '../
 import type { Lease } from '../../src/locks/lease.js'
 import { fakeClient } from './fake-client.js'
 import { FakeClock, turn } from './fake-clock.js'
-import { FakePort, FakeRedis } from './fake-port.js'
+import { FakePort } from './fake-port.js'
+import { FakeRedis } from './fake-redis.js'
 
 export const CHANNEL = 'redisson_lock__channel:{a}'
 

@@ -4,7 +4,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort, FakeRedis } from '../support/fake-port.js'
+import { FakePort } from '../support/fake-port.js'
+import { FakeRedis } from '../support/fake-redis.js'
 
 let clock: FakeClock
 let redis: FakeRedis

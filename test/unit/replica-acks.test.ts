@@ -7,7 +7,8 @@ import { Durability } from '../../src/delivery/durability.js'
 import { Replication } from '../../src/delivery/replica-acks.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { FakeClock } from '../support/fake-clock.js'
-import { FakePort, FakeRedis } from '../support/fake-port.js'
+import { FakePort } from '../support/fake-port.js'
+import { FakeRedis } from '../support/fake-redis.js'
 
 describe('the connection that a confirmation is asked on', () => {
   const clock = new FakeClock()

@@ -12,7 +12,8 @@ import { type Hold, type Lock, LockError, type LockOptions } from '../../src/ind
 import type { Lease } from '../../src/locks/lease.js'
 import type { Random } from '../../src/util/random.js'
 import { FakeClock } from '../support/fake-clock.js'
-import { FakePort, FakeRedis, FakeReplyError, type Fault, type Sent } from '../support/fake-port.js'
+import { FakePort, type Fault, type Sent } from '../support/fake-port.js'
+import { FakeRedis, FakeReplyError } from '../support/fake-redis.js'
 
 const LIVES = Number(process.env['SIMULATION_LIVES'] ?? 500)
 const CLIENTS = 3
