@@ -95,7 +95,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert(lost.includes(`${hold.lockName} gone`))
   })
 
-  it('unlock() after a loss never releases the lock of somebody else', async () => {
+  it('unlock() after a loss never releases the lock of another owner', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const hold = await bench.lock(one).lock()
     await bench.deleteKeys()

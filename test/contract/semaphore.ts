@@ -152,8 +152,8 @@ export function semaphoreContract(setUp: SetUp): void {
         message: /^Semaphore "a" did not have enough free permits within/,
       })
     }
-    const asked = await settlesWithin(semaphore.tryAcquire({ permits: 2, waitTimeMs: undefined }), 3_000)
-    assert.deepEqual(asked, { status: 'fulfilled', value: false })
+    const outcome = await settlesWithin(semaphore.tryAcquire({ permits: 2, waitTimeMs: undefined }), 3_000)
+    assert.deepEqual(outcome, { status: 'fulfilled', value: false })
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
@@ -368,7 +368,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(reason?.code, 'LOCK_CLIENT_CLOSED')
     const outcome = await goesOn
     assert.equal(outcome.status === 'rejected' && outcome.reason, reason)
-    assert.equal(await lab.server.admin.get('a'), '5', 'given back once')
+    assert.equal(await lab.server.admin.get('a'), '5', 'released once')
   })
 
   it('a grant that arrives while the client closes is returned', async () => {

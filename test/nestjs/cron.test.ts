@@ -80,7 +80,7 @@ for (const [name, key, count] of [
     await waitUntil(async () => (await server.admin.exists(key)) === 0)
     const before = await evaluated()
     for (const instance of instances) await fire(instance)
-    await waitUntil(async () => (await evaluated()) >= before + 6) // take, ask for the time, release: twice
+    await waitUntil(async () => (await evaluated()) >= before + 6) // take, read the time, release: twice
     assert.equal(sum(instances, count), 1)
     await server.admin.del(`${key}:at-least`)
     for (const instance of instances) await fire(instance)

@@ -5,7 +5,7 @@ const READ = 0
 const WRITE = 1
 
 interface Hash {
-  /** Who writes, and how often. */
+  /** The writer, and its hold count. */
   readonly writer: { readonly id: string; readonly count: number } | undefined
   /** Hold counts, those of dead readers included. */
   readonly readers: ReadonlyMap<string, number>

@@ -76,14 +76,14 @@ for (const driver of drivers) {
       const [client, other] = [await lab.connect(), await lab.connect()]
       const foreign = await other.getLock('a').lock()
       const lock = client.getLock('a')
-      const asking = Array.from({ length: 10 }, async () => {
+      const calling = Array.from({ length: 10 }, async () => {
         while (true) await lock.isLocked()
       })
-      const asked = Promise.allSettled(asking)
+      const calls = Promise.allSettled(calling)
       await sleep(20)
       const closed = await settlesWithin(client.close(), 2_000)
       assert.equal(closed.status, 'fulfilled')
-      for (const outcome of await asked) {
+      for (const outcome of await calls) {
         assert(outcome.status === 'rejected')
         assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
       }

@@ -77,13 +77,13 @@ describe('a count-down latch', () => {
     }
   })
 
-  it('a caller that asks after the latch was closed never sees it open, however late an earlier reply arrives', async () => {
+  it('a caller that comes after the latch was closed never sees it open, however late an earlier reply arrives', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const other = (await lab.connect()).getCountDownLatch('a')
     const latch = client.getCountDownLatch('a')
     await latch.getCount() // connected, and Redis knows the script
     proxy.holdReplies()
-    const asked = await countCommands(lab.server, async () => {
+    const count = await countCommands(lab.server, async () => {
       const early = latch.await()
       await waitUntil(async () => /cmdstat_get:calls/.test(await lab.server.admin.info('commandstats')))
       assert.equal(await other.trySetCount(1), true)
@@ -93,7 +93,7 @@ describe('a count-down latch', () => {
       assert.equal(await early, true)
       assert.equal(await late, false)
     })
-    assert(asked.scripts < 10)
+    assert(count.scripts < 10)
     await other.delete()
   })
 

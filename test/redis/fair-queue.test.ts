@@ -213,7 +213,7 @@ describe('the fair queue', () => {
       waits.push(client.getFairLock('a').withLock({ waitTimeMs }, ({ holder }) => order.push(holder)))
       await queued(...holders)
     }
-    // A peer judges by the deadlines alone, whenever it asks.
+    // A peer judges by the deadlines alone, whenever it makes an attempt.
     const judging = setInterval(() => void peer.fairTry('a', 7, WATCHDOG_MS), 2)
     lab.onEnd(() => clearInterval(judging))
     await hold.unlock()

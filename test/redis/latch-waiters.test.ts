@@ -44,7 +44,11 @@ describe('the waiters of a latch', () => {
     await listening(lab)
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await lab.server.admin.del('a')
-    assert.deepEqual(await waiting, { status: 'fulfilled', value: true }, 'it asks when it is subscribed again')
+    assert.deepEqual(
+      await waiting,
+      { status: 'fulfilled', value: true },
+      'it makes an attempt when it is subscribed again',
+    )
   })
 
   it('deleting a latch wakes its waiters, those of a peer too', async () => {

@@ -159,11 +159,11 @@ describe('ownership', () => {
       await new Promise<void>((resolve, reject) => {
         queueMicrotask(() => void expectReentry(client, hold).then(resolve, reject))
       })
-      const heard = new Promise<void>((resolve, reject) => {
+      const received = new Promise<void>((resolve, reject) => {
         emitter.once('go', () => void expectReentry(client, hold).then(resolve, reject))
       })
       emitter.emit('go')
-      await heard
+      await received
       for await (const _chunk of Readable.from(['one', 'two'])) await expectReentry(client, hold)
     })
   })
@@ -171,11 +171,11 @@ describe('ownership', () => {
   it('re-entry follows the emitter, not the listener: an event fired outside the hold re-enters nothing', async () => {
     const client = await lab.connect()
     const emitter = new EventEmitter()
-    let heard: Promise<void> | undefined
+    let received: Promise<void> | undefined
     let finish: () => void = () => {}
     const body = client.getLock('a').withLock(async () => {
       emitter.once('go', () => {
-        heard = expectRefusal(client)
+        received = expectRefusal(client)
       })
       await new Promise<void>((resolve) => {
         finish = resolve
@@ -183,7 +183,7 @@ describe('ownership', () => {
     })
     await waitUntil(async () => emitter.listenerCount('go') === 1)
     emitter.emit('go')
-    await heard
+    await received
     finish()
     await body
   })

@@ -55,13 +55,13 @@ describe('the holds of a read-write lock', () => {
   it('a reader whose hold ended gets an error, although other readers keep the lock alive', async () => {
     const [client, peer] = [await lab.connect(), await openTwin(lab)]
     await peer.readAcquire('a', 7, WATCHDOG_MS)
-    const [asked, released] = [
+    const [inspected, released] = [
       await client.getReadWriteLock('a').readLock().lock(),
       await client.getReadWriteLock('a').readLock().lock(),
     ]
     // as if their leases had ended: what a paused server leaves
-    await lab.server.admin.del(readHold(asked.holder, 1), readHold(released.holder, 1))
-    assert.equal(await asked.isHeld(), false)
+    await lab.server.admin.del(readHold(inspected.holder, 1), readHold(released.holder, 1))
+    assert.equal(await inspected.isHeld(), false)
     await assert.rejects(released.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     assert.deepEqual(await client.getReadWriteLock('a').readLock().getHolders(), [
       { holder: peer.holder(7), holdCount: 1 },
@@ -69,7 +69,7 @@ describe('the holds of a read-write lock', () => {
     assert.equal(await peer.readRelease('a', 7), 1)
   })
 
-  it('a reader that asks to write gets a self-deadlock error at once', async () => {
+  it('a reader that requests the write lock gets a self-deadlock error at once', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a')
     await lock.readLock().withLock(async (read) => {
       await assert.rejects(lock.writeLock().lock(), { code: 'LOCK_SELF_DEADLOCK' })
@@ -110,7 +110,7 @@ describe('the holds of a read-write lock', () => {
     }
   })
 
-  it('the read lock is not locked while somebody writes, nor the write lock while somebody reads', async () => {
+  it('the read lock is not locked while a writer holds it, nor the write lock while a reader does', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const [mine, theirs] = [client.getReadWriteLock('a'), other.getReadWriteLock('a')]
     const isLocked = async () => [await theirs.readLock().isLocked(), await theirs.writeLock().isLocked()]

@@ -32,7 +32,7 @@ describe('the permits of semaphores', () => {
     await listening(lab)
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await lab.server.admin.incr('a')
-    assert.equal((await again).status, 'fulfilled', 'it asks when it is subscribed again')
+    assert.equal((await again).status, 'fulfilled', 'it makes an attempt when it is subscribed again')
   })
 
   it('no message announces permits that are not available, and bad messages of a peer do no harm', async () => {
@@ -128,7 +128,7 @@ describe('the permits of semaphores', () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     const { admin } = lab.server
-    for (const ask of [
+    for (const inspect of [
       () => semaphore.availablePermits(),
       async () => await (await semaphore.acquire({ permits: 7, waitTimeMs: 5_000 })).unlock(),
       () => semaphore.setPermits(30_000),
@@ -139,7 +139,7 @@ describe('the permits of semaphores', () => {
         const members = Array.from({ length: 5_000 }, () => [Date.now() - 1_000, randomBytes(16)])
         await admin.zadd('{a}:timeout', ...(members.flat() as (number | Buffer)[]))
       }
-      await ask()
+      await inspect()
       assert.deepEqual([await semaphore.availablePermits(), await semaphore.acquiredPermits()], [30_000, 0])
     }
   })

@@ -113,7 +113,7 @@ describe('the waiters of a lock', () => {
     )
   })
 
-  it('a waiter asks again after its subscription was cut, because it may have missed the message', async () => {
+  it('a waiter makes another attempt after its subscription was cut, because it may have missed the message', async () => {
     const [client, peer] = [await lab.connect(), await openTwin(lab)]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waiting = client.getLock('a').lock()

@@ -209,7 +209,7 @@ describe('a release of a lock', () => {
       await waitUntil(async () => (await listeners(inbox)) === 1)
       await sleep(200)
     })
-    assert(attempts.scripts >= 1, 'it asks once, as messages may have been missed')
+    assert(attempts.scripts >= 1, 'it makes one attempt, as messages may have been missed')
     await hold.unlock()
     const outcome = await settlesWithin(waiting, 900)
     assert.equal(outcome.status, 'fulfilled')

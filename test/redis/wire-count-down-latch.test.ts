@@ -79,12 +79,12 @@ describe('the wire format of a count-down latch', () => {
     const latch = (await lab.connect()).getCountDownLatch('order')
     const redis = new Redis(lab.server.url)
     lab.onEnd(() => redis.disconnect())
-    const heard: string[] = []
-    redis.on('message', (_, message: string) => heard.push(message))
+    const received: string[] = []
+    redis.on('message', (_, message: string) => received.push(message))
     await redis.subscribe('redisson_countdownlatch__channel__{order}')
     await latch.trySetCount(1)
     await latch.countDown()
-    await waitUntil(() => heard.length === 2)
-    assert.deepEqual(heard, ['1', '0'])
+    await waitUntil(() => received.length === 2)
+    assert.deepEqual(received, ['1', '0'])
   })
 })

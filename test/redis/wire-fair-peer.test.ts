@@ -143,7 +143,7 @@ describe('a fair lock next to a Redisson peer', () => {
     })
   }
 
-  it('a head of the fair queue that comes in time is not skipped, although others keep asking', async () => {
+  it('a head of the fair queue that comes in time is not skipped, although others keep trying', async () => {
     const clients = [await lab.connect(), await lab.connect()]
     const peer = await openTwin(lab)
     await enqueue(peer.holder(7))

@@ -90,8 +90,8 @@ describe('the wire format of a permit-expirable semaphore', () => {
       await expectPermits(6, [])
       await semaphore.delete()
       await expectOnly(lab, {})
-      const heard = ['4', '3', '3', '4', '6'].map((available) => [`redisson_sc:${tagged}`, available])
-      assert.deepEqual(await messages(), heard)
+      const expected = ['4', '3', '3', '4', '6'].map((available) => [`redisson_sc:${tagged}`, available])
+      assert.deepEqual(await messages(), expected)
       await assert.rejects(permit.unlock(), { code: 'LOCK_LEASE_LOST' })
     })
   }
@@ -129,7 +129,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
     }
   })
 
-  it('an ended lease adds one permit and a message, whoever asks first', async () => {
+  it('an ended lease adds one permit and a message, whichever request comes first', async () => {
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2, leaseTimeMs: 50 })

@@ -41,8 +41,8 @@ describe('the wire format of a semaphore', () => {
       await expectOnly(lab, {})
       await semaphore.releaseIfExists()
       await expectOnly(lab, {})
-      const heard = ['3', '3', '4', '6', '2'].map((permits) => [`redisson_sc:${tagged}`, permits])
-      assert.deepEqual(await messages(), heard)
+      const expected = ['3', '3', '4', '6', '2'].map((permits) => [`redisson_sc:${tagged}`, permits])
+      assert.deepEqual(await messages(), expected)
     })
   }
 
@@ -130,7 +130,7 @@ describe('the wire format of a semaphore', () => {
       assert.equal(await semaphore.tryAcquire(), false)
       const waiting = semaphore.acquire()
       await listening(lab)
-      await repliesForgotten(lab) // it has asked again by then
+      await repliesForgotten(lab) // it has made another attempt by then
       const releasedAt = performance.now()
       await peer.release(name)
       await waiting

@@ -82,7 +82,7 @@ describe('the wire format of a string lock', () => {
     await next.unlock()
   })
 
-  it('a string lock whose lease ended does not release what somebody else set', async () => {
+  it('a string lock whose lease ended does not release what another program set', async () => {
     const client = await lab.connect()
     const hold = await client.getStringLock('order').lock({ leaseTimeMs: 200 })
     await waitUntil(() => hold.signal.aborted)

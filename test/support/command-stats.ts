@@ -21,7 +21,7 @@ export interface CommandCount {
   readonly scripts: number
 }
 
-/** Counts the commands that the server executes while `fn` runs, without those of connecting and of looking. */
+/** Counts the commands that the server executes while `fn` runs, without those of connecting and of the tests. */
 export async function countCommands(server: Pick<Place, 'admin'>, fn: () => unknown): Promise<CommandCount> {
   await server.admin.config('RESETSTAT')
   await fn()
@@ -63,7 +63,7 @@ export interface MonitorLine {
 export interface MonitorRecord {
   /** What ran so far, the admin's own commands left out. It grows until `stop`. */
   readonly lines: readonly MonitorLine[]
-  /** Ends the recording; answers all lines of commands that ran before the first call. */
+  /** Ends the recording; resolves to all lines of commands that ran before the first call. */
   stop(): Promise<readonly MonitorLine[]>
 }
 

@@ -288,11 +288,11 @@ describe('child', () => {
     const child = spawnChild(childModule)
     child.send({ do: 'say and exit' })
     assert.deepEqual(await child.exit, { code: 3, signal: null })
-    assert.equal(child.stderr, 'said on stderr\n')
+    assert.equal(child.stderr, 'written to stderr\n')
     assert.deepEqual(await child.nextMessage((message) => 'last' in message), { last: 'words' })
     await assert.rejects(
       child.nextMessage((message) => 'never' in message),
-      /the child ended without the message\nsaid on stderr/,
+      /the child ended without the message\nwritten to stderr/,
     )
   })
 

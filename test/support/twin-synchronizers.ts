@@ -116,7 +116,7 @@ export class SynchronizerTwin {
   constructor(commands: Redis, subscriber: Redis) {
     this.#commands = commands
     this.#subscriber = subscriber
-    subscriber.on('message', (channel: string, payload: string) => this.#entries.get(channel)?.hear(payload))
+    subscriber.on('message', (channel: string, payload: string) => this.#entries.get(channel)?.receive(payload))
   }
 
   /** How many of its waiters sleep until a message. */
@@ -144,7 +144,7 @@ export class SynchronizerTwin {
     })
   }
 
-  /** Answers the ids, 32 hexadecimal digits each; else when the next lease ends, epoch ms, or null if that is not known. */
+  /** @returns the ids, 32 hexadecimal digits each; else when the next lease ends, epoch ms, or null if that is not known */
   async tryAcquirePermits(name: string, count: number, leaseMs: number): Promise<string[] | number | null> {
     const ids = Array.from({ length: count }, () => randomBytes(16))
     const expiry = leaseMs === -1 ? NEVER : Date.now() + leaseMs
@@ -238,9 +238,9 @@ abstract class Entry {
     return this.sleepers.length
   }
 
-  abstract hear(payload: string): void
+  abstract receive(payload: string): void
 
-  /** Sleeps until a message lets it go on, at most `ms`. */
+  /** Sleeps until a message wakes it, at most `ms`. */
   abstract wakeUp(ms?: number): Promise<void>
 
   protected async sleep(ms: number): Promise<void> {
@@ -260,7 +260,7 @@ abstract class Entry {
 class SemaphoreEntry extends Entry {
   #permits = 0
 
-  override hear(payload: string): void {
+  override receive(payload: string): void {
     const released = Math.min(this.members, Number(payload))
     if (!(released >= 0)) throw new TypeError(`Java's latch throws at ${payload}`)
     this.#permits += released
@@ -277,7 +277,7 @@ class SemaphoreEntry extends Entry {
 class LatchEntry extends Entry {
   #isOpen = false
 
-  override hear(payload: string): void {
+  override receive(payload: string): void {
     if (payload === '1') this.#isOpen = false
     if (payload !== '0') return
     this.#isOpen = true

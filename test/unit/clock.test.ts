@@ -123,7 +123,7 @@ interface Timeout {
   isCleared: boolean
 }
 
-/** Replaces setTimeout by one that fires when told. Like Node's, it takes a delay that is too long for 1 ms. */
+/** Replaces setTimeout by one that fires on request. Like Node's, it takes a delay that is too long for 1 ms. */
 function takeTimers(t: TestContext): { readonly timers: Timeout[]; fireNext(): number } {
   const timers: Timeout[] = []
   t.mock.method(globalThis, 'setTimeout', (action: () => void, ms: number) => {

@@ -56,7 +56,7 @@ describe('a grant that arrives after the reply to a forceUnlock that was sent af
     assert.equal(await clock.until(taking), null)
   })
 
-  it('lets a caller that waits ask again', async () => {
+  it('lets a waiting caller make another attempt', async () => {
     port.once('lock/acquire', { replyMs: 500 })
     const taking = client.getLock('a').lock()
     await turn()

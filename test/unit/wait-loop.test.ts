@@ -223,14 +223,14 @@ describe('a wait', () => {
 describe('a channel that is subscribed to already', () => {
   it('wakes a new listener at once: earlier messages went to the other listeners only', async () => {
     const wakeups = new Wakeups(bench.port, () => {})
-    const heard: string[] = []
-    const first = wakeups.listen(CHANNEL, () => heard.push('first'))
+    const received: string[] = []
+    const first = wakeups.listen(CHANNEL, () => received.push('first'))
     await turn()
     await bench.clock.advance(10)
     assert.equal(first.isLive, true)
-    heard.length = 0
-    const second = wakeups.listen(CHANNEL, () => heard.push('second'))
-    assert.deepEqual(heard, ['second'])
+    received.length = 0
+    const second = wakeups.listen(CHANNEL, () => received.push('second'))
+    assert.deepEqual(received, ['second'])
     first.leave()
     second.leave()
     await turn()
