@@ -68,6 +68,17 @@ export class ClientBench {
     return this.#commands().slice(before)
   }
 
+  /** The hold count of the owner of a hold in Redis. */
+  countInRedis({ lockName, holder }: Hold): number | undefined {
+    return this.redis.holders(lockName).find((other) => other.holder === holder)?.count
+  }
+
+  /** Fails unless a hold is held, by its own account and in Redis. */
+  assertSafe(hold: Hold): void {
+    hold.assertHeld()
+    assert(this.redis.isHeldBy(hold.lockName, hold.holder), 'Redis agrees with the hold')
+  }
+
   async pause(ms: number): Promise<void> {
     await new Promise<void>((resolve) => void this.clock.after(ms, resolve))
   }

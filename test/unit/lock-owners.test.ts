@@ -1,7 +1,6 @@
 /** The holds of one owner: re-entries, scopes, and holds that are handed over. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Hold } from '../../src/index.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 
@@ -16,24 +15,15 @@ beforeEach(() => {
 
 afterEach(() => bench.close())
 
-function countInRedis(hold: Hold): number | undefined {
-  return bench.redis.holders(hold.lockName).find(({ holder }) => holder === hold.holder)?.count
-}
-
-function assertSafe(hold: Hold): void {
-  hold.assertHeld()
-  assert(bench.redis.isHeldBy(hold.lockName, hold.holder), 'the hold is right about Redis')
-}
-
 describe('re-entries', () => {
   it('at the same time count each, and the last release in any order frees the lock', async () => {
     const outer = await bench.lock.lock()
     bench.port.fault = () => ({ requestMs: 5, replyMs: 5 })
     const inner = await bench.clock.until(Promise.all([1, 2, 3].map(() => bench.lock.lock({ within: outer }))))
     assert.equal(outer.count, 4)
-    assert.equal(countInRedis(outer), 4)
+    assert.equal(bench.countInRedis(outer), 4)
     await bench.clock.until(Promise.all([outer.unlock(), inner[1]?.unlock()]))
-    assert.equal(countInRedis(outer), 2)
+    assert.equal(bench.countInRedis(outer), 2)
     await bench.clock.until(Promise.all([inner[0]?.unlock(), inner[2]?.unlock()]))
     assert.deepEqual(bench.redis.keys, [])
   })
@@ -44,7 +34,7 @@ describe('re-entries', () => {
     bench.port.fault = () => ({ requestMs: 5, replyMs: 5 })
     for (let round = 0; round < 5; round++) {
       const [next] = await bench.clock.until(Promise.all([bench.lock.lock({ within: outer }), inner.unlock()]))
-      assert.deepEqual([outer.count, countInRedis(outer)], [2, 2])
+      assert.deepEqual([outer.count, bench.countInRedis(outer)], [2, 2])
       inner = next
     }
     await bench.clock.until(Promise.all([inner.unlock(), outer.unlock()]))
@@ -55,9 +45,9 @@ describe('re-entries', () => {
     bench.port.once('lock/reenter', { lost: 'reply' })
     bench.port.once('lock/reenter', { resentMs: 10 })
     const inner = await bench.clock.until(bench.lock.lock({ within: outer }))
-    assert.equal(countInRedis(outer), 2)
+    assert.equal(bench.countInRedis(outer), 2)
     await inner.unlock()
-    assert.equal(countInRedis(outer), 1)
+    assert.equal(bench.countInRedis(outer), 1)
     await outer.unlock()
   })
 
@@ -71,7 +61,7 @@ describe('re-entries', () => {
     await assert.rejects(taking, (reason) => reason === 'enough')
     await bench.clock.advance(300)
     assert.equal(outer.count, 1)
-    assert.equal(countInRedis(outer), 1)
+    assert.equal(bench.countInRedis(outer), 1)
     await outer.unlock()
   })
 
@@ -111,7 +101,7 @@ describe('a lease', () => {
     const inner = await bench.clock.until(bench.lock.lock({ within: outer, leaseTimeMs: 60_000 }))
     assert.equal(bench.port.count('lock/renew'), 2)
     await bench.clock.advance(2_000)
-    assertSafe(inner)
+    bench.assertSafe(inner)
     await bench.clock.until(inner.unlock())
   })
 })
@@ -134,7 +124,7 @@ describe('a scope', () => {
       await bench.clock.until(bench.lock.unlock())
       const second = await bench.lock.lock()
       await bench.clock.advance(11_000)
-      assertSafe(second)
+      bench.assertSafe(second)
       await bench.lock.unlock()
     })
   })
@@ -147,7 +137,7 @@ describe('a scope', () => {
       bench.port.fault = () => undefined
       const second = await bench.clock.until(bench.lock.lock())
       await bench.clock.advance(10_000)
-      assertSafe(second)
+      bench.assertSafe(second)
       await bench.lock.unlock()
     })
   })
@@ -159,7 +149,7 @@ describe('a scope', () => {
       await bench.lock.unlock()
       const second = await bench.lock.lock({ leaseTimeMs: 60_000 })
       await bench.clock.advance(20_000)
-      assertSafe(second)
+      bench.assertSafe(second)
       await bench.lock.unlock()
     })
   })
@@ -171,7 +161,7 @@ describe('a scope', () => {
       const second = await bench.lock.lock()
       await assert.rejects(first.unlock(), { code: 'LOCK_LEASE_LOST' })
       await turn()
-      assertSafe(second)
+      bench.assertSafe(second)
       await bench.lock.unlock()
     })
   })
@@ -191,7 +181,7 @@ describe('a scope', () => {
       const outer = await bench.lock.lock()
       const body = bench.lock.withLock(async (hold) => {
         await bench.pause(100)
-        assertSafe(hold)
+        bench.assertSafe(hold)
       })
       await turn()
       await outer.unlock()
@@ -218,9 +208,9 @@ describe('adopt()', () => {
     const holder = hold.handOver()
     const adopted = await bench.other.adopt('a', holder)
     assert.equal(await bench.lock.tryLock(), null)
-    assertSafe(adopted)
+    bench.assertSafe(adopted)
     await bench.clock.advance(60_000)
-    assertSafe(adopted)
+    bench.assertSafe(adopted)
     await adopted.unlock()
   })
 

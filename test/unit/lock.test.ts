@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { createHook } from 'node:async_hooks'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Hold } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
 import { turnQueueKey } from '../../src/wire/keys.js'
 import { ClientBench } from '../support/client-bench.js'
@@ -18,15 +17,6 @@ beforeEach(() => {
 })
 
 afterEach(() => bench.close())
-
-function countInRedis(hold: Hold): number | undefined {
-  return bench.redis.holders(hold.lockName).find(({ holder }) => holder === hold.holder)?.count
-}
-
-function assertSafe(hold: Hold): void {
-  hold.assertHeld()
-  assert(bench.redis.isHeldBy(hold.lockName, hold.holder), 'the hold is right about Redis')
-}
 
 describe('an acquire', () => {
   it('without a reply is unknown, and what it acquired is freed at once', async () => {
@@ -50,7 +40,7 @@ describe('an acquire', () => {
     bench.port.once('lock/acquire', { lost: 'reply' })
     const hold = await bench.clock.until(bench.lock.lock())
     assert.equal(bench.port.count('lock/acquire'), 2)
-    assert.equal(countInRedis(hold), 1)
+    assert.equal(bench.countInRedis(hold), 1)
     assert.equal(hold.remainingMs(), 29_698, 'from the command that had a reply')
     await hold.unlock()
     assert.deepEqual(bench.redis.keys, [])
@@ -59,7 +49,7 @@ describe('an acquire', () => {
   it('that the Redis client sent twice counts once', async () => {
     bench.port.once('lock/acquire', { resentMs: 500 })
     const hold = await bench.clock.until(bench.lock.lock())
-    assert.equal(countInRedis(hold), 1)
+    assert.equal(bench.countInRedis(hold), 1)
     assert.equal(hold.count, 1)
     await hold.unlock()
     assert.deepEqual(bench.redis.keys, [])
@@ -222,7 +212,7 @@ describe('forceUnlock()', () => {
     const [wasHeld, next] = await Promise.all([bench.lock.forceUnlock(), bench.lock.lock()])
     assert.equal(wasHeld, true)
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
-    assertSafe(next)
+    bench.assertSafe(next)
     await next.unlock()
   })
 })
