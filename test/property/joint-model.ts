@@ -120,14 +120,26 @@ export class JointModel extends CellsModel {
   #takeRounds(take: Take): Branch[] {
     const before = this.clone()
     const outcome = this.#takeAll(take)
-    // The wait time may be over before a required server replies.
     if (this.#isRed(take.target) && take.how === 'soon' && outcome === 'granted')
-      return [
-        [this, outcome],
-        [before, 'refused'],
-      ]
+      return [[this, outcome], ...before.#runOutOfTime(take)]
     if (outcome !== 'lost') return [[this, outcome]]
     return [[this, 'refused'], ...(take.how === 'soon' ? this.clone().#takeRounds(take) : [])]
+  }
+
+  /**
+   * The wait time may be over before a required server replies. What any of the servers grants, even late, is released, and
+   * shows the client what it has lost there.
+   */
+  #runOutOfTime(take: Take): Branch[] {
+    const states = [this.clone()]
+    for (const cell of this.target(take.target).cells) {
+      for (const state of [...states]) {
+        const next = state.clone()
+        if (next.#takeOne(take, cell) === 'granted') next.#releaseAll([memberOf(take, this.traits.cells[cell])])
+        states.push(next)
+      }
+    }
+    return states.map((state) => [state, 'refused'])
   }
 
   /** Takes all that are needed at once, or nothing. */
