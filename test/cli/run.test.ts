@@ -256,7 +256,7 @@ describe('holdfast run', () => {
       const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
       await prints(child, 'up')
       await server.admin.del('a')
-      await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal') // it asks right after the reconnect
+      await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal') // it makes an attempt right after the reconnect
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
       assert.match(child.stderr, /Redis no longer knows the holder/)

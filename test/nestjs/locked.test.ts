@@ -328,16 +328,16 @@ describe('@Locked', () => {
   it('makes a sync method async', async () => {
     @Injectable()
     class Service {
-      // @ts-expect-error: it would answer a promise now
+      // @ts-expect-error: it would return a promise now
       @Locked('sync')
       run() {
         return 7
       }
     }
     await using app = await startWith(Service)
-    const answer: unknown = app.service.run()
-    assert.ok(answer instanceof Promise)
-    assert.equal(await answer, 7)
+    const result: unknown = app.service.run()
+    assert.ok(result instanceof Promise)
+    assert.equal(await result, 7)
   })
 
   it('rejects on instances that Nest did not create', async () => {

@@ -3,17 +3,12 @@ import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { type Client, connect, getMultiLock, type Hold, type Lock } from '../../src/index.js'
+import { block } from '../support/block.js'
 import { type Driver, drivers, setUpLab } from '../support/lab.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const nodeRedis = drivers.find(({ name }) => name.startsWith('a node-redis')) as Driver
-
-/** Nothing else runs in this process for so long, ms. */
-function block(ms: number): void {
-  const until = performance.now() + ms
-  while (performance.now() < until);
-}
 
 /** Resolves when the commands of this turn are sent and no reply is read. node-redis writes in an immediate. */
 const sent = (driver: Driver): Promise<void> =>

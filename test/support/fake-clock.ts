@@ -45,7 +45,7 @@ export class FakeClock implements Clock {
     this.#now = Math.max(this.#now, until)
   }
 
-  /** Go to the next timer and fire it; answers whether there was one. */
+  /** Goes to the next timer and fires it. @returns whether there was one */
   async step(): Promise<boolean> {
     const timer = this.#next()
     if (!timer) return false

@@ -108,7 +108,7 @@ export async function locking() {
   await lock.lock({ signal: new AbortController() })
   // @ts-expect-error: a holder is no hold
   await lock.lock({ within: hold.holder })
-  // @ts-expect-error: only withLock releases by itself, so only it can tell
+  // @ts-expect-error: only withLock releases by itself, so only it has an outcome
   await lock.lock({ onRelease: () => {} })
   // @ts-expect-error: a lock has a name
   client.getLock()
@@ -188,7 +188,7 @@ export async function holding() {
   await fetch('https://shop.example', { signal: hold.signal })
 }
 
-export async function asking() {
+export async function inspecting() {
   expectSame<ReturnType<Lock['isLocked']>, Promise<boolean>>(true)
   expectSame<ReturnType<Lock['forceUnlock']>, Promise<boolean>>(true)
   expectSame<ReturnType<Lock['getHolders']>, Promise<readonly Holder[]>>(true)
@@ -230,7 +230,7 @@ export function listening() {
   })
   client.on('warning', (warning) => expectSame<typeof warning, Error>(true))
   expectSame<keyof ClientEvents, 'lost' | 'longWait' | 'longHold' | 'warning'>(true)
-  // @ts-expect-error: what a loss tells is not for writing
+  // @ts-expect-error: what a loss reports is read-only
   client.on('lost', (loss) => (loss.hold = hold))
   // @ts-expect-error: the payload of another event
   client.on('longWait', ({ hold }) => hold)

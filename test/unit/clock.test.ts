@@ -123,7 +123,7 @@ interface Timeout {
   isCleared: boolean
 }
 
-/** A clock whose timers fire when told. Like Node's, they take a delay that is too long for 1 ms. */
+/** A clock whose timers fire on request. Like Node's, they take a delay that is too long for 1 ms. */
 function takeTimers(): { readonly clock: SystemClock; readonly timers: Timeout[]; fireNext(): number } {
   const timers: Timeout[] = []
   const clock = new SystemClock(undefined, {

@@ -120,12 +120,12 @@ describe('LeaseLostError', () => {
     maxHold: /maxHoldMs/,
     closed: /the client was closed/,
   }
-  for (const [reason, said] of Object.entries(reasons) as [LossReason, RegExp][]) {
+  for (const [reason, text] of Object.entries(reasons) as [LossReason, RegExp][]) {
     it(`names the holder and the reason of the loss: ${reason}`, () => {
       const error = new LeaseLostError('a', HOLDER, reason)
       assert.equal(error.reason, reason)
       assert.equal(error.holder, HOLDER)
-      assert.match(error.message, said)
+      assert.match(error.message, text)
       assert(error.message.includes(HOLDER))
     })
   }
