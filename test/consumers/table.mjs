@@ -14,6 +14,8 @@ const MODES = {
   'ESM, nodenext': 'cp main.ts esm && tsc -p esm && node esm/out/main.js',
   bundler: 'tsc -p tsconfig.bundler.json',
   preserve: 'tsc -p tsconfig.bundler.json --module preserve',
+  // Whose declarations cannot be checked: what a program calls must be there all the same.
+  'without @types/node': 'tsc -p tsconfig.bare.json',
 }
 /** As TypeScript 6 has them: node10 is deprecated there and gone from 7. */
 const { 'CommonJS, node10': node10, ...NEWER_MODES } = {
