@@ -1,6 +1,6 @@
 // npm shows README.md where its relative links lead nowhere. So `npm pack` and `npm publish` make them absolute before they
 // pack (--absolute), to the pages of this version, and relative again afterwards (--relative).
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './run.mjs'
 
@@ -39,10 +39,13 @@ function addressesOf(pkg) {
 
 if (process.argv[1] === import.meta.filename) {
   const [form] = process.argv.slice(2)
-  const readme = join(root, 'README.md')
   const pkg = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const convert = { '--absolute': absoluteLinks, '--relative': relativeLinks }[form]
-  writeFileSync(readme, convert(readFileSync(readme, 'utf8'), pkg))
+  // npm packs those in other languages as well.
+  const readmes = readdirSync(root).filter((file) => /^README\b.*\.md$/.test(file))
+  for (const file of readmes) {
+    writeFileSync(join(root, file), convert(readFileSync(join(root, file), 'utf8'), pkg))
+  }
   // The same in every tarball, whatever the umask is.
-  for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md', 'package.json']) chmodSync(join(root, file), 0o644)
+  for (const file of [...readmes, 'LICENSE', 'CHANGELOG.md', 'package.json']) chmodSync(join(root, file), 0o644)
 }

@@ -56,6 +56,25 @@ describe('the links of a README on npm', () => {
   })
 })
 
+describe('docs/compatibility.md', () => {
+  it('names every version that npm run consumers tries', async () => {
+    const { CONSUMERS } = (await import(new URL('test/consumers/table.mjs', ROOT).href)) as {
+      CONSUMERS: { tool: string; name: string }[]
+    }
+    assert.equal(new Set(CONSUMERS.map(({ name }) => name)).size, CONSUMERS.length)
+    const page = read('docs/compatibility.md')
+    const missing = CONSUMERS.filter(({ tool }) => {
+      const [name, version = ''] = tool.split(' ')
+      const lines = page.split('\n').filter((line) => line.includes(name ?? ''))
+      return !lines.some((line) => line.split(/[^\d.]+/).some((number) => `${number}.`.startsWith(`${version}.`)))
+    })
+    assert.deepEqual(
+      missing.map(({ tool }) => tool),
+      [],
+    )
+  })
+})
+
 describe('the release workflow', () => {
   const text = read('.github/workflows/release.yml')
   const { jobs, permissions } = parse(text) as {
