@@ -1,56 +1,41 @@
 // src → dist (ESM) and dist/cjs (CommonJS). `--check` refuses a stale src/lua/generated.ts instead of writing it anew.
-import { chmodSync, cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fail, root, run, since } from './run.mjs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { build, transform } from 'esbuild'
+import { capture, fail, root, run, since } from './run.mjs'
 
+const DIST = join(root, 'dist')
+const CJS = join(DIST, 'cjs')
 const start = performance.now()
 const check = process.argv.includes('--check') ? ['--check'] : []
 run(process.execPath, ['scripts/embed-lua.mjs', ...check])
 
-rmSync(join(root, 'dist'), { recursive: true, force: true })
+const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+/** What can be required as well as imported. */
+const entries = Object.values(exports).filter((target) => target.require)
+
+rmSync(DIST, { recursive: true, force: true })
 run('tsc', ['-p', 'tsconfig.json'])
-buildCommonJs()
 buildTypes()
-
-const cli = join(root, 'dist', 'cli', 'main.js')
-if (existsSync(cli)) chmodSync(cli, 0o755)
+format()
+await buildCommonJs()
+setModes()
 console.log(`Built dist in ${since(start)}`)
-
-/** Without the command line and the watchdog thread, which start as programs of their own: those are ESM only. */
-function buildCommonJs() {
-  const source = join(root, 'src')
-  const copy = join(root, '.cache', 'cjs')
-  rmSync(copy, { recursive: true, force: true })
-  const left = ['cli', 'doctor', 'watchdog-thread.ts'].map((path) => join(source, path))
-  cpSync(source, copy, { recursive: true, filter: (path) => !left.includes(path) && !path.endsWith('.lua') })
-
-  // CommonJS knows its own file by another name. The thread is the one that lies next to the ESM file.
-  const connect = join(copy, 'connect.ts')
-  const text = readFileSync(connect, 'utf8')
-  if (text.split('import.meta.url').length !== 2) fail('src/connect.ts should name import.meta.url once')
-  writeFileSync(connect, text.replace('import.meta.url', "pathToFileURL(__dirname + '/../connect.js').href"))
-
-  run('tsc', ['-p', 'tsconfig.cjs.json'])
-  writeFileSync(join(root, 'dist', 'cjs', 'package.json'), '{ "type": "commonjs" }\n')
-}
 
 /** One set of types, those of CommonJS, which ESM can import as well. Only what the entries reach is published. */
 function buildTypes() {
-  run('tsc', ['-p', 'tsconfig.cjs.json', '--declaration', '--emitDeclarationOnly', '--removeComments', 'false'])
-  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const declarations = ['--declaration', '--emitDeclarationOnly', '--removeComments', 'false', '--outDir', 'dist/cjs']
+  run('tsc', ['-p', 'tsconfig.json', ...declarations])
   const kept = new Set()
-  for (const [, target] of Object.entries(exports).filter(([, { require }]) => require)) {
+  for (const target of entries) {
     const types = target.require.types
     keep(join(root, types), kept)
     const depth = types.split('/').length - 3
     const facade = `${'../'.repeat(depth - 1) || './'}${types.replace('./dist/', '').replace(/d\.ts$/, 'js')}`
     writeFileSync(join(root, target.import.types), `export * from '${facade}'\n`)
   }
-  writeFileSync(join(root, 'dist', 'watchdog-thread.d.ts'), 'export {}\n')
-  for (const file of readdirSync(join(root, 'dist', 'cjs'), { recursive: true })) {
-    const path = join(root, 'dist', 'cjs', file)
-    if (path.endsWith('.d.ts') && !kept.has(path)) rmSync(path)
-  }
+  writeFileSync(join(DIST, 'watchdog-thread.d.ts'), 'export {}\n')
+  for (const path of filesOf(CJS)) if (!kept.has(path)) rmSync(path)
 }
 
 function keep(path, kept) {
@@ -59,4 +44,59 @@ function keep(path, kept) {
   for (const [, to] of readFileSync(path, 'utf8').matchAll(/(?:from |import\()'(\.[^']+)\.js'/g)) {
     keep(join(path, '..', `${to}.d.ts`), kept)
   }
+}
+
+/** As compact as code that people read in stack traces and debuggers can be. */
+function format() {
+  const options = ['--vcs-enabled=false', '--indent-style=tab', '--line-width=160']
+  const { ok, output } = capture('biome', ['format', '--write', ...options, 'dist'])
+  if (!ok) fail(output)
+}
+
+/**
+ * Bundled, with what the entries share in chunks, and minified, because only tools that cannot load ESM by `require` use
+ * it; names of classes and functions stay. Without the command line and the watchdog thread, which are programs of their
+ * own: those are ESM only.
+ */
+async function buildCommonJs() {
+  const shape = { platform: 'node', target: 'es2022', minify: true, keepNames: true, lineLimit: 160 }
+  const { outputFiles } = await build({
+    ...shape,
+    absWorkingDir: root,
+    entryPoints: entries.map(({ require }) => require.default.replace('./dist/cjs/', 'src/').replace(/js$/, 'ts')),
+    bundle: true,
+    splitting: true, // which esbuild has for ESM only, so CommonJS is a second step
+    format: 'esm',
+    packages: 'external',
+    outdir: CJS,
+    outbase: 'src',
+    write: false,
+  })
+  for (const { path, text } of outputFiles) {
+    const source = text.replaceAll('import.meta.url', () => {
+      if (dirname(path) !== CJS)
+        fail(`The build expects the code that uses import.meta.url in dist/cjs, not in ${path}`)
+      // CommonJS knows its own file by another name. The thread is the one that lies next to the ESM file.
+      return "require('node:url').pathToFileURL(__dirname + '/../connect.js').href"
+    })
+    // Tools that cannot require ESM cannot `import()` either.
+    const supported = { 'dynamic-import': false }
+    const { code } = await transform(source, { ...shape, keepNames: false, supported, format: 'cjs' })
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, code)
+  }
+  writeFileSync(join(CJS, 'package.json'), '{ "type": "commonjs" }\n')
+}
+
+/** The same in every tarball, whatever the umask is. */
+function setModes() {
+  for (const path of filesOf(DIST)) chmodSync(path, 0o644)
+  const cli = join(DIST, 'cli', 'main.js')
+  if (existsSync(cli)) chmodSync(cli, 0o755)
+}
+
+function filesOf(folder) {
+  return readdirSync(folder, { recursive: true })
+    .map((file) => join(folder, file))
+    .filter((path) => statSync(path).isFile())
 }

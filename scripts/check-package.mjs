@@ -1,7 +1,11 @@
 // Is what we would publish whole, and nothing else? Needs dist (npm run build).
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { repositoryOf } from './readme-links.mjs'
 import { capture, fail, root } from './run.mjs'
+
+/** Half of what the first version with source maps had. */
+const MAX_UNPACKED_BYTES = 1_050_000
 
 const pkg = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const problems = []
@@ -26,15 +30,22 @@ for (const kind of ['dependencies', 'optionalDependencies', 'bundleDependencies'
 for (const script of ['preinstall', 'install', 'postinstall'])
   if (pkg.scripts[script]) problems.push(`package.json has a script "${script}" that would run on the user's machine`)
 
-const pack = capture('npm', ['pack', '--dry-run', '--json'])
+const pack = capture('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'])
 if (!pack.ok) fail(pack.output)
-const packed = Object.values(JSON.parse(pack.stdout))[0].files.map((file) => file.path)
+const [{ files, unpackedSize }] = Object.values(JSON.parse(pack.stdout))
+const packed = files.map((file) => file.path)
+if (unpackedSize > MAX_UNPACKED_BYTES)
+  problems.push(`the package would have ${unpackedSize} bytes unpacked, more than ${MAX_UNPACKED_BYTES}`)
 for (const file of packed.filter(
-  (path) => !/^(dist\/.+|README(\.zh-CN)?\.md|LICENSE|CHANGELOG\.md|package\.json)$/.test(path),
+  (path) => !/^(dist\/.+|README(\.[\w-]+)?\.md|LICENSE|CHANGELOG\.md|package\.json)$/.test(path),
 ))
   problems.push(`the package would contain ${file}`)
 for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md'])
   if (!packed.includes(file)) problems.push(`the package would lack ${file}`)
+
+const address = repositoryOf(pkg)
+if (pkg.homepage !== `${address}#readme`) problems.push(`homepage is not ${address}#readme`)
+if (pkg.bugs !== `${address}/issues`) problems.push(`bugs is not ${address}/issues`)
 
 // Holdfast never installs anything on the machine it runs on.
 for (const file of packed.filter((path) => path.startsWith('dist/')))
@@ -50,4 +61,6 @@ for (const [tool, ...args] of [
 }
 
 if (problems.length > 0) fail(problems.join('\n'))
-console.log(`${packed.length} files, ${Object.keys(pkg.exports).length} exports: nothing missing, nothing else`)
+console.log(
+  `${packed.length} files, ${unpackedSize} bytes, ${Object.keys(pkg.exports).length} exports: nothing missing, nothing else`,
+)

@@ -2,11 +2,12 @@
 // Installs the packed package into projects such as users have (test/consumers), compiles them and takes a lock in each.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { CONSUMERS } from '../test/consumers/table.mjs'
 import { capture, env, fail, root, run, since } from './run.mjs'
 import { ensureRedis } from './setup-redis.mjs'
 
@@ -27,15 +28,12 @@ const { values } = parseArgs({
   },
 })
 
-const consumers = readdirSync(HOME)
-  .filter((name) => name !== HELPER)
-  .map((name) => ({ name, ...JSON.parse(readFileSync(join(HOME, name, 'package.json'), 'utf8')) }))
 const only = values.only?.split(',')
 for (const name of only ?? []) {
-  if (!consumers.some((one) => one.name === name))
-    fail(`No consumer ${name}: there are ${consumers.map(({ name }) => name).join(', ')}`)
+  if (!CONSUMERS.some((one) => one.name === name))
+    fail(`No consumer ${name}: there are ${CONSUMERS.map(({ name }) => name).join(', ')}`)
 }
-const chosen = consumers.filter(({ name, consumer }) => (only ? only.includes(name) : values.full || consumer.isCore))
+const chosen = CONSUMERS.filter(({ name, isCore }) => (only ? only.includes(name) : values.full || isCore))
 
 ensureRedis(['redis-server'])
 if (!values['no-build']) run(process.execPath, ['scripts/build.mjs'], { stdio: ['ignore', 2, 2] })
@@ -62,10 +60,12 @@ process.exitCode = ok ? 0 : 1
 
 /** The package as npm would publish it. */
 function pack() {
-  const { ok, stdout, output } = capture('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', work])
+  const { ok, output } = capture('npm', ['pack', '--pack-destination', work])
   if (!ok) fail(output)
-  const [{ filename }] = Object.values(JSON.parse(stdout))
-  return join(work, filename)
+  return join(
+    work,
+    readdirSync(work).find((file) => file.endsWith('.tgz')),
+  )
 }
 
 async function startRedis() {
@@ -80,43 +80,38 @@ async function startRedis() {
   return { child, url: `redis://127.0.0.1:${port}` }
 }
 
-/** One result for each script `check:…` of the project. */
-async function tryConsumer({ name, ...manifest }, tarball) {
+/** One result for each check of the project. */
+async function tryConsumer({ name, files, dependencies, checks }, tarball) {
   const began = performance.now()
   const home = join(work, name)
-  cpSync(join(HOME, name), home, { recursive: true })
-  cpSync(join(HOME, HELPER), join(work, `${name}-helper`), { recursive: true })
-  const dependencies = {
-    ...manifest.dependencies,
-    holdfast: `file:${tarball}`,
-    [HELPER]: `file:${join(work, `${name}-helper`)}`,
-  }
-  writeFileSync(join(home, 'package.json'), JSON.stringify({ ...manifest, name, dependencies }))
-  const checks = Object.keys(manifest.scripts).filter((script) => script.startsWith('check:'))
-  const installed = await npm(home, ['install', '--no-audit', '--no-fund', '--no-package-lock', '--prefer-offline'])
-  const seconds = secondsSince(began)
+  const helper = join(work, `${name}-helper`)
+  cpSync(join(HOME, files), home, { recursive: true })
+  cpSync(join(HOME, HELPER), helper, { recursive: true })
+  const own = { holdfast: `file:${tarball}`, [HELPER]: `file:${helper}` }
+  const manifest = { name, private: true, dependencies: { ...dependencies, ...own } }
+  writeFileSync(join(home, 'package.json'), JSON.stringify(manifest))
+  const installed = await command(name, 'npm install --no-audit --no-fund --no-package-lock --prefer-offline')
   console.error(`${name}: installed in ${since(began)}`)
-  if (!installed.ok) return [{ consumer: name, check: 'npm install', ok: false, seconds, output: installed.output }]
-  const own = []
-  for (const script of checks) {
-    const checkBegan = performance.now()
-    const { ok, output } = await npm(home, ['run', '--silent', script])
-    const check = script.replace('check:', '')
-    console.error(`${name}, ${check}: ${ok ? 'ok' : `FAILED\n${output}`}`)
-    own.push({ consumer: name, check, ok, seconds: secondsSince(checkBegan), ...(ok ? {} : { output }) })
+  if (!installed.ok) return [{ consumer: name, check: 'npm install', ...installed }]
+  const done = []
+  for (const [check, line] of Object.entries(checks)) {
+    const result = await command(name, line)
+    console.error(`${name}, ${check}: ${result.ok ? 'ok' : `FAILED\n${result.output}`}`)
+    done.push({ consumer: name, check, ...result })
   }
-  return own
+  return done
 }
 
-/** Asynchronous, unlike `capture`: two projects at once. */
-async function npm(cwd, args) {
+/** Runs a line of the shell in a project, with the programs of its packages. Asynchronous, unlike `capture`: two at once. */
+async function command(name, line) {
+  const began = performance.now()
+  const cwd = join(work, name)
   // Not the programs of this repository.
-  const PATH = env.PATH.split(delimiter)
-    .filter((path) => !path.startsWith(root))
-    .join(delimiter)
-  const ownEnv = { ...env, PATH, REDIS_URL: redis.url, NODE_OPTIONS: '', CI: '1' }
-  // A process group, so that what npm has started ends as well.
-  const child = spawn('npm', args, { cwd, env: ownEnv, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+  const paths = env.PATH.split(delimiter).filter((path) => !path.startsWith(root))
+  const PATH = [join(cwd, 'node_modules', '.bin'), ...paths].join(delimiter)
+  const ownEnv = { ...env, PATH, NAME: name, REDIS_URL: redis.url, NODE_OPTIONS: '', CI: '1' }
+  // A process group, so that what it has started ends as well.
+  const child = spawn('sh', ['-c', line], { cwd, env: ownEnv, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text) => {
@@ -129,11 +124,8 @@ async function npm(cwd, args) {
   }, LIMIT_MS)
   const [code] = await once(child, 'close')
   clearTimeout(timer)
-  return { ok: code === 0, output }
-}
-
-function secondsSince(began) {
-  return Math.round((performance.now() - began) / 100) / 10
+  const seconds = Math.round((performance.now() - began) / 100) / 10
+  return { ok: code === 0, seconds, ...(code === 0 ? {} : { output }) }
 }
 
 function printTable() {

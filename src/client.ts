@@ -1,5 +1,5 @@
-import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
+import { ClientEmitter } from './client-events.js'
 import { type ClientOptions, checkClientOptions } from './client-options.js'
 import { Durability } from './delivery/durability.js'
 import { IdempotencyKeys } from './delivery/idempotency.js'
@@ -51,7 +51,7 @@ export interface Seams {
  * Creates locks and synchronizers. Each client has its own id, as each Redisson instance does. One client per process and
  * Redis is enough.
  */
-export class Client extends EventEmitter<ClientEvents> {
+export class Client extends ClientEmitter {
   /** The first half of every holder: a random UUID, created with the client. All clients' ids end in the same 8 digits. */
   readonly id: string
   readonly #port: RedisPort

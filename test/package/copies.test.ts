@@ -36,6 +36,12 @@ describe('the package', () => {
         for (const [name, value] of Object.entries(required)) assert.equal(imported[name], value, name)`)
     })
 
+    it(`has one file of holdfast${path} for import and require in Bun and in bundlers`, () => {
+      for (const condition of ['bun', 'module']) {
+        run(`assert.doesNotMatch(require.resolve('holdfast${path}'), /cjs/)`, ['-C', condition, ...TWO_COPIES])
+      }
+    })
+
     if (path === '/nestjs') continue // Nest 12 is ESM itself; with Nest 11 scripts/consumers.mjs tries it
     it(`has holdfast${path} as CommonJS for tools that cannot require ESM`, () => {
       run(

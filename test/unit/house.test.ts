@@ -14,7 +14,7 @@ const FLOORS = [
   ['index', 'connect', 'watchdog-thread'],
   ['config'],
   ['client'],
-  ['synchronizers', 'client-options', 'shutdown'],
+  ['synchronizers', 'client-events', 'client-options', 'shutdown'],
   ['locks'],
   ['watchdog'],
   ['delivery', 'waiting'],

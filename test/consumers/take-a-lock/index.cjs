@@ -37,3 +37,16 @@ async function assertErrorReplyIsNoSilence(client, name) {
   assert(performance.now() - startedAt < 2_000, 'an error reply is passed on at once')
   await semaphore.delete?.()
 }
+
+exports.holdThroughABlock = async ({ connect }, thread = true) => {
+  const url = process.env.REDIS_URL
+  const client = await connect({ url, lockWatchdogTimeoutMs: 2_000, watchdog: { thread } })
+  const lock = client.getLock(`consumer:thread:${process.pid}`)
+  const hold = await lock.lock()
+  const until = performance.now() + 5_000
+  while (performance.now() < until);
+  hold.assertHeld()
+  assert.equal(await lock.isLocked(), true, 'Redis has the lock')
+  await hold.unlock()
+  await client.close()
+}
