@@ -266,7 +266,9 @@ export function clientWarning(
     | 'WATCHDOG_THREAD_ENDED'
     | 'CONNECTION_REPLACED'
     | 'RELEASE_FAILED'
-    | 'CLOSED_BESIDE_HANDLER',
+    | 'CLOSED_BESIDE_HANDLER'
+    | 'CAMPAIGN_FAILED'
+    | 'LEADER_STILL_RUNNING',
   message: string,
   options?: ErrorOptions,
 ): Error {
@@ -308,6 +310,19 @@ export function closedBesideHandler(signal: string): Error {
   return clientWarning('CLOSED_BESIDE_HANDLER', message)
 }
 
+export function campaignFailed(name: string, cause: unknown): Error {
+  const message = `This process cannot campaign in the election ${quote(name)} (${messageOf(cause)}): it tries again`
+  return clientWarning('CAMPAIGN_FAILED', message, { cause })
+}
+
+/** @param forMs  since leadership ended */
+export function leaderStillRunning(name: string, forMs: number): Error {
+  const message =
+    `onElected of the election ${quote(name)} has not ended ${forMs} ms after its signal aborted: until it ends, this ` +
+    'process does not campaign again, and a leader that resigned keeps the others out'
+  return clientWarning('LEADER_STILL_RUNNING', message)
+}
+
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */
 function quote(name: string): string {
   return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}… (${name.length} characters)` : name)
@@ -318,6 +333,11 @@ function show(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') return String(value)
   if (value === null) return 'null'
   return typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value
+}
+
+/** Anything that was thrown, as an error. */
+export function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }
 
 /** The message of anything that was thrown. A host with several addresses fails with several errors and no message. */

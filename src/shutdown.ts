@@ -1,5 +1,5 @@
 import type { RedisPort } from './adapters/port.js'
-import { ClientClosedError, ConfigError, closedBesideHandler } from './errors.js'
+import { ClientClosedError, ConfigError, closedBesideHandler, toError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
 import { threadClock } from './util/clock.js'
 import { sleep } from './util/sleep.js'
@@ -40,6 +40,11 @@ export class Shutdown {
     this.#onReleased?.()
   }
 
+  /** The process is about to end: leaders resign, so that others are elected while this client finishes the rest. */
+  begin({ sections }: LeaseContext): void {
+    for (const section of [...sections]) section.closing?.()
+  }
+
   /** Idempotent. A later call with a shorter `drainMs` cuts the drain. */
   async close(context: LeaseContext, port: RedisPort, drainMs: number): Promise<void> {
     this.#closing ??= this.#close(context, port)
@@ -49,6 +54,7 @@ export class Shutdown {
 
   async #close(context: LeaseContext, port: RedisPort): Promise<void> {
     const { clock, waitQueues, leases, idempotencyKeys, scripts, sections, backgroundRetries, watchdog } = context
+    this.begin(context)
     waitQueues.dismissAll((lockName) => new ClientClosedError(lockName))
     await this.#drain(context)
     for (const section of sections) section.giveUp()
@@ -86,8 +92,9 @@ export class Shutdown {
 /** The handlers of all clients of this process. */
 const handlers = new Set<unknown>()
 
-/** As `Client.closeOnSignals`. @param onError  what `before` threw, or `close` */
+/** As `Client.closeOnSignals`. @param begin  called on the first signal. @param onError  what `before` threw, or `close` */
 export function closeOnSignals(
+  begin: () => void,
   close: (drainMs: number) => Promise<void>,
   options: SignalOptions,
   onError: (error: Error) => void,
@@ -107,6 +114,7 @@ export function closeOnSignals(
       cut.abort()
       return void close(0).catch(() => {})
     }
+    begin()
     if (!before && process.listeners(signal).some((other) => !handlers.has(other))) onError(closedBesideHandler(signal))
     void finishAndClose(close, terms, cut.signal).then(() => {
       stop()
@@ -126,7 +134,7 @@ async function finishAndClose(
   cut: AbortSignal,
 ): Promise<void> {
   const endsAt = threadClock.now() + drainMs
-  const report = (error: unknown): void => onError(error instanceof Error ? error : new Error(String(error)))
+  const report = (error: unknown): void => onError(toError(error))
   if (before) {
     const finished = Promise.resolve().then(before).catch(report)
     const done = new AbortController()

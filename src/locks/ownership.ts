@@ -93,6 +93,11 @@ export function* enclosingHolds(client: HoldingClient, lockName: string): Genera
   }
 }
 
+/** Whether the caller was started by work that runs with this hold. */
+export function isInsideOf(hold: Hold): boolean {
+  return (around() as readonly Frame[]).some(({ holds }) => holds.includes(hold))
+}
+
 /** Whether the caller is inside any hold or scope of this client, so that there is a current owner. */
 export function hasCurrentOwner(client: HoldingClient): boolean {
   return framesAround(client).some(

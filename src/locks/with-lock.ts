@@ -1,4 +1,4 @@
-import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError } from '../errors.js'
+import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError, toError } from '../errors.js'
 import type { Context } from './context.js'
 import type { Hold } from './hold.js'
 import type { LockedCallback, WithLockOptions } from './options.js'
@@ -47,7 +47,7 @@ export async function runWithLock<T, H extends Hold>(
     try {
       await onRelease?.(hold)
     } catch (error) {
-      context.emit('warning', error instanceof Error ? error : new Error(String(error)))
+      context.emit('warning', toError(error))
     }
   }
 }
