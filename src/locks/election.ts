@@ -81,6 +81,10 @@ export class Election {
    * and the next leader is elected within milliseconds. Idempotent. To lead again later, call `client.elect` again.
    * @returns a promise that settles as `finished`. Called by `onElected` itself it resolves at once, as leadership passes on
    *   only when that has ended
+   * @throws what `finished` rejects with
+   * @example
+   * const election = client.elect('leader:invoices', { onElected: sendInvoices })
+   * await election.resign() // others lead from here on
    */
   async resign(): Promise<void> {
     const term = this.#term
