@@ -37,6 +37,7 @@ export class SentinelMasterStatus {
   readonly #sentinels = new Map<string, Sentinel>()
   /** The address of the server that replaced the one that was checked last. */
   #successor: string | undefined
+  #isClosed = false
 
   /**
    * @param name  of the master; undefined: the Sentinels are asked for it
@@ -63,9 +64,11 @@ export class SentinelMasterStatus {
   /**
    * @param runId  identifies the current run of the server
    * @param address  of the server, as Sentinels write it; undefined: it is identified by its run id alone
-   * @returns undefined if no Sentinel replied
+   * @returns undefined if no Sentinel replied, or after `close()`: a grant may still be confirmed then, and a connection that
+   *   is opened for it would never be ended
    */
   async of(runId: string, address: string | undefined): Promise<MasterStatus | undefined> {
+    if (this.#isClosed) return undefined
     const sentinels = [...this.#sentinels.values()]
     const isAnyResponsive = sentinels.some(({ isSilent }) => !isSilent)
     const replies = await Promise.all(
@@ -105,6 +108,7 @@ export class SentinelMasterStatus {
   }
 
   close(): void {
+    this.#isClosed = true
     for (const { connection } of this.#sentinels.values()) connection?.end()
     this.#sentinels.clear()
   }

@@ -1,17 +1,10 @@
 import { setMaxListeners } from 'node:events'
 import { isErrorOf } from '../delivery/replies.js'
-import {
-  ConfigError,
-  campaignFailed,
-  LeaseLostError,
-  leaderStillRunning,
-  OutcomeUnknownError,
-  toError,
-} from '../errors.js'
+import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError, toError } from '../errors.js'
 import { onAbort } from '../util/abort.js'
 import { backoffMs } from '../util/backoff.js'
 import { sleep } from '../util/sleep.js'
-import { checkFunction, ownOptions } from '../util/validate.js'
+import { checkFunction, MAX_DURATION_MS, ownOptions } from '../util/validate.js'
 import { isTransient } from './acquisition.js'
 import { runOutside } from './call-chain.js'
 import type { HoldTerms } from './hold.js'
@@ -20,7 +13,12 @@ import { isInsideOf } from './ownership.js'
 import { checkCallback, runWithLock } from './with-lock.js'
 
 /** Renewed until it is given up, whatever the defaults of the client: neither waiting nor leading is ever too long. */
-const TERMS: HoldTerms = { leaseTimeMs: undefined, maxHoldMs: undefined, warnAfterMs: undefined, label: undefined }
+const TERMS: HoldTerms = {
+  leaseTimeMs: undefined,
+  maxHoldMs: undefined,
+  warnAfterMs: MAX_DURATION_MS,
+  label: undefined,
+}
 
 /** Pauses before the next campaign, ms: the first one, and the longest. */
 const PAUSE_MS = { base: 1_000, longest: 30_000 }
@@ -193,4 +191,17 @@ export class Election {
   #warn(warning: Error): void {
     this.#lock.context.emit('warning', warning)
   }
+}
+
+function campaignFailed(name: string, cause: unknown): Error {
+  const message = `This process cannot campaign in the election ${JSON.stringify(name)} (${messageOf(cause)}): it tries again`
+  return clientWarning('CAMPAIGN_FAILED', message, { cause })
+}
+
+/** @param forMs  since leadership ended */
+function leaderStillRunning(name: string, forMs: number): Error {
+  const message =
+    `onElected of the election ${JSON.stringify(name)} has not ended ${forMs} ms after its signal aborted: until it ends, this ` +
+    'process does not campaign again, and a leader that resigned keeps the others out'
+  return clientWarning('LEADER_STILL_RUNNING', message)
 }

@@ -14,6 +14,11 @@ export function formatHolder(clientId: string, ownerId: number): string {
  */
 const MARK = '401dfa57'
 
+/** Whether it is the id of a Holdfast client. */
+export function isMarked(clientId: string): boolean {
+  return clientId.endsWith(MARK)
+}
+
 /** @param uuid  of version 4, as Redisson's client ids */
 export function markedId(uuid: string): string {
   return uuid.replace(/(?<=-[0-9a-f]{4})[0-9a-f]{8}$/, MARK)
@@ -97,7 +102,7 @@ const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,15}$/
  * Checks a holder from another process.
  * @throws {ConfigError} it does not have the format of `Hold.holder`
  */
-export function checkHolder(holder: unknown): string {
+export function checkHolder(holder: unknown, lockName: string): string {
   if (typeof holder === 'string' && HOLDER.test(holder)) return holder
-  throw new ConfigError('holder', holder, 'the holder of a hold, "<client id>:<owner id>"')
+  throw new ConfigError('holder', holder, 'the holder of a hold, "<client id>:<owner id>"', { lockName })
 }

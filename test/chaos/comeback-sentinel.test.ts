@@ -143,9 +143,14 @@ for (const [naming, place] of Object.entries(places)) {
     afterEach(async () => {
       for (const { end } of contenders.splice(0)) await end()
       await group.heal()
-      await waitUntil(async () => (await group.connections()).length === 0, {
+      let left: readonly string[] = []
+      const isNoneLeft = async (): Promise<boolean> => {
+        left = await group.connections()
+        return left.length === 0
+      }
+      await waitUntil(isNoneLeft, {
         timeoutMs: 10_000,
-        message: 'no connection is left',
+        message: () => `no connection is left, but there is\n  ${left.join('\n  ')}`,
       })
       await waitUntil(() => timersLeft(timers) <= 0, { message: 'no timer is left' })
       await group.flush()

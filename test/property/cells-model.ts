@@ -107,8 +107,12 @@ export class CellsModel extends Model {
   }
 
   protected override leavesPartOf(target: number, possession: Possession): boolean {
-    const wanted = this.target(target).cells
-    return this.isDivisible(possession) && this.target(possession.target).cells.some((cell) => wanted.includes(cell))
+    return this.isDivisible(possession) && this.overlap(target, possession.target)
+  }
+
+  protected override overlap(first: number, second: number): boolean {
+    const { cells } = this.target(second)
+    return this.target(first).cells.some((cell) => cells.includes(cell))
   }
 
   countOf(possession: Possession): number {

@@ -22,7 +22,7 @@ export function explore(
       const isNew = isNewcomer(operation, operations, model)
       if (!isNew && rest.slice(0, index).some((earlier) => isBefore(earlier, operation, model))) continue
       if (operation.do !== 'abort' && rest.some((other) => other.do === 'abort')) continue
-      for (const [after, outcome] of [...state.apply(operation), ...state.besideLosses(operation, model)]) {
+      for (const [after, outcome] of [...state.apply(operation), ...state.inPassing(operation, model)]) {
         if (fits(operation, outcome))
           visit(
             after,

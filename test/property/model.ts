@@ -238,9 +238,23 @@ export abstract class Model {
     return false
   }
 
-  /** What else an operation may lead to if a loss was found in the same turn: what is left is released a moment later. */
-  besideLosses(operation: Operation, before: Model): readonly Branch[] {
-    if (operation.do !== 'take' || operation.how !== 'now') return []
+  /** Whether one of two targets excludes the other. */
+  protected overlap(_first: number, _second: number): boolean {
+    return true
+  }
+
+  /**
+   * What else an operation may find because of another one of the same turn: what is left of a lease that was lost, or
+   * granted to an attempt in flight of a waiter that was aborted, is released a moment later.
+   */
+  inPassing(operation: Operation, before: Model): readonly Branch[] {
+    const isTry = operation.do === 'take' && operation.how === 'now'
+    if (!isTry && operation.do !== 'force') return []
+    const isAborted = before.waiters.some(
+      ({ take }) => this.fates.get(take.id) === 'aborted' && this.overlap(operation.target, take.target),
+    )
+    if (isAborted) return [[this.clone(), isTry ? 'refused' : 'true']]
+    if (!isTry) return []
     const isLeft = [...this.possessions.values()].some(
       (possession) =>
         possession.isLost &&

@@ -144,6 +144,7 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
 
   async #masterStatus(runId: string): Promise<MasterStatus | undefined> {
+    if (this.#isClosed) return undefined
     // A failure must neither be kept nor be left unhandled by close(): the next grant asks again.
     this.#sentinels ??= sentinelsOf(this.#sentinel).catch(() => undefined)
     const sentinels = await this.#sentinels

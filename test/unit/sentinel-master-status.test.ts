@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type SentinelAddress, SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.js'
+
+const SENTINEL = { host: '127.0.0.1', port: 26_379 }
+const REPLIES: Record<string, unknown> = {
+  'GET-MASTER-ADDR-BY-NAME': ['10.0.0.1', '6379'],
+  MASTER: ['ip', '10.0.0.1', 'port', '6379', 'runid', 'abc', 'flags', 'master', 'config-epoch', '3'],
+  REPLICAS: [['flags', 'slave']],
+  SENTINELS: [],
+}
+
+describe('the status of a master according to Sentinels', () => {
+  function setUp() {
+    const opened: SentinelAddress[] = []
+    const ended: SentinelAddress[] = []
+    const open = (address: SentinelAddress) => {
+      opened.push(address)
+      return {
+        isOpen: true,
+        call: async (_: string, what = '') => REPLIES[what],
+        end: () => void ended.push(address),
+      }
+    }
+    return { status: new SentinelMasterStatus('shop', [SENTINEL], open, true), opened, ended }
+  }
+
+  it('is confirmed by the majority that names the same master, over one connection for each Sentinel', async () => {
+    const { status, opened } = setUp()
+    for (let check = 0; check < 2; check++) {
+      assert.deepEqual(await status.of('abc', undefined), { replicas: 1, isConfirmed: true })
+    }
+    assert.deepEqual(opened, [SENTINEL])
+  })
+
+  it('is not asked for after close(): no connection is opened that nobody would end', async () => {
+    const { status, opened, ended } = setUp()
+    await status.of('abc', undefined)
+    status.close()
+    assert.deepEqual(ended, [SENTINEL])
+    status.add(SENTINEL) // a client adds the Sentinel that it is connected to before each check
+    assert.equal(await status.of('abc', undefined), undefined)
+    assert.equal(opened.length, 1)
+  })
+})
