@@ -361,6 +361,28 @@ describe('a client that closes', () => {
     await leader.election.finished
   })
 
+  it('on a signal resigns at once, while `before` finishes the rest', async () => {
+    const leader = elect()
+    const other = elect()
+    await clock.advance(100)
+    const ignore = (): void => {} // else the signal would end this process
+    process.on('SIGTERM', ignore)
+    try {
+      const { done, onElected: before } = work()
+      leader.client.closeOnSignals({ before })
+      process.emit('SIGTERM', 'SIGTERM')
+      assert.equal(leader.signal().aborted, true)
+      await clock.advance(50)
+      assert.deepEqual(other.diary, ['elected 2'])
+      await leader.client.getLock('a').withLock(() => {})
+      done()
+      while (process.listenerCount('SIGTERM') > 1) await clock.advance(10)
+    } finally {
+      process.off('SIGTERM', ignore)
+    }
+    assert.deepEqual(leader.diary, ['elected 1'])
+  })
+
   it('ends the candidacy, also between two campaigns', async () => {
     const [leader, candidate] = [elect(), elect()]
     await clock.advance(100)
