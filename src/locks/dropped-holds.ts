@@ -25,7 +25,8 @@ const dropped = new FinalizationRegistry<Watched>(({ context, hold, stack }) => 
 /** Watches whether the caller drops the hold without releasing it. @returns the object for the caller */
 export function watchDropped<H extends Hold>(context: Context, hold: H): H {
   const now = monotonicNow()
-  if (now - watchedAt < LEAST_GAP_MS) return hold
+  // One that was lost before the caller got it was reported to `lost` as the object that it is.
+  if (now - watchedAt < LEAST_GAP_MS || !hold.isLive) return hold
   watchedAt = now
   // As a text: the frames themselves refer to objects of the program, perhaps to the one that has the hold.
   const { stack = '' } = new Error()

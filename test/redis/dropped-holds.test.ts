@@ -47,6 +47,22 @@ describe('a hold that is dropped without unlock()', () => {
     })
   })
 
+  it('is the object that `lost` has, even if it is lost before the program gets it', async () => {
+    const client = await lab.connect()
+    const lost: unknown[] = []
+    client.on('lost', ({ hold }) => lost.push(hold))
+    const lock = client.getLock('a')
+    const held: unknown[] = []
+    for (let round = 0; round < 20; round++) {
+      await sleep(30)
+      const [hold] = await Promise.all([lock.lock(), lock.forceUnlock()])
+      await lock.forceUnlock()
+      held.push(hold)
+    }
+    assert.equal(lost.length, held.length)
+    assert(lost.every((hold, index) => hold === held[index]))
+  })
+
   it('is not reported if it was released, handed over, lost, or is still in use', async () => {
     const client = await lab.connect()
     const warnings: Error[] = []
