@@ -9,6 +9,7 @@ import { Scripts } from './delivery/scripts.js'
 import { ConfigError, crossSlotRefused, renewalRefused, subscriptionRefused } from './errors.js'
 import { runOutside } from './locks/call-chain.js'
 import type { ClientEvents } from './locks/context.js'
+import { Election, type ElectionOptions } from './locks/election.js'
 import type { Hold } from './locks/hold.js'
 import { FairKind, NonReentrantFairKind } from './locks/kinds/fair.js'
 import { FasterMultiKind } from './locks/kinds/faster-multi.js'
@@ -253,6 +254,24 @@ export class Client extends ClientEmitter {
   }
 
   /**
+   * Take part in the election of a leader: one of all processes that call this with the same name. It campaigns until this
+   * process is elected, and again after leadership was lost. If a leader dies, the next one is elected when its lease ends,
+   * `lockWatchdogTimeoutMs` after its last renewal; if it resigns, at once. The election is the fenced lock of that name.
+   * @returns the election: `isLeader`, `finished`, `resign()`. Closing the client resigns, too
+   * @throws {ConfigError} the name or an option cannot work
+   * @throws {ClientClosedError} the client is closed
+   * @example
+   * client.elect('leader:invoices', {
+   *   onElected: async (signal, { fencingToken }) => await sendInvoices({ signal, fencingToken }),
+   *   onLost: (error) => console.error(error),
+   * })
+   * @see Redisson `RedissonClient.getFencedLock`: same keys
+   */
+  elect(name: string, options: ElectionOptions): Election {
+    return new Election(this.getFencedLock(name), name, options)
+  }
+
+  /**
    * Run `fn` so that its call chain is one owner, like a Java thread: inside it `lock.unlock()`,
    * `lock.isHeldByCurrentOwner()` and `lock.getHoldCount()` work as in Redisson, and `lock()` re-enters what the scope
    * holds, whichever of its tasks acquired it. Tasks that must exclude each other need a scope each.
@@ -330,6 +349,7 @@ export class Client extends ClientEmitter {
    */
   closeOnSignals(options: SignalOptions = {}): () => void {
     return closeOnSignals(
+      () => this.#shutdown.begin(this.#context),
       (drainMs, why) => this.#close(drainMs, why),
       options,
       (error) => this.#warn(error),

@@ -349,7 +349,9 @@ export function clientWarning(
     | 'CONNECTION_REPLACED'
     | 'RELEASE_FAILED'
     | 'HOLD_DROPPED'
-    | 'CLOSED_BESIDE_HANDLER',
+    | 'CLOSED_BESIDE_HANDLER'
+    | 'CAMPAIGN_FAILED'
+    | 'LEADER_STILL_RUNNING',
   message: string,
   options?: ErrorCause,
 ): Error {
@@ -412,6 +414,11 @@ function show(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') return String(value)
   if (value === null) return 'null'
   return typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value
+}
+
+/** Anything that was thrown, as an error. */
+export function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }
 
 /** The message of anything that was thrown. A host with several addresses fails with several errors and no message. */

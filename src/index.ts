@@ -31,6 +31,7 @@ export {
 } from './fencing.js'
 export type { BaseLock } from './locks/base-lock.js'
 export type { ClientEvents } from './locks/context.js'
+export type { Election, ElectionOptions } from './locks/election.js'
 export type { Hold } from './locks/hold.js'
 export type { FencedHold, FencedLock } from './locks/kinds/fenced.js'
 export type { Holder } from './locks/kinds/lock-kind.js'

@@ -1,5 +1,5 @@
 import type { RedisPort } from './adapters/port.js'
-import { ClientClosedError, ConfigError, closedBesideHandler } from './errors.js'
+import { ClientClosedError, ConfigError, closedBesideHandler, toError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
 import { threadClock } from './util/clock.js'
 import { sleep } from './util/sleep.js'
@@ -42,6 +42,11 @@ export class Shutdown {
     this.#onReleased?.()
   }
 
+  /** The process is about to end: leaders resign, so that others are elected while this client finishes the rest. */
+  begin({ sections }: LeaseContext): void {
+    for (const section of [...sections]) section.closing?.()
+  }
+
   /** Idempotent. A later call with a shorter `drainMs` cuts the drain. */
   async close(context: LeaseContext, port: RedisPort, drainMs: number, why?: string): Promise<void> {
     if (this.#closing === undefined) this.#why = why
@@ -52,6 +57,7 @@ export class Shutdown {
 
   async #close(context: LeaseContext, port: RedisPort): Promise<void> {
     const { clock, waitQueues, leases, idempotencyKeys, scripts, sections, backgroundRetries, watchdog } = context
+    this.begin(context)
     waitQueues.dismissAll((lockName) => new ClientClosedError(lockName, this.#why))
     await this.#drain(context)
     for (const section of sections) section.giveUp()
@@ -92,8 +98,13 @@ const handlers = new Set<unknown>()
 /** @param why  for the errors of calls that come too late */
 type Close = (drainMs: number, why: string) => Promise<void>
 
-/** As `Client.closeOnSignals`. @param onError  what `before` threw, or `close` */
-export function closeOnSignals(close: Close, options: SignalOptions, onError: (error: Error) => void): () => void {
+/** As `Client.closeOnSignals`. @param begin  called on the first signal. @param onError  what `before` threw, or `close` */
+export function closeOnSignals(
+  begin: () => void,
+  close: Close,
+  options: SignalOptions,
+  onError: (error: Error) => void,
+): () => void {
   const { before, drainMs = 10_000 } = ownOptions(options, { drainMs: 1, before: 1 })
   if (before !== undefined && typeof before !== 'function') throw new ConfigError('before', before, 'a function')
   const terms = { before, drainMs: checkDuration('drainMs', drainMs, 0), onError }
@@ -109,6 +120,7 @@ export function closeOnSignals(close: Close, options: SignalOptions, onError: (e
       cut.abort()
       return void close(0, `the process received ${signal} again`).catch(() => {})
     }
+    begin()
     if (!before && process.listeners(signal).some((other) => !handlers.has(other))) onError(closedBesideHandler(signal))
     void finishAndClose(close, terms, signal, cut.signal).then(() => {
       stop()
@@ -129,7 +141,7 @@ async function finishAndClose(
   cut: AbortSignal,
 ): Promise<void> {
   const endsAt = threadClock.now() + drainMs
-  const report = (error: unknown): void => onError(error instanceof Error ? error : new Error(String(error)))
+  const report = (error: unknown): void => onError(toError(error))
   let why = `the process received ${signal}. To finish what is under way first, pass \`before\` to closeOnSignals`
   if (before) {
     why = `the process received ${signal}, and drainMs (${drainMs} ms) ended before \`before\` had finished`

@@ -24,7 +24,7 @@ export interface Context extends HoldingClient {
   readonly replication: Replication
   /** Whether clients may queue in Redis: not in a cluster, and not if an ACL forbids it. */
   hasTurnQueue: boolean
-  /** Work in progress under permits that have no holder in Redis. */
+  /** Work in progress under permits that have no holder in Redis, and elections. */
   readonly sections: DenseSet<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
@@ -46,8 +46,11 @@ export interface Context extends HoldingClient {
   emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): boolean
 }
 
-/** Work that ends by returning permits; when the client closes it must return them early. */
+/** Work that a client that closes waits for, for as long as the drain lasts. */
 export interface Section {
+  /** The client begins to close: what has no end of its own ends itself. */
+  closing?(): void
+  /** The drain is over. */
   giveUp(): void
 }
 

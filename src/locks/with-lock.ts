@@ -1,4 +1,4 @@
-import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError } from '../errors.js'
+import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError, toError } from '../errors.js'
 import { type KnownOptions, ownOptions } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold } from './hold.js'
@@ -51,7 +51,7 @@ export async function runWithLock<T, H extends Hold>(
     try {
       await onRelease?.(hold)
     } catch (error) {
-      context.emit('warning', error instanceof Error ? error : new Error(String(error)))
+      context.emit('warning', toError(error))
     }
   }
 }
@@ -94,7 +94,7 @@ export function checkNames(names: unknown, rest: readonly unknown[]): readonly [
 const GENERATORS = ['[object GeneratorFunction]', '[object AsyncGeneratorFunction]']
 
 /** @throws {ConfigError} it is not a function, or one whose body would run after the release */
-function checkCallback<F>(fn: F | undefined, lockName: string, held = 'the lock'): F {
+export function checkCallback<F>(fn: F | undefined, lockName: string, held = 'the lock'): F {
   if (typeof fn !== 'function') throw new ConfigError('fn', fn, `a function to run with ${held}`, { lockName })
   if (!GENERATORS.includes(Object.prototype.toString.call(fn))) return fn
   const allowed = 'a function that is not a generator function, whose body would run after the release'

@@ -3,7 +3,10 @@ import { describe, it } from 'node:test'
 import { loadConfig } from '../../src/config/load.js'
 import { codeBlocksOf, PAGES } from './code-blocks.js'
 
-const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'yaml')
+/** All YAML but manifests of Kubernetes. */
+const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(
+  ({ language, lines }) => language === 'yaml' && !lines[0]?.startsWith('apiVersion:'),
+)
 
 describe('a configuration of the pages', () => {
   for (const { page, line, lines } of BLOCKS) {

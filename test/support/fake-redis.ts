@@ -1,4 +1,5 @@
 import {
+  fencedLockAcquire,
   lockAcquire,
   lockAcquireQueued,
   lockAdopt,
@@ -31,6 +32,16 @@ const take: Effect = (redis, [key = ''], [leaseTimeMs, holder = '']) => {
 /** What each script does, in TypeScript. */
 export const EFFECTS: readonly [Script, Effect][] = [
   [lockAcquire('', 0, '').script, take],
+  [
+    fencedLockAcquire('', '', 0, '', '').script,
+    (redis, keys, args) => {
+      const [key = '', tokens = ''] = keys
+      const [, holder = ''] = args
+      const isHeld = redis.isHeldBy(key, holder)
+      const left = take(redis, keys, args)
+      return left === null ? ['1', redis.token(tokens, isHeld ? 0 : 1), ''] : ['0', left]
+    },
+  ],
   [
     lockAcquireQueued('', '', 0, '', '', 0, '', 0, 0).script,
     (redis, keys, args) => {
@@ -160,6 +171,7 @@ export class FakeRedis {
   readonly #clock: FakeClock
   readonly #hashes = new Map<string, { fields: Map<string, number>; expiresAt: number }>()
   readonly #turnQueues = new Map<string, string[]>()
+  readonly #tokens = new Map<string, number>()
   readonly #connections = new Set<(channel: string, message: string) => boolean>()
   readonly #scripts = new Set(EFFECTS.map(([script]) => script.sha1))
 
@@ -214,6 +226,13 @@ export class FakeRedis {
 
   delete(key: string): void {
     this.#hashes.delete(key)
+  }
+
+  /** INCRBY. */
+  token(key: string, by: number): number {
+    const token = (this.#tokens.get(key) ?? 0) + by
+    this.#tokens.set(key, token)
+    return token
   }
 
   /** The tickets in a turn queue. */

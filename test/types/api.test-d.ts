@@ -9,6 +9,7 @@ import {
   type Client,
   type ClientEvents,
   connect,
+  type Election,
   type Hold,
   type Holder,
   LeaseLostError,
@@ -210,6 +211,24 @@ export async function inspecting() {
   await client.close({ before: () => {} })
   // @ts-expect-error: a misspelt option
   await client.close({ drain: 1_000 })
+}
+
+export async function electing() {
+  const election = client.elect('a', {
+    onElected: async (signal, { fencingToken }) => {
+      expectSame<typeof signal, AbortSignal>(true)
+      expectSame<typeof fencingToken, bigint>(true)
+    },
+    onLost: (error) => expectSame<typeof error, LeaseLostError>(true),
+  })
+  expectSame<typeof election, Election>(true)
+  expectSame<typeof election.isLeader, boolean>(true)
+  expectSame<typeof election.finished, Promise<void>>(true)
+  await election.resign()
+  // @ts-expect-error: nobody would do the work
+  client.elect('a', { onLost: () => {} })
+  // @ts-expect-error: the watchdog renews leadership
+  client.elect('a', { onElected: () => {}, leaseTimeMs: 1_000 })
 }
 
 export function listening() {
