@@ -188,6 +188,7 @@ export const CONSUMERS = [
     checks: {
       'packages external': 'tsup main.mjs --format esm,cjs && node dist/main.mjs && node dist/main.js',
       bundled: `tsup --config tsup.bundled.json && ${elsewhere('main.js')}`,
+      'watchdog thread': `tsup --config tsup.thread.cjs && ${elsewhere('thread.cjs')}`,
     },
   },
   {
@@ -210,6 +211,7 @@ export const CONSUMERS = [
       CommonJS: `ncc build main.cjs -o out && ${elsewhere('index.cjs')}`,
       'CommonJS, minified': `ncc build main.cjs --minify -o out && ${elsewhere('index.cjs')}`,
       ESM: `ncc build main.mjs -o out && ${elsewhere('index.mjs')}`,
+      'watchdog thread': `ncc build ncc-thread.cjs -o out && ncc build node_modules/holdfast/dist/watchdog-thread.js -o out/thread && ${elsewhere('index.cjs')}`,
     },
   },
   {
