@@ -155,6 +155,24 @@ describe('the picture of the demo', () => {
   })
 })
 
+describe('a chart of the benchmarks', () => {
+  for (const workload of ['w1', 'w3b', 'w4']) {
+    it(`of ${workload} shows the rates of its table: npm run bench:charts draws it`, () => {
+      const table = new RegExp(`^### ${workload}: [^#]*`, 'm').exec(readPage('docs/benchmarks.md'))?.[0] ?? ''
+      const rates = [...table.matchAll(/^\| ([\w-]+) \| ([\d,.]+) \|/gm)].filter(
+        ([, name]) => !name?.endsWith('-tuned'),
+      )
+      const chart = readPage(`docs/images/benchmark-${workload}.svg`)
+      assert.ok(rates.length > 5)
+      const drawn = [...chart.matchAll(/<text class="(?:end|soft)"[^>]*>([^<]*)</g)].map(([, text]) => text)
+      assert.deepEqual(
+        drawn,
+        rates.flatMap(([, name, rate]) => [name, rate]),
+      )
+    })
+  }
+})
+
 interface Link {
   /** From the root. */
   path: string
