@@ -1,5 +1,5 @@
 import type { Fsync } from '../adapters/port.js'
-import { NotDurableError } from '../errors.js'
+import { messageOf, NotDurableError } from '../errors.js'
 import { NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
@@ -38,7 +38,7 @@ export class Durability {
       return await this.#scripts.fsynced(name, this.#timeoutMs)
     } catch (cause) {
       if (cause instanceof NoReplyError) throw cause
-      const reply = cause instanceof Error ? cause.message : String(cause)
+      const reply = messageOf(cause)
       throw new NotDurableError(name, NOT_KNOWN.test(reply) ? 'late' : 'refused', reply, { cause })
     }
   }

@@ -1,4 +1,4 @@
-import { clientWarning, NotDurableError, NotReplicatedError } from '../errors.js'
+import { clientWarning, messageOf, NotDurableError, NotReplicatedError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
 import { type Durability, NOT_KNOWN } from './durability.js'
 import { NoReplyError } from './replies.js'
@@ -80,7 +80,7 @@ export class Replication {
       throw new NotReplicatedError(name, Math.max(1, replicas), this.#timeoutMs, why === undefined ? {} : { why })
     } catch (cause) {
       if (cause instanceof NoReplyError || cause instanceof NotReplicatedError) throw cause
-      const why = cause instanceof Error ? cause.message : String(cause)
+      const why = messageOf(cause)
       if (NOT_KNOWN.test(why)) throw new NotReplicatedError(name, 1, this.#timeoutMs, { cause })
       this.#refusedUntil = this.#clock.now() + 60_000
       const message =

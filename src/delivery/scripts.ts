@@ -1,4 +1,5 @@
 import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
+import { messageOf } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import { forCluster } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
@@ -208,7 +209,7 @@ export class Scripts {
         cancel()
         const error = withoutSecrets(raw)
         if (this.#port.isErrorReply(error)) reject(error)
-        else reject(new NoReplyError(error instanceof Error ? error.message : String(error), { cause: error }))
+        else reject(new NoReplyError(messageOf(error), { cause: error }))
       },
     )
   }

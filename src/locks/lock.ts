@@ -137,11 +137,11 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
     const lease = new Lease(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
+    const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
+    const call = kind.adopt(asked, checkHolder(holder, lockName))
     await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
     lease.requesting(leaseTimeMs, sentAt)
-    const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
-    const call = kind.adopt(asked, checkHolder(holder))
     try {
       const { replication } = context
       const route = replication.routeTo(lockName)

@@ -11,6 +11,7 @@ import {
 import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
+import { MAX_TIMEOUT_MS } from '../util/clock.js'
 import { checkDuration, ownOf } from '../util/validate.js'
 import { HoldfastHealth } from './health.js'
 import { getHoldfastToken } from './inject.js'
@@ -50,8 +51,6 @@ export type HoldfastAsyncOptions = Registration &
   )
 
 const DEFAULT_DRAIN_MS = 10_000
-/** The longest timer of Node. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** Each registration has its own providers for these tokens, which are not exported. */
 const OPTIONS = Symbol('holdfast options')
@@ -141,7 +140,7 @@ class OpenedClient implements BeforeApplicationShutdown, OnApplicationShutdown {
   beforeApplicationShutdown(): void {
     this.#endsAt ??= performance.now() + this.#drainMs
     // The close that follows reports errors: it waits for the same shutdown.
-    this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMER_MS))
+    this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMEOUT_MS))
   }
 
   async onApplicationShutdown(): Promise<void> {

@@ -15,7 +15,7 @@ export interface Clock {
 }
 
 /** `setTimeout` fires after 1 ms, with a warning, for anything longer. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1
+export const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 /** How far the wall clock and the monotonic clock may drift apart before we check whether the machine slept, ms. */
 const SUSPICIOUS_DRIFT_MS = 500

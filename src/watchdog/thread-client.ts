@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { ConfigError, clientWarning } from '../errors.js'
+import { ConfigError, clientWarning, messageOf } from '../errors.js'
 import type { Script } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import { type Clock, threadClock } from '../util/clock.js'
@@ -274,7 +274,7 @@ export class ThreadClient {
     }
     if (!this.#isUp) return
     this.#isUp = false
-    const why = cause instanceof Error ? cause.message : String(cause)
+    const why = messageOf(cause)
     const message =
       `The watchdog thread ended (${why}). It is being restarted; until then, locks are lost if the event loop is blocked for ` +
       'as long as a lease'

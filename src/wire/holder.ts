@@ -97,7 +97,7 @@ const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,15}$/
  * Checks a holder from another process.
  * @throws {ConfigError} it does not have the format of `Hold.holder`
  */
-export function checkHolder(holder: unknown): string {
+export function checkHolder(holder: unknown, lockName: string): string {
   if (typeof holder === 'string' && HOLDER.test(holder)) return holder
-  throw new ConfigError('holder', holder, 'the holder of a hold, "<client id>:<owner id>"')
+  throw new ConfigError('holder', holder, 'the holder of a hold, "<client id>:<owner id>"', { lockName })
 }

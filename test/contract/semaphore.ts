@@ -5,7 +5,8 @@ import type { Client, ClientClosedError, Semaphore } from '../../src/index.js'
 import { generationKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
 import type { SetUp } from '../support/lab.js'
-import { listening, moment, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { moment } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Call it inside a `describe`. */

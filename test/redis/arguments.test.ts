@@ -53,6 +53,7 @@ describe('an invalid argument', () => {
       await assert.rejects(lock.lock({ label: 7 as unknown as string }), { code: 'LOCK_CONFIG', path: 'label' })
       await assert.rejects(lock.lock({ leaseTimeMs: 9 }), { code: 'LOCK_CONFIG', path: 'leaseTimeMs' })
       await assert.rejects(lock.withLock({} as () => void), { code: 'LOCK_CONFIG', path: 'fn' })
+      await assert.rejects(client.adopt('b', 'nonsense'), { code: 'LOCK_CONFIG', path: 'holder', lockName: 'b' })
       await assert.rejects(client.close({ drainMs: -1 }), { code: 'LOCK_CONFIG', path: 'drainMs' })
     })
     assert.equal(count.total, 0)

@@ -5,6 +5,7 @@ import { createClient } from 'redis'
 import { connect } from '../../src/index.js'
 import { spawnChild } from '../support/child.js'
 import { drivers, setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const HOLDER = new URL('../support/holder-process.js', import.meta.url)
@@ -20,7 +21,7 @@ for (const driver of drivers) {
       const takingMs = performance.now() - askedAt
       const foreign = await other.getLock('foreign').lock()
       const waiting = Array.from({ length: 500 }, () => settlesWithin(client.getLock('foreign').lock(), 30_000))
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+      await listening(lab)
 
       const startedAt = performance.now()
       await Promise.all([client.close(), client.close()])

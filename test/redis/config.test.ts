@@ -10,6 +10,7 @@ import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { timersLeft } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { listening } from '../support/subscribers.js'
 import { type Certificates, makeCertificates, startTlsRedis, type TlsRedis } from '../support/tls.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -147,7 +148,7 @@ lockWatchdogTimeout: 12000
     })
     const hold = await client.getLock('a').lock()
     const waiting = client.getLock('a').lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     assert.deepEqual(asked, Array(2).fill(`127.0.0.1:${lab.server.port}`))
 
     password = 'rotated'

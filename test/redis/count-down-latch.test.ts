@@ -3,7 +3,8 @@ import { describe, it } from 'node:test'
 import { latchContract } from '../contract/count-down-latch.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten } from '../support/synchronizers.js'
+import { listening } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {

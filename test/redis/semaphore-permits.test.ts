@@ -3,19 +3,14 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
-import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
-import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
+import { setUpLab } from '../support/lab.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
+import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** The longest pause of a waiter, and some time for its attempt. */
 const POLL_MS = 8_000
-
-async function twin(lab: Lab): Promise<SynchronizerTwin> {
-  const opened = await startSynchronizerTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
 
 /** Each test shows that a known defect of Redisson’s RedissonSemaphore and RedissonPermitExpirableSemaphore does not occur here. */
 describe('the permits of semaphores', () => {
@@ -43,7 +38,7 @@ describe('the permits of semaphores', () => {
   it('no message announces permits that are not available, and bad messages of a peer do no harm', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     const semaphore = (await lab.connect()).getSemaphore('a')
-    const peer = await twin(lab)
+    const peer = await openSynchronizerTwin(lab)
     await semaphore.trySetPermits(0)
     const theirs = peer.acquire('a')
     const ours = semaphore.acquire()
@@ -68,7 +63,7 @@ describe('the permits of semaphores', () => {
 
   it('one message serves as many waiters as there are permits', async () => {
     lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
-    const [client, peer] = [await lab.connect(), await twin(lab)]
+    const [client, peer] = [await lab.connect(), await openSynchronizerTwin(lab)]
     const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]
     await semaphore.trySetPermits(0)
     await permits.trySetPermits(0)

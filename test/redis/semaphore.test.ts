@@ -8,7 +8,8 @@ import { idempotencyKey } from '../../src/wire/keys.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, STORED_REPLIES } from '../support/synchronizers.js'
+import { listening } from '../support/subscribers.js'
+import { STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const BAD_COUNTS: readonly unknown[] = [Number.NaN, 1.5, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, {}, 1n, true]

@@ -1,4 +1,7 @@
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import type { Lock } from '../../src/index.js'
+import type { AnyLab } from './lab.js'
 import type { Place } from './places.js'
 import type { RedisServer } from './redis-server.js'
 import { waitUntil } from './wait-until.js'
@@ -32,6 +35,20 @@ export async function countCommands(server: Pick<Place, 'admin'>, fn: () => unkn
   const sum = (commands: string[]) => commands.reduce((total, command) => total + (calls[command] ?? 0), 0)
   const commands = Object.keys(calls)
   return { calls, total: sum(commands), scripts: sum(commands.filter((command) => SCRIPT_CALLS.test(command))) }
+}
+
+/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
+export async function expectTwoCommands(
+  { server }: Pick<AnyLab, 'server'>,
+  lock: Lock,
+  inside: readonly string[],
+): Promise<void> {
+  await (await lock.lock()).unlock() // Redis knows the scripts from here on
+  const count = await countCommands(server, async () => {
+    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+  })
+  assert.equal(count.scripts, 20)
+  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
 }
 
 /** One executed command, as MONITOR shows it. */

@@ -26,6 +26,11 @@ export type KeyContent = (
   readonly ttl?: number
 }
 
+/** The content of the key of one read hold. */
+export function lasting(ttl: number) {
+  return { string: '1', ttl } as const
+}
+
 /** By how much a TTL may be shorter than it was set, ms: what the test took until it looked, on a busy machine. */
 const SLACK_MS = 4_000
 /** The clock of a virtual machine may step back a little. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
+import type { AnyLab } from './lab.js'
 import { AS_ADMIN } from './rights.js'
 
 /** Redisson's lease that never ends, as a score. */
@@ -93,13 +94,18 @@ return nil`
 
 const tagged = (name: string): string => (name.includes('{') ? name : `{${name}}`)
 
-/** What a Java process with Redisson does to semaphores and latches: its keys, messages, and ways to wait. */
-export async function startSynchronizerTwin(url: string): Promise<SynchronizerTwin> {
+/**
+ * What a Java process with Redisson does to semaphores and latches: its keys, messages, and ways to wait. Started on the
+ * server of a lab, until the end of the test.
+ */
+export async function openSynchronizerTwin({ server: { url }, onEnd }: AnyLab): Promise<SynchronizerTwin> {
   const options = { ...AS_ADMIN, lazyConnect: true }
   const [commands, subscriber] = [new Redis(url, options), new Redis(url, options)]
   for (const redis of [commands, subscriber]) redis.on('error', () => {})
   await Promise.all([commands.connect(), subscriber.connect()])
-  return new SynchronizerTwin(commands, subscriber)
+  const twin = new SynchronizerTwin(commands, subscriber)
+  onEnd(() => twin.close())
+  return twin
 }
 
 export class SynchronizerTwin {

@@ -1,13 +1,14 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
+import type { AnyLab } from './lab.js'
 import { AS_ADMIN } from './rights.js'
 import { waitUntil } from './wait-until.js'
 
 /** Redisson's defaults: `timeout`, and (`timeout` + the middle of `retryDelay`) x `retryAttempts`. */
 const RESPONSE_TIMEOUT_MS = 3_000
 const LATCH_MS = 18_000
-/** RedissonFairLock: `fairLockWaitTimeout`. */
-const FAIR_WAIT_MS = 300_000
+/** What a waiter without a wait time adds to its deadline, ms. RedissonFairLock: `fairLockWaitTimeout`. */
+export const FAIR_WAIT_MS = 300_000
 const UNLOCKED = '0'
 const WRITE_UNLOCKED = '1'
 
@@ -350,6 +351,13 @@ export function keyNames(name: string) {
 export async function startTwin(url: string): Promise<Twin> {
   const twin = new Twin(url)
   await twin.connected()
+  return twin
+}
+
+/** Starts a twin on the server of a lab, until the end of the test. */
+export async function openTwin({ server, onEnd }: AnyLab): Promise<Twin> {
+  const twin = await startTwin(server.url)
+  onEnd(() => twin.close())
   return twin
 }
 

@@ -29,7 +29,7 @@ describe('a holder', () => {
 
   it('that another process passed on is taken as it was spelled', () => {
     for (const holder of [formatHolder(systemRandom.uuid(), 1), formatHolder('some_client', 2 ** 53 - 1)]) {
-      assert.equal(checkHolder(holder), holder)
+      assert.equal(checkHolder(holder, 'a'), holder)
     }
   })
 
@@ -37,7 +37,7 @@ describe('a holder', () => {
     const wrong = ['', 'a', 'a:', ':1', 'a:0', 'a:-1', 'a:1.5', 'a:1e3', 'a:01', 'a:1:2', 'a b:1', 'a:1\n', 'a:1 ']
     for (const holder of [...wrong, `${'a'.repeat(65)}:1`, 'a:12345678901234567', 1, null, undefined, ['a:1'], {}]) {
       assert.throws(
-        () => checkHolder(holder),
+        () => checkHolder(holder, 'a'),
         { code: 'LOCK_CONFIG', path: 'holder', value: holder },
         JSON.stringify(holder),
       )

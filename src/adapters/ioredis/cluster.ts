@@ -53,7 +53,8 @@ export class IoredisClusterPort implements RedisPort {
     this.#events?.reconnected()
   }
   readonly #replicas = new WeakMap<IoredisNodeLike, Replicas>()
-  readonly #refreshing: NodeJS.Timeout | undefined
+  readonly #refreshMs: number | undefined
+  #refreshing: NodeJS.Timeout | undefined
   #events: PortEvents | undefined
 
   /**
@@ -66,7 +67,7 @@ export class IoredisClusterPort implements RedisPort {
     }
     this.#cluster = cluster
     this.#disconnect = disconnect
-    this.#refreshing = refreshMs ? setInterval(() => cluster.refreshSlotsCache?.(), refreshMs).unref() : undefined
+    this.#refreshMs = refreshMs
     this.#channels = new ClusterChannels({
       ownerOf: (slot) => cluster.slots?.[slot]?.[0],
       open: (address, onMessage, onChange) => this.#open(address, onMessage, onChange),
@@ -115,6 +116,9 @@ export class IoredisClusterPort implements RedisPort {
     this.#cluster.on('+node', this.#onNode)
     this.#cluster.on('-node', this.#onNodeLost)
     for (const node of this.#cluster.nodes()) this.#onNode(node)
+    // Not in the constructor: a replacement that did not connect in time is never listened to, and never closed.
+    if (this.#refreshMs)
+      this.#refreshing = setInterval(() => this.#cluster.refreshSlotsCache?.(), this.#refreshMs).unref()
   }
 
   async close(): Promise<void> {
