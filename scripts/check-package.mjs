@@ -30,7 +30,7 @@ const pack = capture('npm', ['pack', '--dry-run', '--json'])
 if (!pack.ok) fail(pack.output)
 const packed = Object.values(JSON.parse(pack.stdout))[0].files.map((file) => file.path)
 for (const file of packed.filter(
-  (path) => !/^(dist\/.+|README(\.zh-CN)?\.md|LICENSE|CHANGELOG\.md|package\.json)$/.test(path),
+  (path) => !/^(dist\/.+|README(\.[\w-]+)?\.md|LICENSE|CHANGELOG\.md|package\.json)$/.test(path),
 ))
   problems.push(`the package would contain ${file}`)
 for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md'])

@@ -31,6 +31,14 @@ describe('the pages', () => {
     )
   })
 
+  it('of docs/ say in their first paragraph what question they answer', () => {
+    const silent = PAGES.filter((page) => page.startsWith('docs/')).filter((page) => {
+      const [, first = ''] = readPage(page).split(/\n\s*\n/)
+      return !first.includes('?')
+    })
+    assert.deepEqual(silent, [])
+  })
+
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
       ...optionsOf('src/locks/options.ts', 'HoldOptions'),
