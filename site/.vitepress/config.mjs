@@ -1,5 +1,5 @@
 // The site of the documentation. scripts/site.mjs writes its pages first and checks its links afterwards.
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { defineConfig } from 'vitepress'
 
 const PAGES = new URL('../../build/site/pages/', import.meta.url)
@@ -13,7 +13,7 @@ const SECTIONS = [
   { text: 'Recipes', folder: 'recipes', collapsed: false },
   { text: 'Locks', folder: 'locks', collapsed: true },
   { text: 'Semaphores and latches', folder: 'synchronizers', collapsed: true },
-  { text: 'Operating', pages: ['guarantees', 'deploying', 'errors'] },
+  { text: 'Operating', pages: ['guarantees', 'deploying', 'errors', 'compatibility', 'versioning'] },
   { text: 'Migration', pages: ['coming-from-redisson', 'coming-from-node-libraries'] },
   { text: 'Background', pages: ['architecture', 'benchmarks', 'changelog', 'contributing'], rest: true },
 ]
@@ -33,7 +33,8 @@ function sidebar() {
   return SECTIONS.map(({ text, pages = [], folder, collapsed, rest }) => {
     const inFolder = folder ? pagesIn(`${folder}/`).sort((a, b) => isIndex(b) - isIndex(a) || compareTitles(a, b)) : []
     const unlisted = rest ? pagesIn('').filter((page) => !listed.has(page)) : []
-    const items = [...pages, ...inFolder, ...unlisted].map((page) => ({ text: titleOf(page), link: linkTo(page) }))
+    const existing = pages.filter((page) => existsSync(new URL(`${page}.md`, PAGES)))
+    const items = [...existing, ...inFolder, ...unlisted].map((page) => ({ text: titleOf(page), link: linkTo(page) }))
     return { text, collapsed, items }
   })
 }

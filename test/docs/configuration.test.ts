@@ -3,9 +3,9 @@ import { describe, it } from 'node:test'
 import { loadConfig } from '../../src/config/load.js'
 import { codeBlocksOf, PAGES } from './code-blocks.js'
 
-/** All YAML but manifests of Kubernetes. */
+/** Other YAML in the pages is for Kubernetes and Spring. */
 const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(
-  ({ language, lines }) => language === 'yaml' && !lines[0]?.startsWith('apiVersion:'),
+  ({ language, lines }) => language === 'yaml' && !lines.some((line) => /^(apiVersion|spring):/.test(line)),
 )
 
 describe('a configuration of the pages', () => {

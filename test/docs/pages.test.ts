@@ -31,6 +31,14 @@ describe('the pages', () => {
     )
   })
 
+  it('of docs/ say in their first paragraph what question they answer', () => {
+    const silent = PAGES.filter((page) => page.startsWith('docs/')).filter((page) => {
+      const [, first = ''] = readPage(page).split(/\n\s*\n/)
+      return !first.includes('?')
+    })
+    assert.deepEqual(silent, [])
+  })
+
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
       ...optionsOf('src/locks/options.ts', 'HoldOptions'),
@@ -153,6 +161,24 @@ describe('the picture of the demo', () => {
     assert.match(picture, /✔ 300 orders for 300 units: none oversold/)
     for (const page of ['README.md', 'README.zh-CN.md']) assert.ok(readPage(page).includes(sold), `${page}: ${sold}`)
   })
+})
+
+describe('a chart of the benchmarks', () => {
+  for (const workload of ['w1', 'w3b', 'w4']) {
+    it(`of ${workload} shows the rates of its table: npm run bench:charts draws it`, () => {
+      const table = new RegExp(`^### ${workload}: [^#]*`, 'm').exec(readPage('docs/benchmarks.md'))?.[0] ?? ''
+      const rates = [...table.matchAll(/^\| ([\w-]+) \| ([\d,.]+) \|/gm)].filter(
+        ([, name]) => !name?.endsWith('-tuned'),
+      )
+      const chart = readPage(`docs/images/benchmark-${workload}.svg`)
+      assert.ok(rates.length > 5)
+      const drawn = [...chart.matchAll(/<text class="(?:end|soft)"[^>]*>([^<]*)</g)].map(([, text]) => text)
+      assert.deepEqual(
+        drawn,
+        rates.flatMap(([, name, rate]) => [name, rate]),
+      )
+    })
+  }
 })
 
 interface Link {

@@ -4,7 +4,8 @@ import type { Client } from '../../src/client.js'
 import type { Election, ElectionOptions, LeaseLostError } from '../../src/index.js'
 import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort, FakeRedis } from '../support/fake-port.js'
+import { FakePort } from '../support/fake-port.js'
+import { FakeRedis } from '../support/fake-redis.js'
 
 const NAME = 'leader:report'
 /** Of the client's watchdog, by default. */
