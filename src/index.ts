@@ -19,6 +19,7 @@ export {
   QuorumError,
   SelfDeadlockError,
   WaitTimeoutError,
+  WrongTypeError,
 } from './errors.js'
 export {
   FENCED_SET,

@@ -24,15 +24,17 @@ export class Shutdown {
   #cutDrain: (() => void) | undefined
   #onReleased: (() => void) | undefined
   #isDrained = false
+  /** Why it was closed, for errors. */
+  #why: string | undefined
 
   /** @throws {ClientClosedError} the client accepts no new work */
   assertOpen(lockName: string): void {
-    if (this.#closing !== undefined) throw new ClientClosedError(lockName)
+    if (this.#closing !== undefined) throw new ClientClosedError(lockName, this.#why)
   }
 
   /** @throws {ClientClosedError} the client is closed, and has drained what it held */
   assertUsable(lockName: string): void {
-    if (this.#isDrained) throw new ClientClosedError(lockName)
+    if (this.#isDrained) throw new ClientClosedError(lockName, this.#why)
   }
 
   /** A lease ended, or a function that runs with permits. */
@@ -41,7 +43,8 @@ export class Shutdown {
   }
 
   /** Idempotent. A later call with a shorter `drainMs` cuts the drain. */
-  async close(context: LeaseContext, port: RedisPort, drainMs: number): Promise<void> {
+  async close(context: LeaseContext, port: RedisPort, drainMs: number, why?: string): Promise<void> {
+    if (this.#closing === undefined) this.#why = why
     this.#closing ??= this.#close(context, port)
     const cancel = context.clock.after(drainMs, () => this.#cutDrain?.())
     await this.#closing.finally(cancel)
@@ -49,7 +52,7 @@ export class Shutdown {
 
   async #close(context: LeaseContext, port: RedisPort): Promise<void> {
     const { clock, waitQueues, leases, idempotencyKeys, scripts, sections, backgroundRetries, watchdog } = context
-    waitQueues.dismissAll((lockName) => new ClientClosedError(lockName))
+    waitQueues.dismissAll((lockName) => new ClientClosedError(lockName, this.#why))
     await this.#drain(context)
     for (const section of sections) section.giveUp()
     this.#isDrained = true
@@ -86,12 +89,11 @@ export class Shutdown {
 /** The handlers of all clients of this process. */
 const handlers = new Set<unknown>()
 
+/** @param why  for the errors of calls that come too late */
+type Close = (drainMs: number, why: string) => Promise<void>
+
 /** As `Client.closeOnSignals`. @param onError  what `before` threw, or `close` */
-export function closeOnSignals(
-  close: (drainMs: number) => Promise<void>,
-  options: SignalOptions,
-  onError: (error: Error) => void,
-): () => void {
+export function closeOnSignals(close: Close, options: SignalOptions, onError: (error: Error) => void): () => void {
   const { before, drainMs = 10_000 } = ownOptions(options, { drainMs: 1, before: 1 })
   if (before !== undefined && typeof before !== 'function') throw new ConfigError('before', before, 'a function')
   const terms = { before, drainMs: checkDuration('drainMs', drainMs, 0), onError }
@@ -105,10 +107,10 @@ export function closeOnSignals(
   const onSignal = (signal: NodeJS.Signals): void => {
     if (count++ > 0) {
       cut.abort()
-      return void close(0).catch(() => {})
+      return void close(0, `the process received ${signal} again`).catch(() => {})
     }
     if (!before && process.listeners(signal).some((other) => !handlers.has(other))) onError(closedBesideHandler(signal))
-    void finishAndClose(close, terms, cut.signal).then(() => {
+    void finishAndClose(close, terms, signal, cut.signal).then(() => {
       stop()
       // With other handlers of the signal, ending the process is up to them.
       if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
@@ -121,17 +123,23 @@ export function closeOnSignals(
 
 /** What is under way may still take locks; the client is closed under it only when `drainMs` is over. Never rejects. */
 async function finishAndClose(
-  close: (drainMs: number) => Promise<void>,
+  close: Close,
   { drainMs, before, onError }: { drainMs: number; before: SignalOptions['before']; onError: (error: Error) => void },
+  signal: string,
   cut: AbortSignal,
 ): Promise<void> {
   const endsAt = threadClock.now() + drainMs
   const report = (error: unknown): void => onError(error instanceof Error ? error : new Error(String(error)))
+  let why = `the process received ${signal}. To finish what is under way first, pass \`before\` to closeOnSignals`
   if (before) {
-    const finished = Promise.resolve().then(before).catch(report)
+    why = `the process received ${signal}, and drainMs (${drainMs} ms) ended before \`before\` had finished`
+    const hasFinished = (): void => {
+      why = `the process received ${signal}, and \`before\` has finished`
+    }
+    const finished = Promise.resolve().then(before).catch(report).then(hasFinished)
     const done = new AbortController()
     await Promise.race([finished, sleep(drainMs, { signal: AbortSignal.any([cut, done.signal]) })])
     done.abort()
   }
-  await close(cut.aborted ? 0 : Math.max(0, Math.ceil(endsAt - threadClock.now()))).catch(report)
+  await close(cut.aborted ? 0 : Math.max(0, Math.ceil(endsAt - threadClock.now())), why).catch(report)
 }

@@ -51,7 +51,7 @@ export class JointLease implements HeldLease {
     const timers: (() => void)[] = []
     if (maxHoldMs !== undefined) timers.push(clock.after(maxHoldMs, () => this.expireIfDue(hold), false))
     if (warnAfterMs !== undefined) {
-      const warn = (): void => this.context.emit('longHold', { hold, heldMs: warnAfterMs })
+      const warn = (): void => void this.context.emit('longHold', { hold: hold.given, heldMs: warnAfterMs })
       timers.push(clock.after(warnAfterMs, warn, false))
     }
     return () => {
@@ -104,7 +104,7 @@ export class JointLease implements HeldLease {
   /** @param lost  the losses of its members */
   #lose(hold: Hold, reason: LossReason, lost: readonly LeaseLostError[] = []): LeaseLostError | undefined {
     const error = hold.end(reason, lost)
-    if (error) this.context.emit('lost', { hold, error })
+    if (error) this.context.emit('lost', { hold: hold.given, error })
     return error
   }
 

@@ -112,6 +112,10 @@ export class Lease implements Watched, HeldLease {
     return this.isLive ? [...this.#holds.keys()].at(-1) : undefined
   }
 
+  get outermost(): Hold | undefined {
+    return this.#holds.keys().next().value
+  }
+
   /**
    * Registers a grant: the command that was sent at `sentAt` won. If this throws, the caller has to release the lock.
    * @param isWanted  false: it will be released at once, so it needs no renewal
@@ -319,7 +323,7 @@ export class Lease implements Watched, HeldLease {
       }
       if (now >= times.warnAt) {
         times.warnAt = Number.POSITIVE_INFINITY
-        this.context.emit('longHold', { hold, heldMs: Math.round(now - times.grantedAt) })
+        this.context.emit('longHold', { hold: hold.given, heldMs: Math.round(now - times.grantedAt) })
       }
       next = Math.min(next, deadlineOf(times), times.warnAt)
     }
@@ -383,10 +387,11 @@ export class Lease implements Watched, HeldLease {
     this.owner.retire(this.field)
     const error = this.end(hold, reason)
     this.context.waitQueues.at(this.queue)?.wake() // nobody will release it
-    if (error) this.context.emit('lost', { hold, error })
+    if (error) this.context.emit('lost', { hold: hold.given, error })
   }
 
   end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
+    const leaseTimeMs = this.#holds.get(hold)?.terms.leaseTimeMs
     this.#holds.delete(hold)
     if (this.#holds.size === 0) {
       // A renewal by the watchdog thread may be in flight, and must not extend a later lease of the same owner.
@@ -395,6 +400,6 @@ export class Lease implements Watched, HeldLease {
     } else {
       this.context.watchdog.threadClient?.watch(this)
     }
-    return hold.end(how)
+    return hold.end(how, undefined, leaseTimeMs)
   }
 }

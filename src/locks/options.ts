@@ -11,14 +11,20 @@ export interface HoldOptions {
    * Default: the client's `maxHoldMs`, which is no limit by default.
    */
   maxHoldMs?: number | undefined
-  /** Report a longer wait or hold as `longWait` or `longHold`, ms. Default: the client's, which is never by default. */
+  /**
+   * Report a longer wait or hold as `longWait` or `longHold`, ms. Default: the client's; if it has none, waits are reported
+   * after 60 000 and holds never.
+   */
   warnAfterMs?: number | undefined
   /** What the lock is used for; shown in events. */
   label?: string | undefined
 }
 
 export interface LockOptions extends HoldOptions {
-  /** Longest wait, ms, from this call; 0 tries once. Absent: no limit for `lock`, 0 for `tryLock`. */
+  /**
+   * Longest wait, ms, from this call; 0 tries once. Default: for `lock` the client's `waitTimeMs`, which is no limit by
+   * default, and 0 for `tryLock`.
+   */
   waitTimeMs?: number | undefined
   /** Aborts the wait: the call rejects with the signal's reason. Ignored once the lock is held. */
   signal?: AbortSignal | undefined
@@ -60,6 +66,8 @@ export interface Request {
   readonly within: Hold | undefined
   /** Called whenever another owner holds the lock, or another caller is ahead in the queue. */
   readonly onRefused?: (() => void) | undefined
+  /** It is one of several locks that are acquired as one: the call as a whole reports a long wait. */
+  readonly isMember?: boolean
 }
 
 /** Checks the options of a call that waits for something without a lease. */
@@ -75,15 +83,4 @@ export function checkWait(
     signal: checkSignal(options.signal, name),
     label: checkLabel(options.label, name),
   }
-}
-
-/** Emits `longWait` after `warnAfterMs`. @returns how to cancel that */
-export function warnOfLongWait(
-  context: Context,
-  lockName: string,
-  { warnAfterMs, label }: Pick<HoldTerms, 'warnAfterMs' | 'label'>,
-): (() => void) | undefined {
-  if (warnAfterMs === undefined) return undefined
-  const details = { lockName, label, waitedMs: warnAfterMs }
-  return context.clock.after(warnAfterMs, () => context.emit('longWait', details), false)
 }

@@ -93,6 +93,11 @@ export function* enclosingHolds(client: HoldingClient, lockName: string): Genera
   }
 }
 
+/** Every live hold that the caller is inside of, on any lock and of any client. */
+export function holdsAround(client: HoldingClient): readonly Hold[] {
+  return framesAround(client).flatMap(({ holds }) => holds.filter((hold) => hold.isLive))
+}
+
 /** Whether the caller is inside any hold or scope of this client, so that there is a current owner. */
 export function hasCurrentOwner(client: HoldingClient): boolean {
   return framesAround(client).some(

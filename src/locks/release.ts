@@ -1,9 +1,10 @@
-import { NoReplyError, toInteger } from '../delivery/replies.js'
-import { OutcomeUnknownError, publishRefused } from '../errors.js'
+import { toInteger } from '../delivery/replies.js'
+import { publishRefused } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
+import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
@@ -33,6 +34,7 @@ export interface Released {
  * Frees a lock in Redis, and repeats the command until Redis replies or `commandTimeoutMs` is over.
  * @param queue  the callers of this client that wait for it
  * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background
+ * @throws {WrongTypeError} something else was written to the key: the lock is gone
  */
 export async function release(lease: Releasable, queue: WaitQueue | undefined): Promise<Released> {
   const { context, kind, lockName, holder, handOffs } = lease
@@ -53,7 +55,7 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
     return { receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined }
   } catch (error) {
     lease.releaseInBackground()
-    throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'unlock', error) : error
+    throw await asLockError(context, lockName, 'unlock', error)
   }
 }
 

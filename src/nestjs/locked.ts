@@ -5,6 +5,7 @@ import { ConfigError, NotHeldError } from '../errors.js'
 import type { Hold } from '../locks/hold.js'
 import { KINDS, NAMED_KIND_IDS, type NamedKindId } from '../locks/kinds/table.js'
 import { HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/options.js'
+import { shared } from '../util/shared.js'
 import { checkLabel, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
 import { lockKeysOf, type NameOf, parseTemplate } from './lock-name.js'
@@ -50,7 +51,7 @@ export type LockedDecorator<Name, Busy> = <A extends Needs<Name> & Needs<Busy>, 
 
 type Method = (this: object, ...args: unknown[]) => unknown
 
-const holds = new AsyncLocalStorage<Hold>()
+const holds = shared('locked-holds.1', () => new AsyncLocalStorage<Hold>())
 
 /**
  * Run the method with the lock held, as `withLock` does: what it calls can re-enter the lock, which is released when the
@@ -60,6 +61,7 @@ const holds = new AsyncLocalStorage<Hold>()
  *   that returns the name for the arguments
  * @throws {ConfigError} at once, if the template cannot be parsed or an option cannot work; from the method, before any
  *   command, if the arguments do not make a name
+ * @example `@Locked('order:{0}', { waitTimeMs: 5_000 }) async charge(orderId: string) {}`
  */
 export function Locked<const Name extends string | ((...args: never[]) => string), const Busy extends OnBusy = 'throw'>(
   name: Name,
@@ -91,6 +93,7 @@ export function Locked<const Name extends string | ((...args: never[]) => string
 /**
  * The hold of the innermost `@Locked` method around the caller: for its `signal`, `assertHeld()` and `fencingToken`.
  * @throws {NotHeldError} the call chain is not inside such a method
+ * @example `await fetch(url, { signal: currentHold().signal })`
  */
 export function currentHold(): Hold {
   const hold = holds.getStore()

@@ -12,6 +12,7 @@ import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
 import { MAX_TIMEOUT_MS } from '../util/clock.js'
+import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
 import { checkDuration, ownOf } from '../util/validate.js'
 import { HoldfastHealth } from './health.js'
 import { getHoldfastToken } from './inject.js'
@@ -63,7 +64,10 @@ const OPENED = Symbol('holdfast opened client')
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class
 export class HoldfastModule {
-  /** @param target  a URL, or the options of `connect()`; of several clients, all but one need a `name` */
+  /**
+   * @param target  a URL, or the options of `connect()`; of several clients, all but one need a `name`
+   * @example `imports: [HoldfastModule.forRoot('redis://127.0.0.1:6379')]`
+   */
   static forRoot(target: string | HoldfastModuleOptions): DynamicModule {
     const { name, isGlobal, ...options } = ownOf<HoldfastModuleOptions>(
       typeof target === 'string' ? { url: target } : target,
@@ -72,7 +76,11 @@ export class HoldfastModule {
     return register({ name, isGlobal }, [{ provide: OPTIONS, useFactory: () => options }])
   }
 
-  /** The same with options from other providers, except `name` and `isGlobal`, which are given here. */
+  /**
+   * The same with options from other providers, except `name` and `isGlobal`, which are given here.
+   * @example
+   * HoldfastModule.forRootAsync({ inject: [Settings], useFactory: (settings: Settings) => settings.redisUrl })
+   */
   static forRootAsync(options: HoldfastAsyncOptions): DynamicModule {
     const own = ownOf(options)
     return register(own, optionsFrom(own), own.imports)
@@ -138,14 +146,14 @@ class OpenedClient implements BeforeApplicationShutdown, OnApplicationShutdown {
   }
 
   beforeApplicationShutdown(): void {
-    this.#endsAt ??= performance.now() + this.#drainMs
+    this.#endsAt ??= monotonicNow() + this.#drainMs
     // The close that follows reports errors: it waits for the same shutdown.
     this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMEOUT_MS))
   }
 
   async onApplicationShutdown(): Promise<void> {
     clearTimeout(this.#timer)
-    const endsAt = this.#endsAt ?? performance.now() + this.#drainMs
-    await this.client.close({ drainMs: Math.max(Math.ceil(endsAt - performance.now()), 0) })
+    const endsAt = this.#endsAt ?? monotonicNow() + this.#drainMs
+    await this.client.close({ drainMs: Math.max(Math.ceil(endsAt - monotonicNow()), 0) })
   }
 }

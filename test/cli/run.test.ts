@@ -235,7 +235,10 @@ describe('holdfast run', () => {
       const child = holdfast(['run', 'a', '--lease', '3s', '--', ...listener('SIGTERM')])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
-      assert.match(child.stderr, /^holdfast: Lock "a" is no longer held by \S+: its lease ended .*\n/)
+      assert.match(
+        child.stderr,
+        /^holdfast: Lock "a" is no longer held by \S+: its lease of 3000 ms \(leaseTimeMs\) ended.*\n/,
+      )
       assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
     })
 
@@ -384,7 +387,7 @@ describe('holdfast run', () => {
       await server.admin.set('taken', 'a string, not a lock')
       const run = await ended(['run', 'taken', '--', 'echo', 'ran'])
       assert.deepEqual([run.code, run.stdout], [69, ''])
-      assert.match(run.stderr, /^holdfast: lock "taken": WRONGTYPE/)
+      assert.match(run.stderr, /^holdfast: The name "taken" is in use: Redis has a string there/)
     })
 
     it('that does not reply can be interrupted by a signal', async () => {
@@ -408,7 +411,7 @@ describe('holdfast run', () => {
       await mortal.kill()
       await prints(child, 'SIGTERM')
       assert.equal(await exitCode(child), 76)
-      assert.match(child.stderr, /its lease ended before it was renewed/)
+      assert.match(child.stderr, /its lease of 2000 ms \(leaseTimeMs\) ended/)
     })
 
     it('unreachable at the release gives a warning and the exit code of the program', async () => {

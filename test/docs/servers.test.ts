@@ -64,6 +64,39 @@ describe('a server that closes on signals', () => {
   }
 })
 
+describe('a server whose requests take longer than drainMs', () => {
+  it(`answers them with what its handler makes of the error, 503, then ends: ${PAGE}`, async () => {
+    await using redis = await startRedis()
+    const [block] = codeBlocksOf(PAGE).filter(({ language }) => language === 'ts')
+    const source = (block?.lines.join('\n') ?? '')
+      .replace('redis://127.0.0.1:6379', redis.url)
+      .replace('closeOnSignals({', 'closeOnSignals({ drainMs: 500,')
+    mkdirSync(OUT, { recursive: true })
+    const path = join(OUT, 'too-long.mjs')
+    writeFileSync(path, (await transform(source, { loader: 'ts', format: 'esm' })).code)
+    const port = await freePort()
+    await using server = spawnChild(path, [], { env: { PORT: String(port) }, nodeArgs: ['--import', LOOPBACK] })
+    await waitUntil(() => accepts(port), { timeoutMs: 30_000, message: () => server.stderr })
+
+    await using client = await connect(redis.url)
+    const holds = await Promise.all(REQUESTS.map((n) => client.getLock(`lock:/orders/${n}`).lock()))
+    const answers = REQUESTS.map((n) =>
+      fetch(`http://127.0.0.1:${port}/orders/${n}`).then(
+        ({ status }) => status,
+        (error: Error) => error.message,
+      ),
+    )
+    await waitUntil(async () => (await redis.admin.keys('holdfast_turn_queue:*')).length === REQUESTS.length)
+    process.kill(server.pid ?? 0, 'SIGTERM')
+    assert.deepEqual(
+      await Promise.all(answers),
+      REQUESTS.map(() => 503),
+    )
+    assert.deepEqual(await server.exit, { code: null, signal: 'SIGTERM' })
+    await Promise.all(holds.map((hold) => hold.unlock()))
+  })
+})
+
 async function accepts(port: number): Promise<boolean> {
   const socket = open(port, '127.0.0.1')
   try {

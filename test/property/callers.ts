@@ -86,8 +86,8 @@ export class Callers {
   read(): Map<string, string> {
     const found = new Map<string, string>()
     for (const [id, hold] of [...this.#holds]) {
-      for (const member of hold.members) {
-        if (member !== hold) this.#holds.set(`${id}/${this.#cellOf(member)}`, member)
+      for (const member of hold.lease.members ?? []) {
+        this.#holds.set(`${id}/${this.#cellOf(member)}`, member)
       }
     }
     for (const [id, hold] of this.#holds) found.set(`hold ${id}`, this.#stateOf(id, hold))
@@ -124,7 +124,7 @@ export class Callers {
     const isAborted = Number.parseInt(id, 10) % 2 === 0 ? hold.signal.aborted : lostError !== undefined
     if (count > 0) {
       const wrong = reported > 0 || isAborted ? ', but reported lost' : ''
-      const holder = hold.members[0] === hold ? `, as ${this.relabel(hold.holder)}` : ''
+      const holder = hold.lease.members === undefined ? `, as ${this.relabel(hold.holder)}` : ''
       return `live, 1 of ${count}${holder}${fencingToken === undefined ? '' : `, token ${fencingToken}`}${wrong}`
     }
     if (lostError) {
@@ -239,8 +239,8 @@ export class Callers {
   #granted(id: string, hold: Hold): string {
     this.#holds.set(id, hold)
     this.names.set(id, this.relabel(hold.holder))
-    for (const member of hold.members) {
-      if (member !== hold) this.names.set(`${id}/${this.#cellOf(member)}`, this.relabel(member.holder))
+    for (const member of hold.lease.members ?? []) {
+      this.names.set(`${id}/${this.#cellOf(member)}`, this.relabel(member.holder))
     }
     return 'granted'
   }

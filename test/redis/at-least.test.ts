@@ -105,6 +105,25 @@ describe('atLeastMs', () => {
     assert.equal(await lab.server.admin.exists('job'), 0)
   })
 
+  it('is what the error of a caller that waits in vain says', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    await client.getLock('job').withLock({ atLeastMs: MINUTE }, () => {})
+    for (const [by, who] of [
+      [client, 'this client'],
+      [other, 'another client of this process'],
+    ] as const) {
+      await assert.rejects(
+        by.withLock('job', { waitTimeMs: 20 }, () => assert.fail()),
+        {
+          code: 'LOCK_WAIT_TIMEOUT',
+          heldBy: new RegExp(
+            `^held by ${who}, which has ended its hold: it keeps the lock for atLeastMs,.*ends in \\d+ s`,
+          ),
+        },
+      )
+    }
+  })
+
   it('does not keep the lock for a caller that left before its run', async () => {
     const client = await lab.connect()
     const abort = new AbortController()

@@ -204,19 +204,31 @@ describe('close()', () => {
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 
-  it('a `before` that does not settle is cut off after drainMs, or by a second signal', async () => {
-    for (const [drainMs, signals] of [
-      ['200', 1],
-      ['60000', 2],
+  it('a `before` that does not settle is cut off after drainMs, or by a second signal, and calls say why', async () => {
+    const client = await lab.connect()
+    const hold = await client.getLock('b').lock()
+    for (const [drainMs, signals, why] of [
+      [
+        '200',
+        1,
+        /cannot be used for "b": the process received SIGTERM, and drainMs \(200 ms\) ended before `before` had/,
+      ],
+      ['60000', 2, /cannot be used for "b": the process received SIGTERM again/],
     ] as const) {
       const child = spawnChild(HOLDER, [lab.server.url, 'hang', drainMs])
       await child.nextMessage(({ at }) => at === 'held')
       process.kill(child.pid ?? 0, 'SIGTERM')
       await child.nextMessage(({ at }) => at === 'before')
       if (signals === 2) process.kill(child.pid ?? 0, 'SIGTERM')
+      const { code, message } = await child.nextMessage<{ at: string; code: string; message: string }>(
+        ({ at }) => at === 'rejected',
+      )
+      assert.equal(code, 'LOCK_CLIENT_CLOSED')
+      assert.match(message, why)
       assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
-      assert.deepEqual(await lab.server.admin.keys('*'), [])
+      assert.deepEqual(await lab.server.admin.keys('a'), [])
     }
+    await hold.unlock()
   })
 
   it('a close beside another handler of the signal is a warning, and leaves the end of the process to that', async () => {

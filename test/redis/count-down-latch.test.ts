@@ -106,8 +106,8 @@ describe('a count-down latch', () => {
     const options = { waitTimeMs: 300, warnAfterMs: 100 }
     await Promise.all([latch.await({ ...options, label: 'import' }), latch.await(options)])
     assert.deepEqual(waits, [
-      { lockName: 'a', label: 'import', waitedMs: 100 },
-      { lockName: 'a', label: undefined, waitedMs: 100 },
+      { lockName: 'a', label: 'import', waitedMs: 100, heldBy: undefined },
+      { lockName: 'a', label: undefined, waitedMs: 100, heldBy: undefined },
     ])
     await latch.delete()
   })

@@ -27,6 +27,8 @@ if (mode === 'close') {
   report({ at: 'held' })
 } else if (mode === 'hang') {
   client.closeOnSignals({ drainMs: Number(drainMs), before: () => new Promise(() => report({ at: 'before' })) })
+  const rejected = ({ code, message }: Error & { code?: string }) => report({ at: 'rejected', code, message })
+  void client.withLock('b', () => {}).catch(rejected)
   report({ at: 'held' })
 } else {
   hold.signal.addEventListener('abort', () => report({ at: 'aborted' }))

@@ -222,6 +222,7 @@ export function listening() {
     expectSame<typeof wait.lockName, string>(true)
     expectSame<typeof wait.label, string | undefined>(true)
     expectSame<typeof wait.waitedMs, number>(true)
+    expectSame<typeof wait.heldBy, string | undefined>(true)
   })
   client.once('longHold', ({ hold, heldMs }) => {
     expectSame<typeof hold, Hold>(true)

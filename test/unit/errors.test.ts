@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { inspect } from 'node:util'
+import { notImported } from '../../src/errors.js'
 import {
   ClientClosedError,
   ConfigError,
@@ -80,6 +81,34 @@ describe('an error', () => {
 
   it('has the stack of its caller', () => {
     for (const error of errorsAbout('a')) assert.match(error.stack ?? '', /errorsAbout.*errors\.test/)
+  })
+})
+
+describe('a package that cannot be imported', () => {
+  const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code })
+
+  it('is to be installed if it is missing', () => {
+    for (const cause of [
+      failure('ERR_MODULE_NOT_FOUND', "Cannot find package 'ioredis' imported from /app/main.js"),
+      failure('MODULE_NOT_FOUND', "Cannot find module 'ioredis'\nRequire stack:\n- /app/main.js"),
+    ]) {
+      const { message } = notImported('url', 'ioredis', cause)
+      assert.equal(message, 'url: expected the package ioredis to be installed (npm install ioredis)')
+    }
+  })
+
+  it('says why otherwise', () => {
+    for (const [cause, why] of [
+      [
+        failure('MODULE_NOT_FOUND', "Cannot find module 'redis-parser'\nRequire stack:"),
+        "Cannot find module 'redis-parser'",
+      ],
+      [new SyntaxError('Unexpected token'), 'Unexpected token'],
+    ] as const) {
+      const error = notImported('url', 'ioredis', cause)
+      assert.equal(error.message, `url: expected the package ioredis to load, but importing it failed: ${why}`)
+      assert.equal(error.cause, cause)
+    }
   })
 })
 

@@ -146,6 +146,11 @@ test('every error class has a code of its own', () => {
   assert.equal(new Set(codes).size, codes.length, codes.join())
 })
 
+test('every error class keeps its name when minified, and is recognized by other copies of the package', () => {
+  const [, branded = ''] = /of Object\.entries\(\{([\s\S]*?)\}\)/.exec(code('errors.ts')) ?? []
+  expectNamed(wordsOf(branded), ['LockError', ...errorClasses.map((error) => error.name)])
+})
+
 test('every error class is exported from index.ts', () => {
   expectNamed(wordsOf(code('index.ts')), ['LockError', ...errorClasses.map((error) => error.name)])
 })
@@ -157,6 +162,18 @@ test('every error class and code is explained in docs/errors.md', () => {
     wordsOf(readFileSync(page, 'utf8')),
     errorClasses.flatMap((error) => [error.name, error.code]),
   )
+})
+
+test('timers and clocks come from util/real-time.ts, except in what no test with fake timers runs', () => {
+  const ofNode = /\b(?:setTimeout|clearTimeout|setInterval|clearInterval|setImmediate|queueMicrotask)\(/
+  const clocks = /\bperformance\.now\(|\bprocess\.(?:nextTick|hrtime)\b/
+  const wrong = files
+    .filter((file) => !/^(?:cli|doctor)\//.test(file) && file !== 'util/real-time.ts')
+    .filter((file) => {
+      const text = code(file)
+      return clocks.test(text) || (ofNode.test(text) && !text.includes('/real-time.js'))
+    })
+  assert.deepEqual(wrong, [])
 })
 
 function expectNamed(words: Set<string>, names: string[]): void {

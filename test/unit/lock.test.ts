@@ -177,7 +177,7 @@ describe('a release', () => {
 
   it('after lease() is repeated in the background as long as that lease may last', async () => {
     const hold = await lock.lock()
-    await (hold.lease as Lease).lease(hold, 50_000)
+    await (hold.lease as Lease).lease(hold.members[0] as Hold, 50_000)
     port.fault = ({ name }) => (name.startsWith('lock/release') ? { lost: 'request' } : undefined)
     await assert.rejects(clock.until(hold.unlock()), NO_ANSWER)
     await clock.advance(38_000)

@@ -455,7 +455,9 @@ describe('warnAfterMs', () => {
     const long = client.getLock('a').lock({ warnAfterMs: 2_000, label: 'nightly' })
     assert.equal(await clock.until(brief), null)
     await clock.advance(10_000)
-    assert.deepEqual(reported, [{ lockName: 'a', label: 'nightly', waitedMs: 2_000 }])
+    const [{ heldBy, ...report }, ...more] = reported as [ClientEvents['longWait'][0]]
+    assert.deepEqual([report, more], [{ lockName: 'a', label: 'nightly', waitedMs: 2_000 }, []])
+    assert.match(heldBy ?? '', /^held by this client, taken [\d.]+ s ago$/)
     await hold.unlock()
     await clock.until(long)
   })

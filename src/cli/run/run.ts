@@ -48,7 +48,7 @@ async function runLocked(options: RunOptions, signals: Signals): Promise<number>
       await release(hold, guard, options)
       throw signal.reason
     }
-    hold.lease.keepAtLeast(hold)
+    hold.keepAtLeast()
     const command = new Command(options.command, { HOLDFAST_LOCK: hold.lockName, HOLDFAST_HOLDER: hold.holder })
     signals.forwardTo(command)
     const onLoss = (): void => reactToLoss(hold.signal.reason, command, options)

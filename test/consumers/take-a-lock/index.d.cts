@@ -1,0 +1,1 @@
+export function takeALock(holdfast: object): Promise<void>
