@@ -18,6 +18,7 @@ rmSync(DIST, { recursive: true, force: true })
 run('tsc', ['-p', 'tsconfig.json'])
 buildTypes()
 format()
+await compactPrograms()
 await buildCommonJs()
 setModes()
 console.log(`Built dist in ${since(start)}`)
@@ -51,6 +52,17 @@ function format() {
   const options = ['--vcs-enabled=false', '--indent-style=tab', '--line-width=160']
   const { ok, output } = capture('biome', ['format', '--write', ...options, 'dist'])
   if (!ok) fail(output)
+}
+
+/** The command line is a program of its own, which nobody steps through from an application. */
+async function compactPrograms() {
+  const files = ['cli', 'doctor']
+    .flatMap((folder) => filesOf(join(DIST, folder)))
+    .filter((path) => path.endsWith('.js'))
+  for (const path of files) {
+    const shape = { platform: 'node', target: 'es2022', minifyWhitespace: true, minifySyntax: true, lineLimit: 160 }
+    writeFileSync(path, (await transform(readFileSync(path, 'utf8'), shape)).code)
+  }
 }
 
 /**

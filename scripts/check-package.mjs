@@ -36,12 +36,9 @@ const [{ files, unpackedSize }] = Object.values(JSON.parse(pack.stdout))
 const packed = files.map((file) => file.path)
 if (unpackedSize > MAX_UNPACKED_BYTES)
   problems.push(`the package would have ${unpackedSize} bytes unpacked, more than ${MAX_UNPACKED_BYTES}`)
-for (const file of packed.filter(
-  (path) => !/^(dist\/.+|README(\.[\w-]+)?\.md|LICENSE|CHANGELOG\.md|package\.json)$/.test(path),
-))
+for (const file of packed.filter((path) => !/^(dist\/.+|README(\.[\w-]+)?\.md|LICENSE|package\.json)$/.test(path)))
   problems.push(`the package would contain ${file}`)
-for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md'])
-  if (!packed.includes(file)) problems.push(`the package would lack ${file}`)
+for (const file of ['README.md', 'LICENSE']) if (!packed.includes(file)) problems.push(`the package would lack ${file}`)
 
 const address = repositoryOf(pkg)
 if (pkg.homepage !== `${address}#readme`) problems.push(`homepage is not ${address}#readme`)

@@ -47,5 +47,5 @@ if (process.argv[1] === import.meta.filename) {
     writeFileSync(join(root, file), convert(readFileSync(join(root, file), 'utf8'), pkg))
   }
   // The same in every tarball, whatever the umask is.
-  for (const file of [...readmes, 'LICENSE', 'CHANGELOG.md', 'package.json']) chmodSync(join(root, file), 0o644)
+  for (const file of [...readmes, 'LICENSE', 'package.json']) chmodSync(join(root, file), 0o644)
 }

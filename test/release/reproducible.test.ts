@@ -9,16 +9,7 @@ import { promisify } from 'node:util'
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 /** What the tarball is made of and with. */
-const SOURCES = [
-  'src',
-  'scripts',
-  'package.json',
-  'tsconfig.json',
-  'biome.json',
-  'README.md',
-  'LICENSE',
-  'CHANGELOG.md',
-]
+const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json', 'biome.json', 'README.md', 'LICENSE']
 
 describe('npm pack', () => {
   it('makes the same tarball of the same sources, wherever they are and whatever the umask is', async (t) => {
