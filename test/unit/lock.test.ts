@@ -37,6 +37,19 @@ describe('an acquire', () => {
     assert.deepEqual(bench.redis.keys, [])
   })
 
+  it('that Redis grants after a forceUnlock() of the same turn is lost and freed, although its reply comes first', async () => {
+    const { clock, lock, port, redis } = bench
+    await clock.until(bench.other.getLock('a').lock())
+    port.once('lock/acquire', { requestMs: 10, replyMs: 10 })
+    port.once('lock/force-release-queued', { requestMs: 5, replyMs: 100 })
+    const taking = lock.tryLock()
+    assert.equal(await clock.until(lock.forceUnlock()), true)
+    const hold = await taking
+    assert.throws(() => hold?.assertHeld(), { reason: 'forced' })
+    await turn()
+    assert.deepEqual(redis.keys, [])
+  })
+
   it('is repeated if there is time to wait, and counts once', async () => {
     bench.port.once('lock/acquire', { lost: 'reply' })
     const hold = await bench.clock.until(bench.lock.lock())
