@@ -49,7 +49,8 @@ function isNewcomer(operation: Operation, operations: readonly Operation[], mode
 function isBefore(first: Operation, second: Operation, model: Model): boolean {
   const isWait = (operation: Operation): boolean => operation.do === 'take' && operation.how === 'wait'
   if (first.do === 'take' && second.do === 'take' && isWait(first) && isWait(second))
-    return first.client === second.client
+    // A read inside a write first looks at what its owner has, so a later call of its client may be sent before it.
+    return first.client === second.client && first.position.is !== 'beside'
   // It may be queued behind another one first.
   if (isWait(first)) return false
   const turn = turnOf(first, model)
