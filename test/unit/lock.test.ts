@@ -50,6 +50,25 @@ describe('an acquire', () => {
     assert.deepEqual(redis.keys, [])
   })
 
+  it('that Redis grants after a forceUnlock(), released before its reply, does not cost the owner what it takes next', async () => {
+    const { clock, client, lock, port } = bench
+    await clock.until(bench.other.getLock('a').lock())
+    port.once('lock/acquire', { requestMs: 10, replyMs: 10 })
+    port.once('lock/force-release-queued', { requestMs: 5, replyMs: 100 })
+    await client.runInScope(async () => {
+      const taking = lock.tryLock()
+      const forcing = lock.forceUnlock()
+      const first = await clock.until(taking)
+      await clock.until((first as Hold).unlock())
+      const next = await clock.until(lock.lock())
+      assert.equal(await clock.until(forcing), true)
+      await turn()
+      bench.assertSafe(next)
+      assert.equal(bench.countInRedis(next), 1)
+      await next.unlock()
+    })
+  })
+
   it('is repeated if there is time to wait, and counts once', async () => {
     bench.port.once('lock/acquire', { lost: 'reply' })
     const hold = await bench.clock.until(bench.lock.lock())
