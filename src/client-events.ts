@@ -6,21 +6,30 @@ type Listener<E extends keyof ClientEvents> = (...details: ClientEvents[E]) => v
 /** Declares what listeners call, because programs without `@types/node` do not have the types of an EventEmitter. */
 export class ClientEmitter extends EventEmitter<ClientEvents> {
   /**
-   * Calls `listener` each time: `lost` (a hold ended before its release), `longWait` and `longHold` (a call waited, or a hold
-   * lasted, for `warnAfterMs`) and `warning` (something works worse than it should, or cannot work).
+   * Listens to an event. No event needs a listener, and one that throws is only a process warning.
+   * - `lost`, `({ hold, error })`: a hold was lost before it was released; its `signal` aborted with the same error
+   * - `longWait`, `({ lockName, label, waitedMs, heldBy })`: a call has waited for `warnAfterMs`, 60 s by default
+   * - `longHold`, `({ hold, heldMs })`: a hold has lasted for `warnAfterMs`
+   * - `warning`, `(warning)`: something works worse than it should; some have a `code`
    * @returns this client
-   * @example client.on('lost', ({ hold, error }) => console.error(hold.lockName, error.reason))
+   * @example `client.on('lost', ({ hold, error }) => console.error(hold.lockName, error.reason))`
    */
   override on<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
     return super.on(event, listener as never)
   }
 
-  /** Calls `listener` the next time, as `on` does every time. */
+  /**
+   * Calls `listener` the next time, as `on` does every time.
+   * @example `client.once('lost', ({ error }) => console.error(error))`
+   */
   override once<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
     return super.once(event, listener as never)
   }
 
-  /** Removes a listener of `on` or `once`. */
+  /**
+   * Removes a listener of `on` or `once`.
+   * @example `client.off('lost', report)`
+   */
   override off<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
     return super.off(event, listener as never)
   }

@@ -317,18 +317,6 @@ export class Client extends ClientEmitter {
     await this.#close(checkDuration('drainMs', drainMs, 0))
   }
 
-  /**
-   * Listens to an event. No event needs a listener, and one that throws is only a process warning.
-   * - `lost`, `({ hold, error })`: a hold was lost before it was released; its `signal` aborted with the same error
-   * - `longWait`, `({ lockName, label, waitedMs, heldBy })`: a call has waited for `warnAfterMs`, 60 s by default
-   * - `longHold`, `({ hold, heldMs })`: a hold has lasted for `warnAfterMs`
-   * - `warning`, `(warning)`: something works worse than it should; some have a `code`
-   * @example `client.on('lost', ({ hold, error }) => console.error(hold.lockName, error.reason))`
-   */
-  override on<E extends keyof ClientEvents>(event: E, listener: (...details: ClientEvents[E]) => void): this {
-    return super.on(event, listener as never)
-  }
-
   /** Closes at the end of an `await using` block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()

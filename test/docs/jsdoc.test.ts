@@ -9,6 +9,7 @@ const SOURCE = new URL('../../../src/', import.meta.url)
 /** Classes whose methods users call. */
 const PUBLIC = [
   'client.ts',
+  'client-events.ts',
   'locks/base-lock.ts',
   'locks/lock.ts',
   'locks/hold.ts',
