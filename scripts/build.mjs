@@ -1,16 +1,120 @@
-// src → dist. `--check` refuses stale generated files instead of writing them again.
-import { chmodSync, existsSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import { root, run, since } from './run.mjs'
+// src → dist (ESM) and dist/cjs (CommonJS). `--check` refuses stale generated files instead of writing
+// them again.
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { build, transform } from 'esbuild'
+import { capture, fail, root, run, since } from './run.mjs'
 
+const DIST = join(root, 'dist')
+const CJS = join(DIST, 'cjs')
 const start = performance.now()
 const check = process.argv.includes('--check') ? ['--check'] : []
 run(process.execPath, ['scripts/embed-lua.mjs', ...check])
 run(process.execPath, ['scripts/translate-lua.mjs', ...check])
 
-rmSync(join(root, 'dist'), { recursive: true, force: true })
-run('tsc', ['-p', 'tsconfig.json'])
+const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+/** What can be required as well as imported. */
+const entries = Object.values(exports).filter((target) => target.require)
 
-const cli = join(root, 'dist', 'cli', 'main.js')
-if (existsSync(cli)) chmodSync(cli, 0o755)
+rmSync(DIST, { recursive: true, force: true })
+run('tsc', ['-p', 'tsconfig.json'])
+buildTypes()
+format()
+await compactPrograms()
+await buildCommonJs()
+setModes()
 console.log(`Built dist in ${since(start)}`)
+
+/** One set of types, those of CommonJS, which ESM can import as well. Only what the entries reach is published. */
+function buildTypes() {
+  const declarations = ['--declaration', '--emitDeclarationOnly', '--removeComments', 'false', '--outDir', 'dist/cjs']
+  run('tsc', ['-p', 'tsconfig.json', ...declarations])
+  const kept = new Set()
+  for (const target of entries) {
+    const types = target.require.types
+    keep(join(root, types), kept)
+    const depth = types.split('/').length - 3
+    const facade = `${'../'.repeat(depth - 1) || './'}${types.replace('./dist/', '').replace(/d\.ts$/, 'js')}`
+    writeFileSync(join(root, target.import.types), `export * from '${facade}'\n`)
+  }
+  writeFileSync(join(DIST, 'watchdog-thread.d.ts'), 'export {}\n')
+  for (const path of filesOf(CJS)) if (!kept.has(path)) rmSync(path)
+}
+
+function keep(path, kept) {
+  if (kept.has(path)) return
+  kept.add(path)
+  for (const [, to] of readFileSync(path, 'utf8').matchAll(/(?:from |import\()'(\.[^']+)\.js'/g)) {
+    keep(join(path, '..', `${to}.d.ts`), kept)
+  }
+}
+
+/** As compact as code that people read in stack traces and debuggers can be. */
+function format() {
+  const options = ['--vcs-enabled=false', '--indent-style=tab', '--line-width=160']
+  const { ok, output } = capture('biome', ['format', '--write', ...options, 'dist'])
+  if (!ok) fail(output)
+}
+
+/** Nobody steps through the command line, a program of its own, or the Redis in memory. */
+async function compactPrograms() {
+  const files = ['cli', 'doctor']
+    .flatMap((folder) => filesOf(join(DIST, folder)))
+    .filter((path) => path.endsWith('.js'))
+  for (const path of files) {
+    const shape = { platform: 'node', target: 'es2022', minifyWhitespace: true, minifySyntax: true, lineLimit: 160 }
+    writeFileSync(path, (await transform(readFileSync(path, 'utf8'), shape)).code)
+  }
+  for (const path of filesOf(join(DIST, 'testing')).filter((path) => path.endsWith('.js'))) {
+    const shape = { platform: 'node', target: 'es2022', minify: true, keepNames: path.endsWith('test-redis.js') }
+    writeFileSync(path, (await transform(readFileSync(path, 'utf8'), { ...shape, lineLimit: 160 })).code)
+  }
+}
+
+/**
+ * Bundled, with what the entries share in chunks, and minified, because only tools that cannot load ESM by `require` use
+ * it; names of classes and functions stay. Without the command line and the watchdog thread, which are programs of their
+ * own: those are ESM only.
+ */
+async function buildCommonJs() {
+  const shape = { platform: 'node', target: 'es2022', minify: true, keepNames: true, lineLimit: 160 }
+  const { outputFiles } = await build({
+    ...shape,
+    absWorkingDir: root,
+    entryPoints: entries.map(({ require }) => require.default.replace('./dist/cjs/', 'src/').replace(/js$/, 'ts')),
+    bundle: true,
+    splitting: true, // which esbuild has for ESM only, so CommonJS is a second step
+    format: 'esm',
+    packages: 'external',
+    outdir: CJS,
+    outbase: 'src',
+    write: false,
+  })
+  for (const { path, text } of outputFiles) {
+    const source = text.replaceAll('import.meta.url', () => {
+      if (dirname(path) !== CJS)
+        fail(`The build expects the code that uses import.meta.url in dist/cjs, not in ${path}`)
+      // CommonJS knows its own file by another name. The thread is the one that lies next to the ESM file.
+      return "require('node:url').pathToFileURL(__dirname + '/../connect.js').href"
+    })
+    // Tools that cannot require ESM cannot `import()` either.
+    const supported = { 'dynamic-import': false }
+    const { code } = await transform(source, { ...shape, keepNames: false, supported, format: 'cjs' })
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, code)
+  }
+  writeFileSync(join(CJS, 'package.json'), '{ "type": "commonjs" }\n')
+}
+
+/** The same in every tarball, whatever the umask is. */
+function setModes() {
+  for (const path of filesOf(DIST)) chmodSync(path, 0o644)
+  const cli = join(DIST, 'cli', 'main.js')
+  if (existsSync(cli)) chmodSync(cli, 0o755)
+}
+
+function filesOf(folder) {
+  return readdirSync(folder, { recursive: true })
+    .map((file) => join(folder, file))
+    .filter((path) => statSync(path).isFile())
+}

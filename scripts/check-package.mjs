@@ -1,7 +1,14 @@
 // Is what we would publish whole, and nothing else? Needs dist (npm run build).
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { repositoryOf } from './readme-links.mjs'
 import { capture, fail, root } from './run.mjs'
+
+/** Half of what the first version with source maps had. Without holdfast/testing, which came later. */
+const MAX_UNPACKED_BYTES = 1_050_000
+/** What holdfast/testing may add to a download: its modules, without those of the client. */
+const MAX_TESTING_GZIPPED_BYTES = 40_000
 
 const pkg = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const problems = []
@@ -26,13 +33,24 @@ for (const kind of ['dependencies', 'optionalDependencies', 'bundleDependencies'
 for (const script of ['preinstall', 'install', 'postinstall'])
   if (pkg.scripts[script]) problems.push(`package.json has a script "${script}" that would run on the user's machine`)
 
-const pack = capture('npm', ['pack', '--dry-run', '--json'])
+const pack = capture('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'])
 if (!pack.ok) fail(pack.output)
-const packed = Object.values(JSON.parse(pack.stdout))[0].files.map((file) => file.path)
-for (const file of packed.filter((path) => !/^(dist\/.+|README\.md|LICENSE|CHANGELOG\.md|package\.json)$/.test(path)))
+const [{ files, unpackedSize }] = Object.values(JSON.parse(pack.stdout))
+const packed = files.map((file) => file.path)
+const testing = files.filter(({ path }) => /^dist\/(cjs\/)?testing\//.test(path))
+const withoutTesting = unpackedSize - testing.reduce((sum, { size }) => sum + size, 0)
+if (withoutTesting > MAX_UNPACKED_BYTES)
+  problems.push(`the package would have ${withoutTesting} bytes unpacked, more than ${MAX_UNPACKED_BYTES}`)
+const gzipped = gzipSync(Buffer.concat(testing.map(({ path }) => readFileSync(join(root, path))))).length
+if (gzipped > MAX_TESTING_GZIPPED_BYTES)
+  problems.push(`holdfast/testing would have ${gzipped} bytes gzipped, more than ${MAX_TESTING_GZIPPED_BYTES}`)
+for (const file of packed.filter((path) => !/^(dist\/.+|README(\.[\w-]+)?\.md|LICENSE|package\.json)$/.test(path)))
   problems.push(`the package would contain ${file}`)
-for (const file of ['README.md', 'LICENSE', 'CHANGELOG.md'])
-  if (!packed.includes(file)) problems.push(`the package would lack ${file}`)
+for (const file of ['README.md', 'LICENSE']) if (!packed.includes(file)) problems.push(`the package would lack ${file}`)
+
+const address = repositoryOf(pkg)
+if (pkg.homepage !== `${address}#readme`) problems.push(`homepage is not ${address}#readme`)
+if (pkg.bugs !== `${address}/issues`) problems.push(`bugs is not ${address}/issues`)
 
 // Holdfast never installs anything on the machine it runs on.
 for (const file of packed.filter((path) => path.startsWith('dist/')))
@@ -41,11 +59,13 @@ for (const file of packed.filter((path) => path.startsWith('dist/')))
 
 for (const [tool, ...args] of [
   ['publint', '--strict'],
-  ['attw', '--pack', '.', '--profile', 'esm-only', '--format', 'ascii', '--no-emoji'],
+  ['attw', '--pack', '.', '--exclude-entrypoints', './watchdog-thread', '--format', 'ascii', '--no-emoji'],
 ]) {
   const { ok, output } = capture(tool, args)
   if (!ok) problems.push(`${tool}:\n${output}`)
 }
 
 if (problems.length > 0) fail(problems.join('\n'))
-console.log(`${packed.length} files, ${Object.keys(pkg.exports).length} exports: nothing missing, nothing else`)
+console.log(
+  `${packed.length} files, ${unpackedSize} bytes, ${Object.keys(pkg.exports).length} exports: nothing missing, nothing else`,
+)

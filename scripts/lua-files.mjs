@@ -1,4 +1,4 @@
-// The .lua files of the scripts, and their texts as Redis gets them.
+// The .lua files of the scripts, and their texts as Redis gets them: without comments, and with the parts that they include.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
@@ -13,21 +13,31 @@ export function luaFiles() {
 }
 
 /**
- * A line `-- include <name>` inserts the file <name>.part.lua, with functions that scripts share, unless it is already
- * included. Parts include other parts in the same way.
+ * A script. A line `-- include <name>` at the top of its file puts the file <name>.part.lua before it, with functions that
+ * scripts share, unless it is already included. Parts include other parts in the same way.
+ * @returns its name, its header, the parts that it includes, each after those that it includes itself, its own text, and all
+ *   of that as Redis gets it
  */
-export function withParts(text, included = new Set()) {
-  return text.replace(/^-- include (.+)\n/gm, (_, part) => {
-    if (included.has(part)) return ''
-    included.add(part)
-    return `${withParts(readFileSync(`${LUA}${part}.part.lua`, 'utf8'), included)}\n`
-  })
-}
-
-/** The name of a script, its header, and its text without that, with all that it includes. */
 export function readScript(file) {
   const name = file.slice(0, -'.lua'.length)
-  const [, header, own] = /^--\[\[ (.*?) \]\]\n(.*)$/s.exec(readFileSync(LUA + file, 'utf8')) ?? []
-  if (own === undefined) throw new Error(`src/lua/${file} has no header`)
-  return { name, header, body: withParts(own).replace(/\n{3,}/g, '\n\n') }
+  const [, header, source] = /^--\[\[ (.*?) \]\]\n(.*)$/s.exec(readFileSync(LUA + file, 'utf8')) ?? []
+  if (source === undefined) throw new Error(`src/lua/${file} has no header`)
+  const parts = new Map()
+  const { own } = readIncludes(source, parts)
+  return { name, header, parts, own, body: [...parts.values(), { own }].map((part) => part.own).join('') }
+}
+
+/** A text without its includes and comments. Adds the parts that it includes, after those that they include themselves. */
+function readIncludes(text, parts) {
+  const includes = new Set()
+  const own = text.replace(/^-- include (.+)\n/gm, (_, part) => {
+    if (!parts.has(part)) parts.set(part, readIncludes(readFileSync(`${LUA}${part}.part.lua`, 'utf8'), parts))
+    for (const one of [...parts.get(part).includes, part]) includes.add(one)
+    return ''
+  })
+  const bare = own
+    .replace(/^ *--.*\n/gm, '')
+    .replace(/\n{2,}/g, '\n')
+    .trim()
+  return { includes: [...includes], own: `${bare}\n` }
 }

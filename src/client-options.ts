@@ -40,7 +40,12 @@ export interface ClientOptions {
   checkLockFsynced?: boolean | undefined
   /** Default of the option of the same name, ms. Default: no limit. */
   maxHoldMs?: number | undefined
-  /** Default of the option of the same name, ms. Default: never. */
+  /**
+   * Longest wait of a call without `waitTimeMs` of its own, ms, of those that wait without limit otherwise: `lock`, `withLock`,
+   * `acquire`, `withPermit`, and `await` of a latch. Default: no limit.
+   */
+  waitTimeMs?: number | undefined
+  /** Default of the option of the same name, ms. Default: 60 000 for waits, never for holds. */
   warnAfterMs?: number | undefined
   /**
    * How many hand-offs in a row a lock may go through, from one caller of this client to the next without a Redis command,
@@ -70,6 +75,7 @@ export const CLIENT_OPTIONS = {
   slavesSyncTimeoutMs: (path: string, value: unknown = 1_000) => checkDuration(path, value, 1),
   checkLockFsynced: (path: string, value: unknown) => checkOptionalBoolean(path, value) ?? false,
   maxHoldMs: (path: string, value: unknown) => checkOptionalDuration(path, value, 1),
+  waitTimeMs: (path: string, value: unknown) => checkOptionalDuration(path, value, 0),
   warnAfterMs: (path: string, value: unknown) => checkOptionalDuration(path, value, 1),
   maxHandOffs: (path: string, value: unknown = 1_000) => checkCount(path, value, 0),
   maxHandOffMs: (path: string, value: unknown = 20) => checkDuration(path, value, 0),

@@ -1,5 +1,5 @@
-import { EventEmitter } from 'node:events'
 import type { RedisPort } from './adapters/port.js'
+import { ClientEmitter } from './client-events.js'
 import { type ClientOptions, checkClientOptions } from './client-options.js'
 import { Durability } from './delivery/durability.js'
 import { IdempotencyKeys } from './delivery/idempotency.js'
@@ -9,6 +9,7 @@ import { Scripts } from './delivery/scripts.js'
 import { ConfigError, crossSlotRefused, renewalRefused, subscriptionRefused } from './errors.js'
 import { runOutside } from './locks/call-chain.js'
 import type { ClientEvents } from './locks/context.js'
+import { Election, type ElectionOptions } from './locks/election.js'
 import type { Hold } from './locks/hold.js'
 import { FairKind, NonReentrantFairKind } from './locks/kinds/fair.js'
 import { FasterMultiKind } from './locks/kinds/faster-multi.js'
@@ -21,9 +22,12 @@ import { KINDS, type NamedKindId } from './locks/kinds/table.js'
 import type { Lease, LeaseContext } from './locks/lease.js'
 import { LeaseRegistry } from './locks/lease-registry.js'
 import { Lock } from './locks/lock.js'
-import type { HoldOptions } from './locks/options.js'
+import { getMultiLock } from './locks/multi-lock.js'
+import type { HoldOptions, LockedCallback, WithLockOptions } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
-import { closeOnSignals, Shutdown } from './shutdown.js'
+import { clientClosed, clientOpened } from './locks/who-holds.js'
+import { checkNames } from './locks/with-lock.js'
+import { type CloseOptions, closeOnSignals, Shutdown, type SignalOptions } from './shutdown.js'
 import { CountDownLatch } from './synchronizers/count-down-latch.js'
 import { PermitExpirableSemaphore } from './synchronizers/permit-expirable-semaphore.js'
 import { Semaphore } from './synchronizers/semaphore.js'
@@ -38,27 +42,17 @@ import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
 import { checkSlots, mappedName } from './wire/names.js'
 
-export interface CloseOptions {
-  /** How long holds may continue before they are aborted and released, ms from the call; default 0. */
-  drainMs?: number | undefined
-}
-
 /** @internal What unit tests and the simulator replace. */
 export interface Seams {
   clock: Clock
   random: Random
 }
 
-function checkDrain(options: CloseOptions, defaultMs: number): number {
-  const { drainMs = defaultMs } = ownOptions(options, { drainMs: 1 })
-  return checkDuration('drainMs', drainMs, 0)
-}
-
 /**
  * Creates locks and synchronizers. Each client has its own id, as each Redisson instance does. One client per process and
  * Redis is enough.
  */
-export class Client extends EventEmitter<ClientEvents> {
+export class Client extends ClientEmitter {
   /** The first half of every holder: a random UUID, created with the client. All clients' ids end in the same 8 digits. */
   readonly id: string
   readonly #port: RedisPort
@@ -73,6 +67,13 @@ export class Client extends EventEmitter<ClientEvents> {
   /** @internal Clients come from `connect`. */
   constructor(port: RedisPort, options: ClientOptions = {}, seams?: Partial<Seams>) {
     super()
+    if (typeof (port as Partial<RedisPort> | undefined)?.isErrorReply !== 'function') {
+      throw new ConfigError(
+        'Client',
+        undefined,
+        'a client from connect(): write `await connect(url)`, not `new Client()`',
+      )
+    }
     const { clock = new SystemClock(), random = systemRandom } = seams ?? {}
     const checked = checkClientOptions(options)
     this.id = markedId(random.uuid())
@@ -87,6 +88,7 @@ export class Client extends EventEmitter<ClientEvents> {
     }
     const wakeups = new Wakeups(port, (channel, error) => this.#warn(subscriptionRefused(channel, error)))
     this.#context = this.#newContext(checked, clock, random, wakeups)
+    clientOpened(this.#context)
     const { scripts, replication, watchdog } = this.#context
     port.listen({
       confirmsGrants: replication.isWanted,
@@ -104,6 +106,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * The re-entrant lock with this name. It costs nothing: no command is sent, and nothing is stored.
    * @param name  any non-empty text up to 1 MiB; the key in Redis is the name itself, as with Redisson
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getLock('order:1001').withLock(async () => await charge('1001'))`
    * @see Redisson `RedissonClient.getLock`
    */
   getLock(name: string): Lock {
@@ -114,6 +117,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * The re-entrant lock that is granted in the order of requests, across clients and languages. Each waiter has its place
    * in Redis; a dead one costs the others a few seconds when its turn comes. Choose it where no waiter may be overtaken.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getFairLock('ticket-desk').withLock(async () => await serve())`
    * @see Redisson `RedissonClient.getFairLock`
    */
   getFairLock(name: string): Lock {
@@ -124,6 +128,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * The lock that cannot be re-entered: a request inside its own call chain is a `SelfDeadlockError` at once. Choose it
    * where a nested call would be a mistake. To other clients it is a plain lock.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getNonReentrantLock('import').withLock(async () => await runImport())`
    * @see Redisson `RedissonClient.getNonReentrantLock`
    */
   getNonReentrantLock(name: string): Lock {
@@ -133,6 +138,7 @@ export class Client extends EventEmitter<ClientEvents> {
   /**
    * The fair lock that cannot be re-entered.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getNonReentrantFairLock('import').withLock(async () => await runImport())`
    * @see Redisson `RedissonClient.getNonReentrantFairLock`
    */
   getNonReentrantFairLock(name: string): Lock {
@@ -142,6 +148,7 @@ export class Client extends EventEmitter<ClientEvents> {
   /**
    * Many readers or one writer.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getReadWriteLock('prices').readLock().withLock(async () => await readPrices())`
    * @see Redisson `RedissonClient.getReadWriteLock`
    */
   getReadWriteLock(name: string): ReadWriteLock {
@@ -152,6 +159,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * The re-entrant lock whose holds carry a fencing token, an ever-increasing number: `hold.fencingToken`. Choose it where
    * the resource can check the token: that protects it even from a holder that was paused beyond its lease.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getFencedLock('ledger').withLock(async ({ fencingToken }) => await write(fencingToken))`
    * @see Redisson `RedissonClient.getFencedLock`
    */
   getFencedLock(name: string): FencedLock {
@@ -162,6 +170,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * The re-entrant lock whose waiters poll, without subscriptions. Choose it for very many names that are held for a moment
    * each, where subscriptions would cost more than they save.
    * @throws {ConfigError} the name cannot be a key, or the back-off cannot work
+   * @example `await client.getSpinLock('session:7').withLock(async () => await touch())`
    * @see Redisson `RedissonClient.getSpinLock`
    */
   getSpinLock(name: string, options?: SpinLockOptions): Lock {
@@ -172,6 +181,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * The lock of `SET key value NX PX` and compare-and-delete, to share with services that use node-redlock, redis-py,
    * redsync and the like while they are migrated one by one. Those poll and publish nothing, so waiting for them is polling.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getStringLock('order:1001').withLock({ leaseTimeMs: 10_000 }, async () => await charge('1001'))`
    */
   getStringLock(name: string): Lock {
     return new Lock(this.#context, STRING, this.#key(name))
@@ -182,6 +192,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * Locks with a value in common exclude each other.
    * @param values  any texts; order and duplicates do not matter
    * @throws {ConfigError} the group cannot be a key, or there are no values
+   * @example `await client.getFasterMultiLock('order:1001', ['line 1', 'line 2']).withLock(async () => await pack())`
    * @see Redisson `RedissonClient.getMultiLock(group, values)`, with `StringCodec` in its configuration
    */
   getFasterMultiLock(group: string, values: readonly string[]): Lock {
@@ -192,6 +203,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * Permits without holders or leases: what a crashed process acquired is never returned. You probably want
    * `getPermitExpirableSemaphore`.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getSemaphore('printers').withPermit(async () => await print())`
    * @see Redisson `RedissonClient.getSemaphore`
    */
   getSemaphore(name: string): Semaphore {
@@ -202,6 +214,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * Permits with ids and leases, which limit how many holders there are across all processes. The permits of a crashed
    * holder come back when their leases end.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getPermitExpirableSemaphore('api').withPermit(async () => await callApi())`
    * @see Redisson `RedissonClient.getPermitExpirableSemaphore`
    */
   getPermitExpirableSemaphore(name: string): PermitExpirableSemaphore {
@@ -211,10 +224,51 @@ export class Client extends EventEmitter<ClientEvents> {
   /**
    * A latch that opens, for every waiter, once it was counted down to zero.
    * @throws {ConfigError} the name cannot be a key
+   * @example `await client.getCountDownLatch('workers-ready').await({ waitTimeMs: 60_000 })`
    * @see Redisson `RedissonClient.getCountDownLatch`
    */
   getCountDownLatch(name: string): CountDownLatch {
     return new CountDownLatch(this.#context, this.#key(name, 'latch name'))
+  }
+
+  /**
+   * Run `fn` with the lock of one name held, or with the locks of several, all or none: the short form of
+   * `getLock(name).withLock(fn)` and `getMultiLock(…).withLock(fn)`.
+   * @param names  a name, or several in any order; a name given twice counts once
+   * @returns what `fn` returned
+   * @throws as `Lock.withLock`
+   * @example
+   * await client.withLock(['account:1', 'account:2'], { waitTimeMs: 5_000 }, async () => await transfer())
+   * @see Redisson `RLock`, `RedissonMultiLock`: same locks
+   */
+  withLock<T>(names: string | readonly string[], fn: LockedCallback<T>): Promise<T>
+  withLock<T>(names: string | readonly string[], options: WithLockOptions, fn: LockedCallback<T>): Promise<T>
+  async withLock<T>(
+    names: string | readonly string[],
+    ...rest: [LockedCallback<T>] | [WithLockOptions, LockedCallback<T>]
+  ): Promise<T> {
+    const [first, ...more] = checkNames(names, rest)
+    const one = this.getLock(first)
+    const lock = more.length === 0 ? one : getMultiLock(one, ...more.map((name) => this.getLock(name)))
+    return await (lock.withLock as (...rest: unknown[]) => Promise<T>).call(lock, ...rest)
+  }
+
+  /**
+   * Take part in the election of a leader: one of all processes that call this with the same name. It campaigns until this
+   * process is elected, and again after leadership was lost. If a leader dies, the next one is elected when its lease ends,
+   * `lockWatchdogTimeoutMs` after its last renewal; if it resigns, at once. The election is the fenced lock of that name.
+   * @returns the election: `isLeader`, `finished`, `resign()`. Closing the client resigns, too
+   * @throws {ConfigError} the name or an option cannot work
+   * @throws {ClientClosedError} the client is closed
+   * @example
+   * client.elect('leader:invoices', {
+   *   onElected: async (signal, { fencingToken }) => await sendInvoices({ signal, fencingToken }),
+   *   onLost: (error) => console.error(error),
+   * })
+   * @see Redisson `RedissonClient.getFencedLock`: same keys
+   */
+  elect(name: string, options: ElectionOptions): Election {
+    return new Election(this.getFencedLock(name), name, options)
   }
 
   /**
@@ -224,6 +278,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * What is still held when `fn` ends stays held.
    * @returns what `fn` returned
    * @throws {ConfigError} the client has `implicitReentry: false`
+   * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`
    */
   runInScope<T>(fn: () => T): T {
     if (!this.#context.implicitReentry) {
@@ -244,6 +299,7 @@ export class Client extends EventEmitter<ClientEvents> {
    * @param holder  the return value of `handOver()`
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
    * @throws {OutcomeUnknownError} Redis did not reply; what it may have adopted is released in the background
+   * @example `const hold = await client.adopt('order:1001', job.holder)`
    */
   async adopt(lockName: string, holder: string, options: HoldOptions = {}): Promise<Hold> {
     return await this.getLock(lockName).adopt(holder, options)
@@ -253,10 +309,12 @@ export class Client extends EventEmitter<ClientEvents> {
    * End the client: new work and waiters are rejected with `ClientClosedError` at once; holds may continue for `drainMs`,
    * then they abort and are released; then the connections that the client opened are closed. Idempotent: every call
    * resolves when the client is closed, and a later call with a shorter `drainMs` cuts the drain.
+   * @example `await client.close({ drainMs: 10_000 })`
    * @see Redisson `RedissonClient.shutdown`, which leaves its locks to their leases
    */
   async close(options: CloseOptions = {}): Promise<void> {
-    await this.#shutdown.close(this.#context, this.#port, checkDrain(options, 0))
+    const { drainMs = 0 } = ownOptions(options, { drainMs: 1 })
+    await this.#close(checkDuration('drainMs', drainMs, 0))
   }
 
   /** Closes at the end of an `await using` block. */
@@ -265,14 +323,23 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   /**
-   * Close on SIGTERM and SIGINT, then let the signal end the process as it would have. A second signal cuts the drain.
-   * @param options  `drainMs` as for `close`; default 10 000
+   * Close on SIGTERM and SIGINT, then let the signal end the process as it would have, unless the process has other handlers
+   * of that signal: then ending it is up to them. A second signal cuts the drain.
+   *
+   * In a server, pass `before`: without it, locks are refused from the signal on, and requests in flight are cut off.
+   * @param options  `before` finishes what is under way. `drainMs`, from the signal, default 10 000, is the time for that
+   *   and for the holds that are left; then those are released, and calls are rejected with `ClientClosedError`
    * @returns how to remove the handlers
+   * @throws {ConfigError} an option cannot work
+   * @example
+   * client.closeOnSignals({ before: () => new Promise((resolve) => server.close(resolve)) })
+   * @see Redisson `RedissonClient.shutdown(quietPeriod, timeout, unit)`
    */
-  closeOnSignals(options: CloseOptions = {}): () => void {
+  closeOnSignals(options: SignalOptions = {}): () => void {
     return closeOnSignals(
-      (drainMs) => this.close({ drainMs }),
-      checkDrain(options, 10_000),
+      () => this.#shutdown.begin(this.#context),
+      (drainMs, why) => this.#close(drainMs, why),
+      options,
       (error) => this.#warn(error),
     )
   }
@@ -345,22 +412,28 @@ export class Client extends EventEmitter<ClientEvents> {
     }
   }
 
+  async #close(drainMs: number, why?: string): Promise<void> {
+    await this.#shutdown.close(this.#context, this.#port, drainMs, why)
+    clientClosed(this.#context)
+  }
+
   #warn(warning: Error): void {
     this.#emit('warning', [warning])
   }
 
   /** A listener that throws is a bug of the user's, and must not stop a renewal: it is reported as a process warning. */
-  #emit<E extends keyof ClientEvents>(event: E, details: ClientEvents[E]): void {
+  #emit<E extends keyof ClientEvents>(event: E, details: ClientEvents[E]): boolean {
     const { code } = details[0] as { code?: string }
     if (event === 'warning' && code?.endsWith('_REFUSED')) {
-      if (this.#warned.has(code)) return
+      if (this.#warned.has(code)) return true
       this.#warned.add(code)
     }
     try {
       const emit = this.emit as (event: keyof ClientEvents, ...details: unknown[]) => boolean
-      runOutside(() => emit.call(this, event, ...details))
+      return runOutside(() => emit.call(this, event, ...details))
     } catch (error) {
       process.emitWarning(error instanceof Error ? error : String(error))
+      return true
     }
   }
 }

@@ -2,6 +2,7 @@ import { pathToFileURL } from 'node:url'
 import { Client } from './client.js'
 import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client-options.js'
 import { describe, overridden } from './config/deployment.js'
+import { refuseMisusedTarget } from './config/misuse.js'
 import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.js'
 import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
@@ -53,6 +54,7 @@ const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, crede
  * @throws {ConfigError} an option or a key of the configuration cannot work, or the watchdog thread cannot be started
  * @throws the Redis client's error if Redis is unreachable, does not reply within 10 s (`connectTimeout`), rejects the
  *   password or does not have the database
+ * @example `const client = await connect('redis://127.0.0.1:6379')`
  * @see Redisson `Redisson.create`
  */
 export async function connect(target?: string | ConnectOptions): Promise<Client>
@@ -61,6 +63,7 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   if (typeof second === 'object' && second !== null) {
     throw new ConfigError('connect', undefined, 'one argument: write connect({ url, ...options })')
   }
+  refuseMisusedTarget(target)
   const options = typeof target === 'string' ? { url: target } : target
   const own = ownOptions(options, CONNECT_OPTIONS)
   const { url, client, config, credentialsResolver, watchdog, ...rest } = own

@@ -15,7 +15,13 @@ export type LockErrorCode =
   | 'LOCK_QUORUM'
   | 'LOCK_NOT_REPLICATED'
   | 'LOCK_NOT_DURABLE'
+  | 'LOCK_WRONG_TYPE'
   | 'LOCK_CONFIG'
+
+/** `ErrorOptions`, which TypeScript knows only with the library ES2022. */
+interface ErrorCause {
+  cause?: unknown
+}
 
 /** The base class of all errors that Holdfast itself throws. `code` is stable; the message is for people. */
 export abstract class LockError extends Error {
@@ -23,13 +29,9 @@ export abstract class LockError extends Error {
   /** The lock or synchronizer that the error is about, if there is one. */
   readonly lockName: string | undefined
 
-  constructor(message: string, lockName?: string, options?: ErrorOptions) {
+  constructor(message: string, lockName?: string, options?: ErrorCause) {
     super(message, options)
     this.lockName = lockName
-  }
-
-  override get name(): string {
-    return this.constructor.name
   }
 }
 
@@ -63,6 +65,11 @@ export class LeaseLostError extends LockError {
   readonly reason: LossReason
   /** The losses of single locks of a multi-lock or red lock. Empty if the hold was lost as a whole. */
   readonly parts: readonly LeaseLostError[]
+  /** The `label` option of the call that took it. */
+  readonly label: string | undefined
+  /** The lease of its own that the hold had, ms. */
+  readonly leaseTimeMs: number | undefined
+  #isRunKnown = false
 
   /** @param noun  what has this name, at the beginning of a sentence */
   constructor(
@@ -71,16 +78,38 @@ export class LeaseLostError extends LockError {
     reason: LossReason,
     noun = 'Lock',
     parts: readonly LeaseLostError[] = [],
+    { label, leaseTimeMs }: { label?: string | undefined; leaseTimeMs?: number | undefined } = {},
   ) {
     const lost = parts.map((part) => `${quote(part.lockName ?? '')} of ${part.holder}`).join(', ')
+    const about = label === undefined ? '' : ` (label ${quote(label)})`
+    const why =
+      reason === 'expired' && leaseTimeMs !== undefined
+        ? `its lease of ${leaseTimeMs} ms (leaseTimeMs) ended, which nothing renews`
+        : LOSS[reason]
     super(
-      `${noun} ${quote(lockName)} is no longer held by ${holder}: ${lost && `it lost ${lost}: `}${LOSS[reason]}. ` +
+      `${noun} ${quote(lockName)}${about} is no longer held by ${holder}: ${lost && `it lost ${lost}: `}${why}. ` +
         'Another owner may hold it now: stop the guarded work',
       lockName,
     )
     this.holder = holder
     this.reason = reason
     this.parts = parts
+    this.label = label
+    this.leaseTimeMs = leaseTimeMs
+  }
+
+  /**
+   * @internal A timer noticed the loss, so its own stack has nothing of the program: it becomes that of the call which throws
+   * it.
+   * @param ranMs  how long the function of `withLock` ran
+   */
+  thrown(ranMs?: number): this {
+    if (ranMs !== undefined && !this.#isRunKnown) {
+      this.#isRunKnown = true
+      this.message += `. The function ran for ${Math.round(ranMs)} ms`
+    }
+    Error.captureStackTrace(this)
+    return this
   }
 }
 
@@ -89,17 +118,24 @@ export class WaitTimeoutError extends LockError {
   readonly code = 'LOCK_WAIT_TIMEOUT'
   /** The wait time that ended, ms. */
   readonly waitTimeMs: number
+  /**
+   * Who held it at the end, and since when, as far as that is known: `held by this client, taken 61 s ago, label "refund"`.
+   * For people: the wording may change.
+   */
+  readonly heldBy: string | undefined
 
-  constructor(lockName: string, waitTimeMs: number, isPermit = false) {
+  /** @param heldBy  of a semaphore: why it has no permits */
+  constructor(lockName: string, waitTimeMs: number, isPermit = false, heldBy?: string) {
     super(
       isPermit
-        ? `Semaphore ${quote(lockName)} did not have enough free permits within ${waitTimeMs} ms. ` +
+        ? `Semaphore ${quote(lockName)} did not have enough free permits within ${waitTimeMs} ms${heldBy ? `: ${heldBy}` : ''}. ` +
             'Wait longer, or use tryAcquire() or tryWithPermit(), which do not throw'
-        : `Lock ${quote(lockName)} did not become free within ${waitTimeMs} ms: another owner holds it. ` +
+        : `Lock ${quote(lockName)} did not become free within ${waitTimeMs} ms: ${heldBy ?? 'another owner holds it'}. ` +
             'Wait longer, or use tryLock() or tryWithLock(), which do not throw',
       lockName,
     )
     this.waitTimeMs = waitTimeMs
+    this.heldBy = heldBy
   }
 }
 
@@ -180,7 +216,7 @@ export class NotReplicatedError extends LockError {
    * @param replicas  how many there are
    * @param why  why the server itself is not trusted; undefined: no replica acknowledged it
    */
-  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorOptions & { why?: string }) {
+  constructor(lockName: string, replicas: number, timeoutMs: number, options?: ErrorCause & { why?: string }) {
     const { why } = options ?? {}
     super(
       why === undefined
@@ -207,7 +243,7 @@ export class NotDurableError extends LockError {
   readonly reason: 'late' | 'refused'
 
   /** @param why  the time limit that was exceeded, or the server's reply */
-  constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorOptions) {
+  constructor(lockName: string, reason: 'late' | 'refused', why: string, options?: ErrorCause) {
     const advice =
       reason === 'late'
         ? 'Check the disk of the server, and that its appendfsync is always or everysec'
@@ -222,13 +258,33 @@ export class NotDurableError extends LockError {
   }
 }
 
+/** Redis has something else under the name: data of another type, or a lock of another kind. Nothing was changed. */
+export class WrongTypeError extends LockError {
+  readonly code = 'LOCK_WRONG_TYPE'
+  /** The type of what is there, as Redis names it: `string`, `list`, `hash` …; undefined if Redis did not tell. */
+  readonly found: string | undefined
+
+  constructor(lockName: string, found: string | undefined, cause: unknown) {
+    const what = found === undefined ? 'something else' : `a ${found}`
+    const advice = found === 'string' ? ', or getStringLock() if it is a lock of redlock or a similar library' : ''
+    super(
+      `The name ${quote(lockName)} is in use: Redis has ${what} there, which this call cannot use (${messageOf(cause)}). ` +
+        `Nothing was changed: choose another name${advice}`,
+      lockName,
+      { cause },
+    )
+    this.found = found
+  }
+}
+
 /** The client is closing or closed: it accepts no new work, and its waiters are rejected. */
 export class ClientClosedError extends LockError {
   readonly code = 'LOCK_CLIENT_CLOSED'
 
-  constructor(lockName?: string) {
+  /** @param why  it was closed; undefined: the program called `close()` */
+  constructor(lockName?: string, why = 'open a new one with connect()') {
     const about = lockName === undefined ? '' : ` and cannot be used for ${quote(lockName)}`
-    super(`The Holdfast client is closed${about}: open a new one with connect()`, lockName)
+    super(`The Holdfast client is closed${about}: ${why}`, lockName)
   }
 }
 
@@ -242,7 +298,7 @@ export class ConfigError extends LockError {
   /** What is accepted. */
   readonly allowed: string
 
-  constructor(path: string, value: unknown, allowed: string, options?: ErrorOptions & { lockName?: string }) {
+  constructor(path: string, value: unknown, allowed: string, options?: ErrorCause & { lockName?: string }) {
     const found = value === undefined ? '' : `, not ${show(value)}`
     const about = options?.lockName === undefined ? '' : ` (${quote(options.lockName)})`
     super(`${path}: expected ${allowed}${found}${about}`, options?.lockName, options)
@@ -250,6 +306,32 @@ export class ConfigError extends LockError {
     this.value = value
     this.allowed = allowed
   }
+}
+
+for (const [name, type] of Object.entries({
+  LockError,
+  NotHeldError,
+  LeaseLostError,
+  WaitTimeoutError,
+  OutcomeUnknownError,
+  SelfDeadlockError,
+  QuorumError,
+  NotReplicatedError,
+  NotDurableError,
+  WrongTypeError,
+  ClientClosedError,
+  ConfigError,
+})) {
+  // Written out, because minifiers rename classes.
+  const brand = Symbol.for(`holdfast.${name}`)
+  Object.defineProperties(type.prototype, { name: { value: name }, [brand]: { value: true } })
+  // A second copy of Holdfast in the process throws errors of classes of its own: `instanceof` must hold for those too.
+  Object.defineProperty(type, Symbol.hasInstance, {
+    value(this: object, value: unknown): boolean {
+      if (this !== type) return Function.prototype[Symbol.hasInstance].call(this, value) // a class derived by the user
+      return typeof value === 'object' && value !== null && brand in value
+    },
+  })
 }
 
 /** A warning: something works worse than it should. A client emits each `…_REFUSED` code once. */
@@ -265,9 +347,13 @@ export function clientWarning(
     | 'CONFIG_KEYS_IGNORED'
     | 'WATCHDOG_THREAD_ENDED'
     | 'CONNECTION_REPLACED'
-    | 'RELEASE_FAILED',
+    | 'RELEASE_FAILED'
+    | 'HOLD_DROPPED'
+    | 'CLOSED_BESIDE_HANDLER'
+    | 'CAMPAIGN_FAILED'
+    | 'LEADER_STILL_RUNNING',
   message: string,
-  options?: ErrorOptions,
+  options?: ErrorCause,
 ): Error {
   return Object.assign(new Error(message, options), { code })
 }
@@ -300,6 +386,24 @@ export function crossSlotRefused(cause: unknown): Error {
   return clientWarning('CROSSSLOT_REFUSED', message, { cause })
 }
 
+/**
+ * An optional package was needed and could not be imported.
+ * @param path  the option that needs it
+ */
+export function notImported(path: string, name: string, cause: unknown): ConfigError {
+  const [why = ''] = messageOf(cause).split('\n')
+  const isMissing = /MODULE_NOT_FOUND$/.test((cause as { code?: string }).code ?? '') && why.includes(`'${name}'`)
+  const allowed = isMissing ? `to be installed (npm install ${name})` : `to load, but importing it failed: ${why}`
+  return new ConfigError(path, undefined, `the package ${name} ${allowed}`, { cause })
+}
+
+export function closedBesideHandler(signal: string): Error {
+  const message =
+    `The client closes on ${signal}, and what other handlers of ${signal} let finish can take no more locks: pass ` +
+    '`before` to closeOnSignals, a function that resolves when that is finished'
+  return clientWarning('CLOSED_BESIDE_HANDLER', message)
+}
+
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */
 function quote(name: string): string {
   return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}… (${name.length} characters)` : name)
@@ -310,6 +414,11 @@ function show(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean') return String(value)
   if (value === null) return 'null'
   return typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value
+}
+
+/** Anything that was thrown, as an error. */
+export function toError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }
 
 /** The message of anything that was thrown. A host with several addresses fails with several errors and no message. */

@@ -1,7 +1,7 @@
 export type { IoredisLike } from './adapters/ioredis/port.js'
 export type { NodeRedisLike } from './adapters/node-redis/port.js'
 export type { PortEvents, RedisPort } from './adapters/port.js'
-export { Client, type CloseOptions } from './client.js'
+export { Client } from './client.js'
 export type { ClientOptions } from './client-options.js'
 export type { Credentials, CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 export { type ConnectOptions, connect, type WatchdogOptions } from './connect.js'
@@ -19,6 +19,7 @@ export {
   QuorumError,
   SelfDeadlockError,
   WaitTimeoutError,
+  WrongTypeError,
 } from './errors.js'
 export {
   FENCED_SET,
@@ -30,6 +31,7 @@ export {
 } from './fencing.js'
 export type { BaseLock } from './locks/base-lock.js'
 export type { ClientEvents } from './locks/context.js'
+export type { Election, ElectionOptions } from './locks/election.js'
 export type { Hold } from './locks/hold.js'
 export type { FencedHold, FencedLock } from './locks/kinds/fenced.js'
 export type { Holder } from './locks/kinds/lock-kind.js'
@@ -37,8 +39,9 @@ export type { ReadWriteLock } from './locks/kinds/read-write.js'
 export type { BackOff, SpinLockOptions } from './locks/kinds/spin.js'
 export type { Lock } from './locks/lock.js'
 export { getMultiLock, type MultiLock } from './locks/multi-lock.js'
-export type { HoldOptions, LockedCallback, LockOptions, WithLockOptions } from './locks/options.js'
+export type { HoldOptions, LockedCallback, LockOptions, MaybeRan, WithLockOptions } from './locks/options.js'
 export { getRedLock, type RedLock } from './locks/red-lock.js'
+export type { CloseOptions, SignalOptions } from './shutdown.js'
 export type { AwaitOptions, CountDownLatch } from './synchronizers/count-down-latch.js'
 export type {
   Permit,

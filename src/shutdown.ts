@@ -1,7 +1,22 @@
 import type { RedisPort } from './adapters/port.js'
-import { ClientClosedError } from './errors.js'
+import { ClientClosedError, ConfigError, closedBesideHandler, toError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
+import { threadClock } from './util/clock.js'
 import { sleep } from './util/sleep.js'
+import { checkDuration, ownOptions } from './util/validate.js'
+
+export interface CloseOptions {
+  /** How long holds may continue before they are aborted and released, ms from the call; default 0. */
+  drainMs?: number | undefined
+}
+
+export interface SignalOptions extends CloseOptions {
+  /**
+   * Finishes what is under way, such as the requests of a server: called on the first signal, before the client closes.
+   * Until the promise that it returns settles, locks may still be taken, for `drainMs` at most.
+   */
+  before?: (() => unknown) | undefined
+}
 
 /** How a client ends: it accepts no new work, drains what it holds, releases the rest, and closes its connections. */
 export class Shutdown {
@@ -9,15 +24,17 @@ export class Shutdown {
   #cutDrain: (() => void) | undefined
   #onReleased: (() => void) | undefined
   #isDrained = false
+  /** Why it was closed, for errors. */
+  #why: string | undefined
 
   /** @throws {ClientClosedError} the client accepts no new work */
   assertOpen(lockName: string): void {
-    if (this.#closing !== undefined) throw new ClientClosedError(lockName)
+    if (this.#closing !== undefined) throw new ClientClosedError(lockName, this.#why)
   }
 
   /** @throws {ClientClosedError} the client is closed, and has drained what it held */
   assertUsable(lockName: string): void {
-    if (this.#isDrained) throw new ClientClosedError(lockName)
+    if (this.#isDrained) throw new ClientClosedError(lockName, this.#why)
   }
 
   /** A lease ended, or a function that runs with permits. */
@@ -25,8 +42,14 @@ export class Shutdown {
     this.#onReleased?.()
   }
 
+  /** The process is about to end: leaders resign, so that others are elected while this client finishes the rest. */
+  begin({ sections }: LeaseContext): void {
+    for (const section of [...sections]) section.closing?.()
+  }
+
   /** Idempotent. A later call with a shorter `drainMs` cuts the drain. */
-  async close(context: LeaseContext, port: RedisPort, drainMs: number): Promise<void> {
+  async close(context: LeaseContext, port: RedisPort, drainMs: number, why?: string): Promise<void> {
+    if (this.#closing === undefined) this.#why = why
     this.#closing ??= this.#close(context, port)
     const cancel = context.clock.after(drainMs, () => this.#cutDrain?.())
     await this.#closing.finally(cancel)
@@ -34,7 +57,8 @@ export class Shutdown {
 
   async #close(context: LeaseContext, port: RedisPort): Promise<void> {
     const { clock, waitQueues, leases, idempotencyKeys, scripts, sections, backgroundRetries, watchdog } = context
-    waitQueues.dismissAll((lockName) => new ClientClosedError(lockName))
+    this.begin(context)
+    waitQueues.dismissAll((lockName) => new ClientClosedError(lockName, this.#why))
     await this.#drain(context)
     for (const section of sections) section.giveUp()
     this.#isDrained = true
@@ -68,30 +92,66 @@ export class Shutdown {
   }
 }
 
-/**
- * Closes a client on SIGTERM and SIGINT, then lets the signal end the process. A second signal cuts the drain.
- * @returns how to remove the handlers
- */
+/** The handlers of all clients of this process. */
+const handlers = new Set<unknown>()
+
+/** @param why  for the errors of calls that come too late */
+type Close = (drainMs: number, why: string) => Promise<void>
+
+/** As `Client.closeOnSignals`. @param begin  called on the first signal. @param onError  what `before` threw, or `close` */
 export function closeOnSignals(
-  close: (drainMs: number) => Promise<void>,
-  drainMs: number,
+  begin: () => void,
+  close: Close,
+  options: SignalOptions,
   onError: (error: Error) => void,
 ): () => void {
+  const { before, drainMs = 10_000 } = ownOptions(options, { drainMs: 1, before: 1 })
+  if (before !== undefined && typeof before !== 'function') throw new ConfigError('before', before, 'a function')
+  const terms = { before, drainMs: checkDuration('drainMs', drainMs, 0), onError }
   const signals = ['SIGTERM', 'SIGINT'] as const
+  const cut = new AbortController()
   const stop = (): void => {
     for (const signal of signals) process.off(signal, onSignal)
+    handlers.delete(onSignal)
   }
   let count = 0
   const onSignal = (signal: NodeJS.Signals): void => {
-    const isFirst = count++ === 0
-    const closed = close(isFirst ? drainMs : 0)
-    if (!isFirst) return void closed.catch(() => {})
-    void closed.catch(onError).then(() => {
+    if (count++ > 0) {
+      cut.abort()
+      return void close(0, `the process received ${signal} again`).catch(() => {})
+    }
+    begin()
+    if (!before && process.listeners(signal).some((other) => !handlers.has(other))) onError(closedBesideHandler(signal))
+    void finishAndClose(close, terms, signal, cut.signal).then(() => {
       stop()
       // With other handlers of the signal, ending the process is up to them.
       if (process.listenerCount(signal) === 0) process.kill(process.pid, signal)
     })
   }
   for (const signal of signals) process.on(signal, onSignal)
+  handlers.add(onSignal)
   return stop
+}
+
+/** What is under way may still take locks; the client is closed under it only when `drainMs` is over. Never rejects. */
+async function finishAndClose(
+  close: Close,
+  { drainMs, before, onError }: { drainMs: number; before: SignalOptions['before']; onError: (error: Error) => void },
+  signal: string,
+  cut: AbortSignal,
+): Promise<void> {
+  const endsAt = threadClock.now() + drainMs
+  const report = (error: unknown): void => onError(toError(error))
+  let why = `the process received ${signal}. To finish what is under way first, pass \`before\` to closeOnSignals`
+  if (before) {
+    why = `the process received ${signal}, and drainMs (${drainMs} ms) ended before \`before\` had finished`
+    const hasFinished = (): void => {
+      why = `the process received ${signal}, and \`before\` has finished`
+    }
+    const finished = Promise.resolve().then(before).catch(report).then(hasFinished)
+    const done = new AbortController()
+    await Promise.race([finished, sleep(drainMs, { signal: AbortSignal.any([cut, done.signal]) })])
+    done.abort()
+  }
+  await close(cut.aborted ? 0 : Math.max(0, Math.ceil(endsAt - threadClock.now())), why).catch(report)
 }

@@ -1,3 +1,4 @@
+import { clearInterval, setInterval } from '../util/real-time.js'
 import { SLOT_COUNT, slotOf } from '../wire/slots.js'
 import type { PortEvents } from './port.js'
 

@@ -1,3 +1,5 @@
+import { clearTimeout, setTimeout } from '../util/real-time.js'
+
 /** Runs a task every `everyMs`, never twice at once. Does not keep the process alive. */
 export class PeriodicTask {
   #timer: NodeJS.Timeout

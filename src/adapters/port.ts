@@ -51,6 +51,9 @@ export interface RedisPort {
   /** Unsubscribes. Never rejects because a connection is down. */
   unsubscribe(channel: string): Promise<void>
 
+  /** Why there is no connection right now, if there was an error. Absent: the adapter does not know. */
+  readonly connectionError?: unknown
+
   /** Set once, by the client that uses this port. */
   listen(events: PortEvents): void
 

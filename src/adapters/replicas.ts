@@ -1,3 +1,4 @@
+import { monotonicNow } from '../util/real-time.js'
 import { within } from '../util/timeout.js'
 import { LocalFsync } from './fsync.js'
 import type { Acknowledgement, Fsync } from './port.js'
@@ -93,7 +94,7 @@ export class Replicas {
     const hasLeft = own.role !== snapshot.own.role || own.replicas < snapshot.own.replicas
     if (this.#snapshot === taken && (hasLeft || acknowledged === 0)) this.#snapshot = undefined
     // A server that took long may have been frozen and replaced: check it again now that it has replied.
-    const isOld = performance.now() - snapshot.at > TRUST_MS
+    const isOld = monotonicNow() - snapshot.at > TRUST_MS
     if (acknowledged > 0 && (hasLeft || isOld)) snapshot = await this.#freshSnapshot(key)
     return this.#refusal(snapshot) ?? { replicas: snapshot.own.replicas, acknowledged }
   }
@@ -141,13 +142,13 @@ export class Replicas {
     if (masterStatus?.isConfirmed && (masterStatus.replicas === 0 || !this.#had)) return false
     if (!this.#had && check) return true // it is cut off from the members that would know, and so are we
     if (!isReplicated && !this.#everHad) return false
-    const now = performance.now()
+    const now = monotonicNow()
     this.#noneSince ??= now
     return now - this.#noneSince < DISTRUST_MS
   }
 
   #freshSnapshot(key: string): Promise<Snapshot> {
-    const now = performance.now()
+    const now = monotonicNow()
     if (this.#snapshot !== undefined && now - this.#snapshotAt < TRUST_MS) return this.#snapshot
     this.#snapshotAt = now
     const snapshot = this.#takeSnapshot(key, now)

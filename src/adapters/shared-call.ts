@@ -1,3 +1,5 @@
+import { nextTick } from '../util/real-time.js'
+
 /**
  * A blocking command, such as WAIT, whose reply covers everything that was sent before it. It occupies the connection,
  * so only one is in flight at a time: callers that arrive meanwhile, or in the same turn of the event loop, share the
@@ -23,7 +25,7 @@ export class SharedCall<T> {
   async #sendInTurn(timeoutMs: number): Promise<T> {
     await this.#last.catch(() => {})
     // Replies that arrived in one packet resume their callers in one turn.
-    await new Promise<void>((resolve) => process.nextTick(resolve))
+    await new Promise<void>((resolve) => nextTick(resolve))
     this.#next = undefined
     const reply = this.#send(timeoutMs)
     this.#last = reply

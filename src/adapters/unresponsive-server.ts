@@ -1,4 +1,5 @@
 import { clientWarning } from '../errors.js'
+import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } from '../util/real-time.js'
 import { within } from '../util/timeout.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
@@ -108,6 +109,10 @@ class ReplaceablePort implements RedisPort {
     return this.#port.serverOf ? this.#port.serverOf(key) : ''
   }
 
+  get connectionError(): unknown {
+    return this.#port.connectionError
+  }
+
   isErrorReply(error: unknown): boolean {
     return this.#port.isErrorReply(error)
   }
@@ -195,7 +200,7 @@ class ReplaceablePort implements RedisPort {
   #confirm<T>(key: string, timeoutMs: number, confirmed: Promise<T> | undefined): Promise<T> {
     if (!confirmed) return Promise.reject(new TypeError('this port cannot confirm writes'))
     const health = this.#healthOf(this.#port.serverOf?.(key) ?? '', key)
-    health.blockedUntil = Math.max(health.blockedUntil, performance.now() + timeoutMs)
+    health.blockedUntil = Math.max(health.blockedUntil, monotonicNow() + timeoutMs)
     return this.#watch(confirmed, key)
   }
 
@@ -224,7 +229,7 @@ class ReplaceablePort implements RedisPort {
         health.inFlight--
         health.silentChecks = 0
         health.isFailing = false
-        this.#repliedAt = performance.now()
+        this.#repliedAt = monotonicNow()
       },
       failed: (error) => {
         if (this.#port.isErrorReply(error)) return health.replied()
@@ -242,7 +247,7 @@ class ReplaceablePort implements RedisPort {
       if (health.inFlight === 0 && !health.isFailing && !health.isReplaced) continue
       isIdle = false
       if (health.isReplaced) void this.#replace(server, health)
-      if (performance.now() < health.blockedUntil) continue
+      if (monotonicNow() < health.blockedUntil) continue
       if (++health.silentChecks >= MAX_SILENT_CHECKS) void this.#replace(server, health)
     }
     if (!isIdle) return
@@ -317,7 +322,7 @@ class ReplaceablePort implements RedisPort {
         '',
         LISTENER,
       )
-    const isIdle = performance.now() - this.#repliedAt > this.#pingMs
+    const isIdle = monotonicNow() - this.#repliedAt > this.#pingMs
     if (isIdle && this.#pingMs > 0 && port.ping) this.#watch(port.ping(), '').catch(() => {})
   }
 }

@@ -19,6 +19,9 @@ Waits for the lock, runs the program while holding it, and releases it when the 
   --permits N             allow up to N copies at once across all machines, using a semaphore of this name; if copies
                           disagree, the last N applies (default: one copy, using a lock)
   --wait DURATION         longest wait for the lock; 0 tries once (default: no limit)
+  --at-least DURATION     run the program at most once in this time across all machines: the lock stays taken until then,
+                          even if the program ends early or fails. For cron: longer than clocks can differ, shorter
+                          than the interval between runs. Implies --wait 0 (default: off)
   --lease DURATION        hold the lock this long without renewal: the program must end within it
                           (default: renewed while the program runs)
   --on-lost term          if the lock is lost, send the program SIGTERM, then SIGKILL after the grace period (default)
@@ -51,7 +54,7 @@ Exit code: the program's own, 128 + N if signal N ended it or the wait for the l
   127  the program was not found
 
 Examples:
-  holdfast run nightly-report --wait 0 -- ./report.sh
+  holdfast run nightly-report --at-least 10m -- ./report.sh
   holdfast run deploy:shop --wait 10m --verbose -- make deploy
   holdfast run thumbnails --permits 4 -- ./thumbnails.sh`
 

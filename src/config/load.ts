@@ -23,6 +23,7 @@ const MAX_CHARACTERS = 100_000
  * @param source  the path of the file, or its text
  * @returns a configuration for `connect({ config })`
  * @throws {ConfigError} the file cannot be read, or something in it cannot work
+ * @example `const client = await connect({ config: await loadConfig('redisson.yaml') })`
  * @see Redisson `Config.fromYAML`
  */
 export async function loadConfig(source: string | URL, options: LoadOptions = {}): Promise<RedissonConfig> {

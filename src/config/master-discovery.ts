@@ -1,3 +1,4 @@
+import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
 import type { Address } from './address.js'
 import type { Deployment } from './deployment.js'
 import { authenticate, openStream, type Stream, sendCommand } from './streams.js'
@@ -17,9 +18,9 @@ interface Master {
 
 /** Asks all servers at once. @returns an authenticated connection to the master */
 export async function findMaster(deployment: Deployment, signal: AbortSignal): Promise<Stream> {
-  const startedAt = performance.now()
+  const startedAt = monotonicNow()
   const master = await askAll(deployment, signal)
-  if (performance.now() - startedAt < FRESH_MS) return master
+  if (monotonicNow() - startedAt < FRESH_MS) return master
   // The master may have been frozen, and a server that was a replica when it replied may have replaced it.
   master.destroy()
   return await askAll(deployment, signal)

@@ -4,6 +4,7 @@ import type { RedisPort } from '../adapters/port.js'
 import type { GlideLike } from '../adapters/valkey-glide/port.js'
 import { ConfigError } from '../errors.js'
 import type { Deployment } from './deployment.js'
+import { clientInsteadOf } from './misuse.js'
 
 /** A client of the user, or a port made from one. */
 export type AnyClient = IoredisLike | AnyNodeRedis | GlideLike | RedisPort
@@ -37,7 +38,7 @@ export async function portOf(client: AnyClient | undefined): Promise<RedisPort> 
   if (nodeRedis.isNodeRedis(client)) return nodeRedis.nodeRedis(client)
   const glide = await import('../adapters/valkey-glide/port.js')
   if (glide.isValkeyGlide(client)) return glide.valkeyGlide(client)
-  throw new ConfigError('client', client, 'an ioredis, node-redis or valkey-glide client')
+  throw new ConfigError('client', undefined, clientInsteadOf(client))
 }
 
 function isPort(client: unknown): client is RedisPort {

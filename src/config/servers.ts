@@ -1,5 +1,6 @@
 import type { Cluster, ClusterOptions, Redis, RedisOptions } from 'ioredis'
-import { ConfigError } from '../errors.js'
+import { messageOf, notImported } from '../errors.js'
+import { clearTimeout, setTimeout } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { SLOT_COUNT } from '../wire/slots.js'
 import type { Address } from './address.js'
@@ -208,10 +209,41 @@ async function started(
     const found = client.isCluster ? (hint ?? cause ?? error) : (cause ?? hint ?? error)
     const isOpaque = found instanceof Error && found.message === 'Connection is closed.'
     const shown = unreachableText !== undefined && isOpaque ? new Error(unreachableText, { cause: found }) : found
-    throw withoutSecrets(shown, ...passwordsOf(client))
+    throw withoutSecrets(explained(shown, client), ...passwordsOf(client))
   } finally {
     clearTimeout(timer)
   }
+}
+
+const NO_REPLY = /^no reply within/
+const NO_TLS = /wrong version number|packet length too long|before secure TLS connection was established/
+
+/** An error of ioredis, with what it does not say: the address, or that only one side uses TLS. */
+function explained(error: unknown, client: Opened): unknown {
+  const { host, port, tls, sentinels } = client.options as RedisOptions
+  if (!(error instanceof Error) || client.isCluster || sentinels) return error
+  const address = `${host}:${port}`
+  const wrapped = (message: string): Error => Object.assign(new Error(message, { cause: error }), codeOf(error))
+  const message = messageOf(error)
+  if (tls && NO_TLS.test(message)) {
+    return wrapped(
+      `${address} does not use TLS (${message}): write redis:// instead of rediss://, or connect to its TLS port`,
+    )
+  }
+  // Redis waits for the rest of what it takes for a command.
+  if (tls && NO_REPLY.test(message)) {
+    return wrapped(`${address}: ${message}. If it does not use TLS, write redis:// instead of rediss://`)
+  }
+  if (message === 'Connection is closed.' || message.includes('ECONNRESET')) {
+    const hint = tls ? '' : '. If it uses TLS, write rediss:// instead of redis://'
+    return wrapped(`${address} closed the connection before it was ready${hint}`)
+  }
+  return error.message === '' ? wrapped(message) : error
+}
+
+function codeOf(error: Error): object {
+  const { code } = error as { code?: unknown }
+  return code === undefined ? {} : { code }
 }
 
 /** The passwords that no error may contain. */
@@ -235,8 +267,10 @@ function checkCoverage(client: Cluster): void {
 
 async function importIoredis(path: string): Promise<Ioredis> {
   try {
-    return await import('ioredis')
+    const ioredis = await import('ioredis')
+    // Some bundlers have all of it in `default`.
+    return ioredis.Redis === undefined ? (ioredis.default as unknown as Ioredis) : ioredis
   } catch (cause) {
-    throw new ConfigError(path, undefined, 'the package ioredis to be installed (npm install ioredis)', { cause })
+    throw notImported(path, 'ioredis', cause)
   }
 }

@@ -1,5 +1,5 @@
 import type { Document, Node } from 'yaml'
-import { ConfigError } from '../errors.js'
+import { ConfigError, notImported } from '../errors.js'
 
 /** Aliases may refer to each other: a small file could become a huge object. */
 const MAX_NODES = 100_000
@@ -115,6 +115,6 @@ async function importYaml() {
   try {
     return await import('yaml')
   } catch (cause) {
-    throw new ConfigError('config', undefined, 'the package yaml to be installed (npm install yaml)', { cause })
+    throw notImported('config', 'yaml', cause)
   }
 }

@@ -3,6 +3,7 @@ import { messageOf } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import { forCluster } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
+import { nextTick } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { slotOf } from '../wire/slots.js'
 import { Admission } from './admission.js'
@@ -51,7 +52,7 @@ export class Scripts {
         return this.#send(new Batch(caller, timeoutMs))
       }
       const turn = this.#turn
-      if (turn.length === 0) process.nextTick(this.#endTurn)
+      if (turn.length === 0) nextTick(this.#endTurn)
       for (let index = turn.length - 1; index >= 0; index--) {
         const batch = turn[index] as Batch
         if (batch.fits(call, timeoutMs)) {
@@ -75,7 +76,15 @@ export class Scripts {
 
   /** Finds the server that owns `key`: resolves when it has replied, or after the command timeout. */
   async locate(key: string): Promise<void> {
-    await this.#call(this.#timeoutMs, () => this.#port.send(['EXISTS', key], key)).catch(() => {})
+    await this.ask(['EXISTS', key], key).catch(() => {})
+  }
+
+  /**
+   * Sends one command that changes nothing, such as EXISTS or TYPE.
+   * @throws as `run`
+   */
+  async ask(command: readonly string[], key: string, timeoutMs = this.#timeoutMs): Promise<unknown> {
+    return await this.#call(timeoutMs, () => this.#port.send(command, key))
   }
 
   /**
@@ -192,7 +201,7 @@ export class Scripts {
     const giveUp = (): void => {
       if (isDone) return
       isDone = true
-      reject(new NoReplyError(`no reply within ${timeoutMs} ms`))
+      reject(new NoReplyError(this.#withConnectionError(`no reply within ${timeoutMs} ms`)))
     }
     // Timers run before I/O: after a blocked event loop the reply may have arrived in time, and not been read yet.
     const cancel = this.#clock.after(timeoutMs, () => this.#clock.afterPoll(giveUp))
@@ -209,9 +218,16 @@ export class Scripts {
         cancel()
         const error = withoutSecrets(raw)
         if (this.#port.isErrorReply(error)) reject(error)
-        else reject(new NoReplyError(messageOf(error), { cause: error }))
+        else reject(new NoReplyError(this.#withConnectionError(messageOf(error)), { cause: error }))
       },
     )
+  }
+
+  /** Clients say that a command failed, and not why there is no connection. */
+  #withConnectionError(message: string): string {
+    const { connectionError } = this.#port
+    const why = connectionError === undefined ? '' : messageOf(withoutSecrets(connectionError))
+    return why === '' || message.includes(why) ? message : `${message} (${why})`
   }
 }
 

@@ -1,10 +1,10 @@
 import { mayBeGranted } from '../delivery/replica-acks.js'
-import { isErrorOf, NoReplyError, toInteger } from '../delivery/replies.js'
-import { OutcomeUnknownError } from '../errors.js'
+import { isErrorOf, toInteger } from '../delivery/replies.js'
 import { lockAcquireAll } from '../lua/generated.js'
 import { type Attempt, type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { isTransient } from './acquisition.js'
 import type { Hold } from './hold.js'
+import { asLockError } from './inspection.js'
 import { NON_REENTRANT, REENTRANT } from './kinds/plain.js'
 import type { Lease, LeaseContext } from './lease.js'
 import type { Lock } from './lock.js'
@@ -30,14 +30,14 @@ export function canBeTakenTogether(locks: readonly Lock[]): boolean {
 /**
  * Takes locks for which that is true, all or none, in one command. It waits for no other caller, but repeats the command if
  * there is no reply, like any attempt to take a lock.
- * @returns the holds, or the lock that another holder has
+ * @returns the holds, or the lock that another holder has; undefined: no single command can take them
  * @throws as `Lock.acquire`
  */
 export async function takeTogether(
   locks: readonly Lock[],
   { terms, waitTimeMs, signal }: Request,
   deadlineAt: number,
-): Promise<readonly Hold[] | Lock> {
+): Promise<readonly Hold[] | Lock | undefined> {
   const first = locks[0] as Lock
   const { context, name: lockName } = first
   context.assertOpen(lockName)
@@ -54,9 +54,10 @@ export async function takeTogether(
     const taken = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     return taken ?? first
   } catch (error) {
-    // Their keys cannot be in one script, now (a slot is being moved) or ever (a proxy): they are taken one by one.
-    if (isErrorOf(error, 'CROSSSLOT', 'TRYAGAIN')) return first
-    throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
+    // Their keys cannot be in one script, now (a slot is being moved) or ever (a proxy), or one of them is no lock, and its
+    // own request says which.
+    if (isErrorOf(error, 'CROSSSLOT', 'TRYAGAIN', 'WRONGTYPE')) return undefined
+    throw await asLockError(context, lockName, 'lock', error)
   }
 }
 

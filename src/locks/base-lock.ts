@@ -8,18 +8,20 @@ import {
   ownOptions,
 } from '../util/validate.js'
 import type { Context } from './context.js'
+import { watchDropped } from './dropped-holds.js'
 import type { Hold, HoldTerms } from './hold.js'
 import {
   type HoldOptions,
   LOCK_OPTIONS,
   type LockedCallback,
   type LockOptions,
+  type MaybeRan,
   type Request,
   WITH_LOCK_OPTIONS,
   type WithLockOptions,
 } from './options.js'
 import { currentScope } from './ownership.js'
-import { checkCallback, runWithLock } from './with-lock.js'
+import { optionsAndFunction, runWithLock } from './with-lock.js'
 
 /** The API of every lock, including those made of other locks: acquire it, and run a function with it held. */
 export abstract class BaseLock<H extends Hold = Hold> {
@@ -55,17 +57,21 @@ export abstract class BaseLock<H extends Hold = Hold> {
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, if it aborts during the wait
+   * @example `await using hold = await lock.lock({ waitTimeMs: 5_000 })`
    * @see Redisson `RLock.lock`, `RLock.lockInterruptibly`: same key, field and channel
    */
   async lock(options: LockOptions = {}): Promise<H> {
     const own = ownOptions(options, LOCK_OPTIONS, this.name)
-    return this.#inScope(this.#inTime(await this.acquire(this.#request(own)), own))
+    const { waitTimeMs = this.context.waitTimeMs } = own
+    const request = this.#request(own, waitTimeMs)
+    return this.#inScope((await this.acquire(request)) ?? (await this.#timeOut(request)))
   }
 
   /**
    * Acquire the lock if it becomes free in time; without `waitTimeMs` try once.
    * @returns the hold, or null if the wait time ended first
    * @throws as `lock`, but never `WaitTimeoutError`
+   * @example `const hold = await lock.tryLock(); if (hold === null) return 'busy'`
    * @see Redisson `RLock.tryLock(waitTime, leaseTime, unit)`: same key, field and channel
    */
   async tryLock(options: LockOptions = {}): Promise<H | null> {
@@ -84,28 +90,31 @@ export abstract class BaseLock<H extends Hold = Hold> {
    *   after the release
    * @throws {LeaseLostError} `fn` succeeded, but the lock was lost meanwhile: another owner may have been inside
    * @throws as `lock`
+   * @example `await lock.withLock({ waitTimeMs: 5_000 }, async (hold) => await charge(order, { signal: hold.signal }))`
    */
   withLock<T>(fn: LockedCallback<T, H>): Promise<T>
   withLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T>
   async withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
-    const hold = this.#inTime(await this.acquire(this.#request(options)), options)
+    const { waitTimeMs = this.context.waitTimeMs } = options
+    const request = this.#request(options, waitTimeMs)
+    const hold = (await this.acquire(request)) ?? (await this.#timeOut(request))
     return await this.#runLocked(hold, options, fn)
   }
 
   /**
-   * Like `withLock`, but without an error if the lock is not acquired in time; without `waitTimeMs` tries once.
+   * Like `withLock`, but without an error if the lock is not acquired in time; without `waitTimeMs` tries once. With
+   * `atLeastMs` at most once per period, for jobs that every instance starts.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
+   * @example
+   * const { ran, value } = await lock.tryWithLock({ atLeastMs: 10 * 60_000 }, async () => await report())
    */
-  tryWithLock<T>(fn: LockedCallback<T, H>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithLock<T>(
-    options: WithLockOptions<H>,
-    fn: LockedCallback<T, H>,
-  ): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithLock<T>(fn: LockedCallback<T, H>): Promise<MaybeRan<T>>
+  tryWithLock<T>(options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<MaybeRan<T>>
   async tryWithLock<T>(
     first: WithLockOptions<H> | LockedCallback<T, H>,
     second?: LockedCallback<T, H>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  ): Promise<MaybeRan<T>> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
     const { waitTimeMs = 0 } = options
     const hold = await this.acquire(this.#request(options, waitTimeMs))
@@ -113,22 +122,26 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 
   /** @internal The terms of a hold, checked. */
-  terms(options: HoldOptions): HoldTerms {
+  terms(options: HoldOptions & Pick<WithLockOptions, 'atLeastMs'>): HoldTerms {
     const { maxHoldMs = this.context.maxHoldMs, warnAfterMs = this.context.warnAfterMs } = options
     return {
       leaseTimeMs: checkOptionalDuration('leaseTimeMs', options.leaseTimeMs, LEAST_LEASE_MS, this.name),
       maxHoldMs: checkOptionalDuration('maxHoldMs', maxHoldMs, 1, this.name),
       warnAfterMs: checkOptionalDuration('warnAfterMs', warnAfterMs, 1, this.name),
       label: checkLabel(options.label, this.name),
+      atLeastMs: checkOptionalDuration('atLeastMs', options.atLeastMs, LEAST_LEASE_MS, this.name),
     }
   }
 
+  /** @internal Who holds it, as a part of a sentence; undefined: that is not known. */
+  abstract heldBy(): Promise<string | undefined>
+
   /** @internal */
-  waitTimeout(waitTimeMs: number): WaitTimeoutError {
-    return new WaitTimeoutError(this.name, waitTimeMs)
+  waitTimeout(waitTimeMs: number, heldBy: string | undefined): WaitTimeoutError {
+    return new WaitTimeoutError(this.name, waitTimeMs, false, heldBy)
   }
 
-  #request(options: LockOptions, waitTimeMs = options.waitTimeMs): Request {
+  #request(options: WithLockOptions<H>, waitTimeMs: number | undefined): Request {
     return {
       terms: this.terms(options),
       waitTimeMs: checkOptionalDuration('waitTimeMs', waitTimeMs, 0, this.name),
@@ -137,10 +150,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
   }
 
-  /** @throws {WaitTimeoutError} the wait time ended first */
-  #inTime(hold: H | undefined, { waitTimeMs = 0 }: LockOptions): H {
-    if (hold === undefined) throw this.waitTimeout(waitTimeMs)
-    return hold
+  /** @throws {WaitTimeoutError} */
+  async #timeOut({ waitTimeMs = 0 }: Request): Promise<never> {
+    throw this.waitTimeout(waitTimeMs, await this.heldBy())
   }
 
   async #runLocked<T>(hold: H, options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T> {
@@ -148,14 +160,17 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return await runWithLock(this.context, this.name, hold, options, fn)
   }
 
+  /** Leaves the hold to the caller: to its scope, or to the code that has the object. */
   #inScope(hold: H): H {
+    let isInScope = false
     for (const member of hold.members) {
       const scope = currentScope(member.lease.context)
       if (!scope) continue
       this.#trace(member)
       scope.add(member)
+      isInScope = true
     }
-    return hold
+    return isInScope ? hold : watchDropped(this.context, hold)
   }
 
   /** Records where a hold was taken, if a later call can deadlock with it: inside `withLock`, and in a scope. */
@@ -173,9 +188,12 @@ function optionsAndCallback<T, H extends Hold>(
   first: WithLockOptions<H> | LockedCallback<T, H>,
   second: LockedCallback<T, H> | undefined,
 ): [WithLockOptions<H>, LockedCallback<T, H>] {
-  const [options, callback] = typeof first === 'function' ? [{}, first] : [first, second]
-  const fn = checkCallback(callback, lockName)
-  const own = ownOptions(options, WITH_LOCK_OPTIONS, lockName)
+  const [own, fn] = optionsAndFunction<WithLockOptions<H>, LockedCallback<T, H>>(
+    first,
+    second,
+    WITH_LOCK_OPTIONS,
+    lockName,
+  )
   checkFunction('onAcquire', own.onAcquire, lockName)
   checkFunction('onRelease', own.onRelease, lockName)
   return [own, fn]

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { shared } from '../util/shared.js'
 
 /** The frames around a call chain, the innermost first. Only `ownership.ts` adds frames. */
-const chain = new AsyncLocalStorage<readonly unknown[]>()
+const chain = shared('call-chain.1', () => new AsyncLocalStorage<readonly unknown[]>())
 
 export function around(): readonly unknown[] {
   return chain.getStore() ?? []

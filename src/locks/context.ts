@@ -24,7 +24,7 @@ export interface Context extends HoldingClient {
   readonly replication: Replication
   /** Whether clients may queue in Redis: not in a cluster, and not if an ACL forbids it. */
   hasTurnQueue: boolean
-  /** Work in progress under permits that have no holder in Redis. */
+  /** Work in progress under permits that have no holder in Redis, and elections. */
   readonly sections: DenseSet<Section>
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
@@ -34,6 +34,7 @@ export interface Context extends HoldingClient {
   /** Defaults of the options with the same names. */
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
+  readonly waitTimeMs: number | undefined
   /** How often, and for how long, ms, a lock may be handed off inside the client before other clients get a turn. */
   readonly maxHandOffs: number
   readonly maxHandOffMs: number
@@ -41,20 +42,36 @@ export interface Context extends HoldingClient {
   assertOpen(lockName: string): void
   /** @throws {ClientClosedError} the client is closed, and has released its holds */
   assertUsable(lockName: string): void
-  emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): void
+  /** @returns whether anyone listens */
+  emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): boolean
 }
 
-/** Work that ends by returning permits; when the client closes it must return them early. */
+/** Work that a client that closes waits for, for as long as the drain lasts. */
 export interface Section {
+  /** The client begins to close: what has no end of its own ends itself. */
+  closing?(): void
+  /** The drain is over. */
   giveUp(): void
+}
+
+export interface LongWaitDetails {
+  readonly lockName: string
+  /** The `label` option of the call that waits. */
+  readonly label: string | undefined
+  readonly waitedMs: number
+  /**
+   * Who holds it, and since when, as far as that is known: `held by this client, taken 61 s ago, label "refund"`. For people:
+   * the wording may change.
+   */
+  readonly heldBy: string | undefined
 }
 
 /** The events of a client. */
 export interface ClientEvents {
   /** A hold was lost before it was released. Its `signal` aborted with the same error. */
   lost: [loss: { readonly hold: Hold; readonly error: LeaseLostError }]
-  /** A call has waited for a lock for `warnAfterMs`. */
-  longWait: [wait: { readonly lockName: string; readonly label: string | undefined; readonly waitedMs: number }]
+  /** A call has waited for `warnAfterMs`, 60 s by default. If nobody listens, the first one is a process warning. */
+  longWait: [wait: LongWaitDetails]
   /** A hold has lasted for `warnAfterMs`. */
   longHold: [details: { readonly hold: Hold; readonly heldMs: number }]
   /** Something works worse than it should: an ACL forbids the channels (reported once), a release got no reply. */

@@ -28,7 +28,10 @@ export async function forceUnlock(context: LeaseContext, kind: LockKind, lockNam
   }
   for (const attempt of wasHeld ? attempts : []) {
     attempt.isForced = true
-    if (attempt.hasWon) attempt.lease.loseAll('forced')
+    // Once it is released, the owner may have taken the lock again.
+    if (!attempt.hasWon || !attempt.lease.isLive) continue
+    attempt.lease.loseAll('forced')
+    attempt.lease.releaseInBackground() // Redis may have granted it after the forced release
   }
   return wasHeld
 }

@@ -40,9 +40,9 @@ export function mayBeHandedOff(lease: HandOffCandidate, times: HoldTimes): boole
   )
 }
 
-/** Whether a waiter can take over a lease: one that asked for a lease time of its own needs a new lease. */
-export function acceptsHandOff({ leaseTimeMs }: HoldTerms): boolean {
-  return leaseTimeMs === undefined
+/** Whether a waiter can take over a lease: one that asked for a time of its own needs a new lease. */
+export function acceptsHandOff({ leaseTimeMs, atLeastMs }: HoldTerms): boolean {
+  return leaseTimeMs === undefined && atLeastMs === undefined
 }
 
 /** Whether other clients have waited long enough while the lock went from caller to caller of this client. */

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { LeaseLostError, type LossReason, type NotHeldError } from '../errors.js'
+import { checkDuration, LEAST_LEASE_MS } from '../util/validate.js'
 import type { Owners } from '../wire/holder.js'
 import { runOutside } from './call-chain.js'
 
@@ -10,6 +11,8 @@ export interface HoldTerms {
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
   readonly label: string | undefined
+  /** Once its work has started, the lock stays taken for at least this long from the grant, ms, whatever becomes of it. */
+  readonly atLeastMs?: number | undefined
 }
 
 /** What call chains need of the client of a hold. */
@@ -45,6 +48,10 @@ export interface HeldLease {
   /** The hold count of this owner according to Redis. If Redis does not know the holder, the holds are lost. */
   askHoldCount(): Promise<number>
   release(hold: Hold): Promise<void>
+  /** Gives the hold a lease of its own from now, or extends the one that it has. */
+  lease(hold: Hold, leaseTimeMs: number, operation: 'extend'): Promise<void>
+  /** The work starts: from here on the lock stays taken for the hold's `atLeastMs`. */
+  keepAtLeast(hold: Hold): void
   handOver(): void
   notHeld(why: string): NotHeldError
 }
@@ -63,14 +70,18 @@ export class Hold {
   /** When it was granted, ms since the epoch by this machine's wall clock. For people: nothing is computed from it. */
   readonly acquiredAt: number
   readonly #lease: HeldLease
+  /** What its lease knows; another object than the caller's if that one is watched: see `handle`. */
+  readonly #core: Hold
+  #handle: WeakRef<Hold> | undefined
   #ending: 'released' | LeaseLostError | undefined
   #abort: AbortController | undefined
 
   /** @internal Holds come from `lock()` and similar methods. */
-  constructor(lease: HeldLease, label: string | undefined) {
+  constructor(lease: HeldLease, label: string | undefined, core?: Hold) {
     this.#lease = lease
+    this.#core = core ?? this
     this.label = label
-    this.acquiredAt = Date.now()
+    this.acquiredAt = core?.acquiredAt ?? Date.now()
   }
 
   get lockName(): string {
@@ -107,7 +118,7 @@ export class Hold {
   /** How many holds its owner has on this lock now, including this one; 0 once this one has ended. */
   get count(): number {
     this.#expireIfDue()
-    return this.#ending ? 0 : this.#lease.count
+    return this.#core.#ending ? 0 : this.#lease.count
   }
 
   /**
@@ -115,19 +126,22 @@ export class Hold {
    * lock guards: `fetch(url, { signal: hold.signal })`.
    */
   get signal(): AbortSignal {
-    if (!this.#abort) {
-      this.#abort = new AbortController()
-      setMaxListeners(0, this.#abort.signal) // a body may pass it to more than ten calls
-      if (this.#ending instanceof LeaseLostError) this.#abort.abort(this.#ending)
+    if (!this.#core.#abort) {
+      this.#core.#abort = new AbortController()
+      setMaxListeners(0, this.#core.#abort.signal) // a body may pass it to more than ten calls
+      if (this.#core.#ending instanceof LeaseLostError) this.#core.#abort.abort(this.#core.#ending)
     }
     this.#expireIfDue()
-    return this.#abort.signal
+    return this.#core.#abort.signal
   }
 
-  /** For how long it is certain to be held unless renewed, ms; 0 once it has ended. Synchronous, without I/O. */
+  /**
+   * For how long it is certain to be held unless renewed, ms; 0 once it has ended. Synchronous, without I/O.
+   * @example `if (hold.remainingMs() < 1_000) throw new Error('too late to start the next step')`
+   */
   remainingMs(): number {
     this.#expireIfDue()
-    return this.#ending ? 0 : this.#lease.remainingMs(this)
+    return this.#core.#ending ? 0 : this.#lease.remainingMs(this.#core)
   }
 
   /**
@@ -135,23 +149,25 @@ export class Hold {
    * not happen twice.
    * @throws {LeaseLostError} the hold was lost
    * @throws {NotHeldError} it was released
+   * @example `hold.assertHeld(); await writeNextStep()`
    */
   assertHeld(): void {
     this.#expireIfDue()
-    if (this.#ending instanceof LeaseLostError) throw this.#ending
-    if (this.#ending) throw this.#lease.notHeld(`the hold was already ${this.#ending}`)
+    if (this.#core.#ending instanceof LeaseLostError) throw this.#core.#ending.thrown()
+    if (this.#core.#ending) throw this.#lease.notHeld(`the hold was already ${this.#core.#ending}`)
   }
 
   /**
    * Asks Redis whether this owner still holds the lock.
    * @returns false once the hold has ended, or if Redis does not know the holder: then the hold is lost, and `signal` aborts
    * @throws {OutcomeUnknownError} Redis did not answer
+   * @example `if (!(await hold.isHeld())) return`
    * @see Redisson `RLock.isHeldByThread`
    */
   async isHeld(): Promise<boolean> {
     this.#expireIfDue()
-    if (this.#ending) return false
-    return (await this.#lease.askHoldCount()) > 0 && this.#ending === undefined
+    if (this.#core.#ending) return false
+    return (await this.#lease.askHoldCount()) > 0 && this.#core.#ending === undefined
   }
 
   /**
@@ -159,10 +175,32 @@ export class Hold {
    * @throws {LeaseLostError} the hold had been lost before; what it guarded may not have been exclusive
    * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background, and the lock is free when
    *   its lease ends at the latest
+   * @throws {WrongTypeError} something else was written to the key of the lock, which is gone
+   * @example `const hold = await lock.lock(); try { await work() } finally { await hold.unlock() }`
    * @see Redisson `RLock.unlock`
    */
   unlock(): Promise<void> {
-    return this.#ending === 'released' ? Promise.resolve() : this.#lease.release(this)
+    this.lostError?.thrown()
+    return this.#core.#ending === 'released' ? Promise.resolve() : this.#lease.release(this.#core)
+  }
+
+  /**
+   * Extends the hold's own lease, requested with `leaseTimeMs`: it ends `leaseTimeMs` from now, or when it would have ended
+   * if that is later. For work that turns out to take longer than planned. `maxHoldMs` counts from the grant as before.
+   * @param leaseTimeMs  from this call, ms; at least 10
+   * @throws {LeaseLostError} the hold was lost before, or Redis does not know its holder any more
+   * @throws {NotHeldError} it was released before
+   * @throws {OutcomeUnknownError} Redis did not reply; count on the old lease
+   * @throws {ConfigError} the watchdog renews the hold, which has no lease of its own; or the duration cannot work
+   * @example
+   * const hold = await lock.lock({ leaseTimeMs: 30_000 })
+   * await hold.extend(60_000) // a minute from now
+   * @see Redisson `RLock.expire`, which may also shorten the lease
+   */
+  async extend(leaseTimeMs: number): Promise<void> {
+    checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, this.lockName)
+    this.assertHeld()
+    await this.#lease.lease(this.#core, leaseTimeMs, 'extend')
   }
 
   /**
@@ -172,6 +210,7 @@ export class Hold {
    * @returns the holder to pass to `adopt`
    * @throws {LeaseLostError} the hold had been lost before
    * @throws {NotHeldError} it was released before
+   * @example `await queue.add({ lockName: hold.lockName, holder: hold.handOver() })`
    */
   handOver(): string {
     this.assertHeld()
@@ -184,15 +223,32 @@ export class Hold {
     await this.unlock().catch(() => {})
   }
 
+  /** @internal The work starts: from here on the lock stays taken for `atLeastMs`. */
+  keepAtLeast(): void {
+    this.#lease.keepAtLeast(this.#core)
+  }
+
+  /** @internal The same hold as an object of its own, to which nothing else refers: so it shows when the caller drops it. */
+  handle(): this {
+    const handle = new Hold(this.#lease, this.label, this)
+    this.#handle = new WeakRef(handle)
+    return handle as this
+  }
+
+  /** @internal The object that the caller has. */
+  get given(): Hold {
+    return this.#handle?.deref() ?? this
+  }
+
   /** @internal */
   get isLive(): boolean {
     this.#expireIfDue()
-    return this.#ending === undefined
+    return this.#core.#ending === undefined
   }
 
   /** @internal */
   get lostError(): LeaseLostError | undefined {
-    return this.#ending instanceof LeaseLostError ? this.#ending : undefined
+    return this.#core.#ending instanceof LeaseLostError ? this.#core.#ending : undefined
   }
 
   /** @internal */
@@ -202,7 +258,7 @@ export class Hold {
 
   /** @internal The hold itself, or the members of a hold on several locks. */
   get members(): readonly Hold[] {
-    return this.#lease.members ?? [this]
+    return this.#lease.members ?? [this.#core]
   }
 
   /** @internal Called when it has ended, whatever the cause. */
@@ -214,23 +270,32 @@ export class Hold {
   /**
    * @internal Called by its lease only. A release may still turn out to have come too late.
    * @param parts  the losses of the members of a hold on several locks
+   * @param leaseTimeMs  its own lease, if it had one
    */
-  end(how: 'released' | LossReason, parts?: readonly LeaseLostError[]): LeaseLostError | undefined {
-    if (this.#ending instanceof LeaseLostError) return undefined
+  end(
+    how: 'released' | LossReason,
+    parts?: readonly LeaseLostError[],
+    leaseTimeMs?: number,
+  ): LeaseLostError | undefined {
+    if (this.#core.#ending instanceof LeaseLostError) return undefined
     if (how === 'released') {
-      this.#ending = how
+      this.#core.#ending = how
       this.onEnd?.()
       return undefined
     }
-    this.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#lease.kind.noun, parts)
+    const { label } = this
+    this.#core.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#lease.kind.noun, parts, {
+      label,
+      leaseTimeMs,
+    })
     this.onEnd?.()
-    const abort = this.#abort
-    if (abort) runOutside(() => abort.abort(this.#ending))
-    return this.#ending
+    const abort = this.#core.#abort
+    if (abort) runOutside(() => abort.abort(this.#core.#ending))
+    return this.#core.#ending
   }
 
   /** Ends the hold in this turn of the event loop if its deadline has passed, even if the timer is late. */
   #expireIfDue(): void {
-    if (!this.#ending) this.#lease.expireIfDue(this)
+    if (!this.#core.#ending) this.#lease.expireIfDue(this.#core)
   }
 }

@@ -51,7 +51,7 @@ export class JointLease implements HeldLease {
     const timers: (() => void)[] = []
     if (maxHoldMs !== undefined) timers.push(clock.after(maxHoldMs, () => this.expireIfDue(hold), false))
     if (warnAfterMs !== undefined) {
-      const warn = (): void => this.context.emit('longHold', { hold, heldMs: warnAfterMs })
+      const warn = (): void => void this.context.emit('longHold', { hold: hold.given, heldMs: warnAfterMs })
       timers.push(clock.after(warnAfterMs, warn, false))
     }
     return () => {
@@ -104,7 +104,7 @@ export class JointLease implements HeldLease {
   /** @param lost  the losses of its members */
   #lose(hold: Hold, reason: LossReason, lost: readonly LeaseLostError[] = []): LeaseLostError | undefined {
     const error = hold.end(reason, lost)
-    if (error) this.context.emit('lost', { hold, error })
+    if (error) this.context.emit('lost', { hold: hold.given, error })
     return error
   }
 
@@ -132,6 +132,17 @@ export class JointLease implements HeldLease {
     const unknown = failures.filter((error) => !(error instanceof LeaseLostError))
     if (unknown.length > this.#dispensable) throw unknown[0]
   }
+
+  /** Also if a minority of the locks could not be extended that the others can do without. */
+  async lease(_hold: Hold, leaseTimeMs: number): Promise<void> {
+    const outcomes = await Promise.allSettled(this.members.map((member) => member.extend(leaseTimeMs)))
+    const failures = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason as unknown] : []))
+    this.hold.assertHeld()
+    if (this.members.length - failures.length < this.#needed) throw failures[0]
+  }
+
+  /** Locks made of others do not have `atLeastMs`. */
+  keepAtLeast(): void {}
 
   handOver(): void {
     throw new ConfigError('handOver', undefined, 'a hold on one lock; hand over its locks one by one', this)

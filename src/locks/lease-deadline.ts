@@ -1,5 +1,27 @@
-import type { LossReason } from '../errors.js'
+import { ConfigError, type LossReason } from '../errors.js'
 import type { HoldTerms } from './hold.js'
+
+/** A lease that Redis keeps for longer than requested by this much shows that the clock of Redis was set back, ms. */
+const OVERLONG_MS = 1_000
+
+/** The leases that were requested from Redis for one owner. */
+export class RequestedLeases {
+  /** When the last one ends at the latest, on the clock. */
+  endAt = 0
+  longestMs = 0
+  /** Redis would keep it for longer than that: the clock of Redis was set back, and the next renewal corrects the lease. */
+  isOverlong = false
+
+  add(leaseTimeMs: number, sentAt: number): void {
+    this.endAt = Math.max(this.endAt, sentAt + leaseTimeMs)
+    this.longestMs = Math.max(this.longestMs, leaseTimeMs)
+  }
+
+  /** @param leftMs  how long Redis keeps the lock, according to a renewal */
+  checkLeft(leftMs: number): void {
+    this.isOverlong = leftMs > this.longestMs + OVERLONG_MS
+  }
+}
 
 /** The times that matter for one hold, on the client's clock. */
 export interface HoldTimes {
@@ -39,6 +61,25 @@ export function deadlineOf({ leasedUntil, maxHoldAt }: HoldTimes): number {
 /** What ends the hold at its deadline. */
 export function lossReasonOf(times: HoldTimes): LossReason {
   return times.leasedUntil >= times.maxHoldAt ? 'maxHold' : 'expired'
+}
+
+/** @throws {ConfigError} the hold has no lease of its own */
+export function checkExtensible({ leaseTimeMs }: HoldTerms, lockName: string): void {
+  if (leaseTimeMs !== undefined) return
+  throw new ConfigError('extend', undefined, 'a hold taken with leaseTimeMs: the watchdog renews this one', {
+    lockName,
+  })
+}
+
+/** The times of a hold that has requested a lease of its own, once more, at `sentAt`. A lease never ends sooner for that. */
+export function timesExtended(times: HoldTimes, sentAt: number, leaseTimeMs: number): HoldTimes {
+  const { terms, grantedAt } = times
+  const fromGrantMs = Math.ceil(sentAt - grantedAt) + leaseTimeMs
+  return {
+    ...times,
+    terms: { ...terms, leaseTimeMs: Math.max(terms.leaseTimeMs ?? 0, fromGrantMs) },
+    leasedUntil: Math.max(times.leasedUntil, leasedUntil(sentAt, leaseTimeMs)),
+  }
 }
 
 /**

@@ -9,22 +9,22 @@ import { formatHolder, type Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './hand-off.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
-import { ask, inspect } from './inspection.js'
+import { ask, inspectHolder } from './inspection.js'
 import { fieldOf, type LockKind, queueName } from './kinds/lock-kind.js'
 import {
+  checkExtensible,
   deadlineOf,
   extendByNested,
   type HoldTimes,
   leasedUntil,
   leaseOwedMs,
   lossReasonOf,
+  RequestedLeases,
+  timesExtended,
   timesFrom,
 } from './lease-deadline.js'
 import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
-import { release, releaseInBackground, releaseOne } from './release.js'
-
-/** A lease that Redis keeps for longer than requested by this much shows that the clock of Redis was set back, ms. */
-const OVERLONG_MS = 1_000
+import { leaveToLease, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
 
 /** What a client provides to code that takes leases. */
 export interface LeaseContext extends Context {
@@ -60,12 +60,9 @@ export class Lease implements Watched, HeldLease {
   handOffs = 0
   /** When Redis granted it, on the clock. */
   grantedAt = 0
-  /** When the last lease that was requested ends at the latest, on the clock. */
-  leaseEndsAt = 0
-  /** The longest lease that was requested, ms. */
-  #longestLeaseMs = 0
-  /** Redis would keep it for longer than that: the clock of Redis was set back, and the next renewal corrects the lease. */
-  #isOverlong = false
+  /** Until then it stays taken, on the clock, whatever becomes of its holds: their work has started. */
+  #keptUntil = 0
+  readonly #requested = new RequestedLeases()
   /** Each command has to know the hold count that it starts from. */
   readonly #commands = new OneAtATime()
 
@@ -95,7 +92,16 @@ export class Lease implements Watched, HeldLease {
     return this.#holds.size
   }
 
-  /** Whether any of its holds is certain to be valid now. */
+  /** When the last lease that was requested ends at the latest, on the clock. */
+  get leaseEndsAt(): number {
+    return this.#requested.endAt
+  }
+
+  get #isKept(): boolean {
+    return this.context.clock.now() < this.#keptUntil
+  }
+
+  /** Whether any hold is certain to be valid now. */
   get isLive(): boolean {
     for (const hold of this.#holds.keys()) this.expireIfDue(hold)
     return this.#holds.size > 0
@@ -104,6 +110,10 @@ export class Lease implements Watched, HeldLease {
   /** The hold that was taken last. */
   get latest(): Hold | undefined {
     return this.isLive ? [...this.#holds.keys()].at(-1) : undefined
+  }
+
+  get outermost(): Hold | undefined {
+    return this.#holds.keys().next().value
   }
 
   /**
@@ -134,7 +144,7 @@ export class Lease implements Watched, HeldLease {
     return await this.#commands.run(async () => {
       if (!this.isLive || this.handOffs !== handOffs) return undefined
       const sentAt = this.context.clock.now()
-      const leaseTimeMs = this.#leaseOf(terms)
+      const leaseTimeMs = terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
       this.requesting(leaseTimeMs, sentAt)
       const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
       if (toInteger(await this.context.scripts.run(call)) !== 1) this.markLost()
@@ -149,22 +159,29 @@ export class Lease implements Watched, HeldLease {
     })
   }
 
+  keepAtLeast(hold: Hold): void {
+    const { atLeastMs } = this.#holds.get(hold)?.terms ?? {}
+    // A re-entry is part of a run that has already started.
+    if (atLeastMs !== undefined && this.count === 1) this.#keptUntil = this.grantedAt + atLeastMs
+  }
+
   /**
-   * Gives a renewed hold a lease of its own; the watchdog stops renewing it.
+   * Gives a hold a lease of its own from now; the watchdog stops renewing it.
    * @throws {LeaseLostError} the hold was lost
    */
-  async lease(hold: Hold, leaseTimeMs: number): Promise<void> {
+  async lease(hold: Hold, leaseTimeMs: number, operation: 'lock' | 'extend' = 'lock'): Promise<void> {
     await this.#commands.run(async () => {
       const times = this.#holds.get(hold)
+      if (operation === 'extend' && times) checkExtensible(times.terms, this.lockName)
       const sentAt = this.context.clock.now()
       if (times) {
         this.requesting(leaseTimeMs, sentAt)
         const call = this.renewalFor(leaseTimeMs)
-        const renewed = await ask(this.context, this.lockName, 'lock', call, (reply) => toInteger(toArray(reply)[0]))
+        const renewed = await ask(this.context, this.lockName, operation, call, (reply) => toInteger(toArray(reply)[0]))
         if (!renewed) this.markLost()
       }
       if (!times || !hold.isLive) throw hold.lostError ?? this.notHeld('the hold has ended')
-      this.#holds.set(hold, this.#timesOf({ ...times.terms, leaseTimeMs }, sentAt))
+      this.#holds.set(hold, timesExtended(times, sentAt, leaseTimeMs))
       this.context.watchdog.schedule(this)
     })
   }
@@ -184,6 +201,10 @@ export class Lease implements Watched, HeldLease {
       throw lostError
     }
     if (this.count > 1) return this.#releaseOne(hold)
+    if (this.#isKept) {
+      this.end(hold, 'released')
+      return leaveToLease(this, this.#keptUntil)
+    }
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
     if (!queue) return this.#free(hold)
     if (mayBeHandedOff(this, this.#holds.get(hold) as HoldTimes) && queue.offer(this)) return
@@ -227,22 +248,19 @@ export class Lease implements Watched, HeldLease {
 
   /** A command that requests a lease is about to be sent: from now on the lock may be taken until that lease ends. */
   requesting(leaseTimeMs: number, sentAt: number): void {
-    this.leaseEndsAt = Math.max(this.leaseEndsAt, sentAt + leaseTimeMs)
-    this.#longestLeaseMs = Math.max(this.#longestLeaseMs, leaseTimeMs)
+    this.#requested.add(leaseTimeMs, sentAt)
   }
 
   /** Frees the lock in the background, until the last lease that was requested has ended. */
   releaseInBackground(): void {
     this.owner.retire(this.field)
-    releaseInBackground(this, this.leaseEndsAt)
+    if (!this.#isKept) releaseInBackground(this, this.leaseEndsAt)
   }
 
   async askHoldCount(): Promise<number> {
-    const { holders, partial = [] } = await inspect(this.context, this.kind, this.lockName)
-    const mine = holders.find(({ holder }) => holder === this.holder)
-    if (!mine || partial.includes(mine.holder)) this.markLost()
-    // Some kinds keep no count in Redis.
-    return mine && this.count > 0 ? Math.max(mine.holdCount, this.count) : 0
+    const holdCount = await inspectHolder(this.context, this.kind, this.lockName, this.holder)
+    if (holdCount === undefined) this.markLost()
+    return this.count > 0 ? Math.max(holdCount ?? 0, this.count) : 0
   }
 
   notHeld(why: string): NotHeldError {
@@ -274,8 +292,8 @@ export class Lease implements Watched, HeldLease {
 
   renewal(now: number): ScriptCall {
     const owedMs = this.#leaseOwedMs(now)
-    if (!this.#isOverlong) return this.renewalFor(owedMs)
-    return this.kind.renewCapped(this.lockName, this.holder, owedMs, Math.ceil(this.#longestLeaseMs))
+    if (!this.#requested.isOverlong) return this.renewalFor(owedMs)
+    return this.kind.renewCapped(this.lockName, this.holder, owedMs, Math.ceil(this.#requested.longestMs))
   }
 
   renewalFor(leaseTimeMs: number): ScriptCall {
@@ -285,7 +303,7 @@ export class Lease implements Watched, HeldLease {
   renewed(sentAt: number, leftMs?: number): void {
     this.leasedAt = sentAt
     if (this.renewableUntil > 0) this.requesting(this.context.watchdogTimeoutMs, sentAt)
-    if (leftMs !== undefined) this.#isOverlong = leftMs > this.#longestLeaseMs + OVERLONG_MS
+    if (leftMs !== undefined) this.#requested.checkLeft(leftMs)
     const until = leasedUntil(sentAt, this.context.watchdogTimeoutMs)
     for (const times of this.#holds.values()) {
       if (times.terms.leaseTimeMs === undefined) times.leasedUntil = Math.max(times.leasedUntil, until)
@@ -305,7 +323,7 @@ export class Lease implements Watched, HeldLease {
       }
       if (now >= times.warnAt) {
         times.warnAt = Number.POSITIVE_INFINITY
-        this.context.emit('longHold', { hold, heldMs: Math.round(now - times.grantedAt) })
+        this.context.emit('longHold', { hold: hold.given, heldMs: Math.round(now - times.grantedAt) })
       }
       next = Math.min(next, deadlineOf(times), times.warnAt)
     }
@@ -320,16 +338,12 @@ export class Lease implements Watched, HeldLease {
     return now >= deadlineOf(times)
   }
 
-  #leaseOf(terms: HoldTerms): number {
-    return terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
-  }
-
   #leaseOwedMs(now: number): number {
     return leaseOwedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
   }
 
   #timesOf(terms: HoldTerms, sentAt: number): HoldTimes {
-    return timesFrom(sentAt, terms, leasedUntil(sentAt, this.#leaseOf(terms)))
+    return timesFrom(sentAt, terms, leasedUntil(sentAt, terms.leaseTimeMs ?? this.context.watchdogTimeoutMs))
   }
 
   #add(terms: HoldTerms, times: HoldTimes): Hold {
@@ -355,20 +369,14 @@ export class Lease implements Watched, HeldLease {
     const { leasedUntil } = this.#holds.get(hold) as HoldTimes
     // From here on nothing renews it, so the lease ends it whatever becomes of the release.
     this.end(hold, 'released')
-    const { receivers, mayHaveRunBefore, usesTurnQueue } = await release(this, queue)
+    const released = await release(this, queue)
+    const { receivers, mayHaveRunBefore } = released
     // If only the release came too late, the critical section was over in time.
     if (receivers === null && !mayHaveRunBefore && clock.now() < leasedUntil) {
       this.#lose(hold, 'gone')
       throw this.#lossError('gone')
     }
-    if (this.mayHaveLateCopies) this.releaseInBackground()
-    else if (mayHaveRunBefore) this.owner.retire(this.field)
-    else this.owner.free(this.field)
-    const others = (receivers ?? 0) - (queue?.ownReceivers ?? 0)
-    queue?.released(receivers ?? 0)
-    // Other clients of this process read of their turn in the same poll of the event loop, and would always be later than a
-    // caller that takes the lock again at once.
-    if (usesTurnQueue && others > 0) await new Promise<void>((resolve) => clock.afterPoll(resolve))
+    if (settleRelease(this, released, queue)) await new Promise<void>((resolve) => clock.afterPoll(resolve))
   }
 
   #lossError(reason: LossReason): LeaseLostError {
@@ -379,10 +387,11 @@ export class Lease implements Watched, HeldLease {
     this.owner.retire(this.field)
     const error = this.end(hold, reason)
     this.context.waitQueues.at(this.queue)?.wake() // nobody will release it
-    if (error) this.context.emit('lost', { hold, error })
+    if (error) this.context.emit('lost', { hold: hold.given, error })
   }
 
   end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
+    const leaseTimeMs = this.#holds.get(hold)?.terms.leaseTimeMs
     this.#holds.delete(hold)
     if (this.#holds.size === 0) {
       // A renewal by the watchdog thread may be in flight, and must not extend a later lease of the same owner.
@@ -391,6 +400,6 @@ export class Lease implements Watched, HeldLease {
     } else {
       this.context.watchdog.threadClient?.watch(this)
     }
-    return hold.end(how)
+    return hold.end(how, undefined, leaseTimeMs)
   }
 }

@@ -1,19 +1,21 @@
-import { NoReplyError } from '../delivery/replies.js'
-import { ConfigError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
+import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import { checkName, ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
 import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
+import { watchDropped } from './dropped-holds.js'
 import { forceUnlock } from './force-unlock.js'
 import { Hold } from './hold.js'
-import { ask, inspect } from './inspection.js'
+import { ask, asLockError, inspect } from './inspection.js'
 import { fieldOf, type Holder, type LockKind } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
-import { HOLD_OPTIONS, type HoldOptions, type Request, warnOfLongWait } from './options.js'
-import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
+import { LongWait } from './long-wait.js'
+import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
+import { currentScope, enclosingHolds, hasCurrentOwner, holdsAround } from './ownership.js'
 import { untilReady } from './ready.js'
 import { turnQueueOf } from './turn-scripts.js'
+import { stillHeld, waitBegan, whoHolds } from './who-holds.js'
 
 /** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
 interface Place {
@@ -57,6 +59,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * next renewal.
    * @returns whether it was held
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `const wasHeld = await lock.forceUnlock()`
    * @see Redisson `RLock.forceUnlock`
    */
   async forceUnlock(): Promise<boolean> {
@@ -65,19 +68,24 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /**
    * Whether anyone holds it right now. The result may be outdated when it arrives: do not base a write on it.
+   * @example `if (await lock.isLocked()) console.log('busy')`
    * @see Redisson `RLock.isLocked`
    */
   async isLocked(): Promise<boolean> {
     return (await this.getHolders()).length > 0
   }
 
-  /** The holders and their hold counts: at most one entry, except for a read lock, which may have many. */
+  /**
+   * The holders and their hold counts: at most one entry, except for a read lock, which may have many.
+   * @example `for (const { holder, holdCount } of await lock.getHolders()) console.log(holder, holdCount)`
+   */
   async getHolders(): Promise<readonly Holder[]> {
     return (await inspect(this.context, this.kind, this.name)).holders
   }
 
   /**
    * What is left of the current lease, ms; 0 if nobody holds it, Infinity if its expiry was removed.
+   * @example `console.log(await lock.remainingLeaseMs(), 'ms')`
    * @see Redisson `RLock.remainTimeToLive`
    */
   async remainingLeaseMs(): Promise<number> {
@@ -89,18 +97,23 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * ported from Java.
    * @throws {NotHeldError} the current owner does not hold it, or there is no current owner
    * @throws as `Hold.unlock`
+   * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`
    * @see Redisson `RLock.unlock`
    */
   async unlock(): Promise<void> {
     this.#assertCurrentOwner('unlock')
     const hold = this.#enclosing()?.latest
-    if (!hold) throw new NotHeldError(`Lock ${JSON.stringify(this.name)} is not held by the current owner`, this.name)
+    if (!hold) {
+      const who = `Lock ${JSON.stringify(this.name)} is not held by the current owner`
+      throw new NotHeldError(who + stillHeld(this.context, this.name), this.name)
+    }
     await hold.unlock()
   }
 
   /**
    * Whether the current owner holds it, according to Redis.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
+   * @example `await lock.withLock(async () => console.log(await lock.isHeldByCurrentOwner())) // true`
    * @see Redisson `RLock.isHeldByCurrentThread`
    */
   async isHeldByCurrentOwner(): Promise<boolean> {
@@ -110,6 +123,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /**
    * The hold count of the current owner, according to Redis; 0 if it does not hold the lock.
    * @throws {NotHeldError} there is no current owner: the call is inside no scope and no hold
+   * @example `await lock.withLock(async () => console.log(await lock.getHoldCount())) // 1`
    * @see Redisson `RLock.getHoldCount`
    */
   async getHoldCount(): Promise<number> {
@@ -125,6 +139,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @throws {NotHeldError} that holder does not hold the lock: its lease has ended, or it was adopted before
    * @throws {OutcomeUnknownError} Redis did not reply; what it may have granted is released in the background
    * @throws {ConfigError} this kind of lock cannot be handed over: a read or write lock, a multi-lock of values
+   * @example `const hold = await client.getFairLock('order:1001').adopt(job.holder)`
    */
   async adopt(holder: string, options: HoldOptions = {}): Promise<H> {
     const { context, kind, name: lockName } = this
@@ -148,7 +163,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       const adopted = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
       if ('isGranted' in adopted) {
         await replication.confirm(lockName, route)
-        return begin(lease, terms, sentAt, adopted) as H
+        return watchDropped(context, begin(lease, terms, sentAt, adopted)) as H
       }
     } catch (error) {
       lease.releaseInBackground() // it may have been adopted, and nobody else knows the new holder
@@ -177,21 +192,38 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (!reentered) context.assertOpen(lockName)
     const outer = reentered ?? joined
     const lease = reentered ?? this.possess(joined?.owner)
-    const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
+    if (terms.atLeastMs !== undefined && this.kind.isShared) {
+      const allowed = `a lock that one owner holds at a time, which a ${this.kind.title} is not`
+      throw new ConfigError('atLeastMs', undefined, allowed, { lockName })
+    }
+    // The lease is requested for all of `atLeastMs`: so it keeps the lock even if this process dies.
+    const leaseTimeMs = Math.max(terms.leaseTimeMs ?? context.watchdogTimeoutMs, terms.atLeastMs ?? 0)
     const attempt = reentered
       ? reentry(reentered, handOffs, terms, leaseTimeMs)
       : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
-    const wait = this.#wait(attempt, lease, request, outer !== undefined)
-    const stopWarning = warnOfLongWait(context, lockName, terms)
+    const longWait = request.isMember ? undefined : new LongWait(context, lockName, terms, () => this.heldBy())
+    let endWait: (() => void) | undefined
+    const onRefused = (): void => {
+      endWait ??= waitBegan(context, { lockName, holds: holdsAround(context) })
+      longWait?.refused()
+      request.onRefused?.()
+    }
+    const wait = this.#wait(attempt, lease, { ...request, onRefused }, outer !== undefined)
     if (joined) joined.joining++
     try {
       return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
     } catch (error) {
-      throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'lock', error) : error
+      throw await asLockError(context, lockName, 'lock', error)
     } finally {
       if (joined) joined.joining--
-      stopWarning?.()
+      longWait?.end()
+      endWait?.()
     }
+  }
+
+  /** @internal */
+  async heldBy(): Promise<string | undefined> {
+    return await whoHolds(this.context, this.kind, this.name)
   }
 
   #wait(attempt: Attempt<Hold>, lease: Lease, request: Request, isInside: boolean): Wait<Hold> {
@@ -267,7 +299,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (hasCurrentOwner(this.context)) return
     throw new NotHeldError(
       `${call}() on lock ${JSON.stringify(this.name)} needs a current owner, and this call is inside no hold and no scope: ` +
-        'use the hold that lock() returned, or run the code with client.runInScope()',
+        `use the hold that lock() returned, or run the code with client.runInScope()${stillHeld(this.context, this.name)}`,
       this.name,
     )
   }

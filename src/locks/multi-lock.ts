@@ -8,7 +8,8 @@ import { JointLease } from './joint-lease.js'
 import { queueName } from './kinds/lock-kind.js'
 import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
-import { type Request, warnOfLongWait } from './options.js'
+import { LongWait } from './long-wait.js'
+import type { Request } from './options.js'
 
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
 const PATIENCE_MS = 100
@@ -38,14 +39,20 @@ export class MultiLock extends BaseLock {
 
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
-    refuseWithin(request.within, this.name)
-    const stopWarning = warnOfLongWait(this.context, this.name, request.terms)
+    refuseForParts(request, this.name)
     const taking = new Taking(this, this.#locks, request)
+    const longWait = new LongWait(this.context, this.name, request.terms, () => this.heldBy((lock) => taking.has(lock)))
+    if (request.waitTimeMs !== 0) longWait.refused()
     try {
       return await taking.run()
     } finally {
-      stopWarning?.()
+      longWait.end()
     }
+  }
+
+  /** @internal @param isOwn  whether the call that waits has it already */
+  async heldBy(isOwn: (lock: Lock) => boolean = () => false): Promise<string | undefined> {
+    return await firstHeld(this.#locks.filter((lock) => !isOwn(lock)))
   }
 }
 
@@ -73,12 +80,16 @@ class Taking {
     this.#multi = multi
     this.#locks = locks
     this.#terms = terms
-    this.#request = { ...request, terms: { ...terms, maxHoldMs: undefined, warnAfterMs: undefined } }
+    this.#request = { ...request, isMember: true, terms: { ...terms, maxHoldMs: undefined, warnAfterMs: undefined } }
     const isOrdered = locks.every(
       (lock, index) => locks[index - 1]?.name !== lock.name || locks[index - 1]?.context === lock.context,
     )
     this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MOST_PATIENCE_MS
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
+  }
+
+  has(lock: Lock): boolean {
+    return this.#taken.has(lock)
   }
 
   /** @returns undefined if the wait time ended first */
@@ -132,8 +143,8 @@ class Taking {
       if (!next && canBeTakenTogether(rest)) {
         const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
         if (Array.isArray(outcome)) return this.#add(rest, outcome)
-        if (isOnce || clock.now() >= this.#deadlineAt) return false
-        next = outcome as Lock
+        if (outcome && (isOnce || clock.now() >= this.#deadlineAt)) return false
+        next = outcome as Lock | undefined
       }
       next ??= rest[0] as Lock
       const forMs = isOnce ? 0 : Math.max(1, Math.ceil(this.#deadlineAt - clock.now()))
@@ -250,7 +261,10 @@ export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock
   const [first, ...rest] = locks
   if (!first) throw new ConfigError(call, undefined, 'at least one lock')
   for (const [index, lock] of locks.entries()) {
-    if (!(lock instanceof Lock)) throw new ConfigError(`${call}: lock ${index + 1}`, lock, 'a lock of a client')
+    if (!(lock instanceof Lock)) {
+      const found = typeof lock === 'object' ? undefined : lock
+      throw new ConfigError(`${call}: lock ${index + 1}`, found, lockInsteadOf(lock))
+    }
     const twin = locks.slice(0, index).find((other) => other.name === lock.name && other.context === lock.context)
     if (twin && lock.kind.nestingIn(twin.kind) !== 'apart') {
       throw new ConfigError(`${call}: lock ${index + 1}`, undefined, 'a lock that is not given twice', {
@@ -261,11 +275,36 @@ export function checkLocks(call: string, locks: readonly Lock[]): readonly [Lock
   return [first, ...rest]
 }
 
-export function refuseWithin(within: Hold | undefined, lockName: string): void {
-  if (within === undefined) return
-  throw new ConfigError('within', undefined, 'a lock of its own: a lock made of others has no hold to re-enter', {
-    lockName,
-  })
+/** What to pass instead of something that is no lock. */
+function lockInsteadOf(given: unknown): string {
+  const { withLock } = Object(given) as { withLock?: unknown }
+  if (Array.isArray(given)) return 'a lock of a client, and not an array of them: write ...locks'
+  if (typeof withLock !== 'function') return 'a lock of a client'
+  if (given instanceof BaseLock) return 'a lock on one name: pass the locks that this one is made of'
+  return (
+    'a lock of this copy of Holdfast, and this one is of another copy. The process has loaded two copies: one by import and ' +
+    'one by require, one of them in a bundle, or two versions (npm ls holdfast)'
+  )
+}
+
+/** @throws {ConfigError} a request for a lock made of others has what only a lock on one name can do */
+export function refuseForParts({ within, terms }: Request, lockName: string): void {
+  if (within !== undefined) {
+    const allowed = 'a lock of its own: a lock made of others has no hold to re-enter'
+    throw new ConfigError('within', undefined, allowed, { lockName })
+  }
+  if (terms.atLeastMs !== undefined) {
+    throw new ConfigError('atLeastMs', undefined, 'a lock on one name, not one made of others', { lockName })
+  }
+}
+
+/** Who holds the first of them that is held. */
+export async function firstHeld(locks: readonly Lock[]): Promise<string | undefined> {
+  for (const lock of locks) {
+    const heldBy = await lock.heldBy()
+    if (heldBy !== undefined) return `${JSON.stringify(lock.name)} is ${heldBy}`
+  }
+  return undefined
 }
 
 /** An order that all clients share; several locks on values of one group are ordered by their digests. */
@@ -277,6 +316,7 @@ function byNameAndQueue(a: Lock, b: Lock): number {
 /**
  * Several locks as one: all or none, of any kind and of any clients.
  * @throws {ConfigError} there is none, one of them is no lock, or one is given twice
+ * @example `await getMultiLock(client.getLock('a'), client.getLock('b')).withLock(async () => await transfer())`
  * @see Redisson `RedissonClient.getMultiLock(locks)`
  */
 export function getMultiLock(...locks: readonly Lock[]): MultiLock {

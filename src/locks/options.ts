@@ -11,14 +11,20 @@ export interface HoldOptions {
    * Default: the client's `maxHoldMs`, which is no limit by default.
    */
   maxHoldMs?: number | undefined
-  /** Report a longer wait or hold as `longWait` or `longHold`, ms. Default: the client's, which is never by default. */
+  /**
+   * Report a longer wait or hold as `longWait` or `longHold`, ms. Default: the client's; if it has none, waits are reported
+   * after 60 000 and holds never.
+   */
   warnAfterMs?: number | undefined
   /** What the lock is used for; shown in events. */
   label?: string | undefined
 }
 
 export interface LockOptions extends HoldOptions {
-  /** Longest wait, ms, from this call; 0 tries once. Absent: no limit for `lock`, 0 for `tryLock`. */
+  /**
+   * Longest wait, ms, from this call; 0 tries once. Default: for `lock` the client's `waitTimeMs`, which is no limit by
+   * default, and 0 for `tryLock`.
+   */
   waitTimeMs?: number | undefined
   /** Aborts the wait: the call rejects with the signal's reason. Ignored once the lock is held. */
   signal?: AbortSignal | undefined
@@ -29,17 +35,27 @@ export interface LockOptions extends HoldOptions {
 }
 
 export interface WithLockOptions<H extends Hold = Hold> extends LockOptions {
+  /**
+   * The shortest time between two runs with this lock, across all clients, ms from the grant; at least 10. If the function
+   * ends earlier, even with an error, or if the process dies, the lease keeps the lock taken until then. For jobs that
+   * must run once per period: an instance whose clock is late must not run the job again. Not for locks that several
+   * owners hold at once, or that are made of other locks; ignored for a re-entry, which is part of the outer run.
+   */
+  atLeastMs?: number | undefined
   /** Called with the hold before the function. */
   onAcquire?: ((hold: H) => unknown) | undefined
   /** Called with the hold after the release, whether the function succeeded or not. */
   onRelease?: ((hold: H) => unknown) | undefined
 }
 
+/** Whether the function ran, and what it returned: `const { ran, value } = await lock.tryWithLock(fn)`. */
+export type MaybeRan<T> = { ran: true; value: T } | { ran: false; value?: undefined }
+
 export type LockedCallback<T, H extends Hold = Hold> = (hold: H) => T | PromiseLike<T>
 
 export const HOLD_OPTIONS = { leaseTimeMs: 1, maxHoldMs: 1, warnAfterMs: 1, label: 1 }
 export const LOCK_OPTIONS = { ...HOLD_OPTIONS, waitTimeMs: 1, signal: 1, within: 1 }
-export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, onAcquire: 1, onRelease: 1 }
+export const WITH_LOCK_OPTIONS = { ...LOCK_OPTIONS, atLeastMs: 1, onAcquire: 1, onRelease: 1 }
 
 /** The options of one call that acquires a lock, checked. */
 export interface Request {
@@ -50,6 +66,8 @@ export interface Request {
   readonly within: Hold | undefined
   /** Called whenever another owner holds the lock, or another caller is ahead in the queue. */
   readonly onRefused?: (() => void) | undefined
+  /** It is one of several locks that are acquired as one: the call as a whole reports a long wait. */
+  readonly isMember?: boolean
 }
 
 /** Checks the options of a call that waits for something without a lease. */
@@ -65,15 +83,4 @@ export function checkWait(
     signal: checkSignal(options.signal, name),
     label: checkLabel(options.label, name),
   }
-}
-
-/** Emits `longWait` after `warnAfterMs`. @returns how to cancel that */
-export function warnOfLongWait(
-  context: Context,
-  lockName: string,
-  { warnAfterMs, label }: Pick<HoldTerms, 'warnAfterMs' | 'label'>,
-): (() => void) | undefined {
-  if (warnAfterMs === undefined) return undefined
-  const details = { lockName, label, waitedMs: warnAfterMs }
-  return context.clock.after(warnAfterMs, () => context.emit('longWait', details), false)
 }

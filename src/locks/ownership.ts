@@ -93,6 +93,16 @@ export function* enclosingHolds(client: HoldingClient, lockName: string): Genera
   }
 }
 
+/** Whether the caller was started by work that runs with this hold. */
+export function isInsideOf(hold: Hold): boolean {
+  return (around() as readonly Frame[]).some(({ holds }) => holds.includes(hold))
+}
+
+/** Every live hold that the caller is inside of, on any lock and of any client. */
+export function holdsAround(client: HoldingClient): readonly Hold[] {
+  return framesAround(client).flatMap(({ holds }) => holds.filter((hold) => hold.isLive))
+}
+
 /** Whether the caller is inside any hold or scope of this client, so that there is a current owner. */
 export function hasCurrentOwner(client: HoldingClient): boolean {
   return framesAround(client).some(

@@ -7,8 +7,9 @@ import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
 import type { Lock } from './lock.js'
-import { checkLocks, refuseWithin } from './multi-lock.js'
-import { type Request, warnOfLongWait } from './options.js'
+import { LongWait } from './long-wait.js'
+import { checkLocks, firstHeld, refuseForParts } from './multi-lock.js'
+import type { Request } from './options.js'
 
 /** How long to wait before another round, ms: at least, and a random time on top, so that two callers do not split the votes again. */
 const PAUSE_MS = 20
@@ -38,13 +39,15 @@ export class RedLock extends BaseLock {
   }
 
   /** @internal */
-  async acquire({ terms, waitTimeMs, signal, within }: Request): Promise<Hold | undefined> {
-    refuseWithin(within, this.name)
+  async acquire(request: Request): Promise<Hold | undefined> {
+    refuseForParts(request, this.name)
+    const { terms, waitTimeMs, signal } = request
     const { context } = this
     const { clock } = context
     const isNested = this.#isNested()
     const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-    const stopWarning = warnOfLongWait(context, this.name, terms)
+    const longWait = new LongWait(context, this.name, terms, () => this.heldBy())
+    if (waitTimeMs !== 0) longWait.refused()
     try {
       const wait = {
         lockName: this.name,
@@ -62,8 +65,13 @@ export class RedLock extends BaseLock {
       }
       return waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
     } finally {
-      stopWarning?.()
+      longWait.end()
     }
+  }
+
+  /** @internal */
+  async heldBy(): Promise<string | undefined> {
+    return await firstHeld(this.#locks)
   }
 
   /** @throws {SelfDeadlockError} for a majority, the caller would wait for itself */
@@ -223,6 +231,7 @@ class Vote {
 /**
  * Locks on independent servers as one that needs a majority of them: three or five locks, each of its own client.
  * @throws {ConfigError} there is none, one of them is no lock, or one is given twice
+ * @example `await getRedLock(one.getLock('a'), two.getLock('a'), three.getLock('a')).withLock(async () => await work())`
  * @see Redisson `RedissonRedLock`
  */
 export function getRedLock(...locks: readonly Lock[]): RedLock {

@@ -1,8 +1,10 @@
-import { NoReplyError, toInteger } from '../delivery/replies.js'
-import { OutcomeUnknownError, publishRefused } from '../errors.js'
+import { toInteger } from '../delivery/replies.js'
+import { publishRefused } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { WaitQueue } from '../waiting/wait-queue.js'
+import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
+import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
@@ -13,6 +15,9 @@ interface Releasable {
   readonly lockName: string
   readonly holder: string
   readonly handOffs: number
+  readonly owner: Owner
+  /** Of the owner. */
+  readonly field: string
   releaseInBackground(): void
 }
 
@@ -29,6 +34,7 @@ export interface Released {
  * Frees a lock in Redis, and repeats the command until Redis replies or `commandTimeoutMs` is over.
  * @param queue  the callers of this client that wait for it
  * @throws {OutcomeUnknownError} Redis did not answer; the release is repeated in the background
+ * @throws {WrongTypeError} something else was written to the key: the lock is gone
  */
 export async function release(lease: Releasable, queue: WaitQueue | undefined): Promise<Released> {
   const { context, kind, lockName, holder, handOffs } = lease
@@ -49,8 +55,42 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
     return { receivers, mayHaveRunBefore, usesTurnQueue: withTurnQueue !== undefined }
   } catch (error) {
     lease.releaseInBackground()
-    throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'unlock', error) : error
+    throw await asLockError(context, lockName, 'unlock', error)
   }
+}
+
+/**
+ * After a release: what that means for the owner of the field, and for those who wait.
+ * @returns whether another client has been told that it is its turn. Those of this process read that in the same poll of the
+ *   event loop, and would always be later than a caller that takes the lock again at once
+ */
+export function settleRelease(
+  lease: Releasable & { readonly mayHaveLateCopies: boolean },
+  { receivers, mayHaveRunBefore, usesTurnQueue }: Released,
+  queue: WaitQueue | undefined,
+): boolean {
+  const { owner, field } = lease
+  if (lease.mayHaveLateCopies) lease.releaseInBackground()
+  else if (mayHaveRunBefore) owner.retire(field)
+  else owner.free(field)
+  const others = (receivers ?? 0) - (queue?.ownReceivers ?? 0)
+  queue?.released(receivers ?? 0)
+  return usesTurnQueue && others > 0
+}
+
+/**
+ * Leaves a lock to its lease, which ends it at `untilAt`. It was requested for that long, so that no command is needed,
+ * unless a renewal or a longer lease would keep the lock for longer. Nothing depends on that command: the lease ends.
+ */
+export async function leaveToLease(
+  lease: Releasable & { readonly leaseEndsAt: number },
+  untilAt: number,
+): Promise<void> {
+  const { context, kind, lockName, holder, leaseEndsAt, owner, field } = lease
+  owner.retire(field)
+  if (leaseEndsAt <= untilAt) return
+  const leftMs = Math.max(1, Math.ceil(untilAt - context.clock.now()))
+  await context.scripts.run(kind.renewCapped(lockName, holder, leftMs, leftMs)).catch(() => {})
 }
 
 /**

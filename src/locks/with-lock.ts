@@ -1,4 +1,5 @@
-import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError } from '../errors.js'
+import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError, toError } from '../errors.js'
+import { type KnownOptions, ownOptions } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold } from './hold.js'
 import type { LockedCallback, WithLockOptions } from './options.js'
@@ -19,6 +20,10 @@ export async function runWithLock<T, H extends Hold>(
   fn: LockedCallback<T, H>,
 ): Promise<T> {
   let value: T
+  hold.keepAtLeast()
+  const startedAt = context.clock.now()
+  const withRunTime = (error: unknown): unknown =>
+    error instanceof LeaseLostError && error === hold.lostError ? error.thrown(context.clock.now() - startedAt) : error
   try {
     if (onAcquire) await runWithHold(hold, () => onAcquire(hold))
     value = await runWithHold(hold, () => fn(hold))
@@ -28,14 +33,14 @@ export async function runWithLock<T, H extends Hold>(
       if (!(cause instanceof LeaseLostError)) context.emit('warning', releaseFailed(lockName, cause))
     })
     await released()
-    throw error
+    throw withRunTime(error)
   }
   try {
     await hold.unlock()
   } catch (error) {
     if (!(error instanceof OutcomeUnknownError)) {
       await released()
-      throw error
+      throw withRunTime(error)
     }
     context.emit('warning', error)
   }
@@ -46,9 +51,44 @@ export async function runWithLock<T, H extends Hold>(
     try {
       await onRelease?.(hold)
     } catch (error) {
-      context.emit('warning', error instanceof Error ? error : new Error(String(error)))
+      context.emit('warning', toError(error))
     }
   }
+}
+
+/**
+ * The arguments of `withLock` and its relatives: the options, which may be left out, and the function.
+ * @param held  what the function has while it runs
+ * @throws {ConfigError} the function is missing or cannot work, or the options come after it
+ */
+export function optionsAndFunction<O extends object, F extends (...args: never[]) => unknown>(
+  first: O | F,
+  second: F | undefined,
+  known: KnownOptions<O>,
+  lockName: string,
+  held?: string,
+): [O, F] {
+  if (typeof first === 'function' && second !== undefined) {
+    throw new ConfigError('options', undefined, 'the options before the function: (options, fn)', { lockName })
+  }
+  const [options, callback] = typeof first === 'function' ? [{} as O, first] : [first, second]
+  const fn = checkCallback(callback, lockName, held)
+  return [ownOptions(options, known, lockName), fn]
+}
+
+/**
+ * The names that `client.withLock` was given, each once.
+ * @param rest  its other arguments
+ * @throws {ConfigError} there is none, or an argument is out of place
+ */
+export function checkNames(names: unknown, rest: readonly unknown[]): readonly [string, ...string[]] {
+  if (typeof rest[0] === 'string') throw new ConfigError('names', undefined, 'an array of names: ([name, name], fn)')
+  if (typeof names !== 'string' && !Array.isArray(names)) {
+    throw new ConfigError('names', names, 'a name or an array of names: (names, fn) or (names, options, fn)')
+  }
+  const [first, ...more] = new Set<string>(Array.isArray(names) ? names : [names])
+  if (first === undefined) throw new ConfigError('names', undefined, 'at least one name')
+  return [first, ...more]
 }
 
 const GENERATORS = ['[object GeneratorFunction]', '[object AsyncGeneratorFunction]']

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common'
 import { ModuleRef } from '@nestjs/core'
 import type { Client } from '../client.js'
 import { ConfigError, messageOf } from '../errors.js'
+import { monotonicNow } from '../util/real-time.js'
 import { within } from '../util/timeout.js'
 import { checkDuration, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
@@ -33,16 +34,17 @@ export class HoldfastHealth {
    * @returns `{ holdfast: { status: 'up', latencyMs } }` or `{ holdfast: { status: 'down', message } }`; for a named client
    *   the key is `holdfast:<name>`
    * @throws {ConfigError} there is no such client, or an option cannot work
+   * @example `return await this.terminus.check([() => this.holdfast.check()])`
    */
   async check(name?: string, options: HoldfastHealthOptions = {}): Promise<HoldfastHealthResult> {
     const own = ownOptions(options, { timeoutMs: 1, lockName: 1 })
     const timeoutMs = checkDuration('timeoutMs', own.timeoutMs ?? 1_000, 1)
     const key = getHoldfastToken(name)
     const lock = this.#client(key).getLock(own.lockName ?? 'holdfast:health')
-    const startedAt = performance.now()
+    const startedAt = monotonicNow()
     try {
       await within(timeoutMs, lock.isLocked())
-      return { [key]: { status: 'up', latencyMs: Math.round(performance.now() - startedAt) } }
+      return { [key]: { status: 'up', latencyMs: Math.round(monotonicNow() - startedAt) } }
     } catch (error) {
       return { [key]: { status: 'down', message: messageOf(error) } }
     }

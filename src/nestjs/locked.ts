@@ -1,11 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Inject } from '@nestjs/common'
 import { type Client, lockOfKind } from '../client.js'
-import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
-import { runOutside } from '../locks/call-chain.js'
+import { ConfigError, NotHeldError } from '../errors.js'
 import type { Hold } from '../locks/hold.js'
 import { KINDS, NAMED_KIND_IDS, type NamedKindId } from '../locks/kinds/table.js'
-import { HOLD_OPTIONS, type HoldOptions, type LockOptions } from '../locks/options.js'
+import { HOLD_OPTIONS, type HoldOptions, type WithLockOptions } from '../locks/options.js'
+import { shared } from '../util/shared.js'
 import { checkLabel, checkOptionalDuration, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
 import { getHoldfastToken } from './inject.js'
 import { lockKeysOf, type NameOf, parseTemplate } from './lock-name.js'
@@ -26,8 +26,9 @@ export interface LockedOptions<Busy extends OnBusy = OnBusy> extends HoldOptions
    */
   onBusy?: Busy | undefined
   /**
-   * The shortest time between two starts of the method with this lock name, across all processes, ms, at least 10; even if
-   * it ends early or this process dies. For cron jobs: an instance whose clock is late must not run the job again.
+   * The shortest time between two runs with this lock, across all processes, ms from the grant; at least 10. The lock stays
+   * taken until then, even if the method ends early or this process dies. For cron jobs: an instance whose clock is late
+   * must not run the job again.
    */
   atLeastMs?: number | undefined
   /** The name of the client; default: the client without a name. */
@@ -50,8 +51,7 @@ export type LockedDecorator<Name, Busy> = <A extends Needs<Name> & Needs<Busy>, 
 
 type Method = (this: object, ...args: unknown[]) => unknown
 
-const holds = new AsyncLocalStorage<Hold>()
-const BUSY = Symbol('busy')
+const holds = shared('locked-holds.1', () => new AsyncLocalStorage<Hold>())
 
 /**
  * Run the method with the lock held, as `withLock` does: what it calls can re-enter the lock, which is released when the
@@ -61,6 +61,7 @@ const BUSY = Symbol('busy')
  *   that returns the name for the arguments
  * @throws {ConfigError} at once, if the template cannot be parsed or an option cannot work; from the method, before any
  *   command, if the arguments do not make a name
+ * @example `@Locked('order:{0}', { waitTimeMs: 5_000 }) async charge(orderId: string) {}`
  */
 export function Locked<const Name extends string | ((...args: never[]) => string), const Busy extends OnBusy = 'throw'>(
   name: Name,
@@ -92,6 +93,7 @@ export function Locked<const Name extends string | ((...args: never[]) => string
 /**
  * The hold of the innermost `@Locked` method around the caller: for its `signal`, `assertHeld()` and `fencingToken`.
  * @throws {NotHeldError} the call chain is not inside such a method
+ * @example `await fetch(url, { signal: currentHold().signal })`
  */
 export function currentHold(): Hold {
   const hold = holds.getStore()
@@ -99,51 +101,16 @@ export function currentHold(): Hold {
   throw new NotHeldError('currentHold() was called outside of any @Locked method')
 }
 
-type Terms = LockOptions & Pick<LockedOptions, 'atLeastMs' | 'client'> & { kind: LockedKind; onBusy: OnBusy }
+type Terms = WithLockOptions & Pick<LockedOptions, 'client'> & { kind: LockedKind; onBusy: OnBusy }
 
 async function run(client: Client, lockName: string, terms: Terms, args: unknown[], work: () => unknown) {
-  const { kind, onBusy, atLeastMs, waitTimeMs, client: _, ...others } = terms
-  const options = { ...others, waitTimeMs }
+  const { kind, onBusy, client: _, ...options } = terms
   const lock = lockOfKind(client, kind, lockName)
-  const startedAt = performance.now()
-  const body = async (hold: Hold): Promise<unknown> => {
-    // A nested call is part of a run that has already started.
-    if (atLeastMs !== undefined && hold.count === 1) {
-      const restMs = waitTimeMs && Math.max(Math.floor(waitTimeMs - (performance.now() - startedAt)), 0)
-      const isFirst = await isFirstStart(client, lockName, atLeastMs, onBusy === 'throw' ? restMs : (restMs ?? 0))
-      if (!isFirst) return BUSY
-    }
-    return await holds.run(hold, work)
-  }
-  if (onBusy === 'throw') {
-    const value = await lock.withLock(options, body)
-    if (value === BUSY) throw new WaitTimeoutError(lockName, waitTimeMs ?? 0)
-    return value
-  }
-  const outcome = await lock.tryWithLock(options, body)
-  if (outcome.ran && outcome.value !== BUSY) return outcome.value
+  const body = async (hold: Hold): Promise<unknown> => await holds.run(hold, work)
+  if (onBusy === 'throw') return await lock.withLock(options, body)
+  const { ran, value } = await lock.tryWithLock(options, body)
+  if (ran) return value
   return onBusy === 'skip' ? undefined : await (onBusy as (...args: unknown[]) => unknown)(...args)
-}
-
-/**
- * Whether `atLeastMs` have passed since the last start. A second lock, whose lease is that time, is acquired and never
- * released: so it ends in time even if this process dies, and does not delay a shutdown.
- * @param waitTimeMs  undefined: no limit
- */
-async function isFirstStart(
-  client: Client,
-  lockName: string,
-  atLeastMs: number,
-  waitTimeMs?: number,
-): Promise<boolean> {
-  const lock = client.getLock(`${lockName}:at-least`)
-  const options = { leaseTimeMs: atLeastMs, label: 'atLeastMs' }
-  // Outside any scope, where the next call would re-enter it.
-  const hold = await runOutside(() =>
-    waitTimeMs === undefined ? lock.lock(options) : lock.tryLock({ ...options, waitTimeMs }),
-  )
-  hold?.handOver()
-  return hold !== null
 }
 
 function nameReader(name: unknown, target: object, method: string | symbol, where: string): NameOf {

@@ -2,6 +2,7 @@ import {
   type BeforeApplicationShutdown,
   type DynamicModule,
   type FactoryProvider,
+  Logger,
   Module,
   type ModuleMetadata,
   type OnApplicationShutdown,
@@ -11,7 +12,9 @@ import {
 import { Client } from '../client.js'
 import { type ConnectOptions, connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
+import { describeLongWait } from '../locks/long-wait.js'
 import { MAX_TIMEOUT_MS } from '../util/clock.js'
+import { clearTimeout, monotonicNow, setTimeout } from '../util/real-time.js'
 import { checkDuration, ownOf } from '../util/validate.js'
 import { HoldfastHealth } from './health.js'
 import { getHoldfastToken } from './inject.js'
@@ -58,12 +61,15 @@ const FACTORY = Symbol('holdfast options factory')
 const OPENED = Symbol('holdfast opened client')
 
 /**
- * Opens a client when the application starts, and closes it when the application shuts down: with
+ * Opens a client when the application starts, logs its events through Nest's `Logger`, and closes it when the application shuts down: with
  * `app.enableShutdownHooks()` on SIGTERM, otherwise only by `app.close()`.
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: a module of Nest is a class
 export class HoldfastModule {
-  /** @param target  a URL, or the options of `connect()`; of several clients, all but one need a `name` */
+  /**
+   * @param target  a URL, or the options of `connect()`; of several clients, all but one need a `name`
+   * @example `imports: [HoldfastModule.forRoot('redis://127.0.0.1:6379')]`
+   */
   static forRoot(target: string | HoldfastModuleOptions): DynamicModule {
     const { name, isGlobal, ...options } = ownOf<HoldfastModuleOptions>(
       typeof target === 'string' ? { url: target } : target,
@@ -72,7 +78,11 @@ export class HoldfastModule {
     return register({ name, isGlobal }, [{ provide: OPTIONS, useFactory: () => options }])
   }
 
-  /** The same with options from other providers, except `name` and `isGlobal`, which are given here. */
+  /**
+   * The same with options from other providers, except `name` and `isGlobal`, which are given here.
+   * @example
+   * HoldfastModule.forRootAsync({ inject: [Settings], useFactory: (settings: Settings) => settings.redisUrl })
+   */
   static forRootAsync(options: HoldfastAsyncOptions): DynamicModule {
     const own = ownOf(options)
     return register(own, optionsFrom(own), own.imports)
@@ -100,7 +110,7 @@ function register(
   const token = getHoldfastToken(name)
   const providers: Provider[] = [
     ...options,
-    { provide: OPENED, useFactory: open, inject: [OPTIONS] },
+    { provide: OPENED, useFactory: (target: string | HoldfastOptions) => open(target, name), inject: [OPTIONS] },
     { provide: token, useFactory: ({ client }: OpenedClient) => client, inject: [OPENED] },
     HoldfastHealth,
   ]
@@ -112,14 +122,27 @@ function register(
   return { module: HoldfastModule, global: isGlobal, imports, providers, exports: exported }
 }
 
-async function open(target: string | HoldfastOptions): Promise<OpenedClient> {
+async function open(target: string | HoldfastOptions, name: string | undefined): Promise<OpenedClient> {
   const options: HoldfastOptions = typeof target === 'string' ? { url: target } : target
   if (typeof options !== 'object' || options === null) {
     throw new ConfigError('HoldfastModule', options, 'a URL, or the options of connect()')
   }
   const { drainMs = DEFAULT_DRAIN_MS, ...rest } = ownOf(options)
   checkDuration('drainMs', drainMs, 0)
-  return new OpenedClient(await connect(rest), drainMs)
+  const client = await connect(rest)
+  logEvents(client, new Logger(name === undefined ? 'Holdfast' : `Holdfast:${name}`))
+  return new OpenedClient(client, drainMs)
+}
+
+/** What no caller learns of, or learns of too late for whoever operates the application. */
+function logEvents(client: Client, logger: Logger): void {
+  client.on('lost', ({ error }) => logger.error(error.message))
+  client.on('warning', ({ message }) => logger.warn(message))
+  client.on('longWait', (wait) => logger.warn(describeLongWait(wait)))
+  client.on('longHold', ({ hold, heldMs }) => {
+    const about = hold.label === undefined ? '' : ` (label ${JSON.stringify(hold.label)})`
+    logger.warn(`${JSON.stringify(hold.lockName)}${about} has been held for ${heldMs / 1_000} s`)
+  })
 }
 
 /**
@@ -138,14 +161,14 @@ class OpenedClient implements BeforeApplicationShutdown, OnApplicationShutdown {
   }
 
   beforeApplicationShutdown(): void {
-    this.#endsAt ??= performance.now() + this.#drainMs
+    this.#endsAt ??= monotonicNow() + this.#drainMs
     // The close that follows reports errors: it waits for the same shutdown.
     this.#timer ??= setTimeout(() => void this.client.close().catch(() => {}), Math.min(this.#drainMs, MAX_TIMEOUT_MS))
   }
 
   async onApplicationShutdown(): Promise<void> {
     clearTimeout(this.#timer)
-    const endsAt = this.#endsAt ?? performance.now() + this.#drainMs
-    await this.client.close({ drainMs: Math.max(Math.ceil(endsAt - performance.now()), 0) })
+    const endsAt = this.#endsAt ?? monotonicNow() + this.#drainMs
+    await this.client.close({ drainMs: Math.max(Math.ceil(endsAt - monotonicNow()), 0) })
   }
 }

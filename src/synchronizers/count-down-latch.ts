@@ -1,8 +1,9 @@
-import { isRetryable, NoReplyError, toInteger } from '../delivery/replies.js'
-import { OutcomeUnknownError, publishRefused } from '../errors.js'
+import { isRetryable, toInteger } from '../delivery/replies.js'
+import { publishRefused } from '../errors.js'
 import type { Context } from '../locks/context.js'
-import { ask } from '../locks/inspection.js'
-import { checkWait, warnOfLongWait } from '../locks/options.js'
+import { ask, asLockError } from '../locks/inspection.js'
+import { LongWait } from '../locks/long-wait.js'
+import { checkWait } from '../locks/options.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, checkName, ownOptions } from '../util/validate.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
@@ -11,11 +12,11 @@ import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../wire/
 import { countOnce } from './count-once.js'
 
 export interface AwaitOptions {
-  /** Longest wait, ms, from this call; 0 asks once. Default: no limit. */
+  /** Longest wait, ms, from this call; 0 asks once. Default: the client's `waitTimeMs`, which is no limit by default. */
   waitTimeMs?: number | undefined
   /** Aborts the wait: the call rejects with the signal's reason. */
   signal?: AbortSignal | undefined
-  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is never unless set. */
+  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is 60 000 unless set. */
   warnAfterMs?: number | undefined
   /** Describes the call; shown in events. */
   label?: string | undefined
@@ -88,6 +89,7 @@ export class CountDownLatch {
    * @returns false if it is already closed, with whatever count
    * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @example `await latch.trySetCount(3)`
    * @see Redisson `RCountDownLatch.trySetCount`
    */
   async trySetCount(count: number): Promise<boolean> {
@@ -102,6 +104,7 @@ export class CountDownLatch {
   /**
    * Counts down by one. At zero the latch opens; an open one stays open.
    * @throws as `trySetCount`
+   * @example `await latch.countDown()`
    * @see Redisson `RCountDownLatch.countDown`
    */
   async countDown(): Promise<void> {
@@ -115,6 +118,7 @@ export class CountDownLatch {
   /**
    * The current count; 0: it is open. The result may be outdated when it arrives.
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await latch.getCount())`
    * @see Redisson `RCountDownLatch.getCount`
    */
   async getCount(): Promise<number> {
@@ -128,27 +132,30 @@ export class CountDownLatch {
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
+   * @example `const isOpen = await latch.await({ waitTimeMs: 60_000 })`
    * @see Redisson `RCountDownLatch.await`
    */
   async await(options: AwaitOptions = {}): Promise<boolean> {
     const { name } = this
     const context = this.#context
     const own = ownOptions(options, { waitTimeMs: 1, signal: 1, warnAfterMs: 1, label: 1 }, name)
-    const { waitTimeMs = Number.POSITIVE_INFINITY, warnAfterMs, signal, label } = checkWait(context, name, own)
+    const { waitTimeMs: asked = context.waitTimeMs, warnAfterMs, signal, label } = checkWait(context, name, own)
+    const waitTimeMs = asked ?? Number.POSITIVE_INFINITY
     context.assertOpen(name)
     signal?.throwIfAborted()
     if (waitTimeMs === 0) return (await this.getCount()) === 0
 
     const gate = this.#gate()
     const waiter = new Waiter(context.clock, name, context.clock.now() + waitTimeMs, signal)
-    const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
+    const longWait = new LongWait(context, name, { warnAfterMs, label }, async () => undefined)
+    longWait.refused()
     gate.enter(waiter)
     try {
       await waiter.pause(Number.POSITIVE_INFINITY)
       waiter.throwIfDismissed()
       return waiter.isWoken
     } finally {
-      stopWarning?.()
+      longWait.end()
       waiter.end()
       gate.leave(waiter)
     }
@@ -158,6 +165,7 @@ export class CountDownLatch {
    * Deletes the latch, which opens it for its waiters.
    * @returns whether it was closed
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `await latch.delete()`
    * @see Redisson `RCountDownLatch.delete`, which does not wake the waiters
    */
   async delete(): Promise<boolean> {
@@ -204,7 +212,7 @@ export class CountDownLatch {
       context.assertOpen(name)
       await waitFor(wait, context)
     } catch (error) {
-      const reason = error instanceof NoReplyError ? new OutcomeUnknownError(name, 'await', error) : error
+      const reason = await asLockError(context, name, 'await', error)
       for (const waiter of gate.waiters) {
         waiter.dismiss(reason)
         gate.leave(waiter)

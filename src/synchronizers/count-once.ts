@@ -2,6 +2,7 @@ import type { Operation } from '../delivery/idempotency.js'
 import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import type { Context } from '../locks/context.js'
+import { asLockError } from '../locks/inspection.js'
 import { semaphoreAddPermits } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import { semaphoreChannel } from '../wire/keys.js'
@@ -31,7 +32,7 @@ export async function countOnce(
     idempotencyKeys.close(operation)
     return reply as number
   } catch (error) {
-    if (!hasNoReply) throw error
+    if (!hasNoReply) throw await asLockError(context, name, title, error)
     void backgroundRetries.retryInBackground(send, clock.now() + SETTLE_MS).then(() => idempotencyKeys.close(operation))
     throw new OutcomeUnknownError(name, title, error)
   }

@@ -7,7 +7,14 @@ import { PlainKind } from '../locks/kinds/plain.js'
 import type { KindTraits } from '../locks/kinds/table.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { Lock } from '../locks/lock.js'
-import { HOLD_OPTIONS, type HoldOptions, type LockedCallback, type WithLockOptions } from '../locks/options.js'
+import {
+  HOLD_OPTIONS,
+  type HoldOptions,
+  type LockedCallback,
+  type MaybeRan,
+  type WithLockOptions,
+} from '../locks/options.js'
+import { optionsAndFunction } from '../locks/with-lock.js'
 import {
   permitAcquire,
   permitInspect,
@@ -23,6 +30,7 @@ import type { Random } from '../util/random.js'
 import { checkCount, checkDuration, checkName, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
+import { whyNoPermits } from './no-permits.js'
 
 /**
  * One or more permits as a hold. Like every hold it knows until when it is valid, its `signal` aborts when it is lost, and
@@ -112,8 +120,12 @@ class PermitKind extends PlainKind {
 
 /** Acquires the permits of one call in the way a lock is acquired. */
 class PermitTaker extends Lock<Permit> {
-  override waitTimeout(waitTimeMs: number): WaitTimeoutError {
-    return new WaitTimeoutError(this.name, waitTimeMs, true)
+  override waitTimeout(waitTimeMs: number, heldBy: string | undefined): WaitTimeoutError {
+    return new WaitTimeoutError(this.name, waitTimeMs, true, heldBy)
+  }
+
+  override async heldBy(): Promise<string | undefined> {
+    return await whyNoPermits(this.context, this.name)
   }
 }
 
@@ -139,6 +151,7 @@ export class PermitExpirableSemaphore {
    * @returns false if it existed
    * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @example `await semaphore.trySetPermits(10)`
    * @see Redisson `RPermitExpirableSemaphore.trySetPermits`
    */
   async trySetPermits(permits: number): Promise<boolean> {
@@ -154,6 +167,7 @@ export class PermitExpirableSemaphore {
    * Sets the total number of permits, held or not, and creates the semaphore if it does not exist. If more are held, they
    * stay held, and no more are granted until fewer are.
    * @throws as `trySetPermits`
+   * @example `await semaphore.setPermits(20)`
    * @see Redisson `RPermitExpirableSemaphore.setPermits`
    */
   async setPermits(permits: number): Promise<void> {
@@ -167,6 +181,7 @@ export class PermitExpirableSemaphore {
   /**
    * Adds `permits` permits.
    * @throws as `trySetPermits`
+   * @example `await semaphore.addPermits(5)`
    * @see Redisson `RPermitExpirableSemaphore.addPermits`
    */
   async addPermits(permits: number): Promise<void> {
@@ -176,6 +191,7 @@ export class PermitExpirableSemaphore {
   /**
    * Removes `permits` permits. The number of free permits becomes negative if more are held than remain.
    * @throws as `trySetPermits`
+   * @example `await semaphore.reducePermits(5)`
    * @see Redisson `RPermitExpirableSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
@@ -197,6 +213,7 @@ export class PermitExpirableSemaphore {
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
+   * @example `await using permit = await semaphore.acquire({ waitTimeMs: 5_000 })`
    * @see Redisson `RPermitExpirableSemaphore.acquire(permits, leaseTime, unit)`, whose permits without a lease never end
    */
   async acquire(options: PermitOptions = {}): Promise<Permit> {
@@ -208,6 +225,7 @@ export class PermitExpirableSemaphore {
    * Acquires permits if enough become free in time; without `waitTimeMs` it tries once.
    * @returns the permits as one hold, or null when the wait ended first
    * @throws as `acquire`, but never `WaitTimeoutError`
+   * @example `const permit = await semaphore.tryAcquire(); if (permit === null) return 'busy'`
    * @see Redisson `RPermitExpirableSemaphore.tryAcquire(permits, waitTime, leaseTime, unit)`
    */
   async tryAcquire(options: PermitOptions = {}): Promise<Permit | null> {
@@ -221,6 +239,7 @@ export class PermitExpirableSemaphore {
    * @throws what `fn` threw, whatever becomes of the release
    * @throws {LeaseLostError} `fn` succeeded, but its permits were lost meanwhile: the limit may have been exceeded
    * @throws as `acquire`
+   * @example `await semaphore.withPermit(async ({ signal }) => await fetch(url, { signal }))`
    */
   withPermit<T>(fn: LockedCallback<T, Permit>): Promise<T>
   withPermit<T>(options: WithPermitOptions, fn: LockedCallback<T, Permit>): Promise<T>
@@ -235,16 +254,14 @@ export class PermitExpirableSemaphore {
   /**
    * Like `withPermit`, but resolves if there are not enough permits; without `waitTimeMs` it tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
+   * @example `const { ran } = await semaphore.tryWithPermit(async () => await callApi())`
    */
-  tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithPermit<T>(
-    options: WithPermitOptions,
-    fn: LockedCallback<T, Permit>,
-  ): Promise<{ ran: true; value: T } | { ran: false }>
+  tryWithPermit<T>(fn: LockedCallback<T, Permit>): Promise<MaybeRan<T>>
+  tryWithPermit<T>(options: WithPermitOptions, fn: LockedCallback<T, Permit>): Promise<MaybeRan<T>>
   async tryWithPermit<T>(
     first: WithPermitOptions | LockedCallback<T, Permit>,
     second?: LockedCallback<T, Permit>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  ): Promise<MaybeRan<T>> {
     const [taker, options, fn] = this.#takerAndBody(first, second)
     return await taker.tryWithLock(options, fn)
   }
@@ -254,6 +271,7 @@ export class PermitExpirableSemaphore {
    * instead.
    * @throws {NotHeldError} nobody holds it: it was released, or its lease has ended
    * @throws {OutcomeUnknownError} Redis did not reply; call it again
+   * @example `await semaphore.release(job.permitId)`
    * @see Redisson `RPermitExpirableSemaphore.release`
    */
   async release(permitId: string): Promise<void> {
@@ -269,6 +287,7 @@ export class PermitExpirableSemaphore {
    * Releases a permit by its id, whoever acquired it.
    * @returns false if nobody held it
    * @throws {OutcomeUnknownError} Redis did not reply; call it again
+   * @example `const wasHeld = await semaphore.tryRelease(job.permitId)`
    * @see Redisson `RPermitExpirableSemaphore.tryRelease`
    */
   async tryRelease(permitId: string): Promise<boolean> {
@@ -286,6 +305,7 @@ export class PermitExpirableSemaphore {
    * @param leaseTimeMs  from now, ms; at least 10
    * @returns false if nobody holds it
    * @throws {OutcomeUnknownError} Redis did not reply; call it again
+   * @example `await semaphore.updateLeaseTime(job.permitId, 60_000)`
    * @see Redisson `RPermitExpirableSemaphore.updateLeaseTime`
    */
   async updateLeaseTime(permitId: string, leaseTimeMs: number): Promise<boolean> {
@@ -299,6 +319,7 @@ export class PermitExpirableSemaphore {
    * What is left of the lease of a permit, ms; Infinity if it never ends, as only permits of Redisson can.
    * @throws {NotHeldError} nobody holds it: it was released, or its lease has ended
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await semaphore.getLeaseTime(job.permitId))`
    * @see Redisson `RPermitExpirableSemaphore.getLeaseTime`
    */
   async getLeaseTime(permitId: string): Promise<number> {
@@ -315,6 +336,7 @@ export class PermitExpirableSemaphore {
   /**
    * How many permits are free right now; negative while more are held than the total. The result may be outdated when it arrives.
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await semaphore.availablePermits())`
    * @see Redisson `RPermitExpirableSemaphore.availablePermits`
    */
   async availablePermits(): Promise<number> {
@@ -325,6 +347,7 @@ export class PermitExpirableSemaphore {
   /**
    * How many permits are held right now. The result may be outdated when it arrives.
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await semaphore.acquiredPermits())`
    * @see Redisson `RPermitExpirableSemaphore.acquiredPermits`
    */
   async acquiredPermits(): Promise<number> {
@@ -335,6 +358,7 @@ export class PermitExpirableSemaphore {
   /**
    * The total number of permits, held or not.
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await semaphore.getPermits())`
    * @see Redisson `RPermitExpirableSemaphore.getPermits`
    */
   async getPermits(): Promise<number> {
@@ -346,6 +370,7 @@ export class PermitExpirableSemaphore {
    * Deletes the semaphore. Held permits are lost; waiters keep waiting for someone to create it again.
    * @returns whether it existed
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `await semaphore.delete()`
    * @see Redisson `RPermitExpirableSemaphore.delete`
    */
   async delete(): Promise<boolean> {
@@ -362,9 +387,15 @@ export class PermitExpirableSemaphore {
     first: WithPermitOptions | LockedCallback<T, Permit>,
     second: LockedCallback<T, Permit> | undefined,
   ): [PermitTaker, Omit<WithPermitOptions, 'permits'>, LockedCallback<T, Permit>] {
-    const [options, fn] = typeof first === 'function' ? [{}, first] : [first, second]
-    const { permits, ...rest } = ownOptions(options, WITH_PERMIT_OPTIONS, this.name)
-    return [this.#taker(permits), rest, fn as LockedCallback<T, Permit>]
+    const [options, fn] = optionsAndFunction<WithPermitOptions, LockedCallback<T, Permit>>(
+      first,
+      second,
+      WITH_PERMIT_OPTIONS,
+      this.name,
+      'permits',
+    )
+    const { permits, ...rest } = options
+    return [this.#taker(permits), rest, fn]
   }
 
   async #inspect(operation: string, ids: readonly string[] = []): Promise<readonly number[]> {

@@ -1,10 +1,11 @@
-import { NoReplyError, toInteger } from '../delivery/replies.js'
-import { ClientClosedError, OutcomeUnknownError, publishRefused, WaitTimeoutError } from '../errors.js'
+import { toInteger } from '../delivery/replies.js'
+import { ClientClosedError, publishRefused, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
-import { ask } from '../locks/inspection.js'
-import { checkWait, warnOfLongWait } from '../locks/options.js'
-import { checkCallback, refuseUnread } from '../locks/with-lock.js'
+import { ask, asLockError } from '../locks/inspection.js'
+import { LongWait } from '../locks/long-wait.js'
+import { checkWait, type MaybeRan } from '../locks/options.js'
+import { optionsAndFunction, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreDelete,
   semaphoreDrainPermits,
@@ -16,16 +17,20 @@ import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../uti
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
+import { whyNoPermits } from './no-permits.js'
 import { type PermitSection, PermitsAcquisition } from './permits-acquisition.js'
 
 export interface SemaphoreOptions {
   /** How many permits; default 1. */
   permits?: number | undefined
-  /** Longest wait, ms, from this call; 0 tries once. Default: no limit for `acquire`, 0 for `tryAcquire`. */
+  /**
+   * Longest wait, ms, from this call; 0 tries once. Default: for `acquire` the client's `waitTimeMs`, which is no limit by
+   * default, and 0 for `tryAcquire`.
+   */
   waitTimeMs?: number | undefined
   /** Aborts the wait: the call rejects with the signal's reason. Ignored once the permits are granted. */
   signal?: AbortSignal | undefined
-  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is never unless set. */
+  /** Reports a longer wait as `longWait`, ms. Default: that of the client, which is 60 000 unless set. */
   warnAfterMs?: number | undefined
   /** Describes the call; shown in events. */
   label?: string | undefined
@@ -60,6 +65,7 @@ export class Semaphore {
    * @returns false if it existed
    * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @example `await semaphore.trySetPermits(10)`
    * @see Redisson `RSemaphore.trySetPermits`
    */
   async trySetPermits(permits: number, options: { timeToLiveMs?: number } = {}): Promise<boolean> {
@@ -80,17 +86,19 @@ export class Semaphore {
    * @throws {ClientClosedError} the client is closed, or was closed during the wait
    * @throws {ConfigError} an argument cannot work; nothing was sent
    * @throws the reason of `signal`, when it aborts during the wait
+   * @example `await semaphore.acquire({ waitTimeMs: 5_000 })`
    * @see Redisson `RSemaphore.acquire(permits)`
    */
   async acquire(options: SemaphoreOptions = {}): Promise<void> {
     const own = ownOptions(options, SEMAPHORE_OPTIONS, this.name)
-    if (!(await this.#take(own))) throw new WaitTimeoutError(this.name, own.waitTimeMs ?? 0, true)
+    await this.#takeInTime(own)
   }
 
   /**
    * Acquires permits if enough become free in time; without `waitTimeMs` it tries once.
    * @returns whether they were acquired
    * @throws as `acquire`, but never `WaitTimeoutError`
+   * @example `if (!(await semaphore.tryAcquire())) return 'busy'`
    * @see Redisson `RSemaphore.tryAcquire(permits, waitTime, unit)`
    */
   async tryAcquire(options: SemaphoreOptions = {}): Promise<boolean> {
@@ -106,26 +114,25 @@ export class Semaphore {
    * @throws what `fn` threw
    * @throws {ClientClosedError} `fn` succeeded, but the client was closed meanwhile: the limit may have been exceeded
    * @throws as `acquire`
+   * @example `await semaphore.withPermit({ waitTimeMs: 5_000 }, async (signal) => await fetch(url, { signal }))`
    */
   withPermit<T>(fn: WithPermits<T>): Promise<T>
   withPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<T>
   async withPermit<T>(first: SemaphoreOptions | WithPermits<T>, second?: WithPermits<T>): Promise<T> {
     const [options, fn] = this.#optionsAndBody(first, second)
     const section = this.#section(options)
-    if (!(await this.#take(options, section))) throw new WaitTimeoutError(this.name, options.waitTimeMs ?? 0, true)
+    await this.#takeInTime(options, section)
     return await section.run(fn)
   }
 
   /**
    * Like `withPermit`, but resolves if there are not enough permits; without `waitTimeMs` it tries once.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
+   * @example `const { ran } = await semaphore.tryWithPermit(async () => await print())`
    */
-  tryWithPermit<T>(fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<{ ran: true; value: T } | { ran: false }>
-  async tryWithPermit<T>(
-    first: SemaphoreOptions | WithPermits<T>,
-    second?: WithPermits<T>,
-  ): Promise<{ ran: true; value: T } | { ran: false }> {
+  tryWithPermit<T>(fn: WithPermits<T>): Promise<MaybeRan<T>>
+  tryWithPermit<T>(options: SemaphoreOptions, fn: WithPermits<T>): Promise<MaybeRan<T>>
+  async tryWithPermit<T>(first: SemaphoreOptions | WithPermits<T>, second?: WithPermits<T>): Promise<MaybeRan<T>> {
     const [options, fn] = this.#optionsAndBody(first, second)
     const { waitTimeMs = 0 } = options
     const section = this.#section(options)
@@ -138,6 +145,7 @@ export class Semaphore {
    * is created.
    * @throws {OutcomeUnknownError} Redis did not reply; the call is retried in the background for a minute: do not repeat it
    * @throws {ConfigError} an argument cannot work; nothing was sent
+   * @example `await semaphore.release()`
    * @see Redisson `RSemaphore.release(permits)`
    */
   async release(permits = 1): Promise<void> {
@@ -148,6 +156,7 @@ export class Semaphore {
    * Releases permits if the semaphore exists: one that was created with `timeToLiveMs` may have ended.
    * @returns whether it exists
    * @throws as `release`
+   * @example `const exists = await semaphore.releaseIfExists()`
    * @see Redisson `RSemaphore.releaseIfExists`
    */
   async releaseIfExists(permits = 1): Promise<boolean> {
@@ -157,6 +166,7 @@ export class Semaphore {
   /**
    * Adds `permits` permits.
    * @throws as `release`
+   * @example `await semaphore.addPermits(5)`
    * @see Redisson `RSemaphore.addPermits`, which ends the expiry of the semaphore
    */
   async addPermits(permits: number): Promise<void> {
@@ -167,6 +177,7 @@ export class Semaphore {
   /**
    * Removes `permits` permits. The number of free permits becomes negative if more are taken than remain.
    * @throws as `release`
+   * @example `await semaphore.reducePermits(5)`
    * @see Redisson `RSemaphore.addPermits` with a negative number
    */
   async reducePermits(permits: number): Promise<void> {
@@ -178,6 +189,7 @@ export class Semaphore {
    * Acquires all free permits. A negative number of free permits becomes 0.
    * @returns how many were free
    * @throws as `release`
+   * @example `const taken = await semaphore.drainPermits()`
    * @see Redisson `RSemaphore.drainPermits`
    */
   async drainPermits(): Promise<number> {
@@ -189,6 +201,7 @@ export class Semaphore {
   /**
    * How many permits are free right now. The result may be outdated when it arrives.
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `console.log(await semaphore.availablePermits())`
    * @see Redisson `RSemaphore.availablePermits`
    */
   async availablePermits(): Promise<number> {
@@ -200,11 +213,19 @@ export class Semaphore {
    * Deletes the semaphore. Its waiters keep waiting for someone to create it again.
    * @returns whether it existed
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `await semaphore.delete()`
    * @see Redisson `RSemaphore.delete`
    */
   async delete(): Promise<boolean> {
     const call = semaphoreDelete(this.name, this.name, generationKey(this.name))
     return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
+  }
+
+  /** @throws {WaitTimeoutError} the wait time ended first */
+  async #takeInTime(options: SemaphoreOptions, section?: PermitSection): Promise<void> {
+    const { waitTimeMs = this.#context.waitTimeMs } = options
+    if (await this.#take(Object.assign(options, { waitTimeMs }), section)) return
+    throw new WaitTimeoutError(this.name, waitTimeMs ?? 0, true, await whyNoPermits(this.#context, this.name))
   }
 
   /** @param section  begins with the grant, in the same turn of the event loop: the client may be closed in the next */
@@ -220,8 +241,10 @@ export class Semaphore {
       if (section) context.sections.add(section)
       return true
     }
+    const longWait = new LongWait(context, name, { warnAfterMs, label }, () => whyNoPermits(context, name))
     const wait = {
       lockName: name,
+      onRefused: () => longWait.refused(),
       attempt: new PermitsAcquisition(context, name, permits, section),
       isTransient,
       // Callers that want the same number: one that wants few is not held up by one that wants many. Never callers that want
@@ -232,15 +255,14 @@ export class Semaphore {
       deadlineAt: context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY),
       signal,
     }
-    const stopWarning = warnOfLongWait(context, name, { warnAfterMs, label })
     try {
       const operation = waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)
       if (operation) context.idempotencyKeys.close(operation)
       return operation !== undefined
     } catch (error) {
-      throw error instanceof NoReplyError ? new OutcomeUnknownError(name, 'acquire', error) : error
+      throw await asLockError(context, name, 'acquire', error)
     } finally {
-      stopWarning?.()
+      longWait.end()
     }
   }
 
@@ -290,8 +312,6 @@ export class Semaphore {
     first: SemaphoreOptions | WithPermits<T>,
     second: WithPermits<T> | undefined,
   ): [SemaphoreOptions, WithPermits<T>] {
-    const [options, body] = typeof first === 'function' ? [{}, first] : [first, second]
-    const fn = checkCallback(body, this.name, 'permits')
-    return [ownOptions(options, SEMAPHORE_OPTIONS, this.name), fn]
+    return optionsAndFunction<SemaphoreOptions, WithPermits<T>>(first, second, SEMAPHORE_OPTIONS, this.name, 'permits')
   }
 }

@@ -4,7 +4,7 @@ import type { Script } from '../lua/script.js'
 import { forCluster, forMany } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
 import { fromBytes, toBytes } from './bytes.js'
-import { publishBothWays, forMany as runMany, TRANSLATED } from './generated.js'
+import { type Chunk, publishBothWays, forMany as runMany, translated } from './generated.js'
 import { Keyspace, type Reply, ReplyError, Status } from './keyspace.js'
 import { errorReply, general, LuaError, type Redis, Table, type Value } from './lua.js'
 
@@ -15,8 +15,6 @@ export interface KnownScript {
   readonly isBatch: boolean
   readonly isForCluster: boolean
 }
-
-type Chunk = (redis: Redis, KEYS: Table, ARGV: Table) => Value[]
 
 /** Receives what is published. @returns whether it is subscribed to the channel */
 export type Receiver = (channel: string, message: string, isSharded: boolean) => boolean
@@ -118,11 +116,10 @@ export class MemoryRedis {
   }
 
   #run({ script, isBatch, isForCluster }: KnownScript, keys: Table, args: Table): Reply {
-    const one = TRANSLATED[script.name] as Chunk
-    const host = isForCluster ? this.#clusterHost : this.#host
-    const call = isBatch ? runMany((...own: [Table, Table]) => one(host, ...own)) : one
+    const one = (isForCluster ? this.#clusterScripts : this.#scripts)[script.name] as Chunk
+    const call = isBatch ? runMany(one) : one
     try {
-      return toReply(call(host, keys, args)[0])
+      return toReply(call(keys, args)[0])
     } catch (error) {
       if (error instanceof LuaError) return toReply(error.value)
       throw error
@@ -149,10 +146,11 @@ export class MemoryRedis {
     publish: (channel, message) => [this.#host.pcall('publish', channel, message)],
   }
 
-  readonly #clusterHost: Redis = {
+  readonly #scripts = translated(this.#host)
+  readonly #clusterScripts = translated({
     ...this.#host,
     publish: (channel, message) => publishBothWays(this.#host, channel, message),
-  }
+  })
 }
 
 /** What a script passes to a command. */

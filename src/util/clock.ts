@@ -1,4 +1,5 @@
 import { uptime } from 'node:os'
+import { clearTimeout, hrtime, monotonicNow, setImmediate, setTimeout } from './real-time.js'
 
 /** Everything that measures time or waits does so through a clock; unit tests and the simulator replace it. */
 export interface Clock {
@@ -27,8 +28,16 @@ export interface TimeSources {
   sinceBoot(): number
 }
 
+/** What the system clock waits with; replaced in unit tests. */
+export interface Timers {
+  setTimeout(action: () => void, ms: number): NodeJS.Timeout
+  clearTimeout(timer: NodeJS.Timeout): void
+}
+
+const TIMERS: Timers = { setTimeout, clearTimeout }
+
 const SYSTEM: TimeSources = {
-  monotonic: () => performance.now(),
+  monotonic: monotonicNow,
   wall: () => Date.now(),
   sinceBoot: () => uptime() * 1000,
 }
@@ -42,12 +51,14 @@ const SYSTEM: TimeSources = {
  */
 export class SystemClock implements Clock {
   readonly #sources: TimeSources
+  readonly #timers: Timers
   #sleptMs = 0
   #wallAhead: number
   #bootAhead: number
 
-  constructor(sources: TimeSources = SYSTEM) {
+  constructor(sources: TimeSources = SYSTEM, timers: Timers = TIMERS) {
     this.#sources = sources
+    this.#timers = timers
     const monotonic = sources.monotonic()
     this.#wallAhead = sources.wall() - monotonic
     this.#bootAhead = sources.sinceBoot() - monotonic
@@ -69,7 +80,7 @@ export class SystemClock implements Clock {
   }
 
   after(delayMs: number, action: () => void, keepAlive = true): () => void {
-    return after(delayMs, action, keepAlive)
+    return after(delayMs, action, keepAlive, this.#timers)
   }
 
   afterPoll(action: () => void): void {
@@ -77,20 +88,20 @@ export class SystemClock implements Clock {
   }
 }
 
-function after(delayMs: number, action: () => void, keepAlive = true): () => void {
+function after(delayMs: number, action: () => void, keepAlive = true, timers = TIMERS): () => void {
   if (delayMs <= MAX_TIMEOUT_MS) {
-    const timer = setTimeout(action, Math.max(0, Math.ceil(delayMs)))
+    const timer = timers.setTimeout(action, Math.max(0, Math.ceil(delayMs)))
     if (!keepAlive) timer.unref()
-    return () => clearTimeout(timer)
+    return () => timers.clearTimeout(timer)
   }
   let timer: NodeJS.Timeout
   const arm = (leftMs: number): void => {
     const stepMs = Math.min(leftMs, MAX_TIMEOUT_MS)
-    timer = setTimeout(() => (leftMs > stepMs ? arm(leftMs - stepMs) : action()), stepMs)
+    timer = timers.setTimeout(() => (leftMs > stepMs ? arm(leftMs - stepMs) : action()), stepMs)
     if (!keepAlive) timer.unref()
   }
   arm(delayMs)
-  return () => clearTimeout(timer)
+  return () => timers.clearTimeout(timer)
 }
 
 /**
@@ -106,7 +117,7 @@ function afterPoll(action: () => void): void {
  * is given an instant as a distance from one that both sides know.
  */
 export const threadClock: Clock = {
-  now: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
-  after,
+  now: () => Number(hrtime.bigint() / 1_000n) / 1_000,
+  after: (delayMs, action, keepAlive) => after(delayMs, action, keepAlive),
   afterPoll,
 }

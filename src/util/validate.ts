@@ -51,12 +51,44 @@ export type KnownOptions<T> = Readonly<Record<keyof T, unknown>>
  */
 export function ownOptions<T extends object>(options: T, known: KnownOptions<T>, lockName?: string): T {
   const about = lockName === undefined ? {} : { lockName }
-  if (typeof options !== 'object' || options === null) throw new ConfigError('options', options, 'an object', about)
+  if (typeof options !== 'object' || options === null) {
+    const allowed = `an object with some of ${Object.keys(known).join(', ')}`
+    throw new ConfigError(
+      'options',
+      options,
+      typeof options === 'function' ? `${allowed}; ${FUNCTION}` : allowed,
+      about,
+    )
+  }
   for (const key of Object.keys(options)) {
     if (Object.hasOwn(known, key)) continue
-    throw new ConfigError(key, undefined, `one of the options ${Object.keys(known).join(', ')}`, about)
+    const name = nameHere(key, known)
+    const names = `one of the options ${Object.keys(known).join(', ')}`
+    throw new ConfigError(key, undefined, name === undefined ? names : `${name} instead, ${names}`, about)
   }
   return ownOf(options)
+}
+
+const FUNCTION = 'a function runs with the lock held in withLock(fn)'
+
+/** Names of options in other libraries and in Redisson, and what they may be called here. */
+const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
+  timeout: ['commandTimeoutMs', 'waitTimeMs'],
+  acquireTimeout: ['waitTimeMs'],
+  wait: ['waitTimeMs'],
+  ttl: ['leaseTimeMs', 'timeToLiveMs', 'lockWatchdogTimeoutMs'],
+  timeToLive: ['timeToLiveMs', 'leaseTimeMs'],
+  lockTimeout: ['leaseTimeMs', 'lockWatchdogTimeoutMs'],
+  leaseTime: ['leaseTimeMs', 'lockWatchdogTimeoutMs'],
+  duration: ['leaseTimeMs'],
+  expires: ['leaseTimeMs'],
+  redis: ['client'],
+}
+
+/** What an option that a call does not know is called there, if that can be told. */
+function nameHere(key: string, known: object): string | undefined {
+  const others = Object.hasOwn(OTHER_NAMES, key) ? (OTHER_NAMES[key] ?? []) : []
+  return [`${key}Ms`, ...others].find((name) => Object.hasOwn(known, name))
 }
 
 /**

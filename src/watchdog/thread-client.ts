@@ -4,7 +4,9 @@ import type { Script } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import { type Clock, threadClock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
+import { clearTimeout, setTimeout } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
+import { shared } from '../util/shared.js'
 import type { Watched } from './renewable.js'
 import {
   ALIVE_AT,
@@ -36,9 +38,8 @@ const INITIAL_WORDS = 1_024
 /** 64 MB, of which only as much is used as is needed. */
 const MAX_WORDS = 2 ** 23
 
-/** The running threads, by their file. */
-const threads = new Map<string, Thread>()
-let lastClient = 0
+/** Of this process: the running threads, by their file, and the last id of a client. */
+const running = shared('threads.1', () => ({ byFile: new Map<string, Thread>(), lastClient: 0 }))
 
 /** The watchdog thread of this process: the first client that wants it starts it, the last one to close ends it. */
 class Thread {
@@ -56,7 +57,7 @@ class Thread {
 
   join(client: ThreadClient): void {
     this.#clients.set(client.id, client)
-    threads.set(this.file, this)
+    running.byFile.set(this.file, this)
     if (this.#worker) {
       client.register()
       return
@@ -68,7 +69,7 @@ class Thread {
   async leave({ id }: ThreadClient): Promise<void> {
     this.#clients.delete(id)
     if (this.#clients.size > 0) return this.send({ client: id, isClosed: true })
-    threads.delete(this.file)
+    running.byFile.delete(this.file)
     clearTimeout(this.#restart)
     const worker = this.#worker
     this.#worker = undefined
@@ -128,7 +129,7 @@ export interface ThreadTerms extends Omit<Registration, 'memory'> {
  * writes for each lease when the renewal was sent. After the block the first access to a hold finds its true deadline there.
  */
 export class ThreadClient {
-  readonly id = ++lastClient
+  readonly id = ++running.lastClient
   readonly #clock: Clock
   readonly #terms: ThreadTerms
   readonly #onWarning: (warning: Error) => void
@@ -159,7 +160,7 @@ export class ThreadClient {
     this.#terms = terms
     this.#onWarning = onWarning
     this.#onRefused = onRefused
-    this.#thread = threads.get(terms.file) ?? new Thread(terms.file, random)
+    this.#thread = running.byFile.get(terms.file) ?? new Thread(terms.file, random)
   }
 
   /**

@@ -14,6 +14,11 @@ export function formatHolder(clientId: string, ownerId: number): string {
  */
 const MARK = '401dfa57'
 
+/** Whether it is the id of a Holdfast client. */
+export function isMarked(clientId: string): boolean {
+  return clientId.endsWith(MARK)
+}
+
 /** @param uuid  of version 4, as Redisson's client ids */
 export function markedId(uuid: string): string {
   return uuid.replace(/(?<=-[0-9a-f]{4})[0-9a-f]{8}$/, MARK)

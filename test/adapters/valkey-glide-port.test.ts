@@ -134,7 +134,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
       await waitUntil(() => reconnected > before, { timeoutMs: 10_000, message: 'it is reported' })
     })
 
-    it('asks the replicas on the connection of the write, and reports when that connection has been replaced', async () => {
+    it('queries the replicas on the connection of the write, and reports when that connection has been replaced', async () => {
       await port.send(['SET', 'a', '1'], 'a')
       const before = reconnected
       const acknowledgement = await port.acknowledge?.('a', 1_000)

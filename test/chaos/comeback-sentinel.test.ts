@@ -180,7 +180,7 @@ for (const [naming, place] of Object.entries(places)) {
         return { user, client }
       }
       const [ended, closed] = [await open(), await open()]
-      // While they ask the Sentinels for the master. What the detector does at +switch-master is to disconnect the connector.
+      // While they query the Sentinels for the master. What the detector does at +switch-master is to disconnect the connector.
       const { connector } = ended.user as unknown as { connector: { disconnect(): void } }
       ended.user.once('connecting', () => connector.disconnect())
       closed.user.once('connecting', () => closed.user.disconnect())

@@ -108,7 +108,7 @@ describe('a master that freezes', { concurrency: 1 }, () => {
     after(() => cluster.stop())
     suite(['a configuration', "the user's ioredis", "the user's node-redis"], () => clusterDeployment(cluster))
 
-    it('a client that connects while the master is frozen is not delayed, whichever server it asks', async () => {
+    it('a client that connects while the master is frozen is not delayed, whichever server it queries', async () => {
       const { ways, freeze, replaced, heal } = clusterDeployment(cluster)
       await freeze()
       try {
@@ -177,7 +177,7 @@ function suite(names: readonly string[], deploymentOf: () => Deployment): void {
       // Some cannot connect before the master is replaced.
       const fresh = await Promise.race([opening, sleep(300)])
       await replaced()
-      // node-redis may ask the frozen server for the others, and then waits for it.
+      // node-redis may query the frozen server for the others, and then waits for it.
       const current = await (ways['a configuration'] as typeof way)(ends)
       ends.push(() => current.close())
       const taken = await waitUntil(

@@ -4,7 +4,8 @@ import { describe, it } from 'node:test'
 import type { Client, LeaseLostError } from '../../src/index.js'
 import { type Driver, drivers, setUpLab, watchWholeProcess } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { listening, requestOf, STORED_REPLIES } from '../support/synchronizers.js'
+import { listening } from '../support/subscribers.js'
+import { requestOf, STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a fault', { concurrency: 3 }, () => {

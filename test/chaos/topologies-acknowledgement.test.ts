@@ -206,7 +206,9 @@ function masterAndReplica(driver: DriverName): void {
         Object.values(TAKES).map((take) => settlesWithin(take(client, waitTimeMs), 10_000)),
       )
       const tookMs = performance.now() - startedAt
-      t.diagnostic(`${driver}: refused after ${ms(tookMs)}, asked for ${waitTimeMs} ms, with ${SYNC_MS} ms for a WAIT`)
+      t.diagnostic(
+        `${driver}: refused after ${ms(tookMs)}, with a wait time of ${waitTimeMs} ms, and ${SYNC_MS} ms for a WAIT`,
+      )
       for (const [at, outcome] of outcomes.entries()) {
         assert(outcome.status === 'rejected', Object.keys(TAKES)[at])
         assert.equal(outcome.reason.code, 'LOCK_NOT_REPLICATED', String(outcome.reason))
@@ -261,7 +263,7 @@ function masterAndReplica(driver: DriverName): void {
     await waitUntil(async () => /connected_slaves:0/.test(await master.admin.info('replication')))
     const goneAt = performance.now()
     await assert.rejects(client.getLock('t:wary').tryLock(), { code: 'LOCK_NOT_REPLICATED' })
-    // Who never saw it has nothing to be wary of.
+    // A client that never saw it has no reason for caution.
     await (await open()).getLock('t:new').withLock(() => {})
     const outcome = await settlesWithin(client.getLock('t:wary').lock(), 20_000)
     assert(outcome.status === 'fulfilled')

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { type Client, type ClientOptions, connect, type LeaseLostError } from '../../src/index.js'
+import type { SlotStep } from '../support/cluster-nodes.js'
 import {
   assertExclusive,
   DRIVERS,
@@ -13,7 +14,7 @@ import {
   Storm,
 } from '../support/failover.js'
 import { watchWholeProcess } from '../support/lab.js'
-import { type Cluster, type SlotStep, startCluster } from '../support/redis-cluster.js'
+import { type Cluster, startCluster } from '../support/redis-cluster.js'
 import type { RedisServer } from '../support/redis-server.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 

@@ -71,7 +71,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     }
   })
 
-  it('tells a cluster node from a single server', async () => {
+  it('distinguishes a cluster node from a single server', async () => {
     await using cluster = await startCluster({ masters: 3, replicasEach: 0 })
     const [first] = cluster.nodes
     assert(first)

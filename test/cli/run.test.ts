@@ -169,6 +169,38 @@ describe('holdfast run', () => {
       assert(waited.tookMs > 600, `took ${waited.tookMs} ms`)
     })
 
+    it('is run once in the time of --at-least across machines, although the program takes no time', async () => {
+      const once = ['run', 'nightly', '--at-least', '10m', '--', 'echo', 'ran']
+      const runs = [await ended(once), ...(await Promise.all([ended(once), ended(once), ended(once)]))]
+      assert.deepEqual(
+        runs.map(({ code, stdout, stderr }) => [code, stdout, stderr]),
+        [[0, 'ran\n', ''], ...Array(3).fill([75, '', ''])],
+      )
+      const leftMs = await server.admin.pttl('nightly')
+      assert(leftMs > 500_000 && leftMs <= 600_000, `${leftMs} ms`)
+      await server.admin.del('nightly')
+    })
+
+    it('stays taken for --at-least after a program that failed, and no longer', async () => {
+      const failed = await ended(['run', 'nightly', '--at-least', '2s', '--verbose', '--', 'sh', '-c', 'exit 3'])
+      assert.equal(failed.code, 3)
+      assert.match(failed.stderr, /released lock "nightly", which stays taken for the rest of --at-least\n$/)
+      const leftMs = await server.admin.pttl('nightly')
+      assert(leftMs <= 2_000, `${leftMs} ms`)
+      const next = await ended(['run', 'nightly', '--at-least', '10ms', '--wait', '10s', '--', 'echo', 'ran'])
+      assert.deepEqual([next.code, next.stdout], [0, 'ran\n'])
+    })
+
+    it('is not kept for --at-least if a signal ended the wait before the program', async () => {
+      await take()
+      const child = holdfast(['run', 'taken', '--at-least', '10m', '--wait', '1m', '--verbose', '--', 'echo', 'ran'])
+      await prints(child, 'waiting for lock "taken"')
+      kill(child, 'SIGTERM')
+      assert.equal(await exitCode(child), 143)
+      await server.admin.del('taken')
+      assert.equal(await server.admin.exists('taken'), 0)
+    })
+
     it('is waited for, and --verbose names its holder', async () => {
       await take()
       const child = holdfast(['run', 'taken', '--verbose', '--', 'sh', '-c', 'exit 3'])
@@ -203,7 +235,10 @@ describe('holdfast run', () => {
       const child = holdfast(['run', 'a', '--lease', '3s', '--', ...listener('SIGTERM')])
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
-      assert.match(child.stderr, /^holdfast: Lock "a" is no longer held by \S+: its lease ended .*\n/)
+      assert.match(
+        child.stderr,
+        /^holdfast: Lock "a" is no longer held by \S+: its lease of 3000 ms \(leaseTimeMs\) ended.*\n/,
+      )
       assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
     })
 
@@ -221,7 +256,7 @@ describe('holdfast run', () => {
       const child = holdfast(['run', 'a', '--', ...listener('SIGTERM')])
       await prints(child, 'up')
       await server.admin.del('a')
-      await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal') // it asks right after the reconnect
+      await server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal') // it makes an attempt right after the reconnect
       assert.equal(await exitCode(child), 76)
       assert.equal(child.stdout, 'up\nSIGTERM\n')
       assert.match(child.stderr, /Redis no longer knows the holder/)
@@ -352,7 +387,7 @@ describe('holdfast run', () => {
       await server.admin.set('taken', 'a string, not a lock')
       const run = await ended(['run', 'taken', '--', 'echo', 'ran'])
       assert.deepEqual([run.code, run.stdout], [69, ''])
-      assert.match(run.stderr, /^holdfast: lock "taken": WRONGTYPE/)
+      assert.match(run.stderr, /^holdfast: The name "taken" is in use: Redis has a string there/)
     })
 
     it('that does not reply can be interrupted by a signal', async () => {
@@ -376,7 +411,7 @@ describe('holdfast run', () => {
       await mortal.kill()
       await prints(child, 'SIGTERM')
       assert.equal(await exitCode(child), 76)
-      assert.match(child.stderr, /its lease ended before it was renewed/)
+      assert.match(child.stderr, /its lease of 2000 ms \(leaseTimeMs\) ended/)
     })
 
     it('unreachable at the release gives a warning and the exit code of the program', async () => {
@@ -473,6 +508,8 @@ describe('holdfast run', () => {
         ['run a --wait 999999999h -- true', '--wait: expected at most 100 years'],
         ['run a --permits 0 -- true', '--permits: expected a whole number of at least 1, not "0"'],
         ['run a --permits many -- true', '--permits: expected a whole number of at least 1, not "many"'],
+        ['run a --at-least 9ms -- true', '--at-least: expected at least 10ms, not 9ms'],
+        ['run a --at-least 5m --permits 2 -- true', '--at-least: is for one copy at a time, not for --permits'],
         ['run a --lease 0 -- true', '--lease: expected at least 1ms, not 0'],
         ['run a --on-lost panic -- true', '--on-lost: expected term, kill, warn, not "panic"'],
         ['run a --conflict-exit-code 256 -- true', '--conflict-exit-code: expected a number from 0 to 255'],

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import type { SetUp } from '../support/lab.js'
-import { listening, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Call it inside a `describe`. */

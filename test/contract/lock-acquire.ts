@@ -34,7 +34,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       const believedMs = hold.remainingMs()
       const leaseMs = await part.remainingLeaseMs()
       assert(leaseMs > 25_000 && leaseMs <= 30_000)
-      // The hold was asked before Redis, and its deadline is 302 ms before the end of the lease.
+      // The hold was read before Redis, and its deadline is 302 ms before the end of the lease.
       assert(believedMs <= leaseMs + 302, `${believedMs} ms are believed, and ${leaseMs} ms are left`)
     }
 
@@ -68,7 +68,7 @@ export function acquireContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert.equal(await bench.isFree(), true)
   })
 
-  it('tryLock() resolves to null while somebody else holds the lock', async () => {
+  it('tryLock() resolves to null while another owner holds the lock', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const hold = await bench.rival(one).lock()
     const before = await bench.keys()
@@ -206,7 +206,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
         assert.equal(await hold.isHeld(), true)
         await hold.unlock()
       } else {
-        await waitUntil(() => bench.isFree(), { message: 'the late grant is given back' })
+        await waitUntil(() => bench.isFree(), { message: 'the late grant is released' })
       }
     }
   })
@@ -223,7 +223,7 @@ export function waitContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       await hold.unlock()
       await (await waiter).unlock()
     })
-    // A polled kind asks at least ten times a second, any other a few times in total.
+    // A polled kind makes at least ten attempts a second, any other a few times in total.
     const most = kind.isPolled ? 30 : 6 * bench.parts(client).length
     assert(count.scripts <= most, `${count.scripts} scripts`)
   })

@@ -24,7 +24,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
 
   it('many tasks of one client keep exclusion, order and exact counts across hand-offs', async () => {
     const client = await lab.connect(LONG_RUN)
-    const asked: number[] = []
+    const requested: number[] = []
     const served: number[] = []
     let inside = 0
     let sections = 0
@@ -50,7 +50,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     const tasks = Array.from({ length: 20 }, async (_, task) => {
       for (let round = 0; round < 5; round++) {
         const id = task + 20 * round
-        asked.push(id)
+        requested.push(id)
         await section(id)
       }
     })
@@ -58,7 +58,7 @@ export function handOffContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     await first.unlock()
     await Promise.all(tasks)
     assert.equal(served.length, 100)
-    assert.deepEqual(served, asked)
+    assert.deepEqual(served, requested)
     assert.equal(await bench.isFree(), true)
   })
 

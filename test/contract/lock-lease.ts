@@ -4,18 +4,21 @@ import { it } from 'node:test'
 import type { LeaseLostError } from '../../src/index.js'
 import type { Bench, Kind } from '../support/kinds.js'
 import type { AnyLab } from '../support/lab.js'
+import { measureLateness } from '../support/lateness.js'
 import { renewed } from '../support/renewed.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   it('a hold with a fixed lease is lost exactly when the lease ends', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
+    const latenessMs = measureLateness()
     const startedAt = performance.now()
     const hold = await bench.lock(client).lock({ leaseTimeMs: 1_000 })
     await new Promise((resolve) => hold.signal.addEventListener('abort', resolve))
     const heldMs = performance.now() - startedAt
+    const atMostMs = 2_500 + latenessMs()
     // Before the command was sent, plus the lease, minus 1 % and 2 ms.
-    assert(heldMs > 980 && heldMs < 2_500, `aborted after ${heldMs} ms`)
+    assert(heldMs > 980 && heldMs < atMostMs, `aborted after ${heldMs} ms`)
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
     assert.equal((hold.signal.reason as { code: string }).code, 'LOCK_LEASE_LOST')
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
@@ -24,7 +27,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   it('a lock is free for others as soon as a fixed lease ends, although nobody released it', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await bench.lock(client).lock({ leaseTimeMs: 400 })
-    const next = await bench.rival(other).lock({ waitTimeMs: 2_400 }) // less than the 5 s of a look-up
+    const next = await bench.rival(other).lock({ waitTimeMs: 4_400 }) // less than a poll takes
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
     await next.unlock()
   })
@@ -95,7 +98,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
     assert(lost.includes(`${hold.lockName} gone`))
   })
 
-  it('unlock() after a loss never releases the lock of somebody else', async () => {
+  it('unlock() after a loss never releases the lock of another owner', async () => {
     const [one, two] = [await lab.connect(), await lab.connect()]
     const hold = await bench.lock(one).lock()
     await bench.deleteKeys()
@@ -131,7 +134,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
 
   it('locks work whenever Redis loses its scripts', async () => {
     const { admin } = lab.server
-    const client = await lab.connect({ lockWatchdogTimeoutMs: 1_500 })
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 4_500 })
     await client.runInScope(async () => {
       for (let round = 0; round < 3; round++) {
         await admin.script('FLUSH')
@@ -143,7 +146,7 @@ export function leaseContract(kind: Kind, lab: AnyLab, bench: Bench): void {
           await again.unlock()
         }
         await admin.script('FLUSH')
-        await renewed([hold], 1)
+        if (round === 0) await renewed([hold], 1)
         assert.equal(await hold.isHeld(), true)
         await admin.script('FLUSH')
         await hold.unlock()

@@ -5,7 +5,8 @@ import type { Client, ClientClosedError, Semaphore } from '../../src/index.js'
 import { generationKey } from '../../src/wire/keys.js'
 import { countCommands } from '../support/command-stats.js'
 import type { SetUp } from '../support/lab.js'
-import { listening, moment, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { moment } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** Call it inside a `describe`. */
@@ -151,8 +152,8 @@ export function semaphoreContract(setUp: SetUp): void {
         message: /^Semaphore "a" did not have enough free permits within/,
       })
     }
-    const asked = await settlesWithin(semaphore.tryAcquire({ permits: 2, waitTimeMs: undefined }), 3_000)
-    assert.deepEqual(asked, { status: 'fulfilled', value: false })
+    const outcome = await settlesWithin(semaphore.tryAcquire({ permits: 2, waitTimeMs: undefined }), 3_000)
+    assert.deepEqual(outcome, { status: 'fulfilled', value: false })
     assert.equal(await semaphore.availablePermits(), 1)
   })
 
@@ -367,7 +368,7 @@ export function semaphoreContract(setUp: SetUp): void {
     assert.equal(reason?.code, 'LOCK_CLIENT_CLOSED')
     const outcome = await goesOn
     assert.equal(outcome.status === 'rejected' && outcome.reason, reason)
-    assert.equal(await lab.server.admin.get('a'), '5', 'given back once')
+    assert.equal(await lab.server.admin.get('a'), '5', 'released once')
   })
 
   it('a grant that arrives while the client closes is returned', async () => {

@@ -7,6 +7,7 @@ export const ROOT = new URL('../../../', import.meta.url)
 /** The pages for users, by path from the root. */
 export const PAGES = [
   'README.md',
+  'README.zh-CN.md',
   'CONTRIBUTING.md',
   ...readdirSync(new URL('docs/', ROOT), { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll(sep, '/'))

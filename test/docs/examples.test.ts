@@ -14,8 +14,14 @@ import { type CodeBlock, codeBlocksOf, PAGES, ROOT } from './code-blocks.js'
 /** The address in the pages; it is replaced by that of the server of this test. */
 const SHOWN_URL = 'redis://127.0.0.1:6379'
 
+/** A file that a user has, and the one of the project in its place. */
+const SHOWN_FILE = "'redisson.yaml'"
+const EXAMPLE_FILE = "'examples/redisson.yaml'"
+
 const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'ts')
 const EXAMPLES = readdirSync(new URL('examples/', ROOT)).filter((file) => file.endsWith('.ts'))
+/** Ends the name of a block's file as it is on the site, which shows what a block needs. */
+const PASTED = '-pasted'
 const OUT = fileURLToPath(new URL('build/docs/', ROOT))
 
 let server: RedisServer
@@ -37,13 +43,14 @@ describe('a code block', () => {
     mkdirSync(OUT, { recursive: true })
     writeFileSync(join(OUT, 'prelude.ts'), readFileSync(new URL('test/docs/prelude.ts', ROOT)))
     for (const block of BLOCKS) writeFileSync(join(OUT, `${nameOf(block)}.ts`), programOf(block, server.url))
+    for (const block of BLOCKS) writeFileSync(join(OUT, `${nameOf(block)}${PASTED}.ts`), await pastedFromSite(block))
     for (const [name, error] of compile()) compileErrors.set(name, [...(compileErrors.get(name) ?? []), error])
 
     const compiled = BLOCKS.filter((block) => !compileErrors.has(nameOf(block)))
     for (const block of compiled.filter(isTest)) outcomes.set(pathOf(block), runTest(pathOf(block)))
     const paths = compiled.filter((block) => !isTest(block)).map((block) => pathOf(block))
     await using child = spawnChild(new URL('run-blocks.js', import.meta.url), paths, {
-      env: { REDIS_URL: server.url },
+      env: { REDIS_URL: server.url, PORT: '0' },
     })
     for (const path of paths) {
       const { failure } = await child.nextMessage<{ path: string; failure: string | null }>(
@@ -116,10 +123,18 @@ function programOf({ lines, borrows }: CodeBlock, url: string): string {
   // A block of its own lets it redefine a borrowed name.
   const body = lines.map((line) => (isImport(line) ? '' : line)).join('\n')
   const borrowed = borrows.length === 0 ? '' : `const { ${borrows.join(', ')} } = await prelude();`
-  return `import { prelude } from './prelude.js'; ${imports}; ${borrowed} {\n${body}\n}\nexport {}\n`.replaceAll(
-    SHOWN_URL,
-    url,
-  )
+  return `import { prelude } from './prelude.js'; ${imports}; ${borrowed} {\n${body}\n}\nexport {}\n`
+    .replaceAll(SHOWN_URL, url)
+    .replaceAll(SHOWN_FILE, EXAMPLE_FILE)
+}
+
+/** The block as a reader of the site copies it. */
+async function pastedFromSite({ lines, borrows }: CodeBlock): Promise<string> {
+  const { needsOf } = (await import(new URL('site/needs.mjs', ROOT).href)) as {
+    needsOf(names: readonly string[], code: string): string
+  }
+  const code = lines.join('\n')
+  return `${borrows.length === 0 ? '' : needsOf(borrows, code)}\n${code}\nexport {}\n`
 }
 
 /** Compiles all of OUT as a user would, with nothing stricter than `strict`; returns each error with its block. */
@@ -144,8 +159,10 @@ function compile(): [name: string, error: string][] {
   const errors = [...stdout.matchAll(/^([\w-]+)\.ts\((\d+),\d+\): (.*(?:\n {2}.*)*)/gm)]
   if (status !== 0 && errors.length === 0) throw new Error(`tsc failed:\n${stdout}${stderr}`)
   return errors.map(([, name = '', line = '', message = '']) => {
-    const block = BLOCKS.find((candidate) => nameOf(candidate) === name)
+    const block = BLOCKS.find((candidate) => nameOf(candidate) === name.replace(PASTED, ''))
     if (!block) throw new Error(`${name}.ts:${line}: ${message}`)
+    if (name.endsWith(PASTED))
+      return [nameOf(block), `${block.page}:${block.line}, as pasted from the site: ${message}`]
     return [name, `${block.page}:${block.line + Number(line) - 2}: ${message}`]
   })
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import { describe, it } from 'node:test'
+import { parse } from 'yaml'
 import { KINDS, NAMED_KIND_IDS } from '../../src/locks/kinds/table.js'
 import { codeBlocksOf, PAGES, ROOT, readPage } from './code-blocks.js'
 
@@ -30,13 +31,22 @@ describe('the pages', () => {
     )
   })
 
+  it('of docs/ say in their first paragraph what question they answer', () => {
+    const silent = PAGES.filter((page) => page.startsWith('docs/')).filter((page) => {
+      const [, first = ''] = readPage(page).split(/\n\s*\n/)
+      return !first.includes('?')
+    })
+    assert.deepEqual(silent, [])
+  })
+
   it('explain every option of the calls and of the client in docs/getting-started.md', () => {
     expectNamed('docs/getting-started.md', [
       ...optionsOf('src/locks/options.ts', 'HoldOptions'),
       ...optionsOf('src/locks/options.ts', 'LockOptions'),
       ...optionsOf('src/locks/options.ts', 'WithLockOptions'),
       ...optionsOf('src/client-options.ts', 'ClientOptions'),
-      ...optionsOf('src/client.ts', 'CloseOptions'),
+      ...optionsOf('src/shutdown.ts', 'CloseOptions'),
+      ...optionsOf('src/shutdown.ts', 'SignalOptions'),
     ])
   })
 
@@ -134,6 +144,41 @@ describe('the pages', () => {
     assert.ok(commands.size > 0)
     expectNamed('docs/architecture.md', [...commands])
   })
+})
+
+describe('a YAML block', () => {
+  it('can be read', () => {
+    for (const { page, line, lines } of PAGES.flatMap(codeBlocksOf).filter(({ language }) => language === 'yaml')) {
+      assert.doesNotThrow(() => parse(lines.join('\n'), { logLevel: 'error' }), `${page}:${line}`)
+    }
+  })
+})
+
+describe('the picture of the demo', () => {
+  it('shows the numbers that the pages name', () => {
+    const picture = readPage('docs/images/demo.svg')
+    const sold = /✘ ([\d,]+) orders for 300 units/.exec(picture)?.[1] ?? 'nothing'
+    assert.match(picture, /✔ 300 orders for 300 units: none oversold/)
+    for (const page of ['README.md', 'README.zh-CN.md']) assert.ok(readPage(page).includes(sold), `${page}: ${sold}`)
+  })
+})
+
+describe('a chart of the benchmarks', () => {
+  for (const workload of ['w1', 'w3b', 'w4']) {
+    it(`of ${workload} shows the rates of its table: npm run bench:charts draws it`, () => {
+      const table = new RegExp(`^### ${workload}: [^#]*`, 'm').exec(readPage('docs/benchmarks.md'))?.[0] ?? ''
+      const rates = [...table.matchAll(/^\| ([\w-]+) \| ([\d,.]+) \|/gm)].filter(
+        ([, name]) => !name?.endsWith('-tuned'),
+      )
+      const chart = readPage(`docs/images/benchmark-${workload}.svg`)
+      assert.ok(rates.length > 5)
+      const drawn = [...chart.matchAll(/<text class="(?:end|soft)"[^>]*>([^<]*)</g)].map(([, text]) => text)
+      assert.deepEqual(
+        drawn,
+        rates.flatMap(([, name, rate]) => [name, rate]),
+      )
+    })
+  }
 })
 
 interface Link {

@@ -47,6 +47,7 @@ export async function prelude() {
     rebuildIndex: async (_options?: { signal?: AbortSignal }) => await pause(5),
     sendReceipt: async (_order: string) => await pause(5),
     crunch: () => {},
+    server: { close: async () => {} },
     log: (..._words: unknown[]) => {},
   }
 }

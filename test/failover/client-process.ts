@@ -1,7 +1,7 @@
 /**
  * A process with a client whose tasks acquire and release locks and record what they believe they hold. Argument: how to
  * connect, as JSON. Commands: `begin` a round, `linger` in locks acquired now, `blink` cuts connections and opens another
- * client, `restored` tells since when service is possible again, `end` the round.
+ * client, `restored` is since when service is possible again, `end` the round.
  */
 import { subscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'

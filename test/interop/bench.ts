@@ -158,11 +158,11 @@ export class Bench extends CaseContext<Kind> {
 
   /** Resolves when that side pauses until this lock is free: only then an unlock has a waiter to wake. */
   async hasWaiter(side: 'node' | 'java', name = this.name): Promise<void> {
-    if (this.kind.asksAgain?.[side] === undefined) {
+    if (this.kind.polls?.[side] === undefined) {
       const isThere = async () => (await this.listeners(name)) > 0
       await waitUntil(isThere, { message: `a waiter for ${name}` })
     }
-    await sleep(50) // it subscribes, asks once more, and then pauses
+    await sleep(50) // it subscribes, makes one more attempt, and then pauses
   }
 
   #of(kindName: string, threads: string): Bench {

@@ -8,15 +8,15 @@ const LISTENS_MS = 15_000
 /** What both sides have, and the cases are run with. */
 export interface Thing {
   readonly name: string
-  /** The first version of Redisson that has it; absent: all that we test have it. */
+  /** The first version of Redisson that has it; absent: all tested versions have it. */
   readonly since?: string
   /** Why not before that, if not because Redisson did not have it. */
   readonly whyNotBefore?: string
-  /** It is made of others, on several Redis. */
+  /** It is made of others, on several servers. */
   readonly made?: { readonly servers: number }
 }
 
-/** What one case has: a site, and unique names. */
+/** What one case works with: a site, and unique names. */
 export abstract class CaseContext<K extends Thing = Thing> {
   readonly site: Site
   readonly kind: K
@@ -43,7 +43,7 @@ export abstract class CaseContext<K extends Thing = Thing> {
   async hasWaiters(sides: number, name = this.name, backend = this.backend): Promise<void> {
     const areThere = async () => (await subscribers(backend, name)) >= sides
     await waitUntil(areThere, { timeoutMs: LISTENS_MS, message: `waiters on ${sides} sides for ${name}` })
-    await sleep(50) // they subscribe, ask once more, and then pause
+    await sleep(50) // they subscribe, make one more attempt, and then pause
   }
 
   /** How many channels of that name have a subscriber. */

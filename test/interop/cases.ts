@@ -3,9 +3,8 @@ import { once } from 'node:events'
 import { LeaseLostError, NotHeldError } from '../../src/index.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 import { WATCHDOG_MS } from './backend.js'
-import type { Bench, Mortals } from './bench.js'
-import type { CaseContext } from './case-context.js'
-import { LOCKS_IN_CLUSTERS, TORN_NAMES } from './cluster-cases.js'
+import { type Case, oddNames } from './case.js'
+import { LOCKS_IN_CLUSTERS } from './cluster-cases.js'
 import { LOCKS_FAIL_OVER } from './failover-cases.js'
 import { isBefore, type Kind } from './kinds.js'
 import { SPECIAL_CASES } from './special-cases.js'
@@ -26,35 +25,8 @@ import {
   ttlPattern,
   WOKEN_MS,
 } from './steps.js'
-import type { Topology, TopologyName } from './topologies.js'
-
-export interface Case<B extends CaseContext = Bench> {
-  /** Of its names and threads; short. */
-  readonly id: string
-  /** A fact, in the present tense. */
-  readonly title: string
-  /** It is about these kinds; absent: about all. */
-  readonly kinds?: readonly string[]
-  /** It measures time, so nothing else may run at the same time. */
-  readonly alone?: true
-  /** It waits for the site's doomed JVM, Node process or master to die, which happens when all such cases are ready. */
-  readonly dies?: keyof Mortals
-  /** It is about these; absent: about all. */
-  readonly topologies?: readonly TopologyName[]
-  /** Why this kind cannot do it with this version of Redisson there, if so. */
-  readonly notFor?: (kind: B['kind'], version: string, topology: Topology) => string | undefined
-  /** Answers what is worth telling, such as a measured time. */
-  run(bench: B): Promise<string | undefined>
-}
 
 const STOCK = 100
-
-const ODD_NAMES = ['{shop}:order', ' two words\n', 'größe:"7"%20\\', '鎖🔒']
-
-/** Names that are spelled or sent in a special way, and work there. */
-export function oddNames({ name, site: { topology } }: CaseContext): string[] {
-  return [...ODD_NAMES, ...(topology.name === 'cluster' ? [] : TORN_NAMES)].map((odd) => `${name}:${odd}`)
-}
 
 /** Why a waiter in Java does not see that a lease has ended, if so. */
 function sleepsOn({ name }: Kind, version: string): string | undefined {
@@ -86,7 +58,7 @@ export const CASES: readonly Case[] = [
     id: 'names',
     title: 'names with tags, braces, spaces and any letters mean the same lock',
     async run(bench) {
-      const { asksAgain } = bench.kind
+      const { polls } = bench.kind
       for (const name of oddNames(bench)) {
         const java = await bench.oneJava(name)
         await javaExcludes(bench, java, name)
@@ -94,8 +66,8 @@ export const CASES: readonly Case[] = [
         for (const rival of bench.rivals) {
           const other = await rival.oneJava(name)
           const what = JSON.stringify(name)
-          if (!asksAgain?.node) assert.ok((await toNode(bench, rival, java, name)) < 1_000, `Node is woken: ${what}`)
-          if (!asksAgain?.java) assert.ok((await toJava(bench, rival, other, name)) < 1_000, `Java is woken: ${what}`)
+          if (!polls?.node) assert.ok((await toNode(bench, rival, java, name)) < 1_000, `Node is woken: ${what}`)
+          if (!polls?.java) assert.ok((await toJava(bench, rival, other, name)) < 1_000, `Java is woken: ${what}`)
         }
       }
       return undefined
@@ -105,7 +77,7 @@ export const CASES: readonly Case[] = [
     id: 'to-node',
     title: `Java's unlock wakes Node within ${WOKEN_MS} ms`,
     alone: true,
-    notFor: ({ asksAgain }) => asksAgain?.node,
+    notFor: ({ polls }) => polls?.node,
     async run(bench) {
       const java = await bench.oneJava()
       const notes: string[] = []
@@ -117,7 +89,7 @@ export const CASES: readonly Case[] = [
     id: 'to-java',
     title: `Node's unlock wakes Java within ${WOKEN_MS} ms`,
     alone: true,
-    notFor: ({ asksAgain }) => asksAgain?.java,
+    notFor: ({ polls }) => polls?.java,
     async run(bench) {
       const notes: string[] = []
       for (const rival of bench.rivals) {
@@ -374,7 +346,7 @@ export const CASES: readonly Case[] = [
       // As for the watchdog: it leaves many timers.
       const redissons = await bench.site.openRedissons(bench.kind)
       // Between two sales of a seller: pollers get a share only if the lock is free now and then.
-      const restMs = bench.kind.asksAgain ? 25 : 5
+      const restMs = bench.kind.polls ? 25 : 5
       await admin.set(key, STOCK)
       const sellInNode = async (): Promise<number> => {
         for (let sold = 0; ; sold++) {

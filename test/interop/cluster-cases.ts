@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { ConfigError } from '../../src/index.js'
-import type { Case } from './cases.js'
+import type { Case } from './case.js'
 import type { LatchBench } from './latches.js'
 import { JavaError } from './redisson.js'
 import { becomes, LONG_LEASE_MS, PROMPT_MS, soon } from './steps.js'

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { idempotencyKey } from '../../src/wire/keys.js'
 import { sleep } from '../support/wait-until.js'
 import type { Bench } from './bench.js'
-import type { Case } from './cases.js'
+import type { Case } from './case.js'
 import type { LatchBench } from './latches.js'
 import type { JavaOwner } from './redisson.js'
 import type { SemaphoreBench } from './semaphores.js'
-import { HEARS_AGAIN_MS, LONG_LEASE_MS, soon } from './steps.js'
+import { LONG_LEASE_MS, RESUBSCRIBED_MS, soon } from './steps.js'
 
 /** Much less than any lease here: a waiter served by then was woken, or polled. */
 const SERVED_MS = 10_000
@@ -25,8 +25,8 @@ export const LOCKS_FAIL_OVER: readonly Case[] = [
       const hold = await bench.node(ofNode).lock({ leaseTimeMs: LONG_LEASE_MS })
       const inNode = rival.node(ofJava).lock()
       const waiting = await rival.oneJava(ofNode)
-      // A caller that asks all the time fails in Java while the replicas find their new master: NoSyncedSlavesException.
-      const inJava = bench.kind.asksAgain ? undefined : waiting.lock().then(() => waiting)
+      // A caller that keeps polling fails in Java while the replicas find their new master: NoSyncedSlavesException.
+      const inJava = bench.kind.polls ? undefined : waiting.lock().then(() => waiting)
       await haveWaiters(bench)
 
       const refused = await intruders(bench, [ofJava, ofNode])
@@ -66,7 +66,7 @@ export const SEMAPHORES_FAIL_OVER: readonly Case<SemaphoreBench>[] = [
         for (const side of [owner, waiter]) assert.equal(await side.tryAcquire(), null)
       }
       for (const name of names) await bench.hasWaiters(1, name)
-      await sleep(HEARS_AGAIN_MS)
+      await sleep(RESUBSCRIBED_MS)
       const tookMs: number[] = []
       for (const { owner, taken, next } of busy) {
         const then = next.then((one) => ({ unlock: () => one.release() }))
@@ -95,7 +95,7 @@ export const LATCHES_FAIL_OVER: readonly Case<LatchBench>[] = [
       }
       await bench.site.doomedMaster.die(bench)
       for (const name of names) await bench.hasWaiters(2, name)
-      await sleep(HEARS_AGAIN_MS)
+      await sleep(RESUBSCRIBED_MS)
       for (const [index, opener] of openers.entries()) {
         assert.equal(await opener.getCount(), 1)
         await opener.countDown()
@@ -116,17 +116,17 @@ async function dropReceipts({ backend: { admin }, site }: SemaphoreBench, name: 
 async function haveWaiters(bench: Bench): Promise<void> {
   await bench.rival.hasWaiter('node', `${bench.name}:java`)
   await bench.rival.hasWaiter('java', `${bench.name}:node`)
-  await sleep(HEARS_AGAIN_MS)
+  await sleep(RESUBSCRIBED_MS)
 }
 
 /** Others try all the time, on both sides; while the masters change they may get no reply. The result ends that. */
 async function intruders(bench: Bench, names: readonly string[]): Promise<() => Promise<string>> {
-  const count = { refused: 0, unanswered: 0, letIn: 0 }
+  const count = { refused: 0, withoutReply: 0, letIn: 0 }
   let isOver = false
   const intrude = async (tryLock: () => Promise<boolean>): Promise<void> => {
     while (!isOver) {
       const isIn = await tryLock().catch(() => undefined)
-      count[isIn === undefined ? 'unanswered' : isIn ? 'letIn' : 'refused']++
+      count[isIn === undefined ? 'withoutReply' : isIn ? 'letIn' : 'refused']++
       await sleep(20)
     }
   }
@@ -142,7 +142,7 @@ async function intruders(bench: Bench, names: readonly string[]): Promise<() => 
     await Promise.all(trying)
     assert.equal(count.letIn, 0, `${count.letIn} got in`)
     assert.ok(count.refused > 0)
-    return `${count.refused} refused, ${count.unanswered} not answered`
+    return `${count.refused} refused, ${count.withoutReply} without a reply`
   }
 }
 

@@ -29,10 +29,10 @@ export interface Kind extends Thing {
   /** Why many may hold it at once, if so. */
   readonly shared?: string
   /** Why a waiter on that side is not woken by an unlock, if so. */
-  readonly asksAgain?: { readonly node?: string; readonly java?: string }
+  readonly polls?: { readonly node?: string; readonly java?: string }
   /** Why nobody can wake a waiter in Java after a restart of Redis, if so. */
   readonly deafAfterRestart?: string
-  /** `unlock` in Java hides that somebody else holds it. */
+  /** `unlock` in Java hides that another owner holds it. */
   readonly javaHidesRefusal?: true
   /** The result of `forceUnlock` in Java means nothing, or it throws after it did its work. */
   readonly javaForcesBlindly?: true
@@ -51,7 +51,7 @@ const VALUES = ['a', 'größe 2']
 
 const IN_A_QUEUE = 'the queue is lost with the data of Redis: no release can know of the waiter in Java'
 const OF_PLAIN_LOCKS = 'it is made of plain locks, for which it is shown'
-const SPINS = 'a spin lock is waited for by asking again; its release is announced to nobody, on either side'
+const SPINS = 'waiters of a spin lock poll; its release publishes nothing, on either side'
 
 /** How kinds differ from the plain lock beside Java, beyond the traits in the table. */
 const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
@@ -70,7 +70,7 @@ const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
     alsoRenewed: (name, holder) => ({ key: `{${name}}:${holder}:rwlock_timeout:1` }),
   },
   fenced: { since: '3.19.0' },
-  spin: { since: '3.15.0', asksAgain: { node: SPINS, java: SPINS }, deafAfterRestart: SPINS },
+  spin: { since: '3.15.0', polls: { node: SPINS, java: SPINS }, deafAfterRestart: SPINS },
   fasterMulti: {
     since: '3.38.0',
     async java(redisson, name) {
@@ -118,7 +118,7 @@ export const KINDS: readonly Kind[] = [
     java,
     node,
     made: { servers: 3, needed: 2, java: 'getRedLock', node: getRedLock },
-    asksAgain: { node: 'Holdfast waits for a red lock by asking all servers again, every 20 to 120 ms' },
+    polls: { node: 'Holdfast polls all servers of a red lock, every 20 to 120 ms' },
     deafAfterRestart: OF_PLAIN_LOCKS,
     javaHidesRefusal: true,
   },

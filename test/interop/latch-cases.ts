@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { sleep } from '../support/wait-until.js'
-import { type Case, oddNames } from './cases.js'
+import { type Case, oddNames } from './case.js'
 import { LATCHES_IN_CLUSTERS } from './cluster-cases.js'
 import { LATCHES_FAIL_OVER } from './failover-cases.js'
 import type { LatchBench, LatchSide } from './latches.js'
-import { becomes, HEARS_AGAIN_MS, measure, PROMPT_MS, soon, WOKEN_MS } from './steps.js'
+import { becomes, measure, PROMPT_MS, RESUBSCRIBED_MS, soon, WOKEN_MS } from './steps.js'
 
 export const LATCH_CASES: readonly Case<LatchBench>[] = [
   {
@@ -153,7 +153,7 @@ export const LATCH_CASES: readonly Case<LatchBench>[] = [
         await server.restart()
         await soon(inNode.all, 3_000)
         await bench.hasWaiters(1, bench.name, server)
-        await sleep(HEARS_AGAIN_MS)
+        await sleep(RESUBSCRIBED_MS)
         assert.equal(inJava.passed.length, 0, 'Redisson does not check whether it is still closed')
         assert.equal(await node.trySetCount(1), true)
         await sleep(50) // as above

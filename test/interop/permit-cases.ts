@@ -4,7 +4,7 @@ import { LeaseLostError, NotHeldError } from '../../src/index.js'
 import { WATCHDOG_MS } from './backend.js'
 import { isBefore } from './kinds.js'
 import { int, type JavaArgument, JavaError, long, MILLISECONDS, text, texts } from './redisson.js'
-import type { SemaphoreCase } from './semaphore-cases.js'
+import type { SemaphoreCase } from './semaphore-steps.js'
 import { PERMITS, type SemaphoreBench } from './semaphores.js'
 import { becomes, comesAtEndOfLease, endsIn, onePattern, PROMPT_MS, soon } from './steps.js'
 

@@ -52,7 +52,7 @@ export class Jvm implements AsyncDisposable {
   static async start(built: string, version: string): Promise<Jvm> {
     const jvm = new Jvm(built, version)
     try {
-      const started = await jvm.#answer(0, START_MS)
+      const started = await jvm.#replyTo(0, START_MS)
       if (started !== version) throw new Error(`the JVM runs Redisson ${String(started)}, not ${version}`)
     } catch (error) {
       await jvm.stop()
@@ -68,15 +68,15 @@ export class Jvm implements AsyncDisposable {
     this.#process = spawn('java', [...JVM, ...opens, LOG, '-cp', classPath, 'interop.Peer'])
     tieToThisProcess(this.#process)
     this.#process.stdin.on('error', () => {})
-    this.#process.stderr.setEncoding('utf8').on('data', (said: string) => {
-      this.#stderr = (this.#stderr + said).slice(-20_000)
+    this.#process.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr = (this.#stderr + text).slice(-20_000)
     })
     const failAll = (why: string): void => {
       for (const call of this.#calls.values()) call.reject(new Error(`${why}\n${this.#stderr}`))
     }
     this.#process.on('error', (error) => failAll(error.message))
     this.#process.once('close', (code, signal) => failAll(`the JVM ended (${signal ?? code})`))
-    createInterface(this.#process.stdout).on('line', (line) => this.#hear(line))
+    createInterface(this.#process.stdout).on('line', (line) => this.#receive(line))
   }
 
   /** What it logged (warnings and errors). */
@@ -109,9 +109,9 @@ export class Jvm implements AsyncDisposable {
   /** One command of interop/Peer.java. */
   async send(thread: string, verb: string, words: string[], timeoutMs = CALL_MS): Promise<JavaValue> {
     const id = ++this.#lastId
-    const answer = this.#answer(id, timeoutMs, `${verb} ${words.join(' ')}`)
+    const reply = this.#replyTo(id, timeoutMs, `${verb} ${words.join(' ')}`)
     this.#process.stdin.write(`${[String(id), thread, verb, ...words].map(encodeURIComponent).join(' ')}\n`)
-    return await answer
+    return await reply
   }
 
   newName(prefix: string): string {
@@ -133,9 +133,9 @@ export class Jvm implements AsyncDisposable {
     await this.stop()
   }
 
-  #answer(id: number, timeoutMs: number, command = 'start'): Promise<JavaValue> {
+  #replyTo(id: number, timeoutMs: number, command = 'start'): Promise<JavaValue> {
     const call = withResolvers()
-    const giveUp = (): void => call.reject(new Error(`no answer from Java in ${timeoutMs} ms: ${command}`))
+    const giveUp = (): void => call.reject(new Error(`no reply from Java in ${timeoutMs} ms: ${command}`))
     const timer = setTimeout(giveUp, timeoutMs)
     this.#calls.set(id, call)
     const done = (): void => {
@@ -146,11 +146,11 @@ export class Jvm implements AsyncDisposable {
     return call.promise
   }
 
-  #hear(line: string): void {
-    const said = JSON.parse(line) as { id: number; value?: JavaValue; error?: string; message?: string | null }
-    const call = this.#calls.get(said.id)
-    if (said.error === undefined) call?.resolve(said.value ?? null)
-    else call?.reject(new JavaError(said.error, said.message ?? null))
+  #receive(line: string): void {
+    const reply = JSON.parse(line) as { id: number; value?: JavaValue; error?: string; message?: string | null }
+    const call = this.#calls.get(reply.id)
+    if (reply.error === undefined) call?.resolve(reply.value ?? null)
+    else call?.reject(new JavaError(reply.error, reply.message ?? null))
   }
 }
 
@@ -257,7 +257,7 @@ export class JavaLock extends JavaObject {
   }
 }
 
-/** One Java thread with one RLock: who holds it, in Java's terms. */
+/** One Java thread with one RLock: an owner, in Java's terms. */
 export class JavaOwner {
   readonly #lock: JavaLock
   readonly #thread: string
@@ -303,8 +303,8 @@ export class JavaOwner {
 
   async remainTimeToLive(): Promise<number> {
     const { parts, needed } = this.#lock
-    const answers = await Promise.all(parts.map(({ ttlOf }) => ttlOf.call(this.#thread, 'remainTimeToLive')))
-    return atLeast(needed, answers.map(Number))
+    const replies = await Promise.all(parts.map(({ ttlOf }) => ttlOf.call(this.#thread, 'remainTimeToLive')))
+    return atLeast(needed, replies.map(Number))
   }
 
   /**
@@ -323,9 +323,9 @@ export class JavaOwner {
   }
 
   async #askAll(method: string): Promise<JavaValue[]> {
-    const answers: JavaValue[] = []
-    for (const part of this.#lock.parts) answers.push(await part.call(this.#thread, method))
-    return answers
+    const replies: JavaValue[] = []
+    for (const part of this.#lock.parts) replies.push(await part.call(this.#thread, method))
+    return replies
   }
 }
 

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
 import { sleep } from '../support/wait-until.js'
-import { type Case, oddNames } from './cases.js'
+import { oddNames } from './case.js'
 import { SEMAPHORES_FAIL_OVER } from './failover-cases.js'
 import { isBefore } from './kinds.js'
 import { PERMIT_CASES } from './permit-cases.js'
-import { duration, int, type JavaArgument, long, MILLISECONDS, text } from './redisson.js'
+import { PLAIN_SEMAPHORE_CASES } from './plain-semaphore-cases.js'
+import { endsWith, type SemaphoreCase, sees, sidesOf } from './semaphore-steps.js'
 import type { SemaphoreBench, Side, Taken } from './semaphores.js'
-import { becomes, HEARS_AGAIN_MS, measure, PROMPT_MS, soon, sum, WOKEN_MS } from './steps.js'
-
-export type SemaphoreCase = Case<SemaphoreBench>
+import { becomes, measure, PROMPT_MS, RESUBSCRIBED_MS, soon, sum, WOKEN_MS } from './steps.js'
 
 const STOCK = 60
 
@@ -156,7 +155,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
     title: 'permits added by Java wake Node',
     notFor: (_, version) =>
       isBefore(version, '3.16.2')
-        ? 'before 3.16.2 it tells nobody: who waits in Java sleeps on, who waits in Node asks again after 5 s'
+        ? 'before 3.16.2 it publishes nothing: waiters in Java keep sleeping, waiters in Node poll after 5 s'
         : undefined,
     async run(bench) {
       const [java, node] = await sidesOf(bench, 0)
@@ -212,7 +211,7 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
         await bench.hasWaiters(2, bench.name, server)
         await server.restart()
         await bench.hasWaiters(2, bench.name, server)
-        await sleep(HEARS_AGAIN_MS)
+        await sleep(RESUBSCRIBED_MS)
         assert.equal(await node.trySetPermits(4), true)
         await soon(inNode.all, PROMPT_MS)
         await soon(inJava.all, PROMPT_MS)
@@ -261,108 +260,10 @@ export const SEMAPHORE_CASES: readonly SemaphoreCase[] = [
       return note
     },
   },
-  {
-    id: 'anybody',
-    title: 'a permit has no holder: either side releases permits of the other, and more than were acquired',
-    kinds: ['semaphore'],
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 1)
-      const { inJava, inNode } = await objectsOf(bench)
-      await java.acquire()
-      await inNode.release()
-      await sees([java, node], 1)
-      await node.acquire()
-      await inJava('release')
-      await sees([java, node], 1)
-      await inJava('release', int(2))
-      await inNode.release(3)
-      await endsWith(6, [java, node])
-      return undefined
-    },
-  },
-  {
-    id: 'drained',
-    title: 'a drain takes all available permits, and the other side finds none',
-    kinds: ['semaphore'],
-    async run(bench) {
-      const [java, node] = await sidesOf(bench, 5)
-      const { inJava, inNode } = await objectsOf(bench)
-      const drainers = [() => inNode.drainPermits(), async () => Number(await inJava('drainPermits'))]
-      for (const drain of drainers) {
-        assert.equal(await drain(), 5)
-        await sees([java, node], 0)
-        assert.equal(await java.tryAcquire(), null)
-        assert.equal(await node.tryAcquire(), null)
-        assert.equal(await drain(), 0)
-        await java.addPermits(2)
-        await node.addPermits(3)
-      }
-      await endsWith(5, [java, node])
-      return undefined
-    },
-  },
-  {
-    id: 'expiry',
-    title: 'each side sees the expiry of the other; Node keeps it, and creates nothing when it is over',
-    kinds: ['semaphore'],
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
-      const { inJava, inNode } = await objectsOf(bench)
-      const leftInJava = async () => Number(await inJava('remainTimeToLive'))
-      assert.equal(await inNode.trySetPermits(1, { timeToLiveMs: 30_000 }), true)
-      const left = await leftInJava()
-      assert.ok(left > 28_000 && left <= 30_000, `${left} ms of 30 s`)
-      await (await java.acquire()).release()
-      await (await node.acquire()).release()
-      await node.addPermits(2)
-      assert.ok((await leftInJava()) > 0)
-      assert.equal(await inNode.drainPermits(), 3)
-      assert.ok((await leftInJava()) > 0)
-      assert.equal(await inJava('expire', long(300), MILLISECONDS), true)
-      await becomes(() => bench.backend.admin.exists(bench.name), 0, 2_000)
-      assert.equal(await inNode.releaseIfExists(), false)
-      assert.equal(await inJava('isExists'), false)
-      return undefined
-    },
-  },
-  {
-    id: 'java-expiry',
-    title: 'a semaphore created by Java with an expiry ends for Node too, and releaseIfExists creates nothing',
-    kinds: ['semaphore'],
-    notFor: (_, version) => (isBefore(version, '4.0.0') ? 'Redisson has it since 3.29 and 4.0' : undefined),
-    async run(bench) {
-      const [java, node] = [await bench.java(), bench.node()]
-      const { inJava, inNode } = await objectsOf(bench)
-      assert.equal(await inJava('trySetPermits', int(1), duration(500)), true)
-      await node.acquire()
-      assert.equal(await inJava('releaseIfExists', int(1)), true)
-      await java.acquire()
-      assert.equal(await inNode.releaseIfExists(), true)
-      await sees([java, node], 1)
-      await sees([java, node], 0)
-      assert.equal(await inNode.releaseIfExists(), false)
-      assert.equal(await inJava('releaseIfExists', int(1)), false)
-      assert.equal(await node.delete(), false)
-      return undefined
-    },
-  },
+  ...PLAIN_SEMAPHORE_CASES,
   ...PERMIT_CASES,
   ...SEMAPHORES_FAIL_OVER,
 ]
-
-/** Both sides of a semaphore that one of them creates. */
-async function sidesOf(bench: SemaphoreBench, permits: number, name = bench.name) {
-  const sides = [await bench.java(name), bench.node(name)] as const
-  assert.equal(await sides[permits % 2 === 0 ? 0 : 1].trySetPermits(permits), true)
-  return sides
-}
-
-/** The objects of a plain semaphore, for what only it has. */
-async function objectsOf({ site, name, threads }: SemaphoreBench) {
-  const object = await site.redissons[0].get('getSemaphore', text(name))
-  const inJava = (method: string, ...args: JavaArgument[]) => threads.call(object, method, ...args)
-  return { inJava, inNode: site.clients[0].getSemaphore(name) }
-}
 
 /** One side has all permits: nobody else gets any. Then the other side has them. */
 async function excludes(owner: Side, other: Side, permits: number): Promise<void> {
@@ -407,18 +308,8 @@ async function wakesByAdding(bench: SemaphoreBench, adder: Side, waiter: Side): 
   for (const taken of queue.served) await taken.release()
 }
 
-/** One more waiter for each of these, and what they got so far. */
+/** One more waiter for each of these sides, and what they have acquired so far. */
 function waitersFor(sides: readonly Side[], permits = 1): { served: Taken[]; all: Promise<unknown> } {
   const served: Taken[] = []
   return { served, all: Promise.all(sides.map(async (side) => served.push(await side.acquire(permits)))) }
-}
-
-async function sees(sides: readonly Side[], available: number): Promise<void> {
-  for (const side of sides) await becomes(() => side.availablePermits(), available)
-}
-
-/** All permits have come back; the last side deletes the semaphore. */
-async function endsWith(permits: number, sides: readonly Side[]): Promise<void> {
-  await sees(sides, permits)
-  assert.equal(await sides.at(-1)?.delete(), true)
 }

@@ -135,8 +135,8 @@ async function javaPermits(redisson: Redisson, name: string, threads: JavaThread
   const semaphore = await redisson.get('getPermitExpirableSemaphore', text(name))
   const release = async (id: string) => void (await threads.call(semaphore, 'release', text(id)))
   const releaseAll = async (ids: string[]) => void (await threads.call(semaphore, 'release', texts(ids)))
-  const taken = (answer: JavaValue): Taken => {
-    const ids = (answer as JavaValue[]).map(String)
+  const taken = (reply: JavaValue): Taken => {
+    const ids = (reply as JavaValue[]).map(String)
     return { ids, release: () => (ids.length === 1 ? release(ids[0] ?? '') : releaseAll(ids)) }
   }
   return {
@@ -146,8 +146,8 @@ async function javaPermits(redisson: Redisson, name: string, threads: JavaThread
     },
     async tryAcquire(permits = 1, waitMs = 0) {
       const args = [int(permits), long(waitMs), long(LONG_LEASE_MS), MILLISECONDS]
-      const answer = await threads.call(semaphore, 'tryAcquire', ...args)
-      return (answer as JavaValue[]).length > 0 ? taken(answer) : null
+      const reply = await threads.call(semaphore, 'tryAcquire', ...args)
+      return (reply as JavaValue[]).length > 0 ? taken(reply) : null
     },
   }
 }
@@ -165,8 +165,8 @@ function alike(
     delete: async () => (await threads.call(semaphore, 'delete')) === true,
     async sell(key, pauseMs, restMs) {
       const words = [semaphore.kept, redisson.kept, key, ...[pauseMs, restMs, LONG_LEASE_MS].map(String)]
-      const answer = await threads.use((thread) => redisson.jvm.send(thread, 'sellInside', words))
-      const [sold = 0, most = 0] = (answer as JavaValue[]).map(Number)
+      const reply = await threads.use((thread) => redisson.jvm.send(thread, 'sellInside', words))
+      const [sold = 0, most = 0] = (reply as JavaValue[]).map(Number)
       return { sold, most }
     },
   }

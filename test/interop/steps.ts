@@ -13,7 +13,7 @@ export const WOKEN_MS = 100
 /** A woken waiter has it by then, even on a busy machine; one that polls does so later. */
 export const PROMPT_MS = 1_000
 /** After Redis has confirmed a subscription that was renewed, Redisson takes a while until it passes messages on. */
-export const HEARS_AGAIN_MS = 1_000
+export const RESUBSCRIBED_MS = 1_000
 const HAND_OVERS = 9
 
 /** A thread of Java holds the lock: nobody else gets it, in Node or Java. Then Node does. */
@@ -210,9 +210,9 @@ export async function comesAtEndOfLease<T>(
   await kill()
   const killedAt = performance.now()
   await sleep(50) // what was on its way has arrived
-  const askedAt = performance.now() // the reply may take a while
+  const readAt = performance.now() // the reply may take a while
   const ttl = await left()
-  const leaseMs = askedAt - killedAt + ttl
+  const leaseMs = readAt - killedAt + ttl
   const value = await soon(waiter, leaseMs + 1_000)
   const tookMs = performance.now() - killedAt
   assert.ok(ttl > 0 && tookMs > leaseMs - 50, `after ${tookMs} ms, of ${leaseMs}`)

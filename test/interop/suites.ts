@@ -1,6 +1,7 @@
 import { Bench, type Site } from './bench.js'
+import type { Case } from './case.js'
 import type { CaseContext, Thing } from './case-context.js'
-import { CASES, type Case } from './cases.js'
+import { CASES } from './cases.js'
 import { KINDS, lacks } from './kinds.js'
 import { LATCH_CASES } from './latch-cases.js'
 import { LATCHES, LatchBench } from './latches.js'

@@ -31,7 +31,7 @@ export async function startApp(metadata: ModuleMetadata): Promise<RunningApp> {
   }
 }
 
-/** What somebody waits for until it is opened. */
+/** A gate that callers wait at until it is opened. */
 export class Gate {
   readonly opened: Promise<void>
   #open: () => void = () => {}

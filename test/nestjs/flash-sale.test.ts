@@ -17,7 +17,7 @@ after(async () => {
   await server.stop()
 })
 
-/** All buyers ask at once, half of them each of two server processes; answers how many were told that they have one. */
+/** All buyers buy at once, half of them from each of two server processes. @returns how many have one by their reply */
 async function sellOut(path: string): Promise<number> {
   await server.admin.set('stock', STOCK)
   const shops: Child[] = [1, 2].map(() =>
@@ -29,11 +29,11 @@ async function sellOut(path: string): Promise<number> {
       const response = await fetch(`${urls[buyer % 2]}${path}`, { method: 'POST', headers: { connection: 'close' } })
       return (await response.json()) as { sold: boolean }
     }
-    const answers = await Promise.all(Array.from({ length: BUYERS }, buy))
+    const replies = await Promise.all(Array.from({ length: BUYERS }, buy))
     for (const shop of shops) shop.send({ command: 'close' })
     for (const shop of shops) shop.endCommands()
     for (const shop of shops) assert.deepEqual(await shop.exit, { code: 0, signal: null })
-    return answers.filter(({ sold }) => sold).length
+    return replies.filter(({ sold }) => sold).length
   } finally {
     for (const shop of shops) await shop.stop()
   }

@@ -160,6 +160,36 @@ describe('HoldfastModule', () => {
     await assert.rejects(refused({ url: 'redis://127.0.0.1:1' }), /ECONNREFUSED/)
   })
 
+  it("logs losses, long waits and holds, warnings and ignored settings through the application's Logger", async () => {
+    const logged: string[] = []
+    const log =
+      (level: string) =>
+      (message: unknown, ...details: unknown[]): void =>
+        void logged.push(`${level} [${String(details.at(-1))}] ${String(message)}`)
+    const logger = { log() {}, error: log('error'), warn: log('warn') }
+    const stock = { name: 'stock', config: { singleServerConfig: { address: server.url }, nettyThreads: 8 } }
+    const imports = [HoldfastModule.forRoot(server.url), HoldfastModule.forRoot(stock)]
+    const app = await NestFactory.createApplicationContext({ module: class {}, imports }, { logger })
+    const lock = app.get(Client).getLock('order:1')
+    const hold = await lock.lock({ warnAfterMs: 20, label: 'refund' })
+    assert.equal(await lock.tryLock({ waitTimeMs: 300, warnAfterMs: 20 }), null)
+    await server.admin.del('order:1')
+    assert.equal(await hold.isHeld(), false)
+    await waitUntil(() => logged.length >= 4)
+    await app.close()
+    for (const expected of [
+      /^warn \[Holdfast:stock\] .*nettyThreads/s,
+      /^warn \[Holdfast\] "order:1" \(label "refund"\) has been held for 0\.\d+ s$/,
+      /^warn \[Holdfast\] A call has waited 0\.02 s for "order:1", held by this client, taken .* ago, label "refund"$/,
+      /^error \[Holdfast\] Lock "order:1" \(label "refund"\) is no longer held/,
+    ]) {
+      assert(
+        logged.some((line) => expected.test(line)),
+        `${expected} in ${logged.join('\n')}`,
+      )
+    }
+  })
+
   it('also serves an application without HTTP', async () => {
     const app = await NestFactory.createApplicationContext(
       { module: class {}, imports: [HoldfastModule.forRoot(server.url)] },

@@ -13,7 +13,7 @@ const { REDIS_URL = '' } = process.env
 class Warehouse implements OnApplicationShutdown {
   readonly redis = new Redis(REDIS_URL)
 
-  /** Reads, thinks and writes: right only for who is alone. */
+  /** Reads, thinks and writes: correct only with exclusive access. */
   async sell(): Promise<{ sold: boolean }> {
     const stock = Number(await this.redis.get('stock'))
     if (stock === 0) return { sold: false }

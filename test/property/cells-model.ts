@@ -1,15 +1,7 @@
-import {
-  type Branch,
-  LEASES,
-  Model,
-  type Nesting,
-  type Operation,
-  type Possession,
-  type Spell,
-  type Take,
-} from './model.js'
+import { type Branch, Model } from './model.js'
+import { LEASE_TIMES_S, type Lease, type Nesting, type Operation, type Spell, type Take } from './operations.js'
 
-/** A holder that is none of our clients. */
+/** A holder that is not one of the clients under test. */
 export const STRANGER = 'stranger'
 
 /** A target: some cells, which are locks or the values of a group. */
@@ -37,7 +29,7 @@ export interface CellTraits {
 interface Cell {
   readonly holder: string
   readonly count: number
-  readonly lease: number
+  readonly leaseS: number
 }
 
 const EVERYTHING = 'everything'
@@ -46,10 +38,11 @@ const EVERYTHING = 'everything'
 export class CellsModel extends Model {
   readonly traits: CellTraits
   cells: readonly (Cell | undefined)[]
-  /** Who waits, in Redis' order. */
+  /** The waiters, in the order of Redis. */
   queued: readonly string[] = []
-  /** The possessions that got a fencing token, in that order. */
+  /** The leases that have a fencing token, in that order. */
   tokens: readonly string[] = []
+
   constructor(traits: CellTraits, scopes: number) {
     super(scopes)
     this.traits = traits
@@ -69,45 +62,45 @@ export class CellsModel extends Model {
     return held.length > 1 ? [...held, EVERYTHING] : held
   }
 
-  protected acquire(possession: Possession, lease: number): boolean {
-    const { cells } = this.target(possession.target)
-    const [first = possession.id] = this.queued
-    if (first !== possession.id || cells.some((cell) => this.cells[cell])) return false
-    this.#set(cells, { holder: possession.id, count: 1, lease })
-    if (this.traits.isFenced) this.tokens = [...this.tokens, possession.id]
+  protected acquire(lease: Lease, leaseS: number): boolean {
+    const { cells } = this.target(lease.target)
+    const [first = lease.id] = this.queued
+    if (first !== lease.id || cells.some((cell) => this.cells[cell])) return false
+    this.#set(cells, { holder: lease.id, count: 1, leaseS })
+    if (this.traits.isFenced) this.tokens = [...this.tokens, lease.id]
     return true
   }
 
-  protected setCount(possession: Possession, lease: number, count: number): boolean {
-    const { cells } = this.target(possession.target)
-    if (!this.#hasAll(possession)) return false
+  protected setCount(lease: Lease, leaseS: number, count: number): boolean {
+    const { cells } = this.target(lease.target)
+    if (!this.#hasAll(lease)) return false
     for (const cell of cells) {
-      this.#set([cell], { holder: possession.id, count, lease: Math.max(lease, this.cells[cell]?.lease ?? 0) })
+      this.#set([cell], { holder: lease.id, count, leaseS: Math.max(leaseS, this.cells[cell]?.leaseS ?? 0) })
     }
     return true
   }
 
-  protected renew(possession: Possession, lease: number): boolean {
-    return this.setCount(possession, lease, this.cells[this.target(possession.target).cells[0] as number]?.count ?? 0)
+  protected renew(lease: Lease, leaseS: number): boolean {
+    return this.setCount(lease, leaseS, this.cells[this.target(lease.target).cells[0] as number]?.count ?? 0)
   }
 
-  protected free(possession: Possession): boolean {
-    const hadAll = this.#hasAll(possession)
-    this.abandon(possession)
+  protected free(lease: Lease): boolean {
+    const hadAll = this.#hasAll(lease)
+    this.abandon(lease)
     return hadAll
   }
 
-  protected override abandon(possession: Possession): void {
-    const mine = this.target(possession.target).cells.filter((cell) => this.cells[cell]?.holder === possession.id)
+  protected override abandon(lease: Lease): void {
+    const mine = this.target(lease.target).cells.filter((cell) => this.cells[cell]?.holder === lease.id)
     this.#set(mine, undefined)
   }
 
-  protected override isDivisible(possession: Possession): boolean {
-    return this.target(possession.target).cells.length > 1
+  protected override isDivisible(lease: Lease): boolean {
+    return this.target(lease.target).cells.length > 1
   }
 
-  protected override leavesPartOf(target: number, possession: Possession): boolean {
-    return this.isDivisible(possession) && this.overlap(target, possession.target)
+  protected override leavesPartOf(target: number, lease: Lease): boolean {
+    return this.isDivisible(lease) && this.overlap(target, lease.target)
   }
 
   protected override overlap(first: number, second: number): boolean {
@@ -115,8 +108,8 @@ export class CellsModel extends Model {
     return this.target(first).cells.some((cell) => cells.includes(cell))
   }
 
-  countOf(possession: Possession): number {
-    return this.#hasAll(possession) ? possession.holds.length : 0
+  countOf(lease: Lease): number {
+    return this.#hasAll(lease) ? lease.holds.length : 0
   }
 
   protected force(target: number): boolean {
@@ -137,28 +130,28 @@ export class CellsModel extends Model {
   protected override intrude(target: number): boolean {
     const { cells } = this.target(target)
     if (this.queued.length > 0 || cells.some((cell) => this.cells[cell])) return false
-    this.#set(cells, { holder: STRANGER, count: 1, lease: LEASES[1] })
+    this.#set(cells, { holder: STRANGER, count: 1, leaseS: LEASE_TIMES_S[1] })
     return true
   }
 
-  protected override adoptAs(_from: Possession, to: Possession, lease: number): void {
-    this.#set(this.target(to.target).cells, { holder: to.id, count: 1, lease })
+  protected override adoptAs(_from: Lease, to: Lease, leaseS: number): void {
+    this.#set(this.target(to.target).cells, { holder: to.id, count: 1, leaseS })
     if (this.traits.isFenced) this.tokens = [...this.tokens, to.id]
   }
 
-  protected holdersOf(target: number): { counts: ReadonlyMap<string, number>; lease: number } {
+  protected holdersOf(target: number): { counts: ReadonlyMap<string, number>; leaseS: number } {
     const counts = new Map<string, number>()
     let longest = 0
     for (const index of this.target(target).cells) {
       const cell = this.cells[index]
       if (!cell) continue
       counts.set(cell.holder, this.traits.form === 'string' ? 1 : cell.count)
-      longest = Math.max(longest, cell.lease)
+      longest = Math.max(longest, cell.leaseS)
     }
-    return { counts, lease: longest }
+    return { counts, leaseS: longest }
   }
 
-  protected override news(): string {
+  protected override inspectionNote(): string {
     return this.traits.isFenced ? `, token ${this.tokens.length}` : ''
   }
 
@@ -169,9 +162,9 @@ export class CellsModel extends Model {
     for (const [index, cell] of this.cells.entries()) {
       const name = names[index] as string
       if (!cell) continue
-      if (form === 'group') held.push(`${name}=${spell(cell.holder)}×${cell.count} ${cell.lease} s`)
-      else if (form === 'string') keys[name] = `string ${spell(cell.holder)}, ${cell.lease} s`
-      else keys[name] = `hash ${spell(cell.holder)}=${cell.count}, ${cell.lease} s`
+      if (form === 'group') held.push(`${name}=${spell(cell.holder)}×${cell.count} ${cell.leaseS} s`)
+      else if (form === 'string') keys[name] = `string ${spell(cell.holder)}, ${cell.leaseS} s`
+      else keys[name] = `hash ${spell(cell.holder)}=${cell.count}, ${cell.leaseS} s`
     }
     if (held.length > 0) keys['group'] = held.join(' ')
     if (this.queued.length > 0) keys['queue'] = this.queued.map(spell).join(' ')
@@ -185,8 +178,8 @@ export class CellsModel extends Model {
   }
 
   protected nesting(target: number, held: number): Nesting {
-    const [asked, outer] = [this.target(target).cells, this.target(held).cells]
-    if (!asked.some((cell) => outer.includes(cell))) return 'apart'
+    const [inner, outer] = [this.target(target).cells, this.target(held).cells]
+    if (!inner.some((cell) => outer.includes(cell))) return 'apart'
     return this.isSame(target, held) && !this.traits.isNonReentrant ? 'inside' : 'deadlock'
   }
 
@@ -194,7 +187,7 @@ export class CellsModel extends Model {
     return this.target(target).cells.some((cell) => this.target(held).cells.includes(cell))
   }
 
-  protected lineOf({ target }: Take): string {
+  protected waitQueueOf({ target }: Take): string {
     return this.target(target).cells.toSorted().join()
   }
 
@@ -206,10 +199,10 @@ export class CellsModel extends Model {
     this.queued = this.queued.filter((other) => other !== waiter)
   }
 
-  override condemnedBy(client: number, target: number): readonly string[] {
+  override forcedBy(client: number, target: number): readonly string[] {
     const { cells } = this.target(target)
     const isMeant = (held: number): boolean => this.target(held).cells.some((cell) => cells.includes(cell))
-    return super.condemnedBy(client, target).filter((id) => isMeant((this.possessions.get(id) as Possession).target))
+    return super.forcedBy(client, target).filter((id) => isMeant((this.leases.get(id) as Lease).target))
   }
 
   override holderAt(target: number): string | undefined {
@@ -217,7 +210,7 @@ export class CellsModel extends Model {
   }
 
   protected override remark(hold: string, spell: Spell): string {
-    const { id } = this.possessionOf(hold)
+    const { id } = this.leaseOf(hold)
     const token = this.tokens.indexOf(id) + 1
     return super.remark(hold, spell) + (token > 0 ? `, token ${token}` : '')
   }
@@ -225,14 +218,14 @@ export class CellsModel extends Model {
   protected override take(take: Take): readonly Branch[] {
     const branches = super.take(take)
     if (!this.traits.isFair || take.how !== 'soon' || take.position.is !== 'outside') return branches
-    // Somebody of the same turn may have stood in the queue before it until both gave up.
+    // Another waiter of the same turn may have been ahead of it in the queue until both gave up.
     return [...branches, [this.clone(), 'refused']]
   }
 
   override apply(operation: Operation): readonly Branch[] {
     const branches = super.apply(operation) as readonly [CellsModel, string][]
     if (operation.do !== 'abort' || !this.traits.isFenced) return branches
-    // What an aborted wait still brings is given back, and its token is gone.
+    // The late grant of an aborted wait is released, and its token is used up.
     const spent = branches.map(([after, outcome]) => [after.clone(), outcome] as const)
     for (const [after] of spent) after.tokens = [...after.tokens, operation.waiter]
     return [...branches, ...spent]
@@ -243,8 +236,8 @@ export class CellsModel extends Model {
     return this.traits.targets[index] as CellTarget
   }
 
-  #hasAll(possession: Possession): boolean {
-    return this.target(possession.target).cells.every((cell) => this.cells[cell]?.holder === possession.id)
+  #hasAll(lease: Lease): boolean {
+    return this.target(lease.target).cells.every((cell) => this.cells[cell]?.holder === lease.id)
   }
 
   #set(indexes: readonly number[], cell: Cell | undefined): void {

@@ -1,12 +1,13 @@
 import fc from 'fast-check'
-import { type Caller, LEASES, type Model, type Operation, type Spell } from './model.js'
+import type { Model } from './model.js'
+import { type Caller, LEASE_TIMES_S, type Operation, type Spell } from './operations.js'
 
-/** What to do, in numbers: whom and what they mean depends on the state in which it is done. */
+/** What to do, in numbers: which caller, hold or target they select depends on the state at that time. */
 interface Draft {
   readonly verb: Verb
   readonly who: number
   readonly what: number
-  readonly lease: number
+  readonly leaseS: number
 }
 
 /** What is started in one turn. */
@@ -28,9 +29,9 @@ const VERBS = {
   force: 1,
   'hand over': 1,
   adopt: 2,
-  ask: 2,
-  'ask hold': 2,
-  'ask count': 1,
+  inspect: 2,
+  'inspect hold': 2,
+  'inspect count': 1,
   renew: 1,
   expire: 2,
   intrude: 1,
@@ -42,7 +43,7 @@ const draft: fc.Arbitrary<Draft> = fc.record({
   verb: fc.oneof(...Object.entries(VERBS).map(([verb, weight]) => ({ arbitrary: fc.constant(verb as Verb), weight }))),
   who: fc.nat(11),
   what: fc.nat(11),
-  lease: fc.nat(LEASES.length - 1),
+  leaseS: fc.nat(LEASE_TIMES_S.length - 1),
 })
 
 const command: fc.Arbitrary<Command> = fc.oneof(
@@ -55,7 +56,7 @@ export function sequences(maxLength: number): fc.Arbitrary<readonly Command[]> {
   return fc.array(command, { minLength: 1, maxLength, size: 'max' })
 }
 
-/** The callers there are. */
+/** The callers. */
 export interface Cast {
   readonly callers: readonly Caller[]
   readonly isAdoptable: boolean
@@ -63,7 +64,7 @@ export interface Cast {
 
 const MOST_WAITERS = 4
 
-/** The operations that a command means in this state; none if it makes no sense there. */
+/** The operations that a command stands for in this state; none if it makes no sense there. */
 export function operationsOf(command: Command, firstId: number, model: Model, cast: Cast, spell: Spell): Operation[] {
   const operations: Operation[] = []
   for (const [index, draft] of command.entries()) {
@@ -80,13 +81,13 @@ export function operationsOf(command: Command, firstId: number, model: Model, ca
 }
 
 function operationOf(
-  { verb, who, what, lease: choice }: Draft,
+  { verb, who, what, leaseS: choice }: Draft,
   id: string,
   model: Model,
   cast: Cast,
   spell: Spell,
 ): Operation | undefined {
-  const lease = LEASES[choice] as number
+  const leaseS = LEASE_TIMES_S[choice] as number
   const isRenewed = choice === 0
   const caller = pick(cast.callers, who) as Caller
   const target = what % model.targets.length
@@ -102,36 +103,36 @@ function operationOf(
       if (isBusy || (verb === 'wait' && model.waiters.length === MOST_WAITERS)) return undefined
       if (verb === 'abandon' && model.isJoint(target)) return undefined
       const how = verb === 'take now' ? 'now' : verb === 'take soon' ? 'soon' : verb
-      return { do: 'take', id, how, ...caller, target, lease, isRenewed, position: model.positionOf(caller, target) }
+      return { do: 'take', id, how, ...caller, target, leaseS, isRenewed, position: model.positionOf(caller, target) }
     }
     case 'take again':
     case 'take again too late': {
       const hold = pick(verb === 'take again' ? model.live : ended, what)
       if (hold === undefined || model.isJointHold(hold)) return undefined
-      const possession = model.possessionOf(hold)
-      // Mostly the same lock; what has another name is refused as a mistake.
-      const asked = who % 3 > 0 || hasJoints(model) ? possession.target : what % model.targets.length
-      const position = model.positionOf({ client: possession.client }, asked, hold)
-      const terms = { how: who % 2 ? 'now' : 'wait', target: asked, lease, isRenewed } as const
-      return { do: 'take', id, client: possession.client, within: hold, position, ...terms }
+      const lease = model.leaseOf(hold)
+      // Mostly the same lock; one with another name is rejected as a mistake.
+      const wanted = who % 3 > 0 || hasJoints(model) ? lease.target : what % model.targets.length
+      const position = model.positionOf({ client: lease.client }, wanted, hold)
+      const terms = { how: who % 2 ? 'now' : 'wait', target: wanted, leaseS, isRenewed } as const
+      return { do: 'take', id, client: lease.client, within: hold, position, ...terms }
     }
     case 'nest': {
       const inner = who % model.targets.length
       // A red lock is granted by a majority; whether one is inside the rest shows later.
       if (isBusy || model.isPolled(target)) return undefined
-      return { do: 'nest', id, ...caller, target, inner, lease, position: model.positionOf(caller, target) }
+      return { do: 'nest', id, ...caller, target, inner, leaseS, position: model.positionOf(caller, target) }
     }
     case 'unlock':
     case 'unlock again': {
       const hold = pick(verb === 'unlock' ? model.live : ended, what)
       return hold === undefined ? undefined : { do: 'unlock', hold, isRepeated: false }
     }
-    case 'ask hold': {
+    case 'inspect hold': {
       const hold = pick(model.known, what)
-      return hold === undefined ? undefined : { do: 'ask hold', hold }
+      return hold === undefined ? undefined : { do: 'inspect hold', hold }
     }
     case 'unlock current':
-    case 'ask count':
+    case 'inspect count':
       if (scope === undefined || isBusy || model.isJoint(target)) return undefined
       return { do: verb, client, scope, target }
     case 'abort': {
@@ -140,22 +141,22 @@ function operationOf(
     }
     case 'force':
       if (model.isJoint(target)) return undefined
-      return { do: 'force', client, target, condemned: model.condemnedBy(client, target) }
-    case 'ask':
-      return model.isJoint(target) ? undefined : { do: 'ask', client, target }
+      return { do: 'force', client, target, forced: model.forcedBy(client, target) }
+    case 'inspect':
+      return model.isJoint(target) ? undefined : { do: 'inspect', client, target }
     case 'hand over': {
       const hold = pick(model.live, what)
       if (hold === undefined || !cast.isAdoptable) return undefined
       return { do: 'hand over', hold }
     }
     case 'adopt': {
-      // Nobody knows the holder of one that was never seen: what was aborted, or nested and released.
-      const seen = [...model.possessions.values()].filter(({ id }) => spell(id) !== `#${id}`)
+      // The holder is unknown if it was never seen: it was aborted, or nested and released.
+      const seen = [...model.leases.values()].filter(({ id }) => spell(id) !== `#${id}`)
       const from = pick(seen, -1 - what)
       if (!from || !cast.isAdoptable) return undefined
       const present = model.holderAt(from.target)
       const isThere = present !== undefined && spell(present) === spell(from.id)
-      return { do: 'adopt', id, client, target: from.target, from: from.id, isThere, lease }
+      return { do: 'adopt', id, client, target: from.target, from: from.id, isThere, leaseS }
     }
     case 'renew':
       return { do: 'renew', client }
@@ -175,16 +176,15 @@ function pick<T>(choices: readonly T[], index: number): T | undefined {
 
 /** Whether an operation has a defined result in spite of the waiters. */
 function isClear(operation: Operation, model: Model): boolean {
-  // One that waits for what a sibling in the same write will have is not refused before the command time-out.
+  // A request that waits for what a sibling in the same write will have is not refused before the command time-out.
   if ('position' in operation && operation.position.is === 'beside') {
-    const { possession } = operation.position
-    if (model.waiters.some(({ take }) => take.position.is === 'beside' && take.position.possession === possession))
-      return false
+    const { lease } = operation.position
+    if (model.waiters.some(({ take }) => take.position.is === 'beside' && take.position.lease === lease)) return false
   }
   const joint = model.waiters.find(({ take }) => model.isJoint(take.target))
   if (!joint) return true
   if (operation.do === 'force' || operation.do === 'expire' || operation.do === 'nest') return false
-  // They take what they get and give it back, again and again.
+  // They acquire what is free and release it, again and again.
   if (model.isPolled(joint.take.target)) return operation.do === 'unlock' || operation.do === 'abort'
   return true
 }
@@ -193,25 +193,25 @@ function isClear(operation: Operation, model: Model): boolean {
 function mayMeet(first: Operation, second: Operation, model: Model): boolean {
   const both = [first, second]
   const has = (...kinds: Operation['do'][]): boolean => both.some((operation) => kinds.includes(operation.do))
-  if (has('nest', 'unlock current', 'hand over', 'adopt', 'ask', 'ask count', 'renew', 'intrude')) return false
+  if (has('nest', 'unlock current', 'hand over', 'adopt', 'inspect', 'inspect count', 'renew', 'intrude')) return false
   const takes = both.filter((operation) => operation.do === 'take')
   if (takes.some(({ how }) => how === 'abandon')) return false
-  // What an aborted wait still brings is given back, and may be in the way until then.
+  // The late grant of an aborted wait is released, and may be in the way until then.
   if (takes.length > 0 && has('abort')) return false
   if (first.do === 'abort' && second.do === 'abort') return first.waiter !== second.waiter
   const [one, two] = takes
   if (one && two && one.scope !== undefined && one.scope === two.scope) return false
-  // What both could have at once is refused to one that stands behind the other for too long.
+  // Even what both could hold at once is refused to one that is behind the other for too long.
   if (one && two && one.client === two.client && takes.some(({ how }) => how === 'soon')) return false
   const joint = takes.find(({ target }) => model.isJoint(target))
   if (joint) {
     const other = first === joint ? second : first
-    return other.do === 'ask hold' || (other.do === 'unlock' && !model.isInScope(other.hold, joint.scope))
+    return other.do === 'inspect hold' || (other.do === 'unlock' && !model.isInScope(other.hold, joint.scope))
   }
   return !(has('force', 'expire') && hasJoints(model))
 }
 
-/** Whether it is about several locks with different names. */
+/** Whether a target is several locks with different names. */
 function hasJoints(model: Model): boolean {
   return model.targets.some((_, target) => model.isJoint(target))
 }

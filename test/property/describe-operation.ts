@@ -1,4 +1,4 @@
-import type { Caller, Operation } from './model.js'
+import type { Caller, Operation } from './operations.js'
 
 /** An operation in words. @param targets  what can be acquired */
 export function describe(operation: Operation, targets: readonly string[]): string {
@@ -7,29 +7,29 @@ export function describe(operation: Operation, targets: readonly string[]): stri
     `c${client + 1}${scope === undefined ? '' : ` in scope ${scope + 1}`}`
   switch (operation.do) {
     case 'take': {
-      const { id, how, target, lease, isRenewed, within } = operation
+      const { id, how, target, leaseS, isRenewed, within } = operation
       const nesting = within === undefined ? '' : ` within ${within}`
-      return `${id}: ${who(operation)} takes${on(target)}${nesting}, ${how}, ${isRenewed ? 'renewed' : `${lease} s`}`
+      return `${id}: ${who(operation)} takes${on(target)}${nesting}, ${how}, ${isRenewed ? 'renewed' : `${leaseS} s`}`
     }
     case 'nest': {
-      const { id, target, inner, lease } = operation
-      return `${id}: ${who(operation)} does something with${on(target)} and inside it with${on(inner)}, ${lease} s`
+      const { id, target, inner, leaseS } = operation
+      return `${id}: ${who(operation)} does something with${on(target)} and inside it with${on(inner)}, ${leaseS} s`
     }
     case 'unlock':
       return `unlock ${operation.hold}`
     case 'unlock current':
-    case 'ask count':
+    case 'inspect count':
       return `${who(operation)}: ${operation.do}${on(operation.target)}`
     case 'abort':
       return `abort ${operation.waiter}`
     case 'force':
-    case 'ask':
+    case 'inspect':
       return `c${operation.client + 1}: ${operation.do}${on(operation.target)}`
     case 'hand over':
-    case 'ask hold':
+    case 'inspect hold':
       return `${operation.do} ${operation.hold}`
     case 'adopt':
-      return `${operation.id}: c${operation.client + 1} adopts from ${operation.from}, ${operation.lease} s`
+      return `${operation.id}: c${operation.client + 1} adopts from ${operation.from}, ${operation.leaseS} s`
     case 'renew':
       return `the watchdog of c${operation.client + 1} renews`
     case 'expire':
@@ -46,5 +46,5 @@ export function kindOf(operation: Operation): string {
 export function kindOfOutcome(outcome: string): string {
   return /^(granted|refused|lost|deadlock|not held|ok|true|false|aborted|started)$/.test(outcome)
     ? outcome
-    : 'an answer'
+    : 'another result'
 }

@@ -1,8 +1,9 @@
-import type { Model, Operation } from './model.js'
+import type { Model } from './model.js'
+import type { Operation } from './operations.js'
 
 /**
  * Every state that operations started in one turn may lead to with these results, in whatever order Redis and the clients
- * see them. Waiters may be served at any time; in the end nobody waits for what is free.
+ * process them. Waiters may be served at any time; in the end no waiter waits for what is free.
  */
 export function explore(
   model: Model,
@@ -35,20 +36,21 @@ export function explore(
   return ends
 }
 
-/** Whether a call in a scope finds what the scope had released in the same turn: it re-enters nothing, and waits for no turn. */
+/** Whether a call in a scope finds that its scope released the hold in the same turn: it re-enters nothing, and waits for no turn. */
 function isNewcomer(operation: Operation, operations: readonly Operation[], model: Model): boolean {
   if (operation.do !== 'take' || operation.how === 'wait' || operation.within !== undefined) return false
   const earlier = operations.slice(0, operations.indexOf(operation))
   const isOfScope = (hold: string): boolean =>
-    model.possessions.has(model.holds.get(hold)?.possession ?? '') && model.isInScope(hold, operation.scope)
+    model.leases.has(model.holds.get(hold)?.lease ?? '') && model.isInScope(hold, operation.scope)
   return earlier.some((other) => other.do === 'unlock' && isOfScope(other.hold))
 }
 
-/** Whether two operations keep the order of their calls: those of one possession, and the waits of one client. */
+/** Whether two operations keep the order of their calls: those of one lease, and the waits of one client. */
 function isBefore(first: Operation, second: Operation, model: Model): boolean {
   const isWait = (operation: Operation): boolean => operation.do === 'take' && operation.how === 'wait'
   if (first.do === 'take' && second.do === 'take' && isWait(first) && isWait(second))
-    return first.client === second.client
+    // A read inside a write first looks at what its owner has, so a later call of its client may be sent before it.
+    return first.client === second.client && first.position.is !== 'beside'
   // It may be queued behind another one first.
   if (isWait(first)) return false
   const turn = turnOf(first, model)
@@ -56,6 +58,6 @@ function isBefore(first: Operation, second: Operation, model: Model): boolean {
 }
 
 function turnOf(operation: Operation, model: Model): string | undefined {
-  if (operation.do === 'unlock') return model.holds.get(operation.hold)?.possession
-  return operation.do === 'take' && operation.position.is === 'inside' ? operation.position.possession : undefined
+  if (operation.do === 'unlock') return model.holds.get(operation.hold)?.lease
+  return operation.do === 'take' && operation.position.is === 'inside' ? operation.position.lease : undefined
 }

@@ -1,5 +1,6 @@
 import { CellsModel } from './cells-model.js'
-import type { Branch, Caller, HoldState, Model, Operation, Position, Spell, Take, Waiter } from './model.js'
+import type { Branch, Model } from './model.js'
+import type { Caller, HoldState, Operation, Position, Spell, Take, Waiter } from './operations.js'
 
 interface Joint {
   readonly members: readonly string[]
@@ -26,12 +27,12 @@ export class JointModel extends CellsModel {
     return new JointModel(this.traits, this.scopes.length) as this
   }
 
-  protected override lineOf({ id, client, target, position }: Take): string {
+  protected override waitQueueOf({ id, client, target, position }: Take): string {
     const { cells, needed } = this.target(target)
     if (needed === undefined) return cells.toSorted().join()
     if (this.#isRed(target)) return 'red'
     const cell = this.#roundOf(id).at
-    if (cell === undefined) return `${id} in no line`
+    if (cell === undefined) return `${id} in no queue`
     return this.#isInside({ client, position }, cell) ? `${id} inside` : String(cell)
   }
 
@@ -89,9 +90,7 @@ export class JointModel extends CellsModel {
   }
 
   #lostMoreThan(before: JointModel): boolean {
-    return [...this.possessions.values()].some(
-      ({ id, isLost }) => isLost && before.possessions.get(id)?.isLost === false,
-    )
+    return [...this.leases.values()].some(({ id, isLost }) => isLost && before.leases.get(id)?.isLost === false)
   }
 
   #noticeLosses(): void {
@@ -121,17 +120,29 @@ export class JointModel extends CellsModel {
   #takeRounds(take: Take): Branch[] {
     const before = this.clone()
     const outcome = this.#takeAll(take)
-    // The wait time may be over before a required server replies.
     if (this.#isRed(take.target) && take.how === 'soon' && outcome === 'granted')
-      return [
-        [this, outcome],
-        [before, 'refused'],
-      ]
+      return [[this, outcome], ...before.#runOutOfTime(take)]
     if (outcome !== 'lost') return [[this, outcome]]
     return [[this, 'refused'], ...(take.how === 'soon' ? this.clone().#takeRounds(take) : [])]
   }
 
-  /** In one go: all that are needed, or nothing. */
+  /**
+   * The wait time may be over before a required server replies. What any of the servers grants, even late, is released, and
+   * shows the client what it has lost there.
+   */
+  #runOutOfTime(take: Take): Branch[] {
+    const states = [this.clone()]
+    for (const cell of this.target(take.target).cells) {
+      for (const state of [...states]) {
+        const next = state.clone()
+        if (next.#takeOne(take, cell) === 'granted') next.#releaseAll([memberOf(take, this.traits.cells[cell])])
+        states.push(next)
+      }
+    }
+    return states.map((state) => [state, 'refused'])
+  }
+
+  /** Takes all that are needed at once, or nothing. */
   #takeAll(take: Take): string {
     const { cells, needed = 0 } = this.target(take.target)
     const isOneCommand = !this.#isRed(take.target) && cells.length > 1 && !cells.some((at) => this.#isInside(take, at))
@@ -144,7 +155,7 @@ export class JointModel extends CellsModel {
       else if (!this.#isRed(take.target)) break
     }
     if (taken.length >= needed) return this.#join(take, taken)
-    this.#giveBack(taken)
+    this.#releaseAll(taken)
     return this.#isRed(take.target) ? 'refused' : outcome
   }
 
@@ -155,7 +166,7 @@ export class JointModel extends CellsModel {
       ...take,
       id: memberOf(take, this.traits.cells[cell]),
       target: cell,
-      // A red lock asks all servers at once, without a queue.
+      // A red lock requests it from all servers at once, without a queue.
       how: how === 'wait' || this.#isRed(take.target) ? 'now' : how,
       scope: undefined,
       position: this.positionOf({ client, scope }, cell, enclosing),
@@ -164,33 +175,33 @@ export class JointModel extends CellsModel {
     return outcome
   }
 
-  #join({ id, target, lease, scope }: Take, members: readonly string[]): string {
+  #join({ id, target, leaseS, scope }: Take, members: readonly string[]): string {
     for (const member of members) {
-      this.holds.set(member, { ...(this.holds.get(member) as HoldState), lease })
-      this.renew(this.possessionOf(member), lease)
+      this.holds.set(member, { ...(this.holds.get(member) as HoldState), leaseS })
+      this.renew(this.leaseOf(member), leaseS)
     }
     this.joints.set(id, { members, needed: this.target(target).needed ?? 0 })
-    this.holds.set(id, { possession: this.possessionOf(members[0] as string).id, lease, state: 'live' })
+    this.holds.set(id, { lease: this.leaseOf(members[0] as string).id, leaseS, state: 'live' })
     this.scopes = this.scopes.map((holds, index) => (index === scope ? [...holds, ...members] : holds))
     return 'granted'
   }
 
-  #giveBack(members: readonly string[]): void {
+  #releaseAll(members: readonly string[]): void {
     for (const member of members) {
       this.unlock(member)
       this.forget(member)
-      this.possessions.delete(member) // but not what was held before, and only held once more
+      this.leases.delete(member) // but not what was held before, and only held once more
     }
   }
 
-  /** Besides: a caller that has some of several locks and waits for another one soon releases them. */
+  /** In addition, a caller that has some of several locks and waits for another one soon releases them. */
   override moves(): readonly Model[] {
     const released: Model[] = []
     for (const { take } of this.waiters) {
       const { taken, at } = this.#roundOf(take.id)
       if (taken.size === 0 || at === undefined) continue
       const next = this.clone()
-      next.#giveBack([...taken.values()])
+      next.#releaseAll([...taken.values()])
       next.rounds.set(take.id, { taken: new Map(), at })
       released.push(next)
     }
@@ -202,48 +213,48 @@ export class JointModel extends CellsModel {
     if (!this.isJoint(take.target)) return super.served(waiter)
     const next = this.clone()
     if (this.#isRed(take.target)) {
-      // A round that fails shows the client all the same what it has lost.
+      // A round that fails still makes the client notice what it has lost.
       if (next.#takeAll(take) !== 'granted') return next.#lostMoreThan(this) ? [next] : []
       next.endWait(take.id, 'granted')
       return [next]
     }
     const { taken, at } = this.#roundOf(take.id)
-    if (at === undefined) return this.#ask(waiter, taken)
+    if (at === undefined) return this.#request(waiter, taken)
     const outcome = next.#takeOne(take, at)
     if (outcome === 'refused') return []
-    if (outcome === 'granted') next.#goOn(take, new Map(taken).set(at, memberOf(take, this.traits.cells[at])))
+    if (outcome === 'granted') next.#proceed(take, new Map(taken).set(at, memberOf(take, this.traits.cells[at])))
     else {
       // It was to be re-entered, and is lost: now it is waited for.
       next.#noticeLosses()
-      next.#stand(waiter, { taken, at })
+      next.#enqueue(waiter, { taken, at })
     }
     return [next]
   }
 
-  /** At the end of a line. */
-  #stand(waiter: Waiter, round: Round): void {
+  /** Moves a waiter to the end of a queue. */
+  #enqueue(waiter: Waiter, round: Round): void {
     this.rounds.set(waiter.take.id, round)
     this.waiters = [...this.waiters.filter((other) => other !== waiter), waiter]
   }
 
   /** A caller requests the missing locks: all in one command, unless some of them are held already. */
-  #ask(waiter: Waiter, taken: ReadonlyMap<number, string>): readonly Model[] {
+  #request(waiter: Waiter, taken: ReadonlyMap<number, string>): readonly Model[] {
     const { take } = waiter
     const { cells } = this.target(take.target)
     const rest = cells.toSorted().filter((cell) => !taken.has(cell))
     const isWaitedFor = (cell: number): boolean =>
-      this.waiters.some((other) => other.take.client === take.client && this.lineOf(other.take) === String(cell))
-    const lines = rest.filter(isWaitedFor)
+      this.waiters.some((other) => other.take.client === take.client && this.waitQueueOf(other.take) === String(cell))
+    const queues = rest.filter(isWaitedFor)
     if (rest.length < 2 || rest.some((cell) => this.#isInside(take, cell))) {
-      if (lines.length === 0) lines.push(rest[0] as number)
+      if (queues.length === 0) queues.push(rest[0] as number)
     } else {
       const busy = rest.filter((cell) => this.cells[cell])
-      if (lines.length === 0 && busy.length === 0) return [this.#takeRest(take, taken, rest)]
-      lines.push(...busy)
+      if (queues.length === 0 && busy.length === 0) return [this.#takeRest(take, taken, rest)]
+      queues.push(...busy)
     }
-    return lines.map((at) => {
+    return queues.map((at) => {
       const next = this.clone()
-      next.#stand(waiter, { taken, at })
+      next.#enqueue(waiter, { taken, at })
       return next
     })
   }
@@ -255,11 +266,11 @@ export class JointModel extends CellsModel {
       next.#takeOne(take, cell)
       members.set(cell, memberOf(take, this.traits.cells[cell]))
     }
-    next.#goOn(take, members)
+    next.#proceed(take, members)
     return next
   }
 
-  #goOn(take: Take, taken: ReadonlyMap<number, string>): void {
+  #proceed(take: Take, taken: ReadonlyMap<number, string>): void {
     const { cells } = this.target(take.target)
     if (taken.size < cells.length) {
       this.rounds.set(take.id, { taken })
@@ -274,7 +285,7 @@ export class JointModel extends CellsModel {
   }
 
   protected override endWait(waiter: string, fate: string): void {
-    this.#giveBack([...this.#roundOf(waiter).taken.values()])
+    this.#releaseAll([...this.#roundOf(waiter).taken.values()])
     this.rounds.delete(waiter)
     super.endWait(waiter, fate)
   }

@@ -15,7 +15,8 @@ import {
 import { CellsModel, type CellTarget, type CellTraits } from './cells-model.js'
 import type { Cast } from './commands.js'
 import { JointModel } from './joint-model.js'
-import { LEASES, type Model } from './model.js'
+import type { Model } from './model.js'
+import { LEASE_TIMES_S } from './operations.js'
 import { ReadWriteModel } from './read-write-model.js'
 
 /** A key as Redis has it. */
@@ -28,8 +29,8 @@ export interface Row {
   readonly content: readonly string[]
 }
 
-/** The holder of a possession, as Redis has it. */
-type HolderOf = (possession: string) => string
+/** The holder of a lease, as Redis has it. */
+type HolderOf = (lease: string) => string
 
 /** A kind of lock: its model, its locks, and where Redis has it. */
 export interface Kind {
@@ -44,7 +45,7 @@ export interface Kind {
   lock(clients: readonly Client[], name: string, target: number): BaseLock
   /** A member of a hold on several locks, by the name that it has in the model. */
   cellOf(member: Hold, clients: readonly Client[]): string
-  /** What is there, in the words of the model. @param now  epoch ms, by Redis */
+  /** The keys as the model writes them. @param now  epoch ms, by Redis */
   read(rows: readonly Row[], name: string, now: number): Record<string, string>
   /** Another program deletes it and notifies the waiters. */
   expire(admin: Redis, name: string, what: string, holderOf: HolderOf): Promise<unknown>
@@ -57,15 +58,17 @@ const SLACK_S = 30
 /** By how much the clock of a machine may be set back meanwhile, ms. */
 const STEP_MS = 5
 
-/** The lease that what is left was once. */
-export function leaseOf(leftMs: number): string {
+/** The lease time that a remaining lease began with. */
+export function leaseText(leftMs: number): string {
   if (leftMs === 0) return '0 s'
-  const lease = LEASES.find((lease) => leftMs <= lease * 1_000 + STEP_MS && leftMs > (lease - SLACK_S) * 1_000)
-  return lease === undefined ? `${leftMs} ms` : `${lease} s`
+  const leaseS = LEASE_TIMES_S.find(
+    (leaseS) => leftMs <= leaseS * 1_000 + STEP_MS && leftMs > (leaseS - SLACK_S) * 1_000,
+  )
+  return leaseS === undefined ? `${leftMs} ms` : `${leaseS} s`
 }
 
 export const STRANGER_HOLDER = 'stranger:1'
-const STRANGER_LEASE_MS = LEASES[1] * 1_000
+const STRANGER_LEASE_MS = LEASE_TIMES_S[1] * 1_000
 
 /** A client with two threads, one with one, and tasks without a thread on three. */
 const CAST = {
@@ -130,15 +133,15 @@ function oneLock(
 }
 
 function contentOf({ type, content, ttlMs }: Row): string {
-  if (type !== 'hash') return `${type} ${content.join(' ')}, ${leaseOf(ttlMs)}`
+  if (type !== 'hash') return `${type} ${content.join(' ')}, ${leaseText(ttlMs)}`
   const fields: string[] = []
   for (let index = 0; index < content.length; index += 2) fields.push(`${content[index]}=${content[index + 1]}`)
   const isMode = (field: string): boolean => field.startsWith('mode=')
   const sorted = [...fields.filter(isMode), ...fields.filter((field) => !isMode(field)).sort()]
-  return `hash ${sorted.join(' ')}, ${leaseOf(ttlMs)}`
+  return `hash ${sorted.join(' ')}, ${leaseText(ttlMs)}`
 }
 
-/** What is wrong with the deadlines of a fair lock's queue: everybody in it has one, which is not over. */
+/** What is wrong with the deadlines of a fair lock's queue: each waiter in it must have one in the future. */
 function latenessOf(deadlines: Row | undefined, queue: string | undefined, now: number): string | undefined {
   const { content = [] } = deadlines ?? {}
   const members = content.filter((_, index) => index % 2 === 0)
@@ -170,7 +173,7 @@ const readWrite: Kind = {
       const [holder, number] = row.key.slice(prefix.length).split(':rwlock_timeout:')
       if (row.key === name) found['lock'] = contentOf(row)
       else if (row.key.startsWith(prefix) && row.content.join() === '1')
-        found[`read ${holder} ${number}`] = leaseOf(row.ttlMs)
+        found[`read ${holder} ${number}`] = leaseText(row.ttlMs)
       else found[row.key] = contentOf(row)
     }
     return found
@@ -243,7 +246,7 @@ const group: Kind = {
         if (holder === undefined) return []
         const leftMs = Number(take(`${digest}:${holder}:expire_time`)) - now
         const isKept = row.ttlMs > leftMs ? '' : `, but the group only ${row.ttlMs} ms`
-        return [`${value}=${holder}×${take(`${digest}:${holder}:lock_count`)} ${leaseOf(leftMs)}${isKept}`]
+        return [`${value}=${holder}×${take(`${digest}:${holder}:lock_count`)} ${leaseText(leftMs)}${isKept}`]
       })
       found['group'] = [...held, ...hash.keys()].join(' ')
     }

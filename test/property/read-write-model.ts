@@ -1,14 +1,15 @@
-import { Model, type Nesting, type Possession, type Spell, type Take } from './model.js'
+import { Model } from './model.js'
+import type { Lease, Nesting, Spell, Take } from './operations.js'
 
 const READ = 0
 const WRITE = 1
 
 interface Hash {
-  /** Who writes, and how often. */
+  /** The writer, and its hold count. */
   readonly writer: { readonly id: string; readonly count: number } | undefined
   /** Hold counts, those of dead readers included. */
   readonly readers: ReadonlyMap<string, number>
-  readonly lease: number
+  readonly leaseS: number
 }
 
 /** Many readers or one writer, which may also read. Each read hold has a separate key next to the hash. */
@@ -24,55 +25,55 @@ export class ReadWriteModel extends Model {
 
   get expirable(): readonly string[] {
     const everything = this.hash ? ['everything', 'hash'] : []
-    const reads = [...this.reads].flatMap(([reader, leases]) =>
-      leases.flatMap((lease, index) => (lease > 0 ? [`${reader} ${index + 1}`] : [])),
+    const reads = [...this.reads].flatMap(([reader, times]) =>
+      times.flatMap((leaseS, index) => (leaseS > 0 ? [`${reader} ${index + 1}`] : [])),
     )
     return [...everything, ...reads]
   }
 
-  protected acquire(possession: Possession, lease: number): boolean {
-    const { id, owner, target } = possession
+  protected acquire(lease: Lease, leaseS: number): boolean {
+    const { id, owner, target } = lease
     const { hash } = this
     if (target === WRITE) {
       if (hash) return false
-      this.hash = { writer: { id, count: 1 }, readers: new Map(), lease }
+      this.hash = { writer: { id, count: 1 }, readers: new Map(), leaseS }
       return true
     }
-    if (hash?.writer && this.possessions.get(hash.writer.id)?.owner !== owner) return false
-    this.reads.set(id, [lease])
+    if (hash?.writer && this.leases.get(hash.writer.id)?.owner !== owner) return false
+    this.reads.set(id, [leaseS])
     this.hash = {
       writer: hash?.writer,
       readers: new Map(hash?.readers).set(id, 1),
-      lease: Math.max(lease, hash?.lease ?? 0),
+      leaseS: Math.max(leaseS, hash?.leaseS ?? 0),
     }
     return true
   }
 
-  protected setCount({ id, target }: Possession, lease: number, count: number): boolean {
+  protected setCount({ id, target }: Lease, leaseS: number, count: number): boolean {
     const { hash } = this
     if (!hash) return false
-    const longest = Math.max(lease, hash.lease)
+    const longest = Math.max(leaseS, hash.leaseS)
     if (target === WRITE) {
       if (hash.writer?.id !== id) return false
-      this.hash = { ...hash, writer: { id, count }, lease: longest }
+      this.hash = { ...hash, writer: { id, count }, leaseS: longest }
       return true
     }
     if (!this.#reads(id)) return false
     const before = this.reads.get(id) ?? []
-    const leases = Array.from({ length: count }, (_, index) => Math.max(lease, before[index] ?? 0))
-    this.reads.set(id, leases)
-    this.hash = { ...hash, readers: new Map(hash.readers).set(id, count), lease: longest }
+    const times = Array.from({ length: count }, (_, index) => Math.max(leaseS, before[index] ?? 0))
+    this.reads.set(id, times)
+    this.hash = { ...hash, readers: new Map(hash.readers).set(id, count), leaseS: longest }
     return true
   }
 
-  protected renew(possession: Possession, lease: number): boolean {
+  protected renew(lease: Lease, leaseS: number): boolean {
     const { hash } = this
-    const { id, target } = possession
+    const { id, target } = lease
     const count = target === WRITE ? hash?.writer?.count : hash?.readers.get(id)
-    return this.setCount(possession, lease, count ?? 0)
+    return this.setCount(lease, leaseS, count ?? 0)
   }
 
-  protected free({ id, target }: Possession): boolean {
+  protected free({ id, target }: Lease): boolean {
     const { hash } = this
     if (!hash) return false
     if (target === WRITE) {
@@ -95,10 +96,10 @@ export class ReadWriteModel extends Model {
   #settle(): void {
     const readers = new Map([...(this.hash?.readers ?? [])].filter(([id]) => this.#reads(id)))
     const longest = Math.max(0, ...[...readers.keys()].flatMap((id) => this.reads.get(id) ?? []))
-    this.hash = longest > 0 ? { writer: undefined, readers, lease: longest } : undefined
+    this.hash = longest > 0 ? { writer: undefined, readers, leaseS: longest } : undefined
   }
 
-  countOf({ id, target }: Possession): number {
+  countOf({ id, target }: Lease): number {
     if (target === WRITE) return this.hash?.writer?.id === id ? this.hash.writer.count : 0
     return this.#reads(id) ? (this.hash?.readers.get(id) ?? 0) : 0
   }
@@ -118,33 +119,33 @@ export class ReadWriteModel extends Model {
       return
     }
     const [reader = '', number] = what.split(' ')
-    const leases = this.reads.get(reader) ?? []
+    const times = this.reads.get(reader) ?? []
     this.reads.set(
       reader,
-      leases.map((lease, index) => (index + 1 === Number(number) ? 0 : lease)),
+      times.map((leaseS, index) => (index + 1 === Number(number) ? 0 : leaseS)),
     )
   }
 
-  protected holdersOf(target: number): { counts: ReadonlyMap<string, number>; lease: number } {
+  protected holdersOf(target: number): { counts: ReadonlyMap<string, number>; leaseS: number } {
     const { hash } = this
     const counts = new Map<string, number>()
     if (target === WRITE && hash?.writer) counts.set(hash.writer.id, hash.writer.count)
     if (target === READ) for (const [id, count] of hash?.readers ?? []) if (this.#reads(id)) counts.set(id, count)
-    return { counts, lease: counts.size > 0 ? (hash?.lease ?? 0) : 0 }
+    return { counts, leaseS: counts.size > 0 ? (hash?.leaseS ?? 0) : 0 }
   }
 
   protected keys(spell: Spell): Record<string, string> {
     const keys: Record<string, string> = {}
     const { hash } = this
     if (hash) {
-      const { writer, readers, lease } = hash
+      const { writer, readers, leaseS } = hash
       const fields = [...readers].map(([id, count]) => `${spell(id)}=${count}`)
       if (writer) fields.push(`${spell(writer.id)}=${writer.count}`)
-      keys['lock'] = `hash mode=${writer ? 'write' : 'read'} ${fields.sort().join(' ')}, ${lease} s`
+      keys['lock'] = `hash mode=${writer ? 'write' : 'read'} ${fields.sort().join(' ')}, ${leaseS} s`
     }
-    for (const [id, leases] of this.reads) {
-      for (const [index, lease] of leases.entries())
-        if (lease > 0) keys[`read ${spell(id)} ${index + 1}`] = `${lease} s`
+    for (const [id, times] of this.reads) {
+      for (const [index, leaseS] of times.entries())
+        if (leaseS > 0) keys[`read ${spell(id)} ${index + 1}`] = `${leaseS} s`
     }
     return keys
   }
@@ -158,13 +159,13 @@ export class ReadWriteModel extends Model {
     return target === WRITE || held === WRITE
   }
 
-  protected lineOf({ target, position }: Take): string {
-    return position.is === 'beside' ? `${target} beside ${position.possession}` : String(target)
+  protected waitQueueOf({ target, position }: Take): string {
+    return position.is === 'beside' ? `${target} beside ${position.lease}` : String(target)
   }
 
   /** Whether any of its holds is left. */
   #reads(id: string): boolean {
     const count = this.hash?.readers.get(id) ?? 0
-    return (this.reads.get(id) ?? []).slice(0, count).some((lease) => lease > 0)
+    return (this.reads.get(id) ?? []).slice(0, count).some((leaseS) => leaseS > 0)
   }
 }

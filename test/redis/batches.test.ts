@@ -67,8 +67,8 @@ describe('calls made in the same turn of the event loop', () => {
       ['fulfilled', 'rejected', 'fulfilled', 'fulfilled'],
     )
     const { reason } = outcomes[1] as PromiseRejectedResult
-    assert.equal(reason.name, 'ReplyError')
-    assert.match(reason.message, /^(ERR Error running script .*)?WRONGTYPE/)
+    assert.equal(reason.name, 'WrongTypeError')
+    assert.match(reason.message, /WRONGTYPE/)
     await letGo(outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : [])))
   })
 
@@ -79,7 +79,7 @@ describe('calls made in the same turn of the event loop', () => {
     await lab.server.admin.del('order:1')
     assert.deepEqual(
       outcomes.map((outcome) =>
-        outcome.status === 'fulfilled' ? outcome.value : outcome.reason.message.split(':')[0],
+        outcome.status === 'fulfilled' ? outcome.value : /WRONGTYPE[^:]*/.exec(outcome.reason.message)?.[0],
       ),
       [false, 'WRONGTYPE the hash is not a lock of this kind', false],
     )

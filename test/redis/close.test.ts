@@ -5,6 +5,7 @@ import { createClient } from 'redis'
 import { connect } from '../../src/index.js'
 import { spawnChild } from '../support/child.js'
 import { drivers, setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const HOLDER = new URL('../support/holder-process.js', import.meta.url)
@@ -20,7 +21,7 @@ for (const driver of drivers) {
       const takingMs = performance.now() - askedAt
       const foreign = await other.getLock('foreign').lock()
       const waiting = Array.from({ length: 500 }, () => settlesWithin(client.getLock('foreign').lock(), 30_000))
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+      await listening(lab)
 
       const startedAt = performance.now()
       await Promise.all([client.close(), client.close()])
@@ -75,14 +76,14 @@ for (const driver of drivers) {
       const [client, other] = [await lab.connect(), await lab.connect()]
       const foreign = await other.getLock('a').lock()
       const lock = client.getLock('a')
-      const asking = Array.from({ length: 10 }, async () => {
+      const calling = Array.from({ length: 10 }, async () => {
         while (true) await lock.isLocked()
       })
-      const asked = Promise.allSettled(asking)
+      const calls = Promise.allSettled(calling)
       await sleep(20)
       const closed = await settlesWithin(client.close(), 2_000)
       assert.equal(closed.status, 'fulfilled')
-      for (const outcome of await asked) {
+      for (const outcome of await calls) {
         assert(outcome.status === 'rejected')
         assert.equal(outcome.reason.code, 'LOCK_CLIENT_CLOSED')
       }
@@ -192,6 +193,70 @@ describe('close()', () => {
       assert.deepEqual(await lab.server.admin.keys('*'), [])
     })
   }
+
+  it('with `before`, locks can still be taken until it has settled, and its error is a warning', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'finish'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    await child.nextMessage(({ at }) => at === 'took another')
+    assert.equal((await child.nextMessage(({ at }) => at === 'warned'))['message'], 'of before')
+    assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
+  })
+
+  it('a `before` that does not settle is cut off after drainMs, or by a second signal, and calls say why', async () => {
+    const client = await lab.connect()
+    const hold = await client.getLock('b').lock()
+    for (const [drainMs, signals, why] of [
+      [
+        '200',
+        1,
+        /cannot be used for "b": the process received SIGTERM, and drainMs \(200 ms\) ended before `before` had/,
+      ],
+      ['60000', 2, /cannot be used for "b": the process received SIGTERM again/],
+    ] as const) {
+      const child = spawnChild(HOLDER, [lab.server.url, 'hang', drainMs])
+      await child.nextMessage(({ at }) => at === 'held')
+      process.kill(child.pid ?? 0, 'SIGTERM')
+      await child.nextMessage(({ at }) => at === 'before')
+      if (signals === 2) process.kill(child.pid ?? 0, 'SIGTERM')
+      const { code, message } = await child.nextMessage<{ at: string; code: string; message: string }>(
+        ({ at }) => at === 'rejected',
+      )
+      assert.equal(code, 'LOCK_CLIENT_CLOSED')
+      assert.match(message, why)
+      assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
+      assert.deepEqual(await lab.server.admin.keys('a'), [])
+    }
+    await hold.unlock()
+  })
+
+  it('a close beside another handler of the signal is a warning, and leaves the end of the process to that', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'beside', 'own handler'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    await child.nextMessage(({ at }) => at === 'own handler')
+    await child.nextMessage(({ at, code }) => at === 'warned' && code === 'CLOSED_BESIDE_HANDLER')
+    await waitUntil(async () => (await lab.server.admin.exists('a')) === 0)
+    await child.stop()
+  })
+
+  it('a close beside another client that closes on signals is no warning', async () => {
+    const child = spawnChild(HOLDER, [lab.server.url, 'beside'])
+    await child.nextMessage(({ at }) => at === 'held')
+    process.kill(child.pid ?? 0, 'SIGTERM')
+    assert.deepEqual(await child.exit, { code: null, signal: 'SIGTERM' })
+    const warned = child.nextMessage<{ at?: string }>(({ at }) => at === 'warned')
+    await assert.rejects(warned, /ended without the message/)
+  })
+
+  it('closeOnSignals() refuses options that cannot work', async () => {
+    const client = await lab.connect()
+    for (const options of [{ drainMs: -1 }, { before: 'server' }, { server: {} }]) {
+      assert.throws(() => client.closeOnSignals(options as never), { code: 'LOCK_CONFIG' })
+    }
+    assert.equal(process.listenerCount('SIGTERM'), 0)
+  })
 
   it('the locks of a killed process stay held until their lease ends', async () => {
     const child = spawnChild(HOLDER, [lab.server.url, 'hold'])

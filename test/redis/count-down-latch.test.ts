@@ -3,7 +3,8 @@ import { describe, it } from 'node:test'
 import { latchContract } from '../contract/count-down-latch.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten } from '../support/synchronizers.js'
+import { listening } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {
@@ -76,13 +77,13 @@ describe('a count-down latch', () => {
     }
   })
 
-  it('a caller that asks after the latch was closed never sees it open, however late an earlier reply arrives', async () => {
+  it('a caller that comes after the latch was closed never sees it open, however late an earlier reply arrives', async () => {
     const { client, proxy } = await lab.connectThroughProxy()
     const other = (await lab.connect()).getCountDownLatch('a')
     const latch = client.getCountDownLatch('a')
     await latch.getCount() // connected, and Redis knows the script
     proxy.holdReplies()
-    const asked = await countCommands(lab.server, async () => {
+    const count = await countCommands(lab.server, async () => {
       const early = latch.await()
       await waitUntil(async () => /cmdstat_get:calls/.test(await lab.server.admin.info('commandstats')))
       assert.equal(await other.trySetCount(1), true)
@@ -92,7 +93,7 @@ describe('a count-down latch', () => {
       assert.equal(await early, true)
       assert.equal(await late, false)
     })
-    assert(asked.scripts < 10)
+    assert(count.scripts < 10)
     await other.delete()
   })
 
@@ -105,8 +106,8 @@ describe('a count-down latch', () => {
     const options = { waitTimeMs: 300, warnAfterMs: 100 }
     await Promise.all([latch.await({ ...options, label: 'import' }), latch.await(options)])
     assert.deepEqual(waits, [
-      { lockName: 'a', label: 'import', waitedMs: 100 },
-      { lockName: 'a', label: undefined, waitedMs: 100 },
+      { lockName: 'a', label: 'import', waitedMs: 100, heldBy: undefined },
+      { lockName: 'a', label: undefined, waitedMs: 100, heldBy: undefined },
     ])
     await latch.delete()
   })

@@ -1,46 +1,25 @@
 /** A fair lock whose queue contains dead or stalled waiters. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { fairQueue } from '../support/fair-queue.js'
 import { expectKeys } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
-const QUEUE = 'redisson_lock_queue:{order}'
-const DEADLINES = 'redisson_lock_timeout:{order}'
-const CHANNEL = 'redisson_lock__channel:{order}'
 /** How long one that listens may take to come when it is its turn, ms. */
 const GRACE_MS = 5_000
 
 describe('the queue of a fair lock', () => {
   const lab = setUpLab()
-
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  async function queued(...holders: string[]): Promise<void> {
-    const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
-    await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
-  }
-
-  /** Queues a waiter whose connection is open, but which does not come: its process is stalled. */
-  async function enqueueFrozen(holder: string): Promise<void> {
-    const listener = lab.server.admin.duplicate()
-    lab.onEnd(() => listener.disconnect())
-    await listener.subscribe(`${CHANNEL}:${holder}`)
-    await lab.server.admin.zadd(DEADLINES, Date.now() + 300_000, holder)
-    await lab.server.admin.rpush(QUEUE, holder)
-  }
+  const { queued, deadlineOf, enqueueFrozen } = fairQueue(lab, 'order')
 
   it('a fair lock is acquired within 1 s of its lease when the previous waiter acquired it and died', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     await enqueueFrozen(peer.holder(7))
     const waiting = client.getFairLock('order').lock()
-    // It asked while it was the turn of the other one, which is woken again.
-    await waitUntil(async () => Number(await lab.server.admin.zscore(DEADLINES, peer.holder(7))) % 1 > 0)
+    // It has made an attempt while it was the turn of the other one, which is woken again.
+    await waitUntil(async () => (await deadlineOf(peer.holder(7))) % 1 > 0)
     const leaseTimeMs = 1_000
     assert.equal(await peer.fairAcquire('order', 7, leaseTimeMs), null)
     const endsAt = performance.now() + leaseTimeMs
@@ -52,7 +31,7 @@ describe('the queue of a fair lock', () => {
   })
 
   it('all places of a stalled client in a fair queue are skipped together', async () => {
-    const [client, other, peer] = [await lab.connect(), await lab.connect(), await twin()]
+    const [client, other, peer] = [await lab.connect(), await lab.connect(), await openTwin(lab)]
     await enqueueFrozen(peer.holder(1))
     const between = other.getFairLock('order').withLock(() => {})
     await queued(peer.holder(1), `${other.id}:1`)

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { getMultiLock } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
+import { fairQueue } from '../support/fair-queue.js'
 import { setUpLab } from '../support/lab.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { FAIR_WAIT_MS, openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
-/** Less than any poll: a waiter that is served by then was woken. */
-const WOKEN_MS = 3_000
 
 const QUEUE = 'redisson_lock_queue:{a}'
 const DEADLINES = 'redisson_lock_timeout:{a}'
@@ -17,28 +17,11 @@ const DEADLINES = 'redisson_lock_timeout:{a}'
 /** Each test shows that a known defect of Redisson’s RedissonFairLock does not occur here. */
 describe('the fair queue', () => {
   const lab = setUpLab()
-
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  async function queued(...holders: string[]): Promise<void> {
-    const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
-    await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
-  }
-
-  async function listening(count = 1): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count)
-  }
+  const { queued, deadlineOf, enqueue } = fairQueue(lab, 'a')
 
   /** Queues waiters that died: they are not subscribed, and their deadlines are minutes away. */
   async function enqueueDead(...holders: string[]): Promise<void> {
-    for (const [index, holder] of holders.entries()) {
-      await lab.server.admin.zadd(DEADLINES, Date.now() + (index + 1) * 300_000, holder)
-      await lab.server.admin.rpush(QUEUE, holder)
-    }
+    for (const [index, holder] of holders.entries()) await enqueue(holder, (index + 1) * FAIR_WAIT_MS)
   }
 
   /** The clock that deadlines go by. */
@@ -61,7 +44,7 @@ describe('the fair queue', () => {
       t.mock.restoreAll()
       const late = client.getFairLock('a').lock()
       await queued(`${other.id}:1`, `${client.id}:2`)
-      const deadline = Number(await lab.server.admin.zscore(DEADLINES, `${other.id}:1`)) - (await serverTime())
+      const deadline = (await deadlineOf(`${other.id}:1`)) - (await serverTime())
       assert(deadline > 60_000 && deadline <= 60_000 + WATCHDOG_MS, `${deadline} ms from now, by the server`)
       await hold.unlock()
       const next = await waiting
@@ -87,7 +70,7 @@ describe('the fair queue', () => {
     await lab.server.admin.hset('a', 'somebody:1', '1')
     const abort = new AbortController()
     const waits = clients.map((client) => client.getFairLock('a').lock({ signal: abort.signal }))
-    await listening(2)
+    await listening(lab, 2)
     await sleep(200)
     const count = await countCommands(lab.server, () => sleep(2_000))
     assert(count.scripts <= 4, `${count.scripts} scripts in 2 s`)
@@ -125,7 +108,7 @@ describe('the fair queue', () => {
     await enqueueDead('dead:1')
     const waiting = other.getFairLock('a').lock()
     await queued('dead:1', `${other.id}:1`)
-    await listening()
+    await listening(lab)
     await sleep(100)
     const releasedAt = performance.now()
     await hold.unlock()
@@ -136,13 +119,13 @@ describe('the fair queue', () => {
   })
 
   it('the next waiter is woken when the head of a fair queue leaves on its turn', async () => {
-    const [leaving, staying, peer] = [await lab.connect(), await lab.connect(), await twin()]
+    const [leaving, staying, peer] = [await lab.connect(), await lab.connect(), await openTwin(lab)]
     await peer.fairAcquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
     const left = leaving.getFairLock('a').lock({ signal: abort.signal })
     await queued(`${leaving.id}:1`)
     const waiting = staying.getFairLock('a').lock()
-    await listening(2)
+    await listening(lab, 2)
     await sleep(100)
     await lab.server.admin.del('a')
     const freeAt = performance.now()
@@ -220,7 +203,7 @@ describe('the fair queue', () => {
   })
 
   it('waits of very different lengths push no live waiter out of a fair queue', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     const hold = await client.getFairLock('a').lock()
     const order: string[] = []
     const waits: Promise<unknown>[] = []
@@ -230,7 +213,7 @@ describe('the fair queue', () => {
       waits.push(client.getFairLock('a').withLock({ waitTimeMs }, ({ holder }) => order.push(holder)))
       await queued(...holders)
     }
-    // A peer judges by the deadlines alone, whenever it asks.
+    // A peer judges by the deadlines alone, whenever it makes an attempt.
     const judging = setInterval(() => void peer.fairTry('a', 7, WATCHDOG_MS), 2)
     lab.onEnd(() => clearInterval(judging))
     await hold.unlock()
@@ -254,7 +237,7 @@ describe('the fair queue', () => {
     abort.abort(new Error('enough'))
     await assert.rejects(leaving, /enough/)
     await queued(`${other.id}:1`)
-    const deadline = Number(await lab.server.admin.zscore(DEADLINES, `${other.id}:1`)) - (await serverTime())
+    const deadline = (await deadlineOf(`${other.id}:1`)) - (await serverTime())
     assert(deadline > 5_000, `its deadline is ${deadline} ms from now`)
     await hold.unlock()
     await (await waiting).unlock()
@@ -264,7 +247,7 @@ describe('the fair queue', () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('a').lock()
     const waits = Array.from({ length: 20 }, () => other.getFairLock('a').lock())
-    await listening(20)
+    await listening(lab, 20)
     const subscribers = String(await lab.server.admin.client('LIST', 'TYPE', 'PUBSUB'))
       .trim()
       .split('\n')

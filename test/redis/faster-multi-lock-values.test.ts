@@ -4,10 +4,8 @@ import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
-
-/** Less than any poll: a waiter that is served by then was woken. */
-const WOKEN_MS = 3_000
 
 /** Each test shows that a known defect of Redisson’s RedissonFasterMultiLock does not occur here. */
 describe('the values of a faster multi-lock', () => {
@@ -18,7 +16,7 @@ describe('the values of a faster multi-lock', () => {
     const hold = await client.getFasterMultiLock('order', ['a', 'b']).lock()
     await other.getFasterMultiLock('order', ['a']).forceUnlock()
     const waiting = other.getFasterMultiLock('order', ['b']).lock({ waitTimeMs: WOKEN_MS })
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
     await (await waiting).unlock()
     assert.equal(await lab.server.admin.exists('order'), 0)
@@ -76,7 +74,7 @@ describe('the values of a faster multi-lock', () => {
     const [client, other] = [await lab.connect({ lockWatchdogTimeoutMs: 2_400 }), await lab.connect()]
     const busy = await other.getFasterMultiLock('order', ['a']).lock()
     const waiting = client.getFasterMultiLock('order', ['a', 'b']).lock({ waitTimeMs: 10_000 })
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     await busy.unlock()
     const hold = await waiting
     await renewed([hold])
@@ -90,7 +88,7 @@ describe('the values of a faster multi-lock', () => {
     const a = await clients[0].getFasterMultiLock('order', ['a']).lock()
     const b = await clients[0].getFasterMultiLock('order', ['b']).lock()
     const waitsForA = clients[1].getFasterMultiLock('order', ['a']).lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     const waitsForB = [1, 2].map((n) => clients[n]?.getFasterMultiLock('order', ['b']).lock({ waitTimeMs: WOKEN_MS }))
     await sleep(200)
     await b.unlock()
@@ -110,7 +108,7 @@ describe('the values of a faster multi-lock', () => {
 
     const abort = new AbortController()
     const waiting = lock.lock({ signal: abort.signal })
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     abort.abort(new Error('enough'))
     await assert.rejects(waiting, /enough/)
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a faster multi-lock', () => {
@@ -11,7 +12,7 @@ describe('a faster multi-lock', () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getFasterMultiLock('order', ['a']).lock()
     const waiting = client.getFasterMultiLock('order', ['a', 'b']).lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
 
     const free = await client.getFasterMultiLock('order', ['c']).lock({ waitTimeMs: 3_000 })
     await free.unlock()
@@ -24,7 +25,7 @@ describe('a faster multi-lock', () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getFasterMultiLock('order', ['a', 'b']).lock()
     const waiting = ['a', 'b'].map(async (value) => await client.getFasterMultiLock('order', [value]).lock())
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
 
     await busy.unlock()
     const startedAt = performance.now()

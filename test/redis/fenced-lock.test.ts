@@ -3,10 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { getMultiLock, type Lock } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
+import { WOKEN_MS } from '../support/subscribers.js'
 import { waitUntil } from '../support/wait-until.js'
-
-/** Less than any poll: a waiter that is served by then was woken. */
-const WOKEN_MS = 3_000
 
 /** Each test shows that a known defect of Redisson’s RedissonFencedLock does not occur here. */
 describe('a fenced lock', () => {

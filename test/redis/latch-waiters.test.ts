@@ -2,19 +2,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
-import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
+import { setUpLab } from '../support/lab.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
+import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** The longest pause of a waiter, and some time for its attempt. */
 const POLL_MS = 8_000
-
-async function twin(lab: Lab): Promise<SynchronizerTwin> {
-  const opened = await startSynchronizerTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
 
 /** Each test shows that a known defect of Redisson’s RedissonCountDownLatch and CountDownLatchPubSub does not occur here. */
 describe('the waiters of a latch', () => {
@@ -49,12 +44,16 @@ describe('the waiters of a latch', () => {
     await listening(lab)
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await lab.server.admin.del('a')
-    assert.deepEqual(await waiting, { status: 'fulfilled', value: true }, 'it asks when it is subscribed again')
+    assert.deepEqual(
+      await waiting,
+      { status: 'fulfilled', value: true },
+      'it makes an attempt when it is subscribed again',
+    )
   })
 
   it('deleting a latch wakes its waiters, those of a peer too', async () => {
     const [latch, other] = [await lab.connect(), await lab.connect()].map((client) => client.getCountDownLatch('a'))
-    const peer = await twin(lab)
+    const peer = await openSynchronizerTwin(lab)
     assert(latch && other)
     await latch.trySetCount(9)
     const waiting = [latch.await(), other.await(), peer.await('a')]
@@ -68,7 +67,7 @@ describe('the waiters of a latch', () => {
   })
 
   it('a message between the count and the pause of a waiter is never lost', async () => {
-    const [client, peer] = [await lab.connect(), await twin(lab)]
+    const [client, peer] = [await lab.connect(), await openSynchronizerTwin(lab)]
     const latch = client.getCountDownLatch('a')
     const rounds = 60
     for (let round = 0; round < rounds; round++) {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
@@ -10,10 +11,6 @@ const WATCHDOG_MS = 30_000
 /** Each test shows that a known defect of Redisson’s RedissonLock and RedissonBaseLock (one `internalLockLeaseTime` for each lock object) does not occur here. */
 describe('the lease of a hold', () => {
   const lab = setUpLab()
-
-  async function listening(count = 1, channels = 'redisson_*'): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', channels)).length === count)
-  }
 
   async function expectLease(leaseMs: number, name = 'a'): Promise<void> {
     const left = await lab.server.admin.pttl(name)
@@ -44,12 +41,12 @@ describe('the lease of a hold', () => {
     for (let round = 0; round < 10; round++) {
       const hold = await lock.lock({ leaseTimeMs: 2_000 })
       const waiting = lock.lock()
-      await listening(1, 'holdfast_inbox:*')
+      await listening(lab, 1, 'holdfast_inbox:*')
       await hold.unlock()
       const next = await waiting
       await expectLease(WATCHDOG_MS)
       await next.unlock()
-      await listening(0, '*')
+      await listening(lab, 0)
     }
   })
 

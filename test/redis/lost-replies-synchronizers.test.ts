@@ -10,7 +10,8 @@ import type { Client } from '../../src/index.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
 import { generationKey } from '../../src/wire/keys.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten, requestOf, STORED_REPLIES } from '../support/synchronizers.js'
+import { listening } from '../support/subscribers.js'
+import { repliesForgotten, requestOf, STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 for (const driver of drivers) {

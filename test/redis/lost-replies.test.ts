@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listening, REDISSON_CHANNELS } from '../support/subscribers.js'
+import { openTwin } from '../support/twin.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
@@ -12,24 +13,14 @@ const WATCHDOG_MS = 30_000
 describe('a command of a lock whose reply is lost', () => {
   const lab = setUpLab()
 
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  async function listening(count = 1, channels = 'redisson_*'): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', channels)).length === count)
-  }
-
   it('a command timeout during a wait is no refusal: what was granted is held or released', async () => {
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 400 })
     await client.getLock('a').withLock(() => {})
     await peer.acquire('a', 7, WATCHDOG_MS)
 
     const waiting = client.getLock('a').tryLock({ waitTimeMs: 10_000 })
-    await listening()
+    await listening(lab, 1, REDISSON_CHANNELS)
     proxy.dropNextReply((request) => request.startsWith('EVALSHA') && request.includes(`${client.id}:2`))
     await peer.release('a', 7)
     await proxy.dropped
@@ -40,7 +31,7 @@ describe('a command of a lock whose reply is lost', () => {
 
     await peer.acquire('a', 7, WATCHDOG_MS)
     const unknown = client.getLock('a').tryLock({ waitTimeMs: 2_500 })
-    await listening()
+    await listening(lab, 1, REDISSON_CHANNELS)
     proxy.mute()
     await peer.release('a', 7)
     const outcome = await settlesWithin(unknown, 8_000)

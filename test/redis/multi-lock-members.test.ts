@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { getMultiLock } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** Each test shows that a known defect of Redisson’s RedissonMultiLock does not occur here. */
@@ -98,7 +99,7 @@ describe('the members of a multi-lock', () => {
     const busy = await other.getLock('b').lock()
     const abort = new AbortController()
     const waiting = getMultiLock(client.getLock('a'), client.getLock('b')).lock({ signal: abort.signal })
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     assert.equal(await exists('a'), false)
     abort.abort(new Error('enough'))
     await assert.rejects(waiting, /enough/)

@@ -85,13 +85,13 @@ describe('a multi-lock', () => {
       await lost
       await sleep(1)
       const single = a.lock()
-      void single.then(() => order.push('one that asked later'))
+      void single.then(() => order.push('a later one'))
       const { rival, hold } = await joint
       await sleep(150)
       await rival.unlock()
       await (await Promise.race([hold, single])).unlock()
       await Promise.all([hold, single].map(async (each) => await (await each).unlock()))
-      assert.deepEqual(order, ['the multi-lock', 'one that asked later'])
+      assert.deepEqual(order, ['the multi-lock', 'a later one'])
     }
   })
 

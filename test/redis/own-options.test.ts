@@ -1,4 +1,4 @@
-/** Options are what the caller gave, and nothing that somebody has put into Object.prototype. */
+/** Options are what the caller gave, and nothing that was put into Object.prototype. */
 import assert from 'node:assert/strict'
 import { after, before, it } from 'node:test'
 import { Redis } from 'ioredis'

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a scope', () => {
@@ -84,7 +85,7 @@ describe('a scope', () => {
         await hold.unlock()
       }
       const tasks = [task(), task(), task()]
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+      await listening(lab)
       await foreign.unlock()
       await Promise.all(tasks)
     })

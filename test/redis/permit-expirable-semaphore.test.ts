@@ -6,7 +6,8 @@ import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const VICTIM = new URL('../support/permit-process.js', import.meta.url)

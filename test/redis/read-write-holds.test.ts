@@ -3,37 +3,24 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { startTwin, type Twin } from '../support/twin.js'
-import { sleep, waitUntil } from '../support/wait-until.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { keyNames, openTwin } from '../support/twin.js'
+import { sleep } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
-/** Less than any poll: a waiter that is served by then was woken. */
-const WOKEN_MS = 3_000
 
 /** Each test shows that a known defect of Redisson’s RedissonReadLock and RedissonWriteLock does not occur here. */
 describe('the holds of a read-write lock', () => {
   const lab = setUpLab()
 
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  async function listening(count = 1): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count)
-  }
-
-  function readHold(holder: string, index: number): string {
-    return `{a}:${holder}:rwlock_timeout:${index}`
-  }
+  const { readHold } = keyNames('a')
 
   it('a writer that keeps reading after its release wakes the readers', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const write = await client.getReadWriteLock('a').writeLock().lock()
     const read = await client.getReadWriteLock('a').readLock().lock({ within: write })
     const waits = [0, 1, 2].map(() => other.getReadWriteLock('a').readLock().lock())
-    await listening()
+    await listening(lab)
     await sleep(100)
     await write.unlock()
     const releasedAt = performance.now()
@@ -66,15 +53,15 @@ describe('the holds of a read-write lock', () => {
   })
 
   it('a reader whose hold ended gets an error, although other readers keep the lock alive', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     await peer.readAcquire('a', 7, WATCHDOG_MS)
-    const [asked, released] = [
+    const [inspected, released] = [
       await client.getReadWriteLock('a').readLock().lock(),
       await client.getReadWriteLock('a').readLock().lock(),
     ]
     // as if their leases had ended: what a paused server leaves
-    await lab.server.admin.del(readHold(asked.holder, 1), readHold(released.holder, 1))
-    assert.equal(await asked.isHeld(), false)
+    await lab.server.admin.del(readHold(inspected.holder, 1), readHold(released.holder, 1))
+    assert.equal(await inspected.isHeld(), false)
     await assert.rejects(released.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     assert.deepEqual(await client.getReadWriteLock('a').readLock().getHolders(), [
       { holder: peer.holder(7), holdCount: 1 },
@@ -82,7 +69,7 @@ describe('the holds of a read-write lock', () => {
     assert.equal(await peer.readRelease('a', 7), 1)
   })
 
-  it('a reader that asks to write gets a self-deadlock error at once', async () => {
+  it('a reader that requests the write lock gets a self-deadlock error at once', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a')
     await lock.readLock().withLock(async (read) => {
       await assert.rejects(lock.writeLock().lock(), { code: 'LOCK_SELF_DEADLOCK' })
@@ -92,7 +79,7 @@ describe('the holds of a read-write lock', () => {
   })
 
   it('releasing a read or write lock that is gone is an error each time, and wakes nobody', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     const heard = await peer.listen('a', 'redisson_rwlock:{a}')
     for (const lock of [client.getReadWriteLock('a').readLock(), client.getReadWriteLock('a').writeLock()]) {
       const hold = await lock.lock()
@@ -123,7 +110,7 @@ describe('the holds of a read-write lock', () => {
     }
   })
 
-  it('the read lock is not locked while somebody writes, nor the write lock while somebody reads', async () => {
+  it('the read lock is not locked while a writer holds it, nor the write lock while a reader does', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const [mine, theirs] = [client.getReadWriteLock('a'), other.getReadWriteLock('a')]
     const isLocked = async () => [await theirs.readLock().isLocked(), await theirs.writeLock().isLocked()]

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
-import { startTwin } from '../support/twin.js'
+import { listening } from '../support/subscribers.js'
+import { openTwin } from '../support/twin.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 describe('a read-write lock', () => {
@@ -39,7 +40,7 @@ describe('a read-write lock', () => {
       const stranger = await other.getReadWriteLock('a').writeLock().lock()
       const abort = new AbortController()
       const reading = lock.readLock().lock({ signal: abort.signal })
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+      await listening(lab)
       const again = await settlesWithin(lock.writeLock().lock(), 4_000)
       assert(again.status === 'rejected' && again.reason.code === 'LOCK_LEASE_LOST')
       assert.equal(write.signal.aborted, true)
@@ -70,7 +71,7 @@ describe('a read-write lock', () => {
     await dead.getReadWriteLock('a').readLock().lock({ leaseTimeMs })
     const endsAt = performance.now() + leaseTimeMs
     const came = writing.getReadWriteLock('a').writeLock().lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     await sleep(300) // it got the lease of the live reader, and pauses
     const messages = await recordMessages(lab)
     await read.unlock()
@@ -83,14 +84,13 @@ describe('a read-write lock', () => {
 
   it('a Redisson writer woken for the short lease of a dead reader is refused and waits for its end', async () => {
     const [living, dead] = [await lab.connect(), await lab.connect()]
-    const peer = await startTwin(lab.server.url)
-    lab.onEnd(() => peer.close())
+    const peer = await openTwin(lab)
     const read = await living.getReadWriteLock('a').readLock().lock()
     const leaseTimeMs = 2_000
     await dead.getReadWriteLock('a').readLock().lock({ leaseTimeMs })
     const endsAt = performance.now() + leaseTimeMs
     const came = peer.writeLock('a', 7, 30_000, 20_000)
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     await sleep(300)
     await read.unlock()
     assert.equal(await came, true)
@@ -113,7 +113,7 @@ describe('a read-write lock', () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const busy = await other.getReadWriteLock('a').writeLock().lock()
     const reading = client.getReadWriteLock('a').readLock().lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     const writing = client.getReadWriteLock('a').writeLock().lock({ waitTimeMs: 10_000 })
     await busy.unlock()
     const startedAt = performance.now()

@@ -84,7 +84,7 @@ describe('a red lock on three servers', () => {
     const [[lock], [, others]] = [await red(at), await red(at)]
     const [first, second] = await Promise.all(others.slice(1).map((client) => client.getLock('a').lock()))
     assert.equal(await lock.tryLock(), null)
-    await waitUntil(async () => (await keys(at)).join() === '0,1,1') // a grant that came late is given back late
+    await waitUntil(async () => (await keys(at)).join() === '0,1,1') // a late grant is released late
     await first?.unlock()
     const hold = await lock.tryLock()
     hold?.assertHeld()

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Client, connect } from '../../src/index.js'
+import { type Client, connect, getMultiLock, WrongTypeError } from '../../src/index.js'
 import { drivers, setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
@@ -26,7 +26,7 @@ for (const driver of drivers) {
       return await lab.connect({}, lab.server.url.replace('redis://', 'redis://app:hunter2@'))
     }
 
-    it("WRONGTYPE is passed on, and the user's data is not changed", async () => {
+    it("WRONGTYPE is an error that names the lock and what is there, and the user's data is not changed", async () => {
       const client = await lab.connect()
       await lab.server.admin.set('a', 'my data')
       const lock = client.getLock('a')
@@ -37,9 +37,50 @@ for (const driver of drivers) {
         () => lock.getHolders(),
         () => client.adopt('a', `${client.id}:1`),
       ]) {
-        await assert.rejects(call, { message: /WRONGTYPE/ })
+        await assert.rejects(call, (error) => {
+          assert(error instanceof WrongTypeError)
+          assert.deepEqual([error.code, error.lockName, error.found], ['LOCK_WRONG_TYPE', 'a', 'string'])
+          assert.match(error.message, /^The name "a" is in use: Redis has a string there.*WRONGTYPE.*getStringLock\(\)/)
+          return true
+        })
       }
       assert.equal(await lab.server.admin.get('a'), 'my data')
+      await lab.server.admin.del('a')
+    })
+
+    it('WRONGTYPE at one of several locks names that one, and leaves none of the others taken', async () => {
+      const client = await lab.connect()
+      await lab.server.admin.set('b', 'my data')
+      const locks = getMultiLock(client.getLock('a'), client.getLock('b'), client.getLock('c'))
+      for (const call of [() => locks.lock(), () => locks.tryLock(), () => locks.tryLock({ waitTimeMs: 100 })]) {
+        await assert.rejects(call, { code: 'LOCK_WRONG_TYPE', lockName: 'b', found: 'string' })
+      }
+      assert.deepEqual(await lab.server.admin.keys('*'), ['b'])
+      await lab.server.admin.del('b')
+    })
+
+    it('WRONGTYPE at a latch names it, also to those who wait', async () => {
+      const client = await lab.connect()
+      await lab.server.admin.lpush('a', 'my data')
+      const latch = client.getCountDownLatch('a')
+      for (const call of [
+        () => latch.countDown(),
+        () => latch.getCount(),
+        () => latch.await(),
+        () => latch.await({ waitTimeMs: 0 }),
+        () => latch.delete(),
+      ]) {
+        await assert.rejects(call, { code: 'LOCK_WRONG_TYPE', lockName: 'a', found: 'list' })
+      }
+      await lab.server.admin.del('a')
+    })
+
+    it('WRONGTYPE at a release says that the lock was overwritten', async () => {
+      const client = await lab.connect()
+      const hold = await client.getLock('a').lock()
+      await lab.server.admin.set('a', 'overwritten')
+      await assert.rejects(hold.unlock(), { code: 'LOCK_WRONG_TYPE', lockName: 'a', found: 'string' })
+      assert.equal(await lab.server.admin.get('a'), 'overwritten')
       await lab.server.admin.del('a')
     })
 

@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm'
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { waitUntil } from '../support/wait-until.js'
 
 describe('many waiters, locks and processes', () => {
@@ -17,10 +18,10 @@ describe('many waiters, locks and processes', () => {
     let sections = 0
     const count = await countCommands(lab.server, async () => {
       const waiting = Array.from({ length: 1_000 }, () => lock.withLock(() => sections++))
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+      await listening(lab)
       await hold.unlock()
       await Promise.all(waiting)
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 0)
+      await listening(lab, 0)
     })
     assert.equal(sections, 1_000)
     assert.equal(count.calls['subscribe'], 1)
@@ -39,7 +40,7 @@ describe('many waiters, locks and processes', () => {
     assert((await Promise.all(refused)).every((outcome) => outcome === null))
     controller.abort()
     for (const outcome of await Promise.allSettled(aborted)) assert.equal(outcome.status, 'rejected')
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     await hold.unlock()
     await (await served).unlock()
   })

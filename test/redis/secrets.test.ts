@@ -142,11 +142,11 @@ interface Opened {
 
 /** Records everything that a client emits from now on. */
 function record(client: Client): unknown[] {
-  const said: unknown[] = []
+  const emitted: unknown[] = []
   for (const event of ['warning', 'lost', 'longWait', 'longHold'] as const) {
-    client.on(event, (...details: unknown[]) => said.push(details))
+    client.on(event, (...details: unknown[]) => emitted.push(details))
   }
-  return said
+  return emitted
 }
 
 async function errorOf(call: Promise<unknown>): Promise<unknown> {
@@ -158,7 +158,7 @@ async function errorOf(call: Promise<unknown>): Promise<unknown> {
 
 /** Checks what a client emits and throws after `spoil`, while it holds a lock, waits for others and requests more. */
 async function expectClean(what: string, client: Client, spoil: () => Promise<void>): Promise<void> {
-  const said = record(client)
+  const emitted = record(client)
   const hold = await client.getLock(`${what}: held`).lock()
   const semaphore = client.getSemaphore(`${what}: permits`)
   await spoil()
@@ -175,7 +175,7 @@ async function expectClean(what: string, client: Client, spoil: () => Promise<vo
   const failures = errors.filter((error) => error !== undefined)
   assert.ok(failures.length > 0, `${what}: nothing failed`)
   for (const error of [...failures, await errorOf(client.close())]) assertClean(`an error with ${what}`, error)
-  assertClean(`an event with ${what}`, said)
+  assertClean(`an event with ${what}`, emitted)
   assertClean(`the client with ${what}`, client)
   assertClean(`the hold with ${what}`, hold)
 }

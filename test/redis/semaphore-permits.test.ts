@@ -3,19 +3,14 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { recordMessages } from '../support/key-contents.js'
-import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten, WOKEN_MS } from '../support/synchronizers.js'
-import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
+import { setUpLab } from '../support/lab.js'
+import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
+import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 /** The longest pause of a waiter, and some time for its attempt. */
 const POLL_MS = 8_000
-
-async function twin(lab: Lab): Promise<SynchronizerTwin> {
-  const opened = await startSynchronizerTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
 
 /** Each test shows that a known defect of Redisson’s RedissonSemaphore and RedissonPermitExpirableSemaphore does not occur here. */
 describe('the permits of semaphores', () => {
@@ -37,13 +32,13 @@ describe('the permits of semaphores', () => {
     await listening(lab)
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await lab.server.admin.incr('a')
-    assert.equal((await again).status, 'fulfilled', 'it asks when it is subscribed again')
+    assert.equal((await again).status, 'fulfilled', 'it makes an attempt when it is subscribed again')
   })
 
   it('no message announces permits that are not available, and bad messages of a peer do no harm', async () => {
     lab.onEnd(() => lab.server.admin.del('a'))
     const semaphore = (await lab.connect()).getSemaphore('a')
-    const peer = await twin(lab)
+    const peer = await openSynchronizerTwin(lab)
     await semaphore.trySetPermits(0)
     const theirs = peer.acquire('a')
     const ours = semaphore.acquire()
@@ -68,7 +63,7 @@ describe('the permits of semaphores', () => {
 
   it('one message serves as many waiters as there are permits', async () => {
     lab.onEnd(() => lab.server.admin.del('a', 'p', '{p}:timeout'))
-    const [client, peer] = [await lab.connect(), await twin(lab)]
+    const [client, peer] = [await lab.connect(), await openSynchronizerTwin(lab)]
     const [semaphore, permits] = [client.getSemaphore('a'), client.getPermitExpirableSemaphore('p')]
     await semaphore.trySetPermits(0)
     await permits.trySetPermits(0)
@@ -133,7 +128,7 @@ describe('the permits of semaphores', () => {
     lab.onEnd(() => lab.server.admin.del('a', '{a}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('a')
     const { admin } = lab.server
-    for (const ask of [
+    for (const inspect of [
       () => semaphore.availablePermits(),
       async () => await (await semaphore.acquire({ permits: 7, waitTimeMs: 5_000 })).unlock(),
       () => semaphore.setPermits(30_000),
@@ -144,7 +139,7 @@ describe('the permits of semaphores', () => {
         const members = Array.from({ length: 5_000 }, () => [Date.now() - 1_000, randomBytes(16)])
         await admin.zadd('{a}:timeout', ...(members.flat() as (number | Buffer)[]))
       }
-      await ask()
+      await inspect()
       assert.deepEqual([await semaphore.availablePermits(), await semaphore.acquiredPermits()], [30_000, 0])
     }
   })

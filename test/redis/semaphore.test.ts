@@ -8,7 +8,8 @@ import { idempotencyKey } from '../../src/wire/keys.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
 import { drivers, setUpLab } from '../support/lab.js'
-import { listening, STORED_REPLIES } from '../support/synchronizers.js'
+import { listening } from '../support/subscribers.js'
+import { STORED_REPLIES } from '../support/synchronizers.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const BAD_COUNTS: readonly unknown[] = [Number.NaN, 1.5, -1, 2 ** 31, Number.POSITIVE_INFINITY, '1', null, {}, 1n, true]
@@ -116,7 +117,8 @@ describe('a semaphore', () => {
     client.on('longWait', (wait) => waits.push(wait))
     const options = { waitTimeMs: 300, warnAfterMs: 100, label: 'import' }
     assert.equal(await client.getSemaphore('a').tryAcquire(options), false)
-    assert.deepEqual(waits, [{ lockName: 'a', label: 'import', waitedMs: 100 }])
+    const heldBy = 'it does not exist, so it has no permits: create it with trySetPermits()'
+    assert.deepEqual(waits, [{ lockName: 'a', label: 'import', waitedMs: 100, heldBy }])
   })
 
   it('data of another type under the name of a semaphore is not changed', async () => {
@@ -130,7 +132,12 @@ describe('a semaphore', () => {
       () => semaphore.availablePermits(),
       () => semaphore.delete(),
     ]) {
-      await assert.rejects(call, { message: /WRONGTYPE/ })
+      await assert.rejects(call, {
+        code: 'LOCK_WRONG_TYPE',
+        lockName: 'a',
+        found: 'list',
+        message: /has a list there.*WRONGTYPE/,
+      })
     }
     assert.equal(await semaphore.trySetPermits(1), false)
     assert.equal(await lab.server.admin.del('a'), 1)

@@ -15,7 +15,7 @@ interface Front extends AsyncDisposable {
   /** The server names of established connections; false: a connection without one. */
   readonly names: (string | false)[]
   /** The server names of all attempts, including failed ones. */
-  readonly asked: string[]
+  readonly queried: string[]
 }
 
 describe('the TLS server name (SNI)', () => {
@@ -29,7 +29,7 @@ describe('the TLS server name (SNI)', () => {
   })
   beforeEach(() => {
     front.names.length = 0
-    front.asked.length = 0
+    front.queried.length = 0
   })
   after(async () => {
     await front[Symbol.asyncDispose]()
@@ -42,9 +42,9 @@ describe('the TLS server name (SNI)', () => {
     const { cert, key } = certificates.server
     const names: (string | false)[] = []
     const sockets = new Set<TLSSocket>()
-    const asked: string[] = []
+    const queried: string[] = []
     const onName = (name: string, callback: (error: null) => void): void => {
-      asked.push(name)
+      queried.push(name)
       callback(null)
     }
     const listener = createServer({ cert, key, SNICallback: onName }, (socket) => {
@@ -61,7 +61,7 @@ describe('the TLS server name (SNI)', () => {
       listener.close()
       for (const socket of sockets) socket.destroy()
     }
-    return { port: (listener.address() as AddressInfo).port, names, asked, [Symbol.asyncDispose]: close }
+    return { port: (listener.address() as AddressInfo).port, names, queried, [Symbol.asyncDispose]: close }
   }
 
   async function works(options: ConnectOptions): Promise<void> {
@@ -80,7 +80,7 @@ describe('the TLS server name (SNI)', () => {
     const address = `rediss://localhost:${front.port}`
     // The certificate is untrusted, but the name is sent before that is known.
     await assert.rejects(connect(`${address}/0`), /certificate|self-signed/)
-    assert.deepEqual(new Set(front.asked.splice(0)), new Set(['localhost']))
+    assert.deepEqual(new Set(front.queried.splice(0)), new Set(['localhost']))
     const single = withCa({ singleServerConfig: { address } })
     for (const options of [
       { config: single },
@@ -100,7 +100,7 @@ describe('the TLS server name (SNI)', () => {
     await works({ config: withCa({ masterSlaveServersConfig: { masterAddress: address } }) })
     await assert.rejects(connect(address), /certificate|self-signed/)
     assert.deepEqual(new Set(front.names), new Set([false]))
-    assert.deepEqual(front.asked, [])
+    assert.deepEqual(front.queried, [])
   })
 
   it('SNI is the servername of the configuration, if there is one', async () => {

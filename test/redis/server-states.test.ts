@@ -2,18 +2,13 @@
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { type Client, connect, type Hold, type Lock } from '../../src/index.js'
+import { type Client, connect, getMultiLock, type Hold, type Lock } from '../../src/index.js'
+import { block } from '../support/block.js'
 import { type Driver, drivers, setUpLab } from '../support/lab.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const nodeRedis = drivers.find(({ name }) => name.startsWith('a node-redis')) as Driver
-
-/** Nothing else runs in this process for so long, ms. */
-function block(ms: number): void {
-  const until = performance.now() + ms
-  while (performance.now() < until);
-}
 
 /** Resolves when the commands of this turn are sent and no reply is read. node-redis writes in an immediate. */
 const sent = (driver: Driver): Promise<void> =>
@@ -126,6 +121,25 @@ describe('a node of a cluster that is used as a single server', () => {
       for (const hold of [...alone, ...together]) hold.assertHeld()
       await Promise.all([...alone, ...together].map((hold) => hold.unlock()))
       assert.deepEqual([warnings, lost], [['CROSSSLOT_REFUSED'], []])
+    } finally {
+      await client.close()
+      await cluster.stop()
+    }
+  })
+
+  it('a cluster node used as a single server serves several locks as one, also without waiting', async () => {
+    const cluster = await startCluster({ masters: 1, replicasEach: 0 })
+    const client = await connect(cluster.nodes[0]?.url ?? '')
+    try {
+      const lock = getMultiLock(client.getLock('a'), client.getLock('b'), client.getLock('c'))
+      for (const take of [() => lock.tryLock(), () => lock.tryLock({ waitTimeMs: 1_000 }), () => lock.lock()]) {
+        const hold = await take()
+        assert(hold)
+        await hold.unlock()
+      }
+      const taken = await client.getLock('c').lock()
+      assert.equal(await lock.tryLock(), null)
+      await taken.unlock()
     } finally {
       await client.close()
       await cluster.stop()

@@ -131,7 +131,7 @@ describe('clients that wait for one lock', () => {
     if (hold.status === 'fulfilled') await hold.value.unlock()
   })
 
-  it('a client asks at once when nobody was queued, although others were subscribed', async () => {
+  it('a client makes an attempt at once when no client was queued, although others were subscribed', async () => {
     const listener = lab.server.admin.duplicate()
     lab.onEnd(() => listener.disconnect())
     await listener.subscribe(lockChannel('a'))
@@ -167,7 +167,7 @@ describe('clients that wait for one lock', () => {
       }),
     )
     await Promise.all(loops)
-    assert(slowest < 900, `somebody waited for ${Math.round(slowest)} ms`) // nobody had to poll
+    assert(slowest < 900, `one client waited for ${Math.round(slowest)} ms`) // no client had to poll
   })
 
   it('a release by a program without a turn queue wakes all clients together', async () => {
@@ -211,7 +211,7 @@ describe('clients that wait for one lock', () => {
     await allServed(waiting, POLL_MS + 1_000)
   })
 
-  it('clients use a turn queue of their own when somebody has written a million entries into it', async () => {
+  it('clients use a turn queue of their own when another program has written a million entries into it', async () => {
     const holder = await lab.connect()
     const hold = await holder.getLock('a').lock()
     const fill =

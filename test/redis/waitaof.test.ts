@@ -12,7 +12,7 @@ import { startSentinels } from '../support/redis-sentinel.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { COUNTERS, TAKES } from '../support/takes.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
-import { BALLAST, fsyncsAskedOf, hasWaitAof, resumeFsyncs, stopFsyncs, waitsForFsync } from '../support/waitaof.js'
+import { BALLAST, fsyncsRequestedOf, hasWaitAof, resumeFsyncs, stopFsyncs, waitsForFsync } from '../support/waitaof.js'
 
 // Glide prints what takes longer than a second.
 Logger.setLoggerConfig('off')
@@ -123,9 +123,9 @@ describe('checkLockFsynced', () => {
         if (!(await hasWaitAof(server))) return t.skip(NO_WAITAOF)
         const client = await open(library)
         await setPermits(client)
-        const asked = await fsyncsAskedOf(server)
+        const before = await fsyncsRequestedOf(server)
         await takeEach(client)
-        assert((await fsyncsAskedOf(server)) >= asked + Object.keys(TAKES).length)
+        assert((await fsyncsRequestedOf(server)) >= before + Object.keys(TAKES).length)
         await set('everysec')
         if (await waitsForFsync(server)) {
           await Promise.all(Object.values(TAKES).map(async (take) => await (await take(client, 10_000))?.free()))
@@ -164,12 +164,12 @@ describe('checkLockFsynced', () => {
         await client.getLock('t:before').withLock(() => {})
         await stopFsyncs(server)
         const trying = settlesWithin(client.getLock('t:lock').tryLock(), 10_000)
-        const asking = await waitUntil(async () => {
+        const waiting = await waitUntil(async () => {
           const list = (await server.connections()).find((line) => line.includes(' cmd=waitaof '))
           return /\bid=(\d+)/.exec(list ?? '')?.[1]
         })
         // A client that repeats WAITAOF on a connection that wrote nothing is confirmed at once.
-        await server.admin.client('KILL', 'ID', Number(asking))
+        await server.admin.client('KILL', 'ID', Number(waiting))
         const outcome = await trying
         assert(outcome.status === 'rejected', 'it is granted')
         assert.match(outcome.reason.code, /^LOCK_(NOT_DURABLE|OUTCOME_UNKNOWN)$/)
@@ -181,9 +181,9 @@ describe('checkLockFsynced', () => {
       if (await waitsForFsync(server)) await set('everysec')
       const client = await open()
       await client.getLock('t:before').withLock(() => {})
-      const asked = await fsyncsAskedOf(server)
+      const before = await fsyncsRequestedOf(server)
       const holds = await Promise.all(Array.from({ length: 100 }, (_, at) => client.getLock(`t:${at}`).lock()))
-      assert((await fsyncsAskedOf(server)) - asked <= 4, 'calls of WAITAOF for 100 locks')
+      assert((await fsyncsRequestedOf(server)) - before <= 4, 'calls of WAITAOF for 100 locks')
       await Promise.all(holds.map((hold) => hold.unlock()))
     })
 
@@ -249,9 +249,9 @@ describe('checkLockFsynced with a possible failover', { concurrency: 1 }, () => 
   }
 
   async function asksOnce(master: RedisServer, client: Client, name: string): Promise<void> {
-    const asked = await fsyncsAskedOf(master)
+    const before = await fsyncsRequestedOf(master)
     await client.getLock(name).withLock(() => {})
-    assert.equal((await fsyncsAskedOf(master)) - asked, 1, name)
+    assert.equal((await fsyncsRequestedOf(master)) - before, 1, name)
   }
 })
 

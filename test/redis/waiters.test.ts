@@ -3,48 +3,37 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listening, REDISSON_CHANNELS, WOKEN_MS } from '../support/subscribers.js'
+import { openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
-/** Less than any poll: a waiter that is served by then was woken. */
-const WOKEN_MS = 3_000
 
 /** Each test shows that a known defect of Redisson’s RedissonLock and LockPubSub does not occur here. */
 describe('the waiters of a lock', () => {
   const lab = setUpLab()
 
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  async function listening(count = 1, channels = 'redisson_*'): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', channels)).length === count)
-  }
-
   it('an abort ends a wait at once with its reason', async () => {
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.acquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
     const waiting = (await lab.connect()).getLock('a').lock({ signal: abort.signal })
-    await listening()
+    await listening(lab, 1, REDISSON_CHANNELS)
     abort.abort(new Error('enough'))
     await assert.rejects(waiting, /enough/)
-    await listening(0, '*')
+    await listening(lab, 0)
     await peer.release('a', 7)
   })
 
   it('a release costs one attempt in each waiting process, however many tasks wait there', async () => {
-    const [client, other, peer] = [await lab.connect(), await lab.connect(), await twin()]
+    const [client, other, peer] = [await lab.connect(), await lab.connect(), await openTwin(lab)]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
     const waits = [client, other].flatMap((each) =>
       Array.from({ length: 50 }, () => each.getLock('a').lock({ signal: abort.signal })),
     )
     const settled = Promise.allSettled(waits)
-    await listening()
+    await listening(lab, 1, REDISSON_CHANNELS)
     await sleep(200)
     const attempts = await countCommands(lab.server, async () => {
       await peer.release('a', 7)
@@ -57,13 +46,13 @@ describe('the waiters of a lock', () => {
   })
 
   it('a lock and a read-write lock of one name in one process each receive the messages of their own channel', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     await peer.writeAcquire('a', 7, WATCHDOG_MS)
     const abort = new AbortController()
     const plain = client.getLock('a').lock({ signal: abort.signal })
-    await listening(1)
+    await listening(lab, 1, REDISSON_CHANNELS)
     const reading = client.getReadWriteLock('a').readLock().lock()
-    await listening(2)
+    await listening(lab, 2, REDISSON_CHANNELS)
     assert.deepEqual((await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).sort(), [
       'redisson_lock__channel:{a}',
       'redisson_rwlock:{a}',
@@ -78,10 +67,10 @@ describe('the waiters of a lock', () => {
   })
 
   it('one message causes one attempt', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waits = Array.from({ length: 10 }, () => client.getLock('a').lock())
-    await listening()
+    await listening(lab, 1, REDISSON_CHANNELS)
     await sleep(200)
     for (let n = 0; n < 3; n++) {
       const attempts = await countCommands(lab.server, async () => {
@@ -95,7 +84,7 @@ describe('the waiters of a lock', () => {
   })
 
   it('a message between an attempt and the pause of a waiter is never lost', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     const rounds = 60
     for (let round = 0; round < rounds; round++) {
       await peer.writeAcquire('a', 7, WATCHDOG_MS)
@@ -124,11 +113,11 @@ describe('the waiters of a lock', () => {
     )
   })
 
-  it('a waiter asks again after its subscription was cut, because it may have missed the message', async () => {
-    const [client, peer] = [await lab.connect(), await twin()]
+  it('a waiter makes another attempt after its subscription was cut, because it may have missed the message', async () => {
+    const [client, peer] = [await lab.connect(), await openTwin(lab)]
     await peer.acquire('a', 7, WATCHDOG_MS)
     const waiting = client.getLock('a').lock()
-    await listening()
+    await listening(lab, 1, REDISSON_CHANNELS)
     await lab.server.admin.multi().call('CLIENT', 'KILL', 'TYPE', 'pubsub').del('a').exec() // nobody receives a message
     const freeAt = performance.now()
     const hold = await waiting

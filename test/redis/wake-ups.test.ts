@@ -6,6 +6,7 @@ import { INBOX_PREFIX, lockChannel, turnQueueKey } from '../../src/wire/keys.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
 import { Twin } from '../support/twin.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
@@ -52,7 +53,7 @@ describe('a release of a lock', () => {
     const killed = await processWith(20)
     const { all } = await takers(10)
     await killed.stop()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', `${INBOX_PREFIX}*`)).length === 10)
+    await listening(lab, 10, `${INBOX_PREFIX}*`)
     const releasedAt = performance.now()
     await hold.unlock()
     await settlesWithin(all, 20_000)
@@ -208,7 +209,7 @@ describe('a release of a lock', () => {
       await waitUntil(async () => (await listeners(inbox)) === 1)
       await sleep(200)
     })
-    assert(attempts.scripts >= 1, 'it asks once, as messages may have been missed')
+    assert(attempts.scripts >= 1, 'it makes one attempt, as messages may have been missed')
     await hold.unlock()
     const outcome = await settlesWithin(waiting, 900)
     assert.equal(outcome.status, 'fulfilled')
@@ -225,7 +226,7 @@ describe('a waiter', () => {
     await peer.acquire('a', 7, 30_000)
     const client = await lab.connect()
     const waiting = client.getLock('a').lock()
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 2)
+    await listening(lab, 2)
     const channels = (await lab.server.admin.pubsub('CHANNELS')) as string[]
     const flooder = lab.server.admin.duplicate()
     lab.onEnd(() => flooder.disconnect())

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect as connectSocket, createServer } from 'node:net'
 import { describe, it } from 'node:test'
 import { connect } from '../../src/index.js'
+import { block } from '../support/block.js'
 import { setUpLab } from '../support/lab.js'
 import { reset, startProxy } from '../support/tcp-proxy.js'
 import { sleep } from '../support/wait-until.js'
@@ -12,13 +13,7 @@ const LEASE_MS = 3_000
 
 const lab = setUpLab()
 
-/** Nothing else runs in this thread meanwhile. */
-function block(ms: number): void {
-  const endsAt = performance.now() + ms
-  while (performance.now() < endsAt);
-}
-
-/** Where the first connections are cut as soon as something is said on them. */
+/** Where the first connections are cut as soon as something is sent on them. */
 async function cutting(connections: number): Promise<{ url: string; count: () => number }> {
   let count = 0
   const server = createServer((socket) => {

@@ -25,16 +25,16 @@ describe('the watchdog thread and its shared memory', () => {
     const words = new BigInt64Array(memory)
     const worker = new Worker(THREAD)
     lab.onEnd(async () => void (await worker.terminate()))
-    const tell = (message: ToThread): void => worker.postMessage(message)
+    const send = (message: ToThread): void => worker.postMessage(message)
     const terms = { periodMs: 20_000, batchSize: 100, maxBlockMs: 60_000, commandTimeoutMs: 10_000 }
     Atomics.store(words, TAKE_OVER_AT, micros(threadClock.now() + 600_000))
-    tell({ client: 1, registration: { ...terms, connection: proxy.url, memory } })
-    const [answer] = (await once(worker, 'message')) as [FromThread]
-    assert.equal('isReady' in answer, true)
+    send({ client: 1, registration: { ...terms, connection: proxy.url, memory } })
+    const [reply] = (await once(worker, 'message')) as [FromThread]
+    assert.equal('isReady' in reply, true)
 
     const { script, keys, args } = lockRenew(['a'], ['client:1', LEASE_MS])
     const renewal = { sha1: script.sha1, keys, args, until: threadClock.now() + 600_000 }
-    tell({ client: 1, script })
+    send({ client: 1, script })
     // The first renewal makes the script known and is written down; the second one is on its way for long.
     for (const id of [1n, 2n]) {
       await admin.hset('a', 'client:1', 1)
@@ -43,7 +43,7 @@ describe('the watchdog thread and its shared memory', () => {
       Atomics.store(words, ALIVE_AT, micros(threadClock.now()))
       Atomics.store(words, TAKE_OVER_AT, micros(threadClock.now() + 50))
       if (id === 2n) proxy.delay(300)
-      tell({ client: 1, slot: SLOT, id, renewal })
+      send({ client: 1, slot: SLOT, id, renewal })
       await waitUntil(async () => (await admin.pttl('a')) > 1_000)
       if (id === 1n) await waitUntil(() => Atomics.load(words, SLOT) > 0n)
     }

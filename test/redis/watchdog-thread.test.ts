@@ -3,34 +3,21 @@ import { describe, it, type TestContext } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { Redis } from 'ioredis'
 import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
-import { Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
+import { Client, type Hold } from '../../src/index.js'
 import { SystemClock } from '../../src/util/clock.js'
+import { block } from '../support/block.js'
 import { spawnChild } from '../support/child.js'
 import { countCommands, recordMonitor } from '../support/command-stats.js'
+import { guarded, LEASE_MS } from '../support/guarded.js'
 import { kinds } from '../support/kinds.js'
 import { setUpLab } from '../support/lab.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const BLOCKED = new URL('../support/blocked-process.js', import.meta.url)
-const LEASE_MS = 2_400
 type Woke = { at: string; problems: string[]; remainingMs: number[] }
 const STAYS = { keysThatStay: /^(redisson_lock_token:|permit$)/ }
 
 const lab = setUpLab(undefined, [], STAYS)
-
-/** A client whose locks the thread renews. */
-async function guarded(options: ConnectOptions = {}): Promise<Client> {
-  const { watchdog, ...rest } = options
-  const where = (options.client ?? options.config) ? {} : { url: lab.server.url }
-  const client = await connect({
-    lockWatchdogTimeoutMs: LEASE_MS,
-    ...where,
-    ...rest,
-    watchdog: { thread: true, ...watchdog },
-  })
-  lab.onEnd(() => client.close())
-  return client
-}
 
 /** The threads that are started from now on. */
 function threadsOf(t: TestContext): Worker[] {
@@ -41,12 +28,6 @@ function threadsOf(t: TestContext): Worker[] {
     unref.call(this)
   })
   return threads
-}
-
-/** Nothing else runs in this thread meanwhile. */
-function block(ms: number): void {
-  const endsAt = performance.now() + ms
-  while (performance.now() < endsAt);
 }
 
 async function assertHeldInRedis(holds: readonly Hold[]): Promise<void> {
@@ -111,7 +92,7 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps thousands of locks with one script call for each hundred', async () => {
-    const client = await guarded({ lockWatchdogTimeoutMs: 3_000 })
+    const client = await guarded(lab, { lockWatchdogTimeoutMs: 3_000 })
     const holds: Hold[] = []
     while (holds.length < 2_500) {
       const names = Array.from({ length: 100 }, (_, n) => `lock:${holds.length + n}`)
@@ -126,7 +107,7 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps locks of a configuration with a database and a name mapper', async () => {
-    const client = await guarded({
+    const client = await guarded(lab, {
       config: { singleServerConfig: { address: lab.server.url, database: 3 } },
       nameMapper: { map: (name) => `app:${name}`, unmap: (key) => key.slice('app:'.length) },
     })
@@ -139,7 +120,7 @@ describe('an event loop that is blocked for three leases', () => {
   it('the watchdog thread keeps locks of a client that the user passed, over its own connection', async () => {
     const redis = new Redis(lab.server.url)
     lab.onEnd(() => redis.disconnect())
-    const client = await guarded({ client: redis, watchdog: { connection: lab.server.url } })
+    const client = await guarded(lab, { client: redis, watchdog: { connection: lab.server.url } })
     const hold = await client.getLock('a').lock()
     block(1.5 * LEASE_MS)
     await assertHeldInRedis([hold])
@@ -147,7 +128,7 @@ describe('an event loop that is blocked for three leases', () => {
   })
 
   it('the watchdog thread keeps locks that were re-entered without a limit or unsuccessfully', async () => {
-    const client = await guarded()
+    const client = await guarded(lab)
     const [first, second] = [client.getLock('a'), client.getLock('b')]
     const outer = await first.lock({ maxHoldMs: 60_000 })
     const inner = await first.lock({ within: outer })
@@ -187,7 +168,7 @@ describe('an event loop that is blocked for longer than maxBlockMs', () => {
 
 describe('the watchdog thread', () => {
   it('the watchdog thread keeps no lock beyond maxHoldMs, and none with a fixed lease', async () => {
-    const client = await guarded()
+    const client = await guarded(lab)
     const holds = [
       await client.getLock('limited').lock({ maxHoldMs: LEASE_MS / 2 }),
       await client.getLock('leased').lock({ leaseTimeMs: LEASE_MS }),
@@ -202,7 +183,7 @@ describe('the watchdog thread', () => {
   })
 
   it('the watchdog thread does not revive a lock that was freed before or during the block', async () => {
-    const client = await guarded()
+    const client = await guarded(lab)
     const gone = await client.getLock('gone').lock()
     const released = await client.getLock('released').lock()
     const kept = await client.getLock('kept').lock()
@@ -225,7 +206,7 @@ describe('the watchdog thread', () => {
   })
 
   it('the watchdog thread sends nothing while the event loop runs', async () => {
-    const client = await guarded()
+    const client = await guarded(lab)
     const hold = await client.getLock('a').lock()
     const monitor = await recordMonitor(lab.server)
     await sleep(1.5 * LEASE_MS)
@@ -236,7 +217,7 @@ describe('the watchdog thread', () => {
   })
 
   it('the watchdog thread reconnects while the event loop is blocked', async () => {
-    const client = await guarded({ watchdog: { maxBlockMs: 20 * LEASE_MS } })
+    const client = await guarded(lab, { watchdog: { maxBlockMs: 20 * LEASE_MS } })
     const hold = await client.getLock('a').lock()
     await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'normal')
     block(2 * LEASE_MS)
@@ -273,7 +254,7 @@ describe('the watchdog thread', () => {
 
   it('a watchdog thread that ends causes a warning, is restarted, and renews as before', async (t) => {
     const threads = threadsOf(t)
-    const client = await guarded()
+    const client = await guarded(lab)
     const warnings: (Error & { code?: string })[] = []
     client.on('warning', (warning) => warnings.push(warning))
     const hold = await client.getLock('a').lock()
@@ -293,7 +274,7 @@ describe('the watchdog thread', () => {
 
   it('one watchdog thread serves all clients of a process, from the first to the last', async (t) => {
     const threads = threadsOf(t)
-    const [one, other] = await Promise.all([guarded(), guarded()])
+    const [one, other] = await Promise.all([guarded(lab), guarded(lab)])
     const holds = [await one.getLock('a').lock(), await other.getLock('b').lock()]
     block(1.5 * LEASE_MS)
     await assertHeldInRedis(holds)
@@ -306,7 +287,7 @@ describe('the watchdog thread', () => {
     assert.deepEqual([threads.length, threads[0]?.threadId === -1], [1, false])
     await other.close()
     assert.equal(threads[0]?.threadId, -1, 'it has ended')
-    const again = await guarded()
+    const again = await guarded(lab)
     assert.equal(threads.length, 2)
     await again.close()
   })
@@ -315,7 +296,10 @@ describe('the watchdog thread', () => {
     const { url, admin } = lab.server
     await admin.acl('SETUSER', 'app', 'on', '>hunter2', '+@all', '~*', '&*')
     lab.onEnd(() => admin.acl('DELUSER', 'app'))
-    const client = await guarded({ url, watchdog: { connection: url.replace('redis://', 'redis://app:hunter2@') } })
+    const client = await guarded(lab, {
+      url,
+      watchdog: { connection: url.replace('redis://', 'redis://app:hunter2@') },
+    })
     const codes: unknown[] = []
     client.on('warning', (warning) => codes.push((warning as { code?: string }).code))
     const hold = await client.getLock('a').lock()
@@ -330,75 +314,12 @@ describe('the watchdog thread', () => {
     const times: number[] = []
     for (const watchdog of [{ thread: false }, { thread: true }, { thread: true }]) {
       const startedAt = performance.now()
-      await guarded({ watchdog })
+      await guarded(lab, { watchdog })
       times.push(performance.now() - startedAt)
     }
     const [without, first, second] = times.map((ms) => `${ms.toFixed(0)} ms`)
     t.diagnostic(
       `connect() without a thread ${without}, with the first client of one ${first}, with the next ${second}`,
     )
-  })
-})
-
-describe('connect() with a watchdog thread', () => {
-  const refused: [title: string, options: ConnectOptions, path: string, allowed: RegExp][] = [
-    ['an unknown option', { watchdog: { threads: true } as object }, 'threads', /thread, maxBlockMs, connection/],
-    ['no options', { watchdog: true as unknown as object }, 'options', /an object/],
-    ['a thread that is no file', { watchdog: { thread: 1 as unknown as true } }, 'watchdog.thread', /true, false/],
-    ['less than a lease', { watchdog: { thread: true, maxBlockMs: 29_999 } }, 'watchdog.maxBlockMs', /from 30000/],
-    ['a URL of something else', { watchdog: { connection: 'http://a' } }, 'watchdog.connection', /a Redis URL/],
-    [
-      'a configuration that cannot work',
-      { watchdog: { thread: true, connection: { singleServerConfig: { address: 'redis://a' } } } },
-      'singleServerConfig.address',
-      /port/,
-    ],
-  ]
-  for (const [title, options, path, allowed] of refused) {
-    it(`connect() refuses ${title} before it connects`, async () => {
-      await assert.rejects(connect({ url: 'redis://127.0.0.1:1', ...options }), (error) => {
-        assert(error instanceof Error)
-        assert.deepEqual((error as { path?: string }).path, path)
-        assert.match(error.message, allowed)
-        return true
-      })
-    })
-  }
-
-  it('connect() refuses a client of the user if the watchdog thread has no connection', async () => {
-    const redis = new Redis(lab.server.url, { lazyConnect: true })
-    await assert.rejects(connect({ client: redis, watchdog: { thread: true } }), {
-      path: 'watchdog.connection',
-      message: /the thread cannot use the client/,
-    })
-    redis.disconnect()
-  })
-
-  it('connect() refuses a configuration with functions, unless the thread gets another one', async () => {
-    const config = { singleServerConfig: { address: lab.server.url } }
-    const credentialsResolver = () => ({})
-    await assert.rejects(connect({ config, credentialsResolver, watchdog: { thread: true } }), {
-      path: 'watchdog.connection',
-      message: /credentialsResolver/,
-    })
-    const client = await guarded({ config, credentialsResolver, watchdog: { connection: config } })
-    await client.getLock('a').withLock(() => {})
-  })
-
-  it('connect() reports a thread file that cannot be loaded or is another one, and leaves nothing', async () => {
-    for (const thread of ['/nowhere/watchdog-thread.js', new URL('../support/kinds.js', import.meta.url)]) {
-      await assert.rejects(guarded({ watchdog: { thread } }), {
-        code: 'LOCK_CONFIG',
-        path: 'watchdog.thread',
-        message: /the file of holdfast\/watchdog-thread/,
-      })
-    }
-  })
-
-  it('connect() reports that the thread cannot reach Redis, and leaves nothing', async () => {
-    await assert.rejects(guarded({ watchdog: { connection: 'redis://127.0.0.1:1' } }), {
-      code: 'ECONNREFUSED',
-      message: /^watchdog thread: connect ECONNREFUSED/,
-    })
   })
 })

@@ -155,7 +155,7 @@ describe('the watchdog', () => {
     await hold.unlock()
   })
 
-  it('a lost hold is never revived, even if somebody else acquired and released the lock meanwhile', async () => {
+  it('a lost hold is never revived, even if another client acquired and released the lock meanwhile', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 300 })
     const hold = await client.getLock('a').lock()
     await lab.server.admin.del('a')

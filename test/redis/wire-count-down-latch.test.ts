@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Redis } from 'ioredis'
-import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
-import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten } from '../support/synchronizers.js'
-import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
+import { NAMES, recordMessages } from '../support/key-contents.js'
+import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
+import { expectOnly, repliesForgotten } from '../support/synchronizers.js'
+import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
-
-async function twin(lab: Lab): Promise<SynchronizerTwin> {
-  const opened = await startSynchronizerTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
-
-/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
-async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await repliesForgotten(lab)
-  await expectKeys(lab.server, expected, /^holdfast_generation:/)
-}
 
 describe('the wire format of a count-down latch', () => {
   const lab = setUpLab()
@@ -55,7 +44,7 @@ describe('the wire format of a count-down latch', () => {
   for (const name of ['order', '{shop}:order']) {
     it(`a latch opens a Redisson twin within 100 ms, and is opened by it within 100 ms: ${name}`, async () => {
       const latch = (await lab.connect()).getCountDownLatch(name)
-      const peer = await twin(lab)
+      const peer = await openSynchronizerTwin(lab)
       assert.equal(await latch.trySetCount(2), true)
       assert.equal(await peer.trySetCount(name, 9), false)
       const theirs = peer.await(name)
@@ -90,12 +79,12 @@ describe('the wire format of a count-down latch', () => {
     const latch = (await lab.connect()).getCountDownLatch('order')
     const redis = new Redis(lab.server.url)
     lab.onEnd(() => redis.disconnect())
-    const heard: string[] = []
-    redis.on('message', (_, message: string) => heard.push(message))
+    const received: string[] = []
+    redis.on('message', (_, message: string) => received.push(message))
     await redis.subscribe('redisson_countdownlatch__channel__{order}')
     await latch.trySetCount(1)
     await latch.countDown()
-    await waitUntil(() => heard.length === 2)
-    assert.deepEqual(heard, ['1', '0'])
+    await waitUntil(() => received.length === 2)
+    assert.deepEqual(received, ['1', '0'])
   })
 })

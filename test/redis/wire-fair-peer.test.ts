@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
+import { fairQueue } from '../support/fair-queue.js'
 import { expectKeys } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listening } from '../support/subscribers.js'
+import { FAIR_WAIT_MS, openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
-/** What a waiter without a wait time adds to its deadline: Redisson's `fairLockWaitTimeout`. */
-const FAIR_WAIT_MS = 300_000
 
 const QUEUE = 'redisson_lock_queue:{order}'
 const DEADLINES = 'redisson_lock_timeout:{order}'
@@ -20,43 +20,16 @@ const GRACE_MS = { listening: 5_000, deaf: 1_000 }
 
 describe('a fair lock next to a Redisson peer', () => {
   const lab = setUpLab()
-
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  /** Waits until these are the queue of `order`. */
-  async function queued(...holders: string[]): Promise<void> {
-    const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
-    await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
-  }
-
-  async function listening(count = 1): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count)
-  }
-
-  async function deadlineOf(holder: string): Promise<number> {
-    return Number(await lab.server.admin.zscore(DEADLINES, holder))
-  }
-
-  /** Queues a waiter that is no client of this library, with a deadline `inMs` from now. */
-  async function enqueue(holder: string, inMs = FAIR_WAIT_MS): Promise<number> {
-    const deadline = Date.now() + inMs
-    await lab.server.admin.zadd(DEADLINES, deadline, holder)
-    await lab.server.admin.rpush(QUEUE, holder)
-    return deadline
-  }
+  const { queued, deadlineOf, enqueue } = fairQueue(lab, 'order')
 
   it('a fair lock keeps a Redisson peer out, in its queue, and wakes it', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const hold = await client.getFairLock('order').lock()
     assert.equal(await peer.fairTry('order', 7, WATCHDOG_MS), false)
     assert.equal(await peer.fairRelease('order', 7), null)
     const waiting = peer.fairLock('order', 7, WATCHDOG_MS, 60_000)
-    await listening()
+    await listening(lab)
     await expectKeys(lab.server, {
       order: { hash: { [hold.holder]: '1' }, ttl: WATCHDOG_MS },
       [QUEUE]: { list: [peer.holder(7)] },
@@ -72,7 +45,7 @@ describe('a fair lock next to a Redisson peer', () => {
 
   it('a fair lock is kept out and woken by a Redisson peer, even behind another of its threads', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
     const behind = peer.fairLock('order', 8, WATCHDOG_MS, Number.POSITIVE_INFINITY)
     await queued(peer.holder(8))
@@ -92,7 +65,7 @@ describe('a fair lock next to a Redisson peer', () => {
 
   it('a Redisson peer is woken on its own channel when it is its turn, and nobody overtakes it', async () => {
     const [client, other, third] = [await lab.connect(), await lab.connect(), await lab.connect()]
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const hold = await client.getFairLock('order').lock()
     const leftMs = await peer.fairAcquire('order', 7, WATCHDOG_MS)
     assert(leftMs !== null && leftMs > WATCHDOG_MS - 4_000 && leftMs <= WATCHDOG_MS)
@@ -118,7 +91,7 @@ describe('a fair lock next to a Redisson peer', () => {
 
   it('a fair lock and a Redisson peer are served in the order of their requests', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const order: string[] = []
     const hold = await client.getFairLock('order').lock()
     const waits: Promise<unknown>[] = []
@@ -138,7 +111,7 @@ describe('a fair lock next to a Redisson peer', () => {
       )
       await queued(...holders)
     }
-    await listening(6)
+    await listening(lab, 6)
     await hold.unlock()
     await Promise.all(waits)
     assert.deepEqual(order, holders)
@@ -151,7 +124,7 @@ describe('a fair lock next to a Redisson peer', () => {
     const graceMs = listens ? GRACE_MS.listening : GRACE_MS.deaf
     it(`a head ${title} is skipped after about ${graceMs / 1_000} s with a handful of commands`, async () => {
       const client = await lab.connect()
-      const peer = await twin()
+      const peer = await openTwin(lab)
       await enqueue(peer.holder(7))
       const heard = listens ? await peer.listen('order', `${CHANNEL}:${peer.holder(7)}`) : undefined
       const startedAt = performance.now()
@@ -170,9 +143,9 @@ describe('a fair lock next to a Redisson peer', () => {
     })
   }
 
-  it('a head of the fair queue that comes in time is not skipped, although others keep asking', async () => {
+  it('a head of the fair queue that comes in time is not skipped, although others keep trying', async () => {
     const clients = [await lab.connect(), await lab.connect()]
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await enqueue(peer.holder(7))
     const heard = await peer.listen('order', `${CHANNEL}:${peer.holder(7)}`)
     const waits = clients.map((client) => client.getFairLock('order').lock())
@@ -191,7 +164,7 @@ describe('a fair lock next to a Redisson peer', () => {
 
   it('tryLock() of a fair lock never queues, and changes nobody’s place', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
     await enqueue('java:8')
     assert.equal(await client.getFairLock('order').tryLock(), null)
@@ -206,12 +179,12 @@ describe('a fair lock next to a Redisson peer', () => {
 
   it('a waiter repairs a deadline that a peer moved into the past before a peer judges it', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
     const waiting = client.getFairLock('order').lock({ waitTimeMs: 60_000 })
     const waiter = `${client.id}:1`
     await queued(waiter)
-    await listening()
+    await listening(lab)
     await lab.server.admin.zadd(DEADLINES, 1, waiter)
     await lab.server.admin.publish(`${CHANNEL}:${waiter}`, '0')
     await waitUntil(async () => (await deadlineOf(waiter)) > Date.now() + 50_000)
@@ -223,12 +196,12 @@ describe('a fair lock next to a Redisson peer', () => {
 
   it('a fair waiter that a peer removed is queued again at the end', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
     const waiting = client.getFairLock('order').lock()
     const waiter = `${client.id}:1`
     await queued(waiter)
-    await listening()
+    await listening(lab)
     await lab.server.admin.multi().lrem(QUEUE, 0, waiter).zrem(DEADLINES, waiter).exec()
     await enqueue(peer.holder(8))
     await lab.server.admin.publish(`${CHANNEL}:${waiter}`, '0') // its poll, which comes within 5 s, does the same

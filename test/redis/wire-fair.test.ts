@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { countCommands } from '../support/command-stats.js'
+import { countCommands, expectTwoCommands } from '../support/command-stats.js'
+import { fairQueue } from '../support/fair-queue.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listening } from '../support/subscribers.js'
+import { FAIR_WAIT_MS, openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
-/** What a waiter without a wait time adds to its deadline: Redisson's `fairLockWaitTimeout`. */
-const FAIR_WAIT_MS = 300_000
 
 const QUEUE = 'redisson_lock_queue:{order}'
 const DEADLINES = 'redisson_lock_timeout:{order}'
@@ -17,34 +17,7 @@ const CHANNEL = 'redisson_lock__channel:{order}'
 
 describe('the wire format of a fair lock', () => {
   const lab = setUpLab()
-
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  /** Waits until these are the queue of `order`. */
-  async function queued(...holders: string[]): Promise<void> {
-    const queue = () => lab.server.admin.lrange(QUEUE, 0, -1)
-    await waitUntil(async () => (await queue()).join() === holders.join(), { message: `${holders.join()} are queued` })
-  }
-
-  async function listening(count = 1): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === count)
-  }
-
-  async function deadlineOf(holder: string): Promise<number> {
-    return Number(await lab.server.admin.zscore(DEADLINES, holder))
-  }
-
-  /** Queues a waiter that is no client of this library, with a deadline `inMs` from now. */
-  async function enqueue(holder: string, inMs = FAIR_WAIT_MS): Promise<number> {
-    const deadline = Date.now() + inMs
-    await lab.server.admin.zadd(DEADLINES, deadline, holder)
-    await lab.server.admin.rpush(QUEUE, holder)
-    return deadline
-  }
+  const { queued, deadlineOf, enqueue } = fairQueue(lab, 'order')
 
   for (const [name, tagged] of NAMES) {
     it(`a fair lock named ${JSON.stringify(name)} is the plain hash; its list, sorted set and channels end in ${tagged}`, async () => {
@@ -64,7 +37,7 @@ describe('the wire format of a fair lock', () => {
       await expectKeys(lab.server, held(hold.holder, '2'))
 
       const waiting = other.getFairLock(name).lock()
-      await listening()
+      await listening(lab)
       assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [channel])
       await expectKeys(lab.server, { ...held(hold.holder, '2'), ...queue, ...deadlines })
 
@@ -74,7 +47,7 @@ describe('the wire format of a fair lock', () => {
       const next = await waiting
       assert.equal(next.holder, waiter)
       await expectKeys(lab.server, held(waiter, '1'))
-      await listening(0)
+      await listening(lab, 0)
       await next.unlock()
       await expectKeys(lab.server, {})
       assert.deepEqual(await messages(), [[channel, '0']])
@@ -145,7 +118,7 @@ describe('the wire format of a fair lock', () => {
   })
 
   it('a fair waiter that leaves on its turn publishes the message for the next one', async () => {
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.fairAcquire('order', 7, WATCHDOG_MS)
     const [leaving, staying] = [await lab.connect(), await lab.connect()]
     const abort = new AbortController()
@@ -153,7 +126,7 @@ describe('the wire format of a fair lock', () => {
     await queued(`${leaving.id}:1`)
     const waiting = staying.getFairLock('order').lock()
     await queued(`${leaving.id}:1`, `${staying.id}:1`)
-    await listening(2)
+    await listening(lab, 2)
     const messages = await recordMessages(lab)
     await lab.server.admin.del('order') // like the end of the lease: no message
     abort.abort(new Error('enough'))
@@ -165,7 +138,7 @@ describe('the wire format of a fair lock', () => {
 
   it('a forced release of a fair lock is DEL and a message to the first waiter; of a free lock it does nothing', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const messages = await recordMessages(lab)
     const lock = client.getFairLock('order')
     assert.equal(await lock.forceUnlock(), false)
@@ -215,21 +188,15 @@ describe('the wire format of a fair lock', () => {
 
   it('an uncontended lock and unlock costs two commands', async () => {
     const client = await lab.connect()
-    const lock = client.getFairLock('order')
-    await (await lock.lock()).unlock() // Redis knows the scripts from here on
-    const count = await countCommands(lab.server, async () => {
-      for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
-    })
-    assert.equal(count.scripts, 20)
     const inside = ['del', 'hexists', 'hset', 'lindex', 'lrange', 'pexpire', 'pttl', 'time']
-    assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
+    await expectTwoCommands(lab, client.getFairLock('order'), inside)
   })
 
   it('a fair waiter makes two attempts, and then sends nothing until a message arrives', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('order').lock()
     const waiting = other.getFairLock('order').lock()
-    await listening()
+    await listening(lab)
     await sleep(200)
     const count = await countCommands(lab.server, () => sleep(2_000))
     assert(count.scripts <= 1, `${count.scripts} scripts in 2 s`)

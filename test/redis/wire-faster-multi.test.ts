@@ -1,35 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Lock } from '../../src/index.js'
-import { countCommands } from '../support/command-stats.js'
+import { expectTwoCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
-import { type Lab, setUpLab } from '../support/lab.js'
+import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listeningOn } from '../support/subscribers.js'
+import { openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
 const CHANNEL = 'redisson_lock__channel:{order}'
-
-async function twin(lab: Lab): Promise<Twin> {
-  const opened = await startTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
-
-async function listening(lab: Lab, channels: readonly string[] = [CHANNEL]): Promise<void> {
-  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).join() === channels.join())
-}
-
-/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
-async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]): Promise<void> {
-  await (await lock.lock()).unlock() // Redis knows the scripts from here on
-  const count = await countCommands(lab.server, async () => {
-    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
-  })
-  assert.equal(count.scripts, 20)
-  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
-}
 
 describe('the wire format of a faster multi-lock', () => {
   const lab = setUpLab()
@@ -93,7 +73,7 @@ describe('the wire format of a faster multi-lock', () => {
 
   it('a renewal of a faster multi-lock sets the expiry of its own fields and the TTL of the hash', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
-    const peer = await twin(lab)
+    const peer = await openTwin(lab)
     const hold = await client.getFasterMultiLock('order', ['a']).lock()
     await peer.groupAcquire('order', [B], 7, 1_200)
     const expiryOfPeer = await lab.server.admin.hget('order', `${B}:${peer.holder(7)}:expire_time`)
@@ -107,7 +87,7 @@ describe('the wire format of a faster multi-lock', () => {
 
   it('a forced release of a faster multi-lock is HDEL of its values and one message; of free values it does nothing', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
-    const peer = await twin(lab)
+    const peer = await openTwin(lab)
     const first = await client.getFasterMultiLock('order', ['a']).lock()
     await peer.groupAcquire('order', [B], 7, WATCHDOG_MS)
     const kept = await client.getFasterMultiLock('order', ['line 1']).lock()
@@ -125,7 +105,7 @@ describe('the wire format of a faster multi-lock', () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFasterMultiLock('order', ['a']).lock()
     const waiting = other.getFasterMultiLock('order', ['b', 'a']).lock()
-    await listening(lab)
+    await listeningOn(lab, CHANNEL)
     await expectGroup('order', { [A]: [hold.holder, '1', WATCHDOG_MS] }, WATCHDOG_MS)
     await hold.unlock()
     await (await waiting).unlock()
@@ -142,7 +122,7 @@ describe('the wire format of a faster multi-lock', () => {
   describe('next to a Redisson peer', () => {
     it('a faster multi-lock is refused by any value of a Redisson peer, learns its remaining lease, and is woken by its release', async () => {
       const client = await lab.connect()
-      const peer = await twin(lab)
+      const peer = await openTwin(lab)
       await peer.groupAcquire('order', [B, C], 7, WATCHDOG_MS)
       const lock = client.getFasterMultiLock('order', ['a', 'b'])
       assert.equal(await lock.tryLock(), null)
@@ -152,7 +132,7 @@ describe('the wire format of a faster multi-lock', () => {
       const theirs = [peer.holder(7), '1', WATCHDOG_MS] as const
       await expectGroup('order', { [B]: theirs, [C]: theirs }, WATCHDOG_MS)
       const waiting = lock.lock()
-      await listening(lab)
+      await listeningOn(lab, CHANNEL)
       const releasedAt = performance.now()
       assert.equal(await peer.groupRelease('order', [B, C], 7), 1)
       const hold = await waiting
@@ -162,7 +142,7 @@ describe('the wire format of a faster multi-lock', () => {
 
     it('a faster multi-lock keeps a Redisson peer out, wakes it, and leaves its values alone', async () => {
       const client = await lab.connect()
-      const peer = await twin(lab)
+      const peer = await openTwin(lab)
       const hold = await client.getFasterMultiLock('order', ['a', 'b']).lock()
       assert.equal(await peer.groupAcquire('order', [C], 8, WATCHDOG_MS), null)
       const left = await peer.groupAcquire('order', [B, C], 7, WATCHDOG_MS)
@@ -179,7 +159,7 @@ describe('the wire format of a faster multi-lock', () => {
 
     it('a faster multi-lock takes values whose lease at a Redisson peer is over, and removes their remains', async () => {
       const client = await lab.connect()
-      const peer = await twin(lab)
+      const peer = await openTwin(lab)
       await peer.groupAcquire('order', [C], 8, WATCHDOG_MS) // keeps the hash alive
       await peer.groupAcquire('order', [A, B], 7, 50)
       await sleep(100)

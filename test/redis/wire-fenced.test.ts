@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { countCommands } from '../support/command-stats.js'
+import { expectTwoCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listening } from '../support/subscribers.js'
+import { openTwin } from '../support/twin.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
@@ -12,12 +13,6 @@ const TOKENS = 'redisson_lock_token:{order}'
 
 describe('the wire format of a fenced lock', () => {
   const lab = setUpLab()
-
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
 
   /** The counters stay for ever; a test ends without them. */
   function forgetTokens(tokens = TOKENS): void {
@@ -99,7 +94,7 @@ describe('the wire format of a fenced lock', () => {
     const waiting = other.getFencedLock('order').lock()
     const refused = await other.getFencedLock('order').tryLock()
     assert.equal(refused, null)
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+    await listening(lab)
     assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), ['redisson_lock__channel:{order}'])
     assert.equal(await lab.server.admin.get(TOKENS), '1', 'a refusal draws none')
     await hold.unlock()
@@ -111,14 +106,8 @@ describe('the wire format of a fenced lock', () => {
   it('an uncontended lock and unlock costs two commands', async () => {
     forgetTokens()
     const client = await lab.connect()
-    const lock = client.getFencedLock('order')
-    await (await lock.lock()).unlock() // Redis knows the scripts from here on
-    const count = await countCommands(lab.server, async () => {
-      for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
-    })
-    assert.equal(count.scripts, 20)
     const inside = ['exists', 'get', 'hdel', 'hset', 'incr', 'lpop', 'pexpire', 'publish']
-    assert.deepEqual(Object.keys(count.calls).sort(), ['evalsha', ...inside])
+    await expectTwoCommands(lab, client.getFencedLock('order'), inside)
   })
 
   it('fencing tokens count exactly beyond 2^53, the limit of numbers in Lua and JavaScript', async () => {
@@ -139,7 +128,7 @@ describe('the wire format of a fenced lock', () => {
     it('a fenced lock shares the counter with a Redisson peer: tokens are unique and rise', async () => {
       forgetTokens()
       const client = await lab.connect()
-      const peer = await twin()
+      const peer = await openTwin(lab)
       const tokens: number[] = []
       for (let n = 0; n < 5; n++) {
         tokens.push((await peer.fencedAcquire('order', 7, WATCHDOG_MS)) ?? 0)
@@ -156,7 +145,7 @@ describe('the wire format of a fenced lock', () => {
     it('a fenced lock continues from a counter that a Redisson peer raised', async () => {
       forgetTokens()
       const client = await lab.connect()
-      const peer = await twin()
+      const peer = await openTwin(lab)
       await lab.server.admin.set(TOKENS, '41')
       await peer.fencedAcquire('order', 7, WATCHDOG_MS)
       assert.equal(await peer.fencedAcquire('order', 7, WATCHDOG_MS), 43, 'its re-entry draws one, too')
@@ -170,14 +159,14 @@ describe('the wire format of a fenced lock', () => {
     it('a fenced lock wakes a Redisson peer and is woken by it', async () => {
       forgetTokens()
       const client = await lab.connect()
-      const peer = await twin()
+      const peer = await openTwin(lab)
       const hold = await client.getFencedLock('order').lock()
       const peerWaits = peer.lock('order', 7, WATCHDOG_MS, 60_000)
       await waitUntil(() => peer.sleeping === 1)
       await hold.unlock()
       assert.equal(await peerWaits, true)
       const waiting = client.getFencedLock('order').lock()
-      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
+      await listening(lab)
       const releasedAt = performance.now()
       await peer.release('order', 7)
       const next = await waiting
@@ -188,7 +177,7 @@ describe('the wire format of a fenced lock', () => {
     it('a fenced lock and a plain Redisson lock of one name exclude each other, and the plain lock draws no token', async () => {
       forgetTokens()
       const client = await lab.connect()
-      const peer = await twin()
+      const peer = await openTwin(lab)
       await peer.acquire('order', 7, WATCHDOG_MS)
       assert.equal(await client.getFencedLock('order').tryLock(), null)
       await expectKeys(lab.server, { order: { hash: { [peer.holder(7)]: '1' }, ttl: WATCHDOG_MS } })

@@ -1,34 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Lock } from '../../src/index.js'
-import { countCommands } from '../support/command-stats.js'
+import { countCommands, expectTwoCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listeningOn } from '../support/subscribers.js'
+import { openTwin } from '../support/twin.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
 const CHANNEL = 'redisson_lock__channel:{order}'
-
-async function twin(lab: Lab): Promise<Twin> {
-  const opened = await startTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
-
-async function listening(lab: Lab, channels: readonly string[] = [CHANNEL]): Promise<void> {
-  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).join() === channels.join())
-}
-
-/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
-async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]): Promise<void> {
-  await (await lock.lock()).unlock() // Redis knows the scripts from here on
-  const count = await countCommands(lab.server, async () => {
-    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
-  })
-  assert.equal(count.scripts, 20)
-  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
-}
 
 /** Fails unless the call chain of a hold is refused at once and nothing is sent. */
 async function expectNoReentry(lab: Lab, lock: Lock): Promise<void> {
@@ -70,7 +51,7 @@ describe('the wire format of a non-reentrant lock', () => {
     const messages = await recordMessages(lab)
     const hold = await client.getNonReentrantFairLock('order').lock()
     const waiting = other.getNonReentrantFairLock('order').lock()
-    await listening(lab, [`${CHANNEL}:${waiter}`])
+    await listeningOn(lab, `${CHANNEL}:${waiter}`)
     await expectKeys(lab.server, {
       order: { hash: { [hold.holder]: '1' }, ttl: WATCHDOG_MS },
       'redisson_lock_queue:{order}': { list: [waiter] },
@@ -87,7 +68,7 @@ describe('the wire format of a non-reentrant lock', () => {
 
   it('a non-reentrant lock and a Redisson peer exclude and wake each other', async () => {
     const client = await lab.connect()
-    const peer = await twin(lab)
+    const peer = await openTwin(lab)
     const hold = await client.getNonReentrantLock('order').lock()
     const peerWaits = peer.lock('order', 7, WATCHDOG_MS, 60_000)
     await waitUntil(() => peer.sleeping === 1)
@@ -95,7 +76,7 @@ describe('the wire format of a non-reentrant lock', () => {
     assert.equal(await peerWaits, true)
     assert.equal(await client.getNonReentrantLock('order').tryLock(), null)
     const waiting = client.getNonReentrantLock('order').lock()
-    await listening(lab)
+    await listeningOn(lab, CHANNEL)
     assert.equal(await peer.release('order', 7), 1)
     await (await waiting).unlock()
   })

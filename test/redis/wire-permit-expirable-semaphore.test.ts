@@ -3,27 +3,16 @@ import { describe, it } from 'node:test'
 import type { Permit } from '../../src/index.js'
 import { permitAcquire } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
-import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
+import { NAMES, recordMessages } from '../support/key-contents.js'
 import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten } from '../support/synchronizers.js'
-import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
+import { listening } from '../support/subscribers.js'
+import { expectOnly, repliesForgotten } from '../support/synchronizers.js'
+import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** Redisson's lease that never ends, as a score. */
 const NEVER = 922_337_203_685_477
 const WATCHDOG_MS = 30_000
-
-async function twin(lab: Lab): Promise<SynchronizerTwin> {
-  const opened = await startSynchronizerTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
-
-/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
-async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await repliesForgotten(lab)
-  await expectKeys(lab.server, expected, /^holdfast_generation:/)
-}
 
 /** The permits that are held: ids as hexadecimal digits, and ms until their leases end. */
 async function leases(lab: Lab, key: string): Promise<Map<string, number>> {
@@ -101,8 +90,8 @@ describe('the wire format of a permit-expirable semaphore', () => {
       await expectPermits(6, [])
       await semaphore.delete()
       await expectOnly(lab, {})
-      const heard = ['4', '3', '3', '4', '6'].map((available) => [`redisson_sc:${tagged}`, available])
-      assert.deepEqual(await messages(), heard)
+      const expected = ['4', '3', '3', '4', '6'].map((available) => [`redisson_sc:${tagged}`, available])
+      assert.deepEqual(await messages(), expected)
       await assert.rejects(permit.unlock(), { code: 'LOCK_LEASE_LOST' })
     })
   }
@@ -140,7 +129,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
     }
   })
 
-  it('an ended lease adds one permit and a message, whoever asks first', async () => {
+  it('an ended lease adds one permit and a message, whichever request comes first', async () => {
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
     await semaphore.trySetPermits(2)
     const permit = await semaphore.acquire({ permits: 2, leaseTimeMs: 50 })
@@ -182,7 +171,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
     it(`permits keep a Redisson twin out, and wake it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name, key))
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
-      const peer = await twin(lab)
+      const peer = await openSynchronizerTwin(lab)
       await semaphore.trySetPermits(2)
       const permit = await semaphore.acquire({ permits: 2, leaseTimeMs: 60_000 })
       const endsAt = await peer.tryAcquirePermits(name, 1, WATCHDOG_MS)
@@ -202,7 +191,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
     it(`permits are refused by a Redisson twin, and woken by it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name, key))
       const semaphore = (await lab.connect()).getPermitExpirableSemaphore(name)
-      const peer = await twin(lab)
+      const peer = await openSynchronizerTwin(lab)
       await peer.trySetPermits(name, 1)
       const ids = (await peer.tryAcquirePermits(name, 1, -1)) as string[]
       const [id = ''] = ids
@@ -226,7 +215,7 @@ describe('the wire format of a permit-expirable semaphore', () => {
   it('Holdfast and a Redisson twin each get the permits that the other let expire', async () => {
     lab.onEnd(() => lab.server.admin.del('order', '{order}:timeout'))
     const semaphore = (await lab.connect()).getPermitExpirableSemaphore('order')
-    const peer = await twin(lab)
+    const peer = await openSynchronizerTwin(lab)
     await semaphore.trySetPermits(1)
     await peer.tryAcquirePermits('order', 1, 300)
     const permit = await semaphore.acquire({ leaseTimeMs: 300, waitTimeMs: 3_000 })

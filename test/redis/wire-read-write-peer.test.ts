@@ -1,41 +1,24 @@
 /** A read-write lock of a client and one of a peer that runs the scripts of Redisson, on one name. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { expectKeys, recordMessages } from '../support/key-contents.js'
+import { expectKeys, lasting, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { listening } from '../support/subscribers.js'
+import { keyNames, openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
 const CHANNEL = 'redisson_rwlock:{order}'
 
-/** The key of one read hold of the lock `order`. */
-function readHold(holder: string, index: number): string {
-  return `{order}:${holder}:rwlock_timeout:${index}`
-}
-
-/** The content of such a key. */
-function lasting(ttl: number) {
-  return { string: '1', ttl } as const
-}
+const { readHold } = keyNames('order')
 
 describe('a read-write lock next to a Redisson peer', () => {
   const lab = setUpLab()
 
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  async function listening(): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
-  }
-
   it('a read lock keeps a Redisson writer out, lets Redisson readers in, and wakes the writer', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const read = await client.getReadWriteLock('order').readLock().lock()
     const left = await peer.writeAcquire('order', 7, WATCHDOG_MS)
     assert(left !== null && left > WATCHDOG_MS - 4_000 && left <= WATCHDOG_MS)
@@ -47,7 +30,7 @@ describe('a read-write lock next to a Redisson peer', () => {
     })
     assert.equal(await peer.readRelease('order', 8), 0)
     const waiting = peer.writeLock('order', 7, WATCHDOG_MS, 60_000)
-    await listening()
+    await listening(lab)
     const releasedAt = performance.now()
     await read.unlock()
     assert.equal(await waiting, true)
@@ -60,7 +43,7 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('a write lock keeps all threads of a Redisson peer out, and wakes its readers', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const write = await client.getReadWriteLock('order').writeLock().lock()
     assert.notEqual(await peer.writeAcquire('order', 7, WATCHDOG_MS), null)
     const waits = [7, 8].map((threadId) => peer.readLock('order', threadId, WATCHDOG_MS, 60_000))
@@ -75,13 +58,13 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('a Redisson writer keeps the client out, and its message 1 wakes all readers of the client', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.writeAcquire('order', 7, WATCHDOG_MS)
     const reader = client.getReadWriteLock('order').readLock()
     assert.equal(await reader.tryLock(), null)
     assert.equal(await client.getReadWriteLock('order').writeLock().tryLock(), null)
     const waits = [reader.lock(), reader.lock(), other.getReadWriteLock('order').readLock().lock()]
-    await listening()
+    await listening(lab)
     await sleep(100)
     const releasedAt = performance.now()
     assert.equal(await peer.writeRelease('order', 7), 1)
@@ -93,13 +76,13 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('Redisson readers keep the client from writing, and their message 0 wakes its writer', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.readAcquire('order', 7, WATCHDOG_MS)
     await peer.readAcquire('order', 7, WATCHDOG_MS)
     const reader = client.getReadWriteLock('order').readLock()
     assert.deepEqual(await reader.getHolders(), [{ holder: peer.holder(7), holdCount: 2 }])
     const waiting = client.getReadWriteLock('order').writeLock().lock()
-    await listening()
+    await listening(lab)
     assert.equal(await peer.readRelease('order', 7), 0)
     assert.equal(await peer.readRelease('order', 7), 1)
     const releasedAt = performance.now()
@@ -111,7 +94,7 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('the reads of a Redisson peer survive a release: the lock lasts as long as the longest of them', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const messages = await recordMessages(lab)
     const read = await client.getReadWriteLock('order').readLock().lock()
     await peer.readAcquire('order', 7, 20_000)
@@ -132,7 +115,7 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('a release of a Redisson peer shortens the lock to the longest local read, and a renewal restores it', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.readAcquire('order', 7, 60_000)
     const read = await client.getReadWriteLock('order').readLock().lock()
     const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
@@ -150,7 +133,7 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('a release does not wait for dead Redisson readers: it frees the lock and publishes that', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const heard = await peer.listen('order', CHANNEL)
     const read = await client.getReadWriteLock('order').readLock().lock()
     await peer.readAcquire('order', 7, 50)
@@ -166,7 +149,7 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('a reader joins Redisson readers without shortening the lock', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.readAcquire('order', 7, 60_000)
     const read = await client.getReadWriteLock('order').readLock().lock({ leaseTimeMs: 5_000 })
     await expectKeys(lab.server, {
@@ -180,7 +163,7 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('a downgraded writer lets Redisson readers in, and keeps reading with them', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const write = await client.getReadWriteLock('order').writeLock().lock()
     const read = await client.getReadWriteLock('order').readLock().lock({ within: write })
     const waiting = peer.readLock('order', 7, 20_000, 60_000)
@@ -198,7 +181,7 @@ describe('a read-write lock next to a Redisson peer', () => {
 
   it('a reader joins a downgraded Redisson writer, and is woken when that has finished', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.writeAcquire('order', 7, WATCHDOG_MS)
     await peer.readAcquire('order', 7, WATCHDOG_MS)
     assert.equal(await client.getReadWriteLock('order').readLock().tryLock(), null)
@@ -209,7 +192,7 @@ describe('a read-write lock next to a Redisson peer', () => {
     const read = await client.getReadWriteLock('order').readLock().lock()
     await read.unlock()
     const writing = other.getReadWriteLock('order').writeLock().lock()
-    await listening()
+    await listening(lab)
     assert.equal(await peer.readRelease('order', 7), 1)
     await (await writing).unlock()
   })

@@ -1,37 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
+import { expectKeys, lasting, NAMES, recordMessages } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
-import { startTwin, type Twin } from '../support/twin.js'
-import { waitUntil } from '../support/wait-until.js'
+import { listening } from '../support/subscribers.js'
+import { keyNames, openTwin } from '../support/twin.js'
 
 const WATCHDOG_MS = 30_000
 const CHANNEL = 'redisson_rwlock:{order}'
 
-/** The key of one read hold of the lock `order`. */
-function readHold(holder: string, index: number): string {
-  return `{order}:${holder}:rwlock_timeout:${index}`
-}
-
-/** The content of such a key. */
-function lasting(ttl: number) {
-  return { string: '1', ttl } as const
-}
+const { readHold } = keyNames('order')
 
 describe('the wire format of a read-write lock', () => {
   const lab = setUpLab()
-
-  async function twin(): Promise<Twin> {
-    const opened = await startTwin(lab.server.url)
-    lab.onEnd(() => opened.close())
-    return opened
-  }
-
-  async function listening(): Promise<void> {
-    await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1)
-  }
 
   for (const [name, tagged] of NAMES) {
     it(`a read-write lock named ${JSON.stringify(name)} is one hash for both sides; read holds begin with ${tagged}`, async () => {
@@ -157,7 +139,7 @@ describe('the wire format of a read-write lock', () => {
 
   it('a renewal of a read-write lock sets the TTL of the hash and of the read holds of this owner only', async () => {
     const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
-    const peer = await twin()
+    const peer = await openTwin(lab)
     await peer.readAcquire('order', 7, 20_000)
     const read = await client.getReadWriteLock('order').readLock().lock()
     const again = await client.getReadWriteLock('order').readLock().lock({ within: read })
@@ -176,7 +158,7 @@ describe('the wire format of a read-write lock', () => {
 
   it('a forced release of a read or write lock is DEL with all read holds and its message; of the other side it does nothing', async () => {
     const client = await lab.connect()
-    const peer = await twin()
+    const peer = await openTwin(lab)
     const { readLock, writeLock } = {
       readLock: client.getReadWriteLock('order').readLock(),
       writeLock: client.getReadWriteLock('order').writeLock(),
@@ -214,7 +196,7 @@ describe('the wire format of a read-write lock', () => {
       other.getReadWriteLock('order').readLock().lock(),
       other.getReadWriteLock('order').writeLock().lock(),
     ]
-    await listening()
+    await listening(lab)
     assert.deepEqual(await lab.server.admin.pubsub('CHANNELS'), [CHANNEL])
     await expectKeys(lab.server, { order: { hash: { mode: 'write', [write.holder]: '1' }, ttl: WATCHDOG_MS } })
     await write.unlock()

@@ -1,23 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { recordMonitor } from '../support/command-stats.js'
-import { expectKeys, type KeyContent, NAMES, recordMessages } from '../support/key-contents.js'
-import { type Lab, setUpLab } from '../support/lab.js'
-import { listening, repliesForgotten } from '../support/synchronizers.js'
-import { type SynchronizerTwin, startSynchronizerTwin } from '../support/twin-synchronizers.js'
+import { NAMES, recordMessages } from '../support/key-contents.js'
+import { setUpLab } from '../support/lab.js'
+import { listening } from '../support/subscribers.js'
+import { expectOnly, repliesForgotten } from '../support/synchronizers.js'
+import { openSynchronizerTwin } from '../support/twin-synchronizers.js'
 import { waitUntil } from '../support/wait-until.js'
-
-async function twin(lab: Lab): Promise<SynchronizerTwin> {
-  const opened = await startSynchronizerTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
-
-/** Fails unless these are all keys besides the generation, once the idempotency keys are cleared. */
-async function expectOnly(lab: Lab, expected: Readonly<Record<string, KeyContent>>): Promise<void> {
-  await repliesForgotten(lab)
-  await expectKeys(lab.server, expected, /^holdfast_generation:/)
-}
 
 describe('the wire format of a semaphore', () => {
   const lab = setUpLab()
@@ -52,8 +41,8 @@ describe('the wire format of a semaphore', () => {
       await expectOnly(lab, {})
       await semaphore.releaseIfExists()
       await expectOnly(lab, {})
-      const heard = ['3', '3', '4', '6', '2'].map((permits) => [`redisson_sc:${tagged}`, permits])
-      assert.deepEqual(await messages(), heard)
+      const expected = ['3', '3', '4', '6', '2'].map((permits) => [`redisson_sc:${tagged}`, permits])
+      assert.deepEqual(await messages(), expected)
     })
   }
 
@@ -102,7 +91,7 @@ describe('the wire format of a semaphore', () => {
     it(`permits keep a Redisson twin out, and wake it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name))
       const semaphore = (await lab.connect()).getSemaphore(name)
-      const peer = await twin(lab)
+      const peer = await openSynchronizerTwin(lab)
       await semaphore.trySetPermits(2)
       assert.equal(await peer.trySetPermits(name, 7), false)
       await semaphore.acquire()
@@ -134,14 +123,14 @@ describe('the wire format of a semaphore', () => {
     it(`permits are refused by a Redisson twin, and woken by it within 100 ms: ${name}`, async () => {
       lab.onEnd(() => lab.server.admin.del(name))
       const semaphore = (await lab.connect()).getSemaphore(name)
-      const peer = await twin(lab)
+      const peer = await openSynchronizerTwin(lab)
       assert.equal(await peer.trySetPermits(name, 1), true)
       assert.equal(await semaphore.trySetPermits(7), false)
       assert.equal(await peer.tryAcquire(name), true)
       assert.equal(await semaphore.tryAcquire(), false)
       const waiting = semaphore.acquire()
       await listening(lab)
-      await repliesForgotten(lab) // it has asked again by then
+      await repliesForgotten(lab) // it has made another attempt by then
       const releasedAt = performance.now()
       await peer.release(name)
       await waiting

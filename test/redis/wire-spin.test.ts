@@ -1,29 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Lock } from '../../src/index.js'
-import { countCommands } from '../support/command-stats.js'
+import { countCommands, expectTwoCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
-import { type Lab, setUpLab } from '../support/lab.js'
-import { startTwin, type Twin } from '../support/twin.js'
+import { setUpLab } from '../support/lab.js'
+import { openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
-async function twin(lab: Lab): Promise<Twin> {
-  const opened = await startTwin(lab.server.url)
-  lab.onEnd(() => opened.close())
-  return opened
-}
-
-/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
-async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]): Promise<void> {
-  await (await lock.lock()).unlock() // Redis knows the scripts from here on
-  const count = await countCommands(lab.server, async () => {
-    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
-  })
-  assert.equal(count.scripts, 20)
-  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
-}
-
 describe('the wire format of a spin lock', () => {
   const lab = setUpLab()
 
@@ -70,7 +53,7 @@ describe('the wire format of a spin lock', () => {
 
   it('a spin lock and a spin or plain lock of a Redisson peer exclude each other', async () => {
     const client = await lab.connect()
-    const peer = await twin(lab)
+    const peer = await openTwin(lab)
     const hold = await client.getSpinLock('order').lock()
     assert.notEqual(await peer.acquire('order', 7, WATCHDOG_MS), null)
     await hold.unlock()

@@ -1,28 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Lock } from '../../src/index.js'
-import { countCommands } from '../support/command-stats.js'
+import { expectTwoCommands } from '../support/command-stats.js'
 import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
-import { type Lab, setUpLab } from '../support/lab.js'
+import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
+import { listeningOn } from '../support/subscribers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
 const CHANNEL = 'redisson_lock__channel:{order}'
-
-async function listening(lab: Lab, channels: readonly string[] = [CHANNEL]): Promise<void> {
-  await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS', 'redisson_*')).join() === channels.join())
-}
-
-/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
-async function expectTwoCommands(lab: Lab, lock: Lock, inside: readonly string[]): Promise<void> {
-  await (await lock.lock()).unlock() // Redis knows the scripts from here on
-  const count = await countCommands(lab.server, async () => {
-    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
-  })
-  assert.equal(count.scripts, 20)
-  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
-}
 
 describe('the wire format of a string lock', () => {
   const lab = setUpLab()
@@ -86,7 +72,7 @@ describe('the wire format of a string lock', () => {
     assert.equal(await lock.tryLock(), null)
     assert.deepEqual(await lock.getHolders(), [{ holder: 'theirs', holdCount: 1 }])
     const waiting = lock.lock()
-    await listening(lab)
+    await listeningOn(lab, CHANNEL)
     await sleep(300)
     await expectKeys(lab.server, { order: { string: 'theirs', ttl: WATCHDOG_MS } })
     await admin.del('order')
@@ -96,7 +82,7 @@ describe('the wire format of a string lock', () => {
     await next.unlock()
   })
 
-  it('a string lock whose lease ended does not release what somebody else set', async () => {
+  it('a string lock whose lease ended does not release what another program set', async () => {
     const client = await lab.connect()
     const hold = await client.getStringLock('order').lock({ leaseTimeMs: 200 })
     await waitUntil(() => hold.signal.aborted)

@@ -5,6 +5,7 @@ import { Readable, Writable } from 'node:stream'
 import { describe, it } from 'node:test'
 import type { Client } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
+import { sleep } from '../support/wait-until.js'
 
 type Run = (body: () => unknown) => Promise<unknown>
 
@@ -120,5 +121,76 @@ describe('onRelease', () => {
     }
     assert.equal(await client.getLock('a').withLock({ onRelease }, () => 'value'), 'value')
     assert.equal((await warned)[0].message, 'of onRelease')
+  })
+})
+
+describe('client.withLock()', () => {
+  const lab = setUpLab()
+
+  it('runs a function with the lock of a name held, or with the locks of several', async () => {
+    const client = await lab.connect()
+    const held = async () => (await lab.server.admin.keys('*')).sort()
+    assert.deepEqual(await client.withLock('a', held), ['a'])
+    assert.deepEqual(await client.withLock(['a'], { leaseTimeMs: 5_000 }, held), ['a'])
+    assert.deepEqual(await client.withLock(['b', 'a', 'b'], held), ['a', 'b'])
+    assert.deepEqual(await held(), [])
+    await client.withLock('a', async () => {
+      await client.withLock('a', async (hold) => assert.equal(hold.count, 2))
+    })
+  })
+
+  it('waits for the waitTimeMs of the client, or of the call', async () => {
+    const client = await lab.connect({ waitTimeMs: 30 })
+    const hold = await client.getLock('a').lock()
+    for (const names of ['a', ['a', 'b']]) {
+      const heldBy = /held by this client/
+      await assert.rejects(
+        client.withLock(names, () => assert.fail()),
+        { code: 'LOCK_WAIT_TIMEOUT', waitTimeMs: 30, heldBy },
+      )
+      await assert.rejects(
+        client.withLock(names, { waitTimeMs: 0 }, () => assert.fail()),
+        { code: 'LOCK_WAIT_TIMEOUT', waitTimeMs: 0, heldBy },
+      )
+    }
+    const waiting = client.withLock('a', { waitTimeMs: 10_000 }, () => 'done')
+    await sleep(60)
+    await hold.unlock()
+    assert.equal(await waiting, 'done')
+  })
+
+  it('says what to write', async () => {
+    const client = await lab.connect()
+    const run = (): void => assert.fail()
+    for (const [args, said] of [
+      [[run], /expected a name or an array of names: \(names, fn\) or \(names, options, fn\)/],
+      [[{ waitTimeMs: 5 }, run], /expected a name or an array of names/],
+      [[[], run], /expected at least one name/],
+      [['a', 'b', run], /expected an array of names: \(\[name, name\], fn\)/],
+      [['a', run, { waitTimeMs: 5 }], /expected the options before the function: \(options, fn\)/],
+      [['a', { timeout: 5 }, run], /timeout: expected waitTimeMs instead/],
+      [['a'], /fn: expected a function to run with the lock/],
+    ] as const) {
+      const call = client.withLock as (...args: unknown[]) => Promise<unknown>
+      await assert.rejects(call.apply(client, [...args]), { code: 'LOCK_CONFIG', message: said })
+    }
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
+  })
+
+  it('refuses what cannot work before it sends anything', async () => {
+    const client = await lab.connect()
+    for (const args of [
+      [],
+      [5, () => {}],
+      [[], () => {}],
+      [['a', ''], () => {}],
+      ['a'],
+      ['a', {}],
+      ['a', { wait: 1 }, () => {}],
+    ]) {
+      const call = client.withLock as (...args: unknown[]) => Promise<unknown>
+      await assert.rejects(call.apply(client, args), { code: 'LOCK_CONFIG' })
+    }
+    assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 })

@@ -5,7 +5,7 @@ import { kindNamed, kinds } from './kinds.js'
 /**
  * A process that holds a lock of each kind, by the name of the kind, and the permit of `permit`. It blocks its event loop for
  * `blockMs`, says what its holds are in that turn, and keeps them until the command `release`. Arguments: the URL of Redis, a
- * lease, and for how long the thread stands in, ms.
+ * lease, and for how long the thread renews, ms.
  */
 const [url = '', leaseMs, maxBlockMs] = process.argv.slice(2)
 const client = await connect({

@@ -1,12 +1,13 @@
 import { Redis } from 'ioredis'
 import { connect } from '../../src/index.js'
+import { block } from './block.js'
 import { onCommand, report } from './child.js'
 import { sleep } from './wait-until.js'
 
 /**
  * A process whose tasks update a counter under the lock `a`, and now and then block their event loop for up to two leases, in
  * the section or outside of it; others come and go with locks of their own all along. Arguments: the URL of Redis, sections, a
- * lease, whether a thread stands in.
+ * lease, whether a thread renews.
  */
 const [url = '', sections, lease, thread] = process.argv.slice(2)
 const leaseMs = Number(lease)
@@ -19,11 +20,6 @@ const redis = new Redis(url)
 let lost = 0
 let isDone = false
 client.on('lost', () => lost++)
-
-function block(ms: number): void {
-  const endsAt = performance.now() + ms
-  while (performance.now() < endsAt);
-}
 
 async function work(): Promise<void> {
   for (let section = 0; section < Number(sections); section++) {

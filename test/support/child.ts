@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { tieToThisProcess } from './process-exit.js'
 import { waitUntil } from './wait-until.js'
 
-/** What parent and child tell each other: one JSON object a line, over stdin and stdout. */
+/** What parent and child send each other: one JSON object a line, over stdin and stdout. */
 export type ChildMessage = Record<string, unknown>
 
 /**
@@ -81,8 +81,8 @@ export class Child implements AsyncDisposable {
   }
 
   /**
-   * The oldest message that was not answered yet and satisfies `predicate`; the others stay for later calls.
-   * Fails after `timeoutMs`, or when the child ends without having said it.
+   * The oldest message that was not returned yet and satisfies `predicate`; the others stay for later calls.
+   * Fails after `timeoutMs`, or when the child ends without having sent it.
    */
   async nextMessage<M extends object = ChildMessage>(
     predicate: (message: M) => boolean = () => true,
@@ -127,7 +127,7 @@ export function report(message: object): void {
 
 /**
  * In the child: handles what the parent sends, one command at a time in order of arrival. Waiting for commands keeps
- * the process alive until the parent calls `endCommands`, or until the answered function is called.
+ * the process alive until the parent calls `endCommands`, or until the returned function is called.
  */
 export function onCommand<C extends object = ChildMessage>(handler: (command: C) => unknown): () => void {
   const lines = createInterface(process.stdin)

@@ -1,4 +1,7 @@
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
+import type { Lock } from '../../src/index.js'
+import type { AnyLab } from './lab.js'
 import type { Place } from './places.js'
 import type { RedisServer } from './redis-server.js'
 import { waitUntil } from './wait-until.js'
@@ -18,7 +21,7 @@ export interface CommandCount {
   readonly scripts: number
 }
 
-/** Counts the commands that the server executes while `fn` runs, without those of connecting and of looking. */
+/** Counts the commands that the server executes while `fn` runs, without those of connecting and of the tests. */
 export async function countCommands(server: Pick<Place, 'admin'>, fn: () => unknown): Promise<CommandCount> {
   await server.admin.config('RESETSTAT')
   await fn()
@@ -34,6 +37,20 @@ export async function countCommands(server: Pick<Place, 'admin'>, fn: () => unkn
   return { calls, total: sum(commands), scripts: sum(commands.filter((command) => SCRIPT_CALLS.test(command))) }
 }
 
+/** Fails unless an uncontended lock and unlock is two script calls, with these commands inside. */
+export async function expectTwoCommands(
+  { server }: Pick<AnyLab, 'server'>,
+  lock: Lock,
+  inside: readonly string[],
+): Promise<void> {
+  await (await lock.lock()).unlock() // Redis knows the scripts from here on
+  const count = await countCommands(server, async () => {
+    for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+  })
+  assert.equal(count.scripts, 20)
+  assert.deepEqual(Object.keys(count.calls).sort(), [...inside, 'evalsha'].sort())
+}
+
 /** One executed command, as MONITOR shows it. */
 export interface MonitorLine {
   /** The server's clock, epoch ms. */
@@ -46,7 +63,7 @@ export interface MonitorLine {
 export interface MonitorRecord {
   /** What ran so far, the admin's own commands left out. It grows until `stop`. */
   readonly lines: readonly MonitorLine[]
-  /** Ends the recording; answers all lines of commands that ran before the first call. */
+  /** Ends the recording; resolves to all lines of commands that ran before the first call. */
   stop(): Promise<readonly MonitorLine[]>
 }
 

@@ -8,7 +8,7 @@ const nodeRedis = () => import('redis')
 /** A way to open a client: each with the default settings of its library. */
 export interface Driver {
   readonly name: string
-  /** @param url of the server, of a node of the cluster, or of a sentinel: it tells of the others */
+  /** @param url of the server, of a node of the cluster, or of a sentinel: it reports the others */
   open(url: string, options: ClientOptions): Promise<{ client: Client; end: () => Promise<void> }>
   /** How long its connections may last after it was closed, ms; default 5 s. */
   readonly lingersMs?: number
@@ -127,7 +127,7 @@ export const sentinelDrivers: readonly Driver[] = [
   },
 ]
 
-/** For the processes of the tests, which are told a name. */
+/** For the processes of the tests, which receive a name. */
 export function driverNamed(name: string): Driver {
   const found = [...drivers, ...clusterDrivers, ...sentinelDrivers].find((driver) => driver.name === name)
   if (!found) throw new Error(`there is no driver called ${name}`)

@@ -10,8 +10,8 @@ export const ENGINE_VERSION: readonly number[] = versionOf(spawnSync('redis-serv
 /** Redis 7 brought sharded channels, `cluster-port`, a DEBUG that must be enabled, and SENTINEL DEBUG. */
 export const IS_BEFORE_7 = isBefore(ENGINE_VERSION, 7)
 
-function versionOf(said: Buffer | null): readonly number[] {
-  const [, name, version] = /^(\w+) server v=([\d.]+)/.exec(String(said)) ?? []
+function versionOf(output: Buffer | null): readonly number[] {
+  const [, name, version] = /^(\w+) server v=([\d.]+)/.exec(String(output)) ?? []
   if (version === undefined) return [Number.POSITIVE_INFINITY] // starting it will say what is wrong
   return name === 'Valkey' ? VALKEY_IS_LIKE : version.split('.').map(Number)
 }

@@ -1,4 +1,4 @@
-/** Who contends for locks while servers fail, and what their history must not show. */
+/** Clients that contend for locks while servers fail, and what their history must not show. */
 import assert from 'node:assert/strict'
 import { Cluster as IoredisCluster, Redis } from 'ioredis'
 import { createCluster, createSentinel } from 'redis'
@@ -18,7 +18,7 @@ export type DriverName = (typeof DRIVERS)[number]
 
 /**
  * A client of the user, with the default settings of its library. The one exception: ioredis learns of a switch of the
- * master only from a connection that closes, so one that is frozen it would ask for ever; with `failoverDetector` it
+ * master only from a connection that closes, so it would wait for a frozen one for ever; with `failoverDetector` it
  * listens to the Sentinels, as `connect({ config })` and node-redis do by themselves.
  */
 async function openUserClient(
@@ -67,7 +67,7 @@ export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
 
-/** One belief: from the grant until the holder let go, was told of the loss, or its own clock said that it was over. */
+/** One belief: from the grant until the holder released it, was notified of the loss, or its own clock passed the deadline. */
 export interface Section {
   readonly lock: string
   readonly by: DriverName
@@ -101,7 +101,7 @@ const CONTENDED: readonly ((client: Client) => BaseLock)[] = [
   (client) => client.getReadWriteLock('storm:written').writeLock(),
 ]
 
-/** Tasks that take and release the same few locks, until told to stop; then each takes each of them once more. */
+/** Tasks that take and release the same few locks, until they are stopped; then each takes each of them once more. */
 export async function contend(
   client: Client,
   by: DriverName,
@@ -214,7 +214,7 @@ export class Storm {
     return new Storm(children, clients)
   }
 
-  /** Ends it, and answers what all of them saw. Whoever still waits is served by then, or it is among the failures. */
+  /** Ends it, and resolves to what all of them saw. Each waiter is served by then, or is among the failures. */
   async stop(): Promise<History> {
     this.#isOver = true
     for (const child of this.#children) child.send({ at: 'stop' })
@@ -242,12 +242,12 @@ export class Storm {
 
 /** Fails if the history shows what must not be. */
 export function assertExclusive({ sections, failures }: History): void {
-  assert.deepEqual(overlaps(sections), [], 'nobody is inside with somebody else')
+  assert.deepEqual(overlaps(sections), [], 'no two are inside together')
   assert.deepEqual(tokensOutOfOrder(sections), [], 'tokens only rise')
   assert.deepEqual(failures, [])
 }
 
-/** How long it took until each driver was granted what it asked for after the fault, and how long nobody was. */
+/** How long it took until each driver had its first grant after the fault, and how long none had. */
 export function recovery({ sections, errors, lastWaitMs }: History, faultAt: number): string {
   const perDriver = DRIVERS.map((driver) => {
     const own = sections.filter(({ by }) => by === driver).sort((one, other) => one.from - other.from)
@@ -262,6 +262,6 @@ export function recovery({ sections, errors, lastWaitMs }: History, faultAt: num
     const firstMs = first ? `${Math.round(first.from - faultAt)} ms` : 'never'
     return `${driver}: first new grant after ${firstMs}, longest without one ${Math.round(gap)} ms`
   })
-  const told = Object.entries(errors).map(([name, count]) => `${count} × ${name}`)
-  return `${sections.length} sections; ${perDriver.join('; ')}; longest wait after all was healed ${Math.round(lastWaitMs)} ms; errors: ${told.join(', ') || 'none'}`
+  const counts = Object.entries(errors).map(([name, count]) => `${count} × ${name}`)
+  return `${sections.length} sections; ${perDriver.join('; ')}; longest wait after all was healed ${Math.round(lastWaitMs)} ms; errors: ${counts.join(', ') || 'none'}`
 }

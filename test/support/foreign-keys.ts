@@ -171,7 +171,7 @@ function entries(text: string): [string, () => Commands][] {
       ],
     ]),
     [`expiry ${title} of a value`, () => group(OURS, text)],
-    [`expiry ${title} of somebody else's value`, () => group(OTHER, text)],
+    [`expiry ${title} of another program's value`, () => group(OTHER, text)],
     [
       `number ${title}`,
       () => [

@@ -26,7 +26,12 @@ export type KeyContent = (
   readonly ttl?: number
 }
 
-/** By how much a TTL may be shorter than it was set, ms: what the test took until it looked, on a busy machine. */
+/** The content of the key of one read hold. */
+export function lasting(ttl: number) {
+  return { string: '1', ttl } as const
+}
+
+/** By how much a TTL may be shorter than it was set, ms: the time until the test read it, on a busy machine. */
 const SLACK_MS = 4_000
 /** The clock of a virtual machine may step back a little. */
 const CLOCK_MS = 50
@@ -60,7 +65,7 @@ export async function expectKeys(
   }
 }
 
-/** Records what is published from now on; the answer ends that, and answers channels and messages. */
+/** Records what is published from now on. The function it resolves to ends that, and resolves to channels and messages. */
 export async function recordMessages(lab: Lab): Promise<() => Promise<[channel: string, message: string][]>> {
   const record = await recordMonitor(lab.server)
   let stopped: ReturnType<typeof record.stop> | undefined

@@ -151,7 +151,7 @@ export function requestTo(operation: keyof typeof OPERATIONS): Match {
   }
 }
 
-/** What the tests of every kind ask and do again and again. The lock is `a` where no name is given. */
+/** What the tests of every kind read and do repeatedly. The lock is `a` where no name is given. */
 export class Bench {
   readonly #kind: Kind
   readonly #lab: AnyLab
@@ -196,29 +196,33 @@ export class Bench {
     await this.#lab.server.admin.del(...(await this.keys()))
   }
 
-  /** Checks the hold count in Redis, where there is one: of each part, and of the one who holds it. */
+  /** Checks the hold count in Redis, where there is one: of each part, and of the holder. */
   async expectCount(count: number): Promise<void> {
     if (!this.#kind.counts) return
     const counts = await this.#kind.counts(this.#lab.server.admin, 'a')
-    assert(counts.length > 0, 'somebody holds it')
+    assert(counts.length > 0, 'it is held')
     for (const found of counts) assert.equal(found, count)
   }
 
-  /** Resolves when somebody waits for a lock: listens for its release, or has asked several times. */
+  /** Resolves when a lock has a waiter: one is subscribed, or has made several attempts. */
   async somebodyWaits(): Promise<void> {
     const { admin } = this.#lab.server
     if (this.#kind.isAnnounced) {
-      await waitUntil(async () => (await admin.pubsub('CHANNELS')).length > 0, { message: 'somebody listens' })
+      await waitUntil(async () => (await admin.pubsub('CHANNELS')).length > 0, {
+        message: 'a channel has a subscriber',
+      })
       return
     }
-    const asked = await this.#scriptCalls()
-    await waitUntil(async () => (await this.#scriptCalls()) >= asked + 3, { message: 'somebody asks again and again' })
+    const before = await this.#scriptCalls()
+    await waitUntil(async () => (await this.#scriptCalls()) >= before + 3, { message: 'a waiter polls' })
   }
 
   /** Resolves when nobody does any more. */
   async nobodyWaits(): Promise<void> {
     const { admin } = this.#lab.server
-    await waitUntil(async () => (await admin.pubsub('CHANNELS')).length === 0, { message: 'nobody listens' })
+    await waitUntil(async () => (await admin.pubsub('CHANNELS')).length === 0, {
+      message: 'no channel has a subscriber',
+    })
   }
 
   async #scriptCalls(): Promise<number> {

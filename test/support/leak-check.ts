@@ -50,7 +50,7 @@ async function whatIsLeft(place: Place, allowed: RegExp | undefined): Promise<st
   ]
 }
 
-/** All connections but the one that asks: one server has no others, and the admin opens no second. */
+/** All connections but that of the check: one server has no others, and the admin opens no second. */
 async function allBut({ admin }: RedisServer): Promise<string[]> {
   const [ownId, clients] = await Promise.all([admin.client('ID'), admin.client('LIST')])
   const lines = String(clients).trim().split('\n')
@@ -100,7 +100,7 @@ function describe(problem: unknown): string {
 }
 
 /**
- * How many timers are running beyond `baseline` (an earlier answer of this function). Node counts only those that keep
+ * How many timers are running beyond `baseline` (an earlier result of this function). Node counts only those that keep
  * the process alive: an unref'd timer is not among them.
  */
 export function timersLeft(baseline = 0): number {

@@ -1,7 +1,7 @@
 import type { BaseLock } from '../../src/index.js'
 import { sleep } from './wait-until.js'
 
-/** Runs tasks side by side, and answers how many were inside at the same time at most. */
+/** Runs tasks side by side, and resolves to how many were inside at the same time at most. */
 export async function mostInside(locks: readonly BaseLock[]): Promise<number> {
   let inside = 0
   let most = 0

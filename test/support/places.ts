@@ -7,7 +7,7 @@ import { SENTINEL_USER, type SentinelGroup, startSentinels } from './redis-senti
 import type { RedisServer } from './redis-server.js'
 import { RIGHTS_OF_HOLDFAST } from './rights.js'
 
-/** What the suites ask Redis beside Holdfast. In a cluster each is asked of whoever has the answer. */
+/** What the suites read and write in Redis besides Holdfast. In a cluster each command goes to the node that has the key. */
 export type Admin = Pick<
   Redis,
   | 'config'
@@ -100,11 +100,11 @@ async function calm({ sentinels, servers, masterName }: SentinelGroup): Promise<
   if (IS_BEFORE_7) for (const { admin } of servers) await admin.call('ACL', 'SETUSER', SENTINEL_USER, '-publish')
 }
 
-/** The master's, who stays it: without what the sentinels say to each other. */
+/** The master's, which stays it: without the messages between sentinels. */
 function adminOfMaster({ admin }: RedisServer): Admin {
   const pubsub = async (what: 'CHANNELS', ...args: string[]): Promise<unknown[]> => {
-    const answer: unknown[] = await admin.pubsub(what, ...(args as [string]))
-    return answer.filter((channel) => channel !== '__sentinel__:hello')
+    const found: unknown[] = await admin.pubsub(what, ...(args as [string]))
+    return found.filter((channel) => channel !== '__sentinel__:hello')
   }
   return new Proxy(admin, {
     get(target, name) {
@@ -117,7 +117,7 @@ function adminOfMaster({ admin }: RedisServer): Admin {
 
 const KEYED = ['get', 'hgetall', 'hset', 'incr', 'lpop', 'lpush', 'pttl', 'set', 'zcard', 'zrem'] as const
 
-/** Keys are asked for at their masters, who stay it, and all else of all masters or nodes. */
+/** Commands with keys go to their masters, which stay it, and all others to all masters or nodes. */
 async function adminOfCluster(cluster: Cluster): Promise<Admin> {
   const masters = (await cluster.masters()).map(({ admin }) => admin)
   const owners = new Map<number, Promise<RedisServer>>()
@@ -127,10 +127,10 @@ async function adminOfCluster(cluster: Cluster): Promise<Admin> {
     owners.set(slot, owner)
     return (await owner).admin
   }
-  const each = async <T>(keys: readonly string[], ask: (admin: Redis, key: string) => Promise<T>): Promise<T[]> =>
-    await Promise.all(keys.map(async (key) => await ask(await ownerOf(key), key)))
-  const all = async <T>(ask: (admin: Redis) => Promise<T>, admins = masters): Promise<T[]> =>
-    await Promise.all(admins.map(ask))
+  const each = async <T>(keys: readonly string[], run: (admin: Redis, key: string) => Promise<T>): Promise<T[]> =>
+    await Promise.all(keys.map(async (key) => await run(await ownerOf(key), key)))
+  const all = async <T>(run: (admin: Redis) => Promise<T>, admins = masters): Promise<T[]> =>
+    await Promise.all(admins.map(run))
 
   const ofKeys = Object.fromEntries(
     KEYED.map((name) => [
@@ -156,12 +156,12 @@ async function adminOfCluster(cluster: Cluster): Promise<Admin> {
     },
     // A plain channel can be listened on at any node.
     pubsub: async (what: string, ...channels: string[]) => {
-      const answers = await all(
+      const replies = await all(
         (admin) => admin.call('PUBSUB', what, ...channels) as Promise<unknown[]>,
         cluster.nodes.map(({ admin }) => admin),
       )
-      if (what !== 'NUMSUB') return [...new Set(answers.flat())]
-      return channels.flatMap((channel, at) => [channel, sum(answers.map((answer) => Number(answer[2 * at + 1])))])
+      if (what !== 'NUMSUB') return [...new Set(replies.flat())]
+      return channels.flatMap((channel, at) => [channel, sum(replies.map((reply) => Number(reply[2 * at + 1])))])
     },
   } as unknown as Admin
 }

@@ -6,7 +6,7 @@ process.on('exit', () => {
   for (const cleanup of cleanups) cleanup()
 })
 
-/** Runs `cleanup` (synchronous) when this process exits; answers a function that calls it off. */
+/** Runs `cleanup` (synchronous) when this process exits; returns a function that cancels it. */
 export function atProcessExit(cleanup: () => void): () => void {
   cleanups.add(cleanup)
   return () => cleanups.delete(cleanup)

@@ -1,3 +1,4 @@
+import { hasSlot, linesOf, type NodeLine, type SlotMove, type SlotMoveOptions, type SlotStep } from './cluster-nodes.js'
 import { IS_BEFORE_7 } from './engine.js'
 import { type RedisServer, startRedis } from './redis-server.js'
 import { sleep, waitUntil } from './wait-until.js'
@@ -74,26 +75,6 @@ async function form(nodes: readonly RedisServer[], masterCount: number): Promise
   }
   await cluster.settled()
   return cluster
-}
-
-/** The steps of a slot's way, after each of which a test may act. `key moved` comes once for each key. */
-export type SlotStep = 'importing' | 'migrating' | 'key moved' | 'keys moved' | 'moved'
-
-export interface SlotMove {
-  readonly slot: number
-  readonly from: RedisServer
-  readonly to: RedisServer
-  /** In the order they went. */
-  readonly keys: readonly string[]
-}
-
-export interface SlotMoveOptions {
-  /** The master that gets the slot; default another one than the owner. */
-  readonly to?: RedisServer
-  /** A pause after each step, ms. */
-  readonly pauseMs?: number
-  /** Called after each step and waited for. If it throws, the slot stays half moved. */
-  readonly onStep?: (step: SlotStep, move: SlotMove) => unknown
 }
 
 export interface Failover {
@@ -199,13 +180,13 @@ export class Cluster implements AsyncDisposable {
     while (true) {
       const [next] = (await from.admin.call('CLUSTER', 'GETKEYSINSLOT', slot, 1)) as string[]
       if (next === undefined) break
-      const answer = await from.admin.call('MIGRATE', target.host, target.port, '', 0, 5_000, 'KEYS', next)
-      if (answer === 'NOKEY') continue // deleted or expired meanwhile
+      const reply = await from.admin.call('MIGRATE', target.host, target.port, '', 0, 5_000, 'KEYS', next)
+      if (reply === 'NOKEY') continue // deleted or expired meanwhile
       keys.push(next)
       await after('key moved')
     }
     await after('keys moved')
-    // The target first: it takes a newer epoch, which decides for all who hear of both.
+    // The target first: it takes a newer epoch, which decides for all that learn of both.
     await setSlot(target, 'NODE', this.#idOf(target))
     await setSlot(from, 'NODE', this.#idOf(target))
     await after('moved')
@@ -216,8 +197,8 @@ export class Cluster implements AsyncDisposable {
   /**
    * Makes a replica of the master that owns `key` its successor. Resolved when it is so everywhere and the old master,
    * if it runs, is a replica in step: the next failover may follow at once.
-   * @param options.mode none: the master agrees and nothing is lost; FORCE: without asking the master; TAKEOVER: without
-   *                     asking anybody
+   * @param options.mode none: the master agrees and nothing is lost; FORCE: without the consent of the master; TAKEOVER: without
+   *                     any consent
    */
   async failover(key: string, { mode }: { mode?: 'FORCE' | 'TAKEOVER' } = {}): Promise<Failover> {
     const slot = await this.slotOf(key)
@@ -242,7 +223,7 @@ export class Cluster implements AsyncDisposable {
     return { from, to, ms }
   }
 
-  /** Ends a node with SIGKILL; resolved when it is gone. `waitForFailover` tells when another has its slots. */
+  /** Ends a node with SIGKILL; resolved when it is gone. `waitForFailover` resolves when another has its slots. */
   async kill(node: RedisServer): Promise<void> {
     await this.#noteDown(node)
     await node.kill()
@@ -254,7 +235,7 @@ export class Cluster implements AsyncDisposable {
     node.freeze()
   }
 
-  /** Lets a frozen node go on. It may take itself for a master until it hears from the others: `settled` waits for it. */
+  /** Lets a frozen node continue. It may consider itself a master until the others contact it: `settled` waits for it. */
   thaw(node: RedisServer): void {
     node.thaw()
   }
@@ -377,9 +358,9 @@ export class Cluster implements AsyncDisposable {
     return (await this.masters()).filter((master) => master.isUp)
   }
 
-  async #collect(nodes: readonly RedisServer[], ask: (node: RedisServer) => Promise<unknown[]>): Promise<string[]> {
-    const answers = await Promise.all(nodes.map(ask))
-    return [...new Set(answers.flat().map(String))].sort()
+  async #collect(nodes: readonly RedisServer[], read: (node: RedisServer) => Promise<unknown[]>): Promise<string[]> {
+    const replies = await Promise.all(nodes.map(read))
+    return [...new Set(replies.flat().map(String))].sort()
   }
 
   async #noteDown(node: RedisServer): Promise<void> {
@@ -395,7 +376,7 @@ export class Cluster implements AsyncDisposable {
 
   #node(id: string): RedisServer {
     const node = this.#nodes.get(id)
-    if (!node) throw new Error(`the cluster has a stranger: ${id}`)
+    if (!node) throw new Error(`the cluster has an unknown node: ${id}`)
     return node
   }
 
@@ -403,40 +384,4 @@ export class Cluster implements AsyncDisposable {
     for (const [id, one] of this.#nodes) if (one === node) return id
     throw new Error(`${node.port} is not of this cluster`)
   }
-}
-
-/** What CLUSTER NODES says of one node. */
-interface NodeLine {
-  readonly id: string
-  /** Empty for a master. */
-  readonly masterId: string
-  readonly epoch: number
-  /** Met, and not thought to fail. */
-  readonly isKnown: boolean
-  readonly isLinked: boolean
-  readonly slots: readonly (readonly [first: number, last: number])[]
-}
-
-async function linesOf({ admin }: RedisServer): Promise<NodeLine[]> {
-  const text = String(await admin.call('CLUSTER', 'NODES')).trim()
-  return text.split('\n').map((line) => {
-    const [id = '', , flags = '', masterId = '', , , epoch, link, ...slots] = line.split(' ')
-    return {
-      id,
-      masterId: masterId === '-' ? '' : masterId,
-      epoch: Number(epoch),
-      isKnown: !/handshake|noaddr|fail/.test(flags.replace('nofailover', '')),
-      isLinked: link === 'connected' || flags.includes('myself'),
-      slots: slots.filter((slot) => /^\d/.test(slot)).map(rangeOf), // one being moved stands in brackets
-    }
-  })
-}
-
-function rangeOf(text: string): [number, number] {
-  const [first = '', last = first] = text.split('-')
-  return [Number(first), Number(last)]
-}
-
-function hasSlot({ slots }: NodeLine, slot: number): boolean {
-  return slots.some(([first, last]) => first <= slot && slot <= last)
 }

@@ -16,7 +16,7 @@ const downAfterMs = (sentinel: number) => 900 + 200 * sentinel
 const FAILOVER_TIMEOUT_MS = 2_000
 const REPLICATION_ARGS = ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1']
 /**
- * Sentinels ask and tell each other more often than they would, so that they find all replicas, and demote an old master
+ * Sentinels exchange their state more often than by default, so that they find all replicas, and demote an old master
  * that came back, in about a second instead of ten. The first ping to a new master comes a ping period after the switch:
  * with the usual second they would take it for down at once. But no replica is chosen whose last INFO is older than five
  * ping periods, and those come once a second. A stalled machine does not put them to sleep for half a minute.
@@ -150,7 +150,7 @@ sentinel parallel-syncs ${MASTER_NAME} ${Math.max(replicas, 1)}
     return { from, to, ms }
   }
 
-  /** Ends the master with SIGKILL, and answers it; resolved when it is gone. */
+  /** Ends the master with SIGKILL, and resolves to it when it is gone. */
   async killMaster(): Promise<RedisServer> {
     const master = await this.master()
     this.#down = { master, at: performance.now() }
@@ -158,7 +158,7 @@ sentinel parallel-syncs ${MASTER_NAME} ${Math.max(replicas, 1)}
     return master
   }
 
-  /** Stops the master where it stands (SIGSTOP), and answers it. After `thaw` it is a master of its own for a while. */
+  /** Stops the master where it stands (SIGSTOP), and returns it. After `thaw` it is a master of its own for a while. */
   async freezeMaster(): Promise<RedisServer> {
     const master = await this.master()
     this.#down = { master, at: performance.now() }
@@ -319,11 +319,11 @@ async function roleOf({ admin }: RedisServer): Promise<string | undefined> {
 }
 
 /**
- * Of each instance in an answer of SENTINEL the flags: `master`, `slave,s_down`, … Without `master_down`: what a sentinel
- * said of the master stays there for 5 s, and of the one before too.
+ * The flags of each instance in a reply of SENTINEL: `master`, `slave,s_down`, … Without `master_down`: what a sentinel
+ * reported about the master stays there for 5 s, and about the one before too.
  */
-function flagsByPort(answer: unknown): Map<number, string> {
-  const instances = (answer as string[][]).map((fields) => {
+function flagsByPort(reply: unknown): Map<number, string> {
+  const instances = (reply as string[][]).map((fields) => {
     const field = (name: string) => fields[fields.indexOf(name) + 1] ?? ''
     return [Number(field('port')), field('flags').replace(',master_down', '')] as const
   })

@@ -16,7 +16,7 @@ const LOG_FILE = 'redis.log'
 const CONFIG_FILE = 'redis.conf'
 
 /**
- * A redis-server of our own on a free port, without persistence unless `args` ask for it. It ends with this process.
+ * A redis-server of our own on a free port, without persistence unless `args` request it. It ends with this process.
  * @param options.args   further command line arguments, such as `['--appendonly', 'yes']`
  * @param options.ports  arguments that each get a free port of their own, such as `['--tls-port']`: `server.ports` has them
  * @param options.config a configuration file: it is read before the arguments, and the server may rewrite it
@@ -50,9 +50,9 @@ export class RedisServer implements AsyncDisposable {
   readonly host = '127.0.0.1'
   readonly port: number
   readonly url: string
-  /** The further ports that `startRedis` was asked for, by argument: `ports['--tls-port']`. */
+  /** The further ports that were requested of `startRedis`, by argument: `ports['--tls-port']`. */
   readonly ports: Readonly<Record<string, number>>
-  /** A connection of the tests, to look at raw keys. It reconnects, and what is asked meanwhile waits. */
+  /** A connection of the tests, to read raw keys. It reconnects; commands sent meanwhile wait. */
   readonly admin: Redis
   readonly #dir: string
   readonly #through: readonly string[]
@@ -99,13 +99,13 @@ export class RedisServer implements AsyncDisposable {
     return !this.#frozen && !hasEnded(this.#process)
   }
 
-  /** Stops the process where it stands (SIGSTOP): connections stay open, nothing is answered. */
+  /** Stops the process where it stands (SIGSTOP): connections stay open, nothing has a reply. */
   freeze(): void {
     this.#frozen = true
     this.#process.kill('SIGSTOP')
   }
 
-  /** Lets a frozen server go on (SIGCONT); it then executes what it was sent meanwhile. */
+  /** Lets a frozen server continue (SIGCONT); it then executes what it received meanwhile. */
   thaw(): void {
     this.#frozen = false
     this.#process.kill('SIGCONT')
@@ -117,7 +117,7 @@ export class RedisServer implements AsyncDisposable {
   }
 
   /**
-   * Starts the server again on the same port and directory, killing it first if it still runs; resolved when it answers
+   * Starts the server again on the same port and directory, killing it first if it still runs; resolved when it replies
    * PING with PONG, so not while it is still loading.
    * @param args replace those given to `startRedis`; absent: the same again
    */
@@ -194,7 +194,7 @@ async function launch(
   }
 }
 
-/** Waits until the server on `port` answers PING and is `child`, not a stranger that had the port before. */
+/** Waits until the server on `port` replies to PING and is `child`, not a stranger that had the port before. */
 async function answersItself(child: ChildProcess, dir: string, port: number): Promise<void> {
   const endsAt = performance.now() + START_MS
   while (performance.now() < endsAt) {
@@ -203,28 +203,28 @@ async function answersItself(child: ChildProcess, dir: string, port: number): Pr
       if (/bind: |Address already in use/.test(log)) throw new PortTakenError(`port ${port} is taken`)
       throw new Error(`redis-server ended with code ${child.exitCode}:\n${log}`)
     }
-    const answer = await ask(port, 'PING\r\nINFO server\r\n')
-    const answeredBy = /process_id:(\d+)/.exec(answer)?.[1]
-    if (answeredBy && Number(answeredBy) !== child.pid) throw new PortTakenError(`port ${port} is taken`)
-    if (answeredBy && answer.startsWith('+PONG')) return
+    const reply = await request(port, 'PING\r\nINFO server\r\n')
+    const pid = /process_id:(\d+)/.exec(reply)?.[1]
+    if (pid && Number(pid) !== child.pid) throw new PortTakenError(`port ${port} is taken`)
+    if (pid && reply.startsWith('+PONG')) return
     await sleep(5)
   }
-  throw new Error(`redis-server did not answer PING within ${START_MS} ms:\n${readLog(dir)}`)
+  throw new Error(`redis-server did not reply to PING within ${START_MS} ms:\n${readLog(dir)}`)
 }
 
-/** What the server answers to `commands` (inline), as raw text; empty if nobody is there. */
-async function ask(port: number, commands: string): Promise<string> {
+/** The reply of the server to `commands` (inline), as raw text; empty if nothing listens there. */
+async function request(port: number, commands: string): Promise<string> {
   const socket = connect(port, '127.0.0.1').setEncoding('utf8').setTimeout(250)
   socket.on('timeout', () => socket.destroy())
-  // After QUIT the server closes the connection: all has been answered by then.
+  // After QUIT the server closes the connection: all replies have arrived by then.
   socket.end(`${commands}QUIT\r\n`)
-  let answer = ''
+  let reply = ''
   try {
-    for await (const text of socket) answer += text
+    for await (const text of socket) reply += text
   } catch {
     // Refused or cut: not there yet.
   }
-  return answer
+  return reply
 }
 
 async function end(child: ChildProcess): Promise<void> {

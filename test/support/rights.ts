@@ -1,7 +1,7 @@
 import { aclRule } from '../../src/doctor/acl.js'
 import { ENGINE_VERSION } from './engine.js'
 
-/** The user of the tests' own connections, who may do all. */
+/** The user of the tests' own connections, which may do everything. */
 export const ADMIN = 'admin'
 /** For connections of `ioredis`. */
 export const AS_ADMIN = { username: ADMIN, password: 'none' } as const

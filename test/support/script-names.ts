@@ -1,7 +1,9 @@
-import { SCRIPTS } from '../../src/lua/generated.js'
+import { SCRIPTS as PLAIN } from '../../src/lua/generated.js'
+import type { Script } from '../../src/lua/script.js'
 import { forMany } from '../../src/lua/variants.js'
 
-/** The names of our scripts (`fair-lock/acquire`) and of their variants for batches, by SHA-1. */
-export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(
-  SCRIPTS.flatMap((script) => [script, forMany(script)].map(({ sha1, name }) => [sha1, name] as const)),
-)
+/** Our scripts, and their variants for batches. */
+export const SCRIPTS: readonly Script[] = PLAIN.flatMap((script) => [script, forMany(script)])
+
+/** Their names (`fair-lock/acquire`) by SHA-1. */
+export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(SCRIPTS.map(({ sha1, name }) => [sha1, name]))

@@ -1,7 +1,7 @@
 import { onCommand, report } from './child.js'
 import { contend, openClient } from './failover.js'
 
-/** A process whose tasks contend for locks until told to stop. Argument: how to connect, as JSON. */
+/** A process whose tasks contend for locks until a command to stop. Argument: how to connect, as JSON. */
 const { driver, place, options, userOptions } = JSON.parse(process.argv[2] ?? '')
 const { client, end } = await openClient(driver, place, options, userOptions)
 let isOver = false

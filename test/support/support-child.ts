@@ -3,7 +3,7 @@ import { watchProcess } from './leak-check.js'
 import { startRedis } from './redis-server.js'
 import { sleep } from './wait-until.js'
 
-/** The child of support.test.ts: does what it is told and says so. */
+/** The child of support.test.ts: executes commands and reports that. */
 interface Command {
   do: 'echo' | 'start redis' | 'complain' | 'be quiet' | 'tick' | 'say and exit' | 'finish'
   value?: unknown
@@ -32,7 +32,7 @@ const finish = onCommand<Command>(async (command) => {
   }
   if (command.do === 'tick') setInterval(() => report({ tick: true }), 1)
   if (command.do === 'say and exit') {
-    console.error('said on stderr')
+    console.error('written to stderr')
     report({ last: 'words' })
     process.exit(3)
   }

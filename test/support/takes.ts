@@ -1,6 +1,6 @@
 import type { Client } from '../../src/index.js'
 
-/** Everything that can be granted, each with a way to ask once, and to ask for so long. */
+/** Everything that can be granted, each with one attempt, and with a wait of some length. */
 export type Take = (client: Client, waitTimeMs: number) => Promise<{ free(): Promise<unknown> } | undefined>
 const release = (hold: { unlock(): Promise<void> } | null) => (hold ? { free: () => hold.unlock() } : undefined)
 export const TAKES: Record<string, Take> = {

@@ -35,7 +35,7 @@ export function reset(socket: Socket): void {
   else socket.resetAndDestroy()
 }
 
-/** A TCP proxy to a Redis on 127.0.0.1, on a free port, that passes everything until told otherwise. */
+/** A TCP proxy to a Redis on 127.0.0.1, on a free port, that passes everything by default. */
 export async function startProxy(targetPort: number): Promise<TcpProxy> {
   const proxy = new TcpProxy(await freePort(), targetPort)
   await proxy.accept()
@@ -44,7 +44,7 @@ export async function startProxy(targetPort: number): Promise<TcpProxy> {
 
 /**
  * A network that fails on command. It reads the protocol, so that a fault hits exactly one request: of a pipeline, what
- * came before is answered and what came behind never reaches Redis. A connection that speaks no RESP (TLS) is passed
+ * came before has its reply and what came after never reaches Redis. A connection that speaks no RESP (TLS) is passed
  * chunk by chunk.
  */
 export class TcpProxy implements AsyncDisposable {
@@ -312,7 +312,7 @@ class Connection {
     this.#dropRequestIfNext()
   }
 
-  /** The request that `frame` answers; undefined for a message, which answers none. */
+  /** The request that `frame` is the reply to; undefined for a message. */
   #answeredBy(frame: Buffer): Request | undefined {
     const [request] = this.#unanswered
     const mayBePush = frame[0] === 0x3e || (frame[0] === 0x2a && this.#subscribed)
@@ -323,7 +323,7 @@ class Connection {
     return request
   }
 
-  /** A request that is to be lost resets the connection once all requests before it are answered. */
+  /** A request that is to be lost resets the connection once all requests before it have their replies. */
   #dropRequestIfNext(): void {
     const [request] = this.#unanswered
     if (request?.fault?.loses === 'request') this.#resetFor(request)

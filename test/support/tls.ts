@@ -142,7 +142,7 @@ export async function startTlsRedis(
   return { server, port, url: `rediss://127.0.0.1:${port}`, stop, [Symbol.asyncDispose]: stop }
 }
 
-/** Removes `dir` when this process is gone, however it went; answers a function that does it now. */
+/** Removes `dir` when this process is gone, however it went; returns a function that does it now. */
 function removeWithThisProcess(dir: string): () => void {
   const removeNow = () => rmSync(dir, { recursive: true, force: true })
   const callOff = atProcessExit(removeNow)

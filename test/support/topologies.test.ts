@@ -4,7 +4,8 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster as ClusterClient, Redis } from 'ioredis'
 
-import { type Cluster, type SlotMove, startCluster } from './redis-cluster.js'
+import type { SlotMove } from './cluster-nodes.js'
+import { type Cluster, startCluster } from './redis-cluster.js'
 import { type SentinelGroup, startSentinels } from './redis-sentinel.js'
 import type { RedisServer } from './redis-server.js'
 import { type Certificates, makeCertificates, startTlsRedis, type TlsRedis } from './tls.js'
@@ -97,18 +98,18 @@ describe('topologies', { concurrency: true }, () => {
       await client.set('{slot}:1', 'one', 'PX', 60_000)
       await client.set('{slot}:2', 'two')
       const steps: string[] = []
-      let asked: unknown
+      let reply: unknown
       const onStep = async (step: string, { from, keys }: SlotMove) => {
         steps.push(step)
         if (step !== 'key moved' || keys.length !== 1) return
         // One key is here and one is there: the hard part of every move.
-        asked = await from.admin.mget('{slot}:1', '{slot}:2').catch(String)
+        reply = await from.admin.mget('{slot}:1', '{slot}:2').catch(String)
         assert.equal(await client.get('{slot}:1'), 'one')
         assert.equal(await client.get('{slot}:2'), 'two')
       }
       const before = await cluster.nodeOf('{slot}')
       const move = await cluster.moveSlot('{slot}', { onStep })
-      assert.match(String(asked), /TRYAGAIN/)
+      assert.match(String(reply), /TRYAGAIN/)
       assert.deepEqual(steps, ['importing', 'migrating', 'key moved', 'key moved', 'keys moved', 'moved'])
       assert.equal(move.from, before)
       assert.equal(await cluster.nodeOf('{slot}'), move.to)
@@ -171,7 +172,7 @@ describe('topologies', { concurrency: true }, () => {
       const startedAt = performance.now()
       group = await startSentinels()
       readyMs = performance.now() - startedAt
-      dirs = await dirsOf(group.servers) // a sentinel does not tell its own
+      dirs = await dirsOf(group.servers) // a sentinel does not report its own
       client = new Redis({
         sentinels: group.sentinels.map(({ host, port }) => ({ host, port })),
         name: group.masterName,
@@ -283,7 +284,7 @@ describe('topologies', { concurrency: true }, () => {
       assert.equal(await redis.server.admin.ping(), 'PONG')
     })
 
-    it('asks for a certificate of the client where it is told to', async () => {
+    it('requires a certificate of the client where configured', async () => {
       await using strict = await startTlsRedis(certificates, { clientCertificates: 'yes' })
       const { ca, client } = certificates
       assert.equal(await ping(strict, { ca, cert: client.cert, key: client.key }), 'PONG')

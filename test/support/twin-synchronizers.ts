@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { Redis } from 'ioredis'
+import type { AnyLab } from './lab.js'
 import { AS_ADMIN } from './rights.js'
 
 /** Redisson's lease that never ends, as a score. */
@@ -93,13 +94,18 @@ return nil`
 
 const tagged = (name: string): string => (name.includes('{') ? name : `{${name}}`)
 
-/** What a Java process with Redisson does to semaphores and latches: its keys, messages, and ways to wait. */
-export async function startSynchronizerTwin(url: string): Promise<SynchronizerTwin> {
+/**
+ * What a Java process with Redisson does to semaphores and latches: its keys, messages, and ways to wait. Started on the
+ * server of a lab, until the end of the test.
+ */
+export async function openSynchronizerTwin({ server: { url }, onEnd }: AnyLab): Promise<SynchronizerTwin> {
   const options = { ...AS_ADMIN, lazyConnect: true }
   const [commands, subscriber] = [new Redis(url, options), new Redis(url, options)]
   for (const redis of [commands, subscriber]) redis.on('error', () => {})
   await Promise.all([commands.connect(), subscriber.connect()])
-  return new SynchronizerTwin(commands, subscriber)
+  const twin = new SynchronizerTwin(commands, subscriber)
+  onEnd(() => twin.close())
+  return twin
 }
 
 export class SynchronizerTwin {
@@ -110,7 +116,7 @@ export class SynchronizerTwin {
   constructor(commands: Redis, subscriber: Redis) {
     this.#commands = commands
     this.#subscriber = subscriber
-    subscriber.on('message', (channel: string, payload: string) => this.#entries.get(channel)?.hear(payload))
+    subscriber.on('message', (channel: string, payload: string) => this.#entries.get(channel)?.receive(payload))
   }
 
   /** How many of its waiters sleep until a message. */
@@ -138,7 +144,7 @@ export class SynchronizerTwin {
     })
   }
 
-  /** Answers the ids, 32 hexadecimal digits each; else when the next lease ends, epoch ms, or null if that is not known. */
+  /** @returns the ids, 32 hexadecimal digits each; else when the next lease ends, epoch ms, or null if that is not known */
   async tryAcquirePermits(name: string, count: number, leaseMs: number): Promise<string[] | number | null> {
     const ids = Array.from({ length: count }, () => randomBytes(16))
     const expiry = leaseMs === -1 ? NEVER : Date.now() + leaseMs
@@ -232,9 +238,9 @@ abstract class Entry {
     return this.sleepers.length
   }
 
-  abstract hear(payload: string): void
+  abstract receive(payload: string): void
 
-  /** Sleeps until a message lets it go on, at most `ms`. */
+  /** Sleeps until a message wakes it, at most `ms`. */
   abstract wakeUp(ms?: number): Promise<void>
 
   protected async sleep(ms: number): Promise<void> {
@@ -254,7 +260,7 @@ abstract class Entry {
 class SemaphoreEntry extends Entry {
   #permits = 0
 
-  override hear(payload: string): void {
+  override receive(payload: string): void {
     const released = Math.min(this.members, Number(payload))
     if (!(released >= 0)) throw new TypeError(`Java's latch throws at ${payload}`)
     this.#permits += released
@@ -271,7 +277,7 @@ class SemaphoreEntry extends Entry {
 class LatchEntry extends Entry {
   #isOpen = false
 
-  override hear(payload: string): void {
+  override receive(payload: string): void {
     if (payload === '1') this.#isOpen = false
     if (payload !== '0') return
     this.#isOpen = true

@@ -10,9 +10,9 @@ import { kindNamed } from './kinds.js'
 const [url = '', kind = 'lock', driver = 'a URL', passes = '0'] = process.argv.slice(2)
 const { client } = await driverNamed(driver).open(url, { lockWatchdogTimeoutMs: 1_500 })
 const lock = kindNamed(kind).lock(client, 'a')
-const asked = Array.from({ length: Number(passes) + 1 }, () => lock.lock())
-for (const earlier of asked.slice(0, -1)) await (await earlier).unlock()
-const hold = (await asked.at(-1)) as Hold
+const taking = Array.from({ length: Number(passes) + 1 }, () => lock.lock())
+for (const earlier of taking.slice(0, -1)) await (await earlier).unlock()
+const hold = (await taking.at(-1)) as Hold
 client.on('lost', () => report({ at: 'lost' }))
 report({ at: 'held', holder: hold.holder })
 

@@ -11,9 +11,9 @@ export async function sleep(ms: number): Promise<void> {
 }
 
 /**
- * Polls `condition` until it answers something truthy, and answers that.
+ * Polls `condition` until it returns something truthy, and resolves to that.
  * @param options.timeoutMs longest wait, ms, from the call; default 5000. A condition that hangs counts as false.
- * @param options.message   what was expected, for the error; a function is asked when the wait has failed
+ * @param options.message   what was expected, for the error; a function is called when the wait has failed
  */
 export async function waitUntil<T>(
   condition: () => T | Promise<T>,
@@ -22,8 +22,8 @@ export async function waitUntil<T>(
   const { timeoutMs = 5_000, message = 'the condition' } = options
   const endsAt = performance.now() + timeoutMs
   while (true) {
-    const asked = await within(Promise.resolve(condition()), Math.max(endsAt - performance.now(), POLL_MS))
-    if (asked?.value) return asked.value as Truthy<T>
+    const result = await within(Promise.resolve(condition()), Math.max(endsAt - performance.now(), POLL_MS))
+    if (result?.value) return result.value as Truthy<T>
     if (performance.now() >= endsAt) {
       throw new AssertionError({
         message: `not within ${timeoutMs} ms: ${typeof message === 'string' ? message : message()}`,

@@ -14,7 +14,7 @@ export async function waitsForFsync(server: RedisServer): Promise<boolean> {
 }
 
 /** How often a server was sent WAITAOF. */
-export async function fsyncsAskedOf(server: RedisServer): Promise<number> {
+export async function fsyncsRequestedOf(server: RedisServer): Promise<number> {
   return Number(/^cmdstat_waitaof:calls=(\d+)/m.exec(await server.admin.info('commandstats'))?.[1] ?? 0)
 }
 
@@ -28,7 +28,7 @@ export const BALLAST = 'ballast'
 export async function stopFsyncs({ admin }: RedisServer): Promise<void> {
   await admin.set(BALLAST, '')
   await admin.config('SET', 'no-appendfsync-on-rewrite', 'yes', 'rdb-key-save-delay', 60_000_000)
-  // FLUSHALL only asks an earlier one to end.
+  // FLUSHALL only requests the end of an earlier one.
   await waitUntil(async () => (await admin.info('persistence')).includes('rdb_bgsave_in_progress:0'))
   await admin.bgsave()
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { type Client, connect, type RedissonConfig } from '../../src/index.js'
 import { startSentinels } from '../support/redis-sentinel.js'
-import { startRedis } from '../support/redis-server.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const ARGS = ['--repl-diskless-sync-delay', '0']
@@ -17,6 +17,15 @@ async function open(config: RedissonConfig): Promise<Client> {
   const client = await connect({ config })
   ends.push(() => client.close())
   return client
+}
+
+async function startMasterAndReplica(): Promise<[master: RedisServer, replica: RedisServer]> {
+  const master = await startRedis({ args: ARGS })
+  ends.push(() => master.stop())
+  const replica = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${master.port}` })
+  ends.push(() => replica.stop())
+  await waitUntil(() => replica.follows(master), { timeoutMs: 10_000, message: 'the replica follows' })
+  return [master, replica]
 }
 
 async function takesLock(client: Client): Promise<boolean> {
@@ -46,13 +55,7 @@ describe('competing masters', { concurrency: 1 }, () => {
   })
 
   it('of two servers that both claim to be the master, the one that took over is used', async () => {
-    const old = await startRedis({ args: ARGS })
-    const next = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${old.port}` })
-    ends.push(
-      () => old.stop(),
-      () => next.stop(),
-    )
-    await waitUntil(() => next.follows(old), { timeoutMs: 10_000, message: 'the replica follows' })
+    const [old, next] = await startMasterAndReplica()
     const client = await open({
       masterSlaveServersConfig: { masterAddress: old.url, slaveAddresses: [next.url] },
       checkLockSyncedSlaves: false,
@@ -69,13 +72,7 @@ describe('competing masters', { concurrency: 1 }, () => {
   })
 
   it('connect, called while the master is frozen, uses the server that replaced it, not the thawed one', async () => {
-    const old = await startRedis({ args: ARGS })
-    const next = await startRedis({ args: ARGS, config: `replicaof 127.0.0.1 ${old.port}` })
-    ends.push(
-      () => old.stop(),
-      () => next.stop(),
-    )
-    await waitUntil(() => next.follows(old), { timeoutMs: 10_000, message: 'the replica follows' })
+    const [old, next] = await startMasterAndReplica()
     old.freeze()
     const opening = open({
       masterSlaveServersConfig: { masterAddress: old.url, slaveAddresses: [next.url] },

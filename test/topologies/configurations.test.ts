@@ -156,7 +156,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     for (const [section, config] of Object.entries(sections)) {
       for (const [condition, members] of Object.entries(strangers)) {
         it(`${section}, ${protocol}: connects and takes locks when ${condition}`, async () => {
-          // Several clients: in a cluster ioredis asks the nodes in random order.
+          // Several clients: in a cluster ioredis queries the nodes in random order.
           const all = Array.from({ length: 4 }, () => open({ ...config(members(), ''), ...CREDENTIALS, protocol }))
           for (const client of await Promise.all(all)) await takesLocks(client)
         })
@@ -255,7 +255,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     await assert.rejects(connect({ config, credentialsResolver: resolver }), /no reply within 500 ms/)
   })
 
-  it('a Sentinel that goes silent later does not delay the client: it asks the others', async () => {
+  it('a Sentinel that goes silent later does not delay the client: it queries the others', async () => {
     const [first, ...others] = group.sentinels as [RedisServer, ...RedisServer[]]
     const proxy = await startProxy(first.port)
     ends.push(() => proxy.stop())
@@ -286,7 +286,7 @@ describe('a configuration with a password', { concurrency: 1 }, () => {
     })
   }
 
-  it('clusterServersConfig: closes the client for good, also while it asks for the slots', async () => {
+  it('clusterServersConfig: closes the client for good, also while it requests the slots', async () => {
     const timersBefore = timersLeft()
     for (let round = 0; round < 20; round++) {
       const config = { clusterServersConfig: { nodeAddresses: cluster.nodes.map(({ url }) => url), scanInterval: 2 } }

@@ -9,6 +9,7 @@ import {
   type Client,
   type ClientEvents,
   connect,
+  type Election,
   type Hold,
   type Holder,
   LeaseLostError,
@@ -17,6 +18,7 @@ import {
   type LockErrorCode,
   type LockedCallback,
   type LossReason,
+  type MaybeRan,
   OutcomeUnknownError,
   type RedisPort,
 } from '../../src/index.js'
@@ -107,7 +109,7 @@ export async function locking() {
   await lock.lock({ signal: new AbortController() })
   // @ts-expect-error: a holder is no hold
   await lock.lock({ within: hold.holder })
-  // @ts-expect-error: only withLock releases by itself, so only it can tell
+  // @ts-expect-error: only withLock releases by itself, so only it has an outcome
   await lock.lock({ onRelease: () => {} })
   // @ts-expect-error: a lock has a name
   client.getLock()
@@ -129,11 +131,26 @@ export async function guarding() {
   await lock.withLock({ onAcquire: (guard) => guard.assertHeld(), onRelease: async () => {} }, body)
 
   const outcome = await lock.tryWithLock({ leaseTimeMs: 1_000 }, async () => 42)
-  expectSame<typeof outcome, { ran: true; value: number } | { ran: false }>(true)
-  // @ts-expect-error: there is a value only if it ran
-  outcome.value
+  expectSame<typeof outcome, MaybeRan<number>>(true)
+  expectSame<typeof outcome.value, number | undefined>(true)
   if (outcome.ran) expectSame<typeof outcome.value, number>(true)
-  else expectSame<typeof outcome, { ran: false }>(true)
+  else expectSame<typeof outcome.value, undefined>(true)
+  const { ran, value } = outcome
+  if (ran) expectSame<typeof value, number>(true)
+  else expectSame<typeof value, undefined>(true)
+
+  const short = client.withLock('a', async (guard) => guard.count)
+  const several = client.withLock(['a', 'b'] as const, { waitTimeMs: 1_000 }, () => 'done')
+  expectSame<typeof short, Promise<number>>(true)
+  expectSame<typeof several, Promise<string>>(true)
+  // @ts-expect-error: without a body
+  await client.withLock('a')
+  // @ts-expect-error: the options come second
+  await client.withLock('a', body, { waitTimeMs: 1_000 })
+
+  await lock.tryWithLock({ atLeastMs: 60_000 }, body)
+  // @ts-expect-error: only a function has a beginning from which the time counts
+  await lock.lock({ atLeastMs: 60_000 })
 
   // @ts-expect-error: without a body
   await lock.withLock({ waitTimeMs: 1_000 })
@@ -166,12 +183,13 @@ export async function holding() {
   expectSame<ReturnType<Hold['isHeld']>, Promise<boolean>>(true)
   expectSame<ReturnType<Hold['unlock']>, Promise<void>>(true)
   expectSame<ReturnType<Hold['handOver']>, string>(true)
+  expectSame<ReturnType<Hold['extend']>, Promise<void>>(true)
   // @ts-expect-error: what a hold says is not for writing
   hold.lockName = 'b'
   await fetch('https://shop.example', { signal: hold.signal })
 }
 
-export async function asking() {
+export async function inspecting() {
   expectSame<ReturnType<Lock['isLocked']>, Promise<boolean>>(true)
   expectSame<ReturnType<Lock['forceUnlock']>, Promise<boolean>>(true)
   expectSame<ReturnType<Lock['getHolders']>, Promise<readonly Holder[]>>(true)
@@ -188,8 +206,29 @@ export async function asking() {
   expectSame<typeof inScope, Promise<string>>(true)
   expectSame<ReturnType<Client['closeOnSignals']>, () => void>(true)
   await client.close({ drainMs: 1_000 })
+  client.closeOnSignals({ drainMs: 1_000, before: async () => 'done' })
+  // @ts-expect-error: only signals come before anything
+  await client.close({ before: () => {} })
   // @ts-expect-error: a misspelt option
   await client.close({ drain: 1_000 })
+}
+
+export async function electing() {
+  const election = client.elect('a', {
+    onElected: async (signal, { fencingToken }) => {
+      expectSame<typeof signal, AbortSignal>(true)
+      expectSame<typeof fencingToken, bigint>(true)
+    },
+    onLost: (error) => expectSame<typeof error, LeaseLostError>(true),
+  })
+  expectSame<typeof election, Election>(true)
+  expectSame<typeof election.isLeader, boolean>(true)
+  expectSame<typeof election.finished, Promise<void>>(true)
+  await election.resign()
+  // @ts-expect-error: nobody would do the work
+  client.elect('a', { onLost: () => {} })
+  // @ts-expect-error: the watchdog renews leadership
+  client.elect('a', { onElected: () => {}, leaseTimeMs: 1_000 })
 }
 
 export function listening() {
@@ -202,6 +241,7 @@ export function listening() {
     expectSame<typeof wait.lockName, string>(true)
     expectSame<typeof wait.label, string | undefined>(true)
     expectSame<typeof wait.waitedMs, number>(true)
+    expectSame<typeof wait.heldBy, string | undefined>(true)
   })
   client.once('longHold', ({ hold, heldMs }) => {
     expectSame<typeof hold, Hold>(true)
@@ -209,7 +249,7 @@ export function listening() {
   })
   client.on('warning', (warning) => expectSame<typeof warning, Error>(true))
   expectSame<keyof ClientEvents, 'lost' | 'longWait' | 'longHold' | 'warning'>(true)
-  // @ts-expect-error: what a loss tells is not for writing
+  // @ts-expect-error: what a loss reports is read-only
   client.on('lost', (loss) => (loss.hold = hold))
   // @ts-expect-error: the payload of another event
   client.on('longWait', ({ hold }) => hold)

@@ -7,7 +7,7 @@ interface Order {
 
 export class Orders {
   @Locked('order:{0}')
-  async answers(_id: string): Promise<string> {
+  async name(_id: string): Promise<string> {
     return ''
   }
 
@@ -36,19 +36,19 @@ export class Orders {
     return ''
   }
 
-  // @ts-expect-error: it would answer a promise
+  // @ts-expect-error: it would return a promise
   @Locked('order')
   sync(): string {
     return ''
   }
 
-  // @ts-expect-error: it may answer undefined
+  // @ts-expect-error: it may return undefined
   @Locked('order', { onBusy: 'skip' })
   async skipsWithoutSayingSo(): Promise<string> {
     return ''
   }
 
-  // @ts-expect-error: it may answer a number
+  // @ts-expect-error: it may return a number
   @Locked('order', { onBusy: () => 1 })
   async answersSomethingElse(): Promise<string> {
     return ''

@@ -196,12 +196,12 @@ describe('a batch of calls', () => {
   })
 
   it('rejects with NoReplyError for every caller at its timeout, and ignores a later reply', async () => {
-    let answer: (reply: unknown) => void = () => {}
-    reply = () => new Promise((resolve) => (answer = resolve))
+    let resolveReply: (reply: unknown) => void = () => {}
+    reply = () => new Promise((resolve) => (resolveReply = resolve))
     const startedAt = clock.now()
     for (const reason of reasons(await clock.until(run(['a', 'b'])))) assert(reason instanceof NoReplyError)
     assert.equal(clock.now() - startedAt, TIMEOUT_MS)
-    answer([[0], [null, null]])
+    resolveReply([[0], [null, null]])
     await turn()
     assert.deepEqual(names(), ['EVALSHA 2'])
     await expectNothingInFlight()

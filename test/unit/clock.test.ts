@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { describe, it, type TestContext } from 'node:test'
+import { describe, it } from 'node:test'
 import { SystemClock, type TimeSources } from '../../src/util/clock.js'
 import { timersLeft } from '../support/leak-check.js'
 
@@ -123,19 +123,22 @@ interface Timeout {
   isCleared: boolean
 }
 
-/** Replaces setTimeout by one that fires when told. Like Node's, it takes a delay that is too long for 1 ms. */
-function takeTimers(t: TestContext): { readonly timers: Timeout[]; fireNext(): number } {
+/** A clock whose timers fire on request. Like Node's, they take a delay that is too long for 1 ms. */
+function takeTimers(): { readonly clock: SystemClock; readonly timers: Timeout[]; fireNext(): number } {
   const timers: Timeout[] = []
-  t.mock.method(globalThis, 'setTimeout', (action: () => void, ms: number) => {
-    const timer = { ms: ms > LONGEST_MS ? 1 : ms, action, hasRef: true, isCleared: false }
-    timers.push(timer)
-    return Object.assign(timer, { unref: () => (timer.hasRef = false) })
-  })
-  t.mock.method(globalThis, 'clearTimeout', (timer: Timeout) => {
-    timer.isCleared = true
+  const clock = new SystemClock(undefined, {
+    setTimeout(action, ms) {
+      const timer = { ms: ms > LONGEST_MS ? 1 : ms, action, hasRef: true, isCleared: false }
+      timers.push(timer)
+      return Object.assign(timer, { unref: () => (timer.hasRef = false) }) as unknown as NodeJS.Timeout
+    },
+    clearTimeout(timer) {
+      Object.assign(timer, { isCleared: true })
+    },
   })
   let fired = 0
   return {
+    clock,
     timers,
     /** How long it took, ms. */
     fireNext() {
@@ -148,19 +151,18 @@ function takeTimers(t: TestContext): { readonly timers: Timeout[]; fireNext(): n
 }
 
 describe('after()', () => {
-  it('fires once, after the delay', (t) => {
-    const { timers, fireNext } = takeTimers(t)
+  it('fires once, after the delay', () => {
+    const { clock, timers, fireNext } = takeTimers()
     let fired = 0
-    new SystemClock().after(250, () => fired++)
+    clock.after(250, () => fired++)
     assert.equal(fired, 0)
     assert.equal(fireNext(), 250)
     assert.equal(fired, 1)
     assert.equal(timers.length, 1)
   })
 
-  it('rounds up, so that it never fires early, and fires now for a time in the past', (t) => {
-    const { timers } = takeTimers(t)
-    const clock = new SystemClock()
+  it('rounds up, so that it never fires early, and fires now for a time in the past', () => {
+    const { clock, timers } = takeTimers()
     for (const delayMs of [0.2, 10.01, 0, -5]) clock.after(delayMs, () => {})
     assert.deepEqual(
       timers.map(({ ms }) => ms),
@@ -168,11 +170,11 @@ describe('after()', () => {
     )
   })
 
-  it('fires on time for delays longer than setTimeout accepts', (t) => {
+  it('fires on time for delays longer than setTimeout accepts', () => {
     const delayMs = 100 * 24 * HOUR_MS
-    const { fireNext } = takeTimers(t)
+    const { clock, fireNext } = takeTimers()
     let fired = false
-    new SystemClock().after(delayMs, () => (fired = true))
+    clock.after(delayMs, () => (fired = true))
     let passedMs = 0
     while (!fired) {
       passedMs += fireNext()
@@ -181,15 +183,14 @@ describe('after()', () => {
     assert.equal(passedMs, delayMs)
   })
 
-  it('never fires for an infinite delay', (t) => {
-    const { fireNext } = takeTimers(t)
-    new SystemClock().after(Number.POSITIVE_INFINITY, () => assert.fail('fired'))
+  it('never fires for an infinite delay', () => {
+    const { clock, fireNext } = takeTimers()
+    clock.after(Number.POSITIVE_INFINITY, () => assert.fail('fired'))
     for (let times = 0; times < 100; times++) assert.equal(fireNext(), LONGEST_MS)
   })
 
-  it('can be cancelled, before and after the first of several timers has fired', (t) => {
-    const { timers, fireNext } = takeTimers(t)
-    const clock = new SystemClock()
+  it('can be cancelled, before and after the first of several timers has fired', () => {
+    const { clock, timers, fireNext } = takeTimers()
     const action = (): void => assert.fail('it was cancelled')
     const cancel = clock.after(3 * LONGEST_MS, action)
     fireNext()
@@ -203,9 +204,8 @@ describe('after()', () => {
     )
   })
 
-  it('keeps the process alive unless unreferenced, also with the second of several timers', (t) => {
-    const { timers, fireNext } = takeTimers(t)
-    const clock = new SystemClock()
+  it('keeps the process alive unless unreferenced, also with the second of several timers', () => {
+    const { clock, timers, fireNext } = takeTimers()
     clock.after(2 * LONGEST_MS, () => {}, false)
     fireNext()
     clock.after(2 * LONGEST_MS, () => {})

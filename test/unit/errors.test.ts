@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { inspect } from 'node:util'
+import { notImported } from '../../src/errors.js'
 import {
   ClientClosedError,
   ConfigError,
@@ -83,6 +84,34 @@ describe('an error', () => {
   })
 })
 
+describe('a package that cannot be imported', () => {
+  const failure = (code: string, message: string): Error => Object.assign(new Error(message), { code })
+
+  it('is to be installed if it is missing', () => {
+    for (const cause of [
+      failure('ERR_MODULE_NOT_FOUND', "Cannot find package 'ioredis' imported from /app/main.js"),
+      failure('MODULE_NOT_FOUND', "Cannot find module 'ioredis'\nRequire stack:\n- /app/main.js"),
+    ]) {
+      const { message } = notImported('url', 'ioredis', cause)
+      assert.equal(message, 'url: expected the package ioredis to be installed (npm install ioredis)')
+    }
+  })
+
+  it('says why otherwise', () => {
+    for (const [cause, why] of [
+      [
+        failure('MODULE_NOT_FOUND', "Cannot find module 'redis-parser'\nRequire stack:"),
+        "Cannot find module 'redis-parser'",
+      ],
+      [new SyntaxError('Unexpected token'), 'Unexpected token'],
+    ] as const) {
+      const error = notImported('url', 'ioredis', cause)
+      assert.equal(error.message, `url: expected the package ioredis to load, but importing it failed: ${why}`)
+      assert.equal(error.cause, cause)
+    }
+  })
+})
+
 describe('LeaseLostError', () => {
   const reasons: Record<LossReason, RegExp> = {
     expired: /its lease ended before it was renewed/,
@@ -91,12 +120,12 @@ describe('LeaseLostError', () => {
     maxHold: /maxHoldMs/,
     closed: /the client was closed/,
   }
-  for (const [reason, said] of Object.entries(reasons) as [LossReason, RegExp][]) {
+  for (const [reason, text] of Object.entries(reasons) as [LossReason, RegExp][]) {
     it(`names the holder and the reason of the loss: ${reason}`, () => {
       const error = new LeaseLostError('a', HOLDER, reason)
       assert.equal(error.reason, reason)
       assert.equal(error.holder, HOLDER)
-      assert.match(error.message, said)
+      assert.match(error.message, text)
       assert(error.message.includes(HOLDER))
     })
   }

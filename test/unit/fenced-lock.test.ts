@@ -26,7 +26,7 @@ it('a fenced lock is granted by a token and by nothing else', () => {
   }
 })
 
-it('a server that answers with empty lists grants no fenced lock, and tells no token', async () => {
+it('a server that replies with empty lists grants no fenced lock, and has no token', async () => {
   const port: RedisPort = {
     send: async () => [],
     isErrorReply: () => false,

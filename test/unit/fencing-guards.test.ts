@@ -5,7 +5,7 @@ import { ConfigError } from '../../src/errors.js'
 import { FENCED_SET, type FencedUpdateOptions, fencedSet, fencedUpdate } from '../../src/fencing.js'
 
 const MAX_TOKEN = 2n ** 63n - 1n
-/** The first integer that a JavaScript number cannot tell from the next. */
+/** The first integer that a JavaScript number cannot distinguish from the next. */
 const BIG = 2n ** 53n
 
 const NO_TOKENS = [undefined, null, 0n, -1n, MAX_TOKEN + 1n, 1, '1', Number.NaN, {}]
@@ -15,7 +15,7 @@ function expectRefusal(call: () => unknown, path: string): void {
 }
 
 describe('fencedUpdate', () => {
-  it('stores the token, and asks for rows that have seen no higher one', () => {
+  it('stores the token, and selects rows that have seen no higher one', () => {
     assert.deepEqual(fencedUpdate(42n), {
       set: 'fencing_token = ?',
       where: '(fencing_token IS NULL OR fencing_token <= ?)',

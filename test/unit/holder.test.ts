@@ -76,7 +76,7 @@ describe('a client id', () => {
 
 /**
  * Builds a start-up snapshot of a program that has made an id already and prints `expression` each time it is started;
- * answers how to start it. A snapshot takes one CommonJS file, so this makes one from random.ts as it was compiled.
+ * returns how to start it. A snapshot takes one CommonJS file, so this makes one from random.ts as it was compiled.
  */
 function snapshotOf(t: TestContext, expression: string): () => string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-snapshot-'))

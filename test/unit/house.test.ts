@@ -1,4 +1,4 @@
-/** Reads the source itself: who imports whom, and whether every error has its code and its page. */
+/** Reads the source itself: what imports what, and whether every error has its code and its page. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -14,7 +14,7 @@ const FLOORS = [
   ['index', 'connect', 'watchdog-thread'],
   ['config'],
   ['client'],
-  ['synchronizers', 'client-options', 'shutdown'],
+  ['synchronizers', 'client-events', 'client-options', 'shutdown'],
   ['locks'],
   ['watchdog'],
   ['delivery', 'waiting'],
@@ -118,8 +118,8 @@ test('only config/ports.ts imports an adapter, and only dynamically; index.ts re
 
 test('only its adapter and the command line import a Redis client; config and doctor import it dynamically', () => {
   expectNone(({ from, to, kind }) => {
-    const asks = from.startsWith('config/') || from.startsWith('doctor/')
-    const allowed = isAdapter(from) || from.startsWith('cli/') || (asks && kind !== 'static')
+    const mayLoad = from.startsWith('config/') || from.startsWith('doctor/')
+    const allowed = isAdapter(from) || from.startsWith('cli/') || (mayLoad && kind !== 'static')
     return CLIENT_PACKAGES.includes(to) && !allowed
   })
 })
@@ -146,6 +146,11 @@ test('every error class has a code of its own', () => {
   assert.equal(new Set(codes).size, codes.length, codes.join())
 })
 
+test('every error class keeps its name when minified, and is recognized by other copies of the package', () => {
+  const [, branded = ''] = /of Object\.entries\(\{([\s\S]*?)\}\)/.exec(code('errors.ts')) ?? []
+  expectNamed(wordsOf(branded), ['LockError', ...errorClasses.map((error) => error.name)])
+})
+
 test('every error class is exported from index.ts', () => {
   expectNamed(wordsOf(code('index.ts')), ['LockError', ...errorClasses.map((error) => error.name)])
 })
@@ -157,6 +162,18 @@ test('every error class and code is explained in docs/errors.md', () => {
     wordsOf(readFileSync(page, 'utf8')),
     errorClasses.flatMap((error) => [error.name, error.code]),
   )
+})
+
+test('timers and clocks come from util/real-time.ts, except in what no test with fake timers runs', () => {
+  const ofNode = /\b(?:setTimeout|clearTimeout|setInterval|clearInterval|setImmediate|queueMicrotask)\(/
+  const clocks = /\bperformance\.now\(|\bprocess\.(?:nextTick|hrtime)\b/
+  const wrong = files
+    .filter((file) => !/^(?:cli|doctor)\//.test(file) && file !== 'util/real-time.ts')
+    .filter((file) => {
+      const text = code(file)
+      return clocks.test(text) || (ofNode.test(text) && !text.includes('/real-time.js'))
+    })
+  assert.deepEqual(wrong, [])
 })
 
 function expectNamed(words: Set<string>, names: string[]): void {

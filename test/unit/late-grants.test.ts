@@ -4,7 +4,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
-import { FakePort, FakeRedis } from '../support/fake-port.js'
+import { FakePort } from '../support/fake-port.js'
+import { FakeRedis } from '../support/fake-redis.js'
 
 let clock: FakeClock
 let redis: FakeRedis
@@ -55,7 +56,7 @@ describe('a grant that arrives after the reply to a forceUnlock that was sent af
     assert.equal(await clock.until(taking), null)
   })
 
-  it('lets a caller that waits ask again', async () => {
+  it('lets a waiting caller make another attempt', async () => {
     port.once('lock/acquire', { replyMs: 500 })
     const taking = client.getLock('a').lock()
     await turn()

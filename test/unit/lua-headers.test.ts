@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import * as scripts from '../../src/lua/generated.js'
 import { lockAcquire, lockRenew } from '../../src/lua/generated.js'
+import type { ScriptCall } from '../../src/lua/script.js'
 
 /** From the compiled test in build/test/unit. */
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
@@ -81,6 +83,16 @@ describe('an embedded script', () => {
     for (const { script } of [lockAcquire('a', 1, 'b'), lockRenew(['a'], ['b', 1])]) {
       assert.equal(script.sha1, createHash('sha1').update(script.text).digest('hex'))
     }
+  })
+
+  it('has no comments but its name', () => {
+    const texts = Object.values(scripts).map(
+      (call) => (call as (...args: string[]) => ScriptCall)(...new Array<string>(10).fill('')).script.text,
+    )
+    assert.deepEqual(
+      texts.flatMap((text) => text.split('\n').slice(1)).filter((line) => line.includes('--')),
+      [],
+    )
   })
 
   it('begins with its name, which the slow log of Redis shows', () => {

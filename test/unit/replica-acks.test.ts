@@ -7,9 +7,10 @@ import { Durability } from '../../src/delivery/durability.js'
 import { Replication } from '../../src/delivery/replica-acks.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { FakeClock } from '../support/fake-clock.js'
-import { FakePort, FakeRedis } from '../support/fake-port.js'
+import { FakePort } from '../support/fake-port.js'
+import { FakeRedis } from '../support/fake-redis.js'
 
-describe('the connection that a confirmation is asked on', () => {
+describe('the connection of a confirmation', () => {
   const clock = new FakeClock()
   const port = {
     acknowledge: async () => ({ replicas: 1, acknowledged: 1 }),
@@ -52,9 +53,9 @@ describe('adopt() with replicas', () => {
     it(`adopt() ${acknowledged > 0 ? 'succeeds' : 'is refused'} when ${acknowledged} of 1 replica acknowledges`, async () => {
       const redis = new FakeRedis(clock)
       const random = { uuid: () => `client-${clients.length}`, fraction: () => 0.5 }
-      let asked = 0
+      let calls = 0
       for (let n = 0; n < 2; n++) {
-        const acknowledge = async (): Promise<object> => ({ replicas: 1, acknowledged: ++asked > 1 ? acknowledged : 1 })
+        const acknowledge = async (): Promise<object> => ({ replicas: 1, acknowledged: ++calls > 1 ? acknowledged : 1 })
         const port = Object.assign(new FakePort(clock, redis), { acknowledge })
         clients.push(new Client(port as RedisPort, { checkLockSyncedSlaves: true }, { clock, random }))
       }
@@ -68,7 +69,7 @@ describe('adopt() with replicas', () => {
         await clock.advance(1_000)
         assert.deepEqual(redis.keys, [], 'what was adopted is released in the background')
       }
-      assert.equal(asked, 2)
+      assert.equal(calls, 2)
     })
   }
 })

@@ -18,12 +18,12 @@ interface Server {
   acknowledged?: number
   /** How long WAIT takes, ms. */
   waitMs?: number
-  asked?: string[]
+  queried?: string[]
 }
 
 function replicasOf(server: Server, options: ReplicasOptions = {}): Replicas {
   return new Replicas(async (...command) => {
-    server.asked?.push(command.join(' '))
+    server.queried?.push(command.join(' '))
     if (command[0] === 'WAIT') {
       await new Promise((resolve) => setTimeout(resolve, server.waitMs ?? 0))
       return server.acknowledged ?? server.connected
@@ -41,11 +41,11 @@ describe('Replicas.acknowledge', () => {
     })
   })
 
-  it('asks nobody where there are no replicas and never were', async () => {
-    const asked: string[] = []
-    const server = { connected: 0, asked }
+  it('queries no server where there are no replicas and never were', async () => {
+    const queried: string[] = []
+    const server = { connected: 0, queried }
     assert.deepEqual(await replicasOf(server).acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
-    assert.deepEqual(asked, ['INFO replication'])
+    assert.deepEqual(queried, ['INFO replication'])
   })
 
   it('refuses a replica', async () => {
@@ -76,7 +76,7 @@ describe('Replicas.acknowledge', () => {
   const silences: Record<string, () => Promise<MasterStatus | undefined>> = {
     'nobody replies': async () => undefined,
     'only some reply': async () => ({ ...CURRENT, isConfirmed: false }),
-    'asking fails': async () => {
+    'a query fails': async () => {
       throw new Error('down')
     },
   }
@@ -101,7 +101,7 @@ describe('Replicas.acknowledge', () => {
     assert.deepEqual([acknowledged, why], [0, 'replaced'])
   })
 
-  it('asks the deployment again when the server took longer than a failover may take', async () => {
+  it('queries the deployment again when the server took longer than a failover may take', async () => {
     const statuses: MasterStatus[] = [CURRENT, { ...CURRENT, refusal: 'replaced meanwhile' }]
     const masterStatus = async () => statuses.shift()
     const server = { connected: 2, waitMs: 1_100 }
@@ -109,7 +109,7 @@ describe('Replicas.acknowledge', () => {
     assert.deepEqual([acknowledged, why], [0, 'replaced meanwhile'])
   })
 
-  it('refuses a master that is demoted while the deployment is asked', async () => {
+  it('refuses a master that is demoted while the deployment is queried', async () => {
     const server: Server = { connected: 0 }
     const masterStatus = async () => {
       server.role = 'slave'
@@ -119,7 +119,7 @@ describe('Replicas.acknowledge', () => {
     assert.equal(why, 'it is a slave')
   })
 
-  it('asks the deployment again when a replica has left, although another one acknowledges', async () => {
+  it('queries the deployment again when a replica has left, although another one acknowledges', async () => {
     let status: MasterStatus = CURRENT
     const server: Server = { connected: 2, acknowledged: 1 }
     const replicas = replicasOf(server, { masterStatus: async () => status })
@@ -132,15 +132,15 @@ describe('Replicas.acknowledge', () => {
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
   })
 
-  it('asks the deployment at most once a second', async () => {
-    let asked = 0
+  it('queries the deployment at most once a second', async () => {
+    let queried = 0
     const masterStatus = async () => {
-      asked++
+      queried++
       return CURRENT
     }
     const replicas = replicasOf({ connected: 2 }, { isReplicated: true, masterStatus })
     for (let n = 0; n < 20; n++) await replicas.acknowledge('k', 10)
-    assert.equal(asked, 1)
+    assert.equal(queried, 1)
   })
 })
 
@@ -243,7 +243,7 @@ describe('the status of a server among Sentinels', () => {
 
 describe('NodeRedisSentinelPort', () => {
   it('knows the new master by its address, as long as Sentinels do not know its run', async () => {
-    const asked = Object.assign(new EventEmitter(), {
+    const queried = Object.assign(new EventEmitter(), {
       isOpen: true,
       connect: async () => {},
       destroy: () => {},
@@ -252,7 +252,7 @@ describe('NodeRedisSentinelPort', () => {
     const client = Object.assign(new EventEmitter(), {
       getSentinelNode: () => ({ host: 's', port: 0 }),
       getMasterNode: () => ({ host: 'm', port: 2 }),
-      _execute: async (_: boolean, use: (master: unknown) => unknown) => await use({ duplicate: () => asked }),
+      _execute: async (_: boolean, use: (master: unknown) => unknown) => await use({ duplicate: () => queried }),
       async sendCommand(_: boolean, [name, what]: string[]): Promise<unknown> {
         if (name === 'WAIT') return 1
         return what === 'server' ? 'run_id:r2\r\n' : 'role:master\r\nconnected_slaves:1\r\n'
@@ -265,12 +265,12 @@ describe('NodeRedisSentinelPort', () => {
 
 describe('Replication.confirm', () => {
   it('refuses a grant of a server whose slots another one owns by now, whatever that one says', async () => {
-    for (const answer of [
+    for (const reply of [
       { replicas: 0, acknowledged: 0 },
       { replicas: 1, acknowledged: 1 },
     ]) {
       let owner = 'm:1'
-      const port = { serverOf: () => owner, acknowledge: async () => answer } as unknown as RedisPort
+      const port = { serverOf: () => owner, acknowledge: async () => reply } as unknown as RedisPort
       const clock = new SystemClock()
       const replication = new Replication(clock, new Scripts(port, clock, 1_000), 1_000, assert.fail)
       const route = replication.routeTo('a')

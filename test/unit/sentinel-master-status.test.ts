@@ -33,7 +33,7 @@ describe('the status of a master according to Sentinels', () => {
     assert.deepEqual(opened, [SENTINEL])
   })
 
-  it('is not asked for after close(): no connection is opened that nobody would end', async () => {
+  it('is not requested after close(): no connection is opened that nothing would end', async () => {
     const { status, opened, ended } = setUp()
     await status.of('abc', undefined)
     status.close()

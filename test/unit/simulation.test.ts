@@ -12,7 +12,8 @@ import { type Hold, type Lock, LockError, type LockOptions } from '../../src/ind
 import type { Lease } from '../../src/locks/lease.js'
 import { Dice } from '../support/dice.js'
 import { FakeClock } from '../support/fake-clock.js'
-import { FakePort, FakeRedis, FakeReplyError, type Fault, type Sent } from '../support/fake-port.js'
+import { FakePort, type Fault, type Sent } from '../support/fake-port.js'
+import { FakeRedis, FakeReplyError } from '../support/fake-redis.js'
 
 const LIVES = Number(process.env['SIMULATION_LIVES'] ?? 500)
 const CLIENTS = 3
@@ -209,7 +210,7 @@ class World {
     await client.close({ drainMs: dice.between(0, 1_000) })
   }
 
-  /** Somebody who uses locks again and again, in any way there is. */
+  /** A caller that uses locks again and again, in every way. */
   async useLocks(client: Client): Promise<void> {
     while (this.isStormy) {
       await this.pause(500)
@@ -286,7 +287,7 @@ class World {
     await this.pause(this.dice.chance(0.9) ? 400 : 2 * LEASE_MS)
   }
 
-  /** The outcome, or undefined if it is an error that users are told about. */
+  /** The outcome, or undefined if it is an error that is documented for users. */
   async #tolerate<T>(outcome: Promise<T> | undefined): Promise<T | undefined> {
     try {
       return await outcome
@@ -317,7 +318,7 @@ async function live(seed: number): Promise<World> {
   const tasks = clients.flatMap((client) => Array.from({ length: TASKS_PER_CLIENT }, () => world.useLocks(client)))
   await world.run([...tasks, world.makeTrouble(), world.closeEarly()], STORM_MS + 60_000)
 
-  // What nobody knows of ends with its lease; what was sent and never answered, with the command time-out.
+  // A hold that no client knows of ends with its lease; a command without a reply, with the command time-out.
   await clock.advance(LONGEST_LEASE_MS + 2 * COMMAND_TIMEOUT_MS)
   const held = redis.keys.map((key) => `${key} by ${JSON.stringify(redis.holders(key))} for ${redis.pttl(key)} ms`)
   assert.deepEqual(held, [], `nothing is held forever: ${held.join()}`)

@@ -26,9 +26,9 @@ function unexpected(error: unknown): never {
 class OpenThreadClient extends ThreadClient {
   words: BigInt64Array = new BigInt64Array()
 
-  override receive(answer: ThreadStatus & { readonly memory?: SharedArrayBuffer }): void {
-    if (answer.memory) this.words = new BigInt64Array(answer.memory)
-    super.receive(answer)
+  override receive(status: ThreadStatus & { readonly memory?: SharedArrayBuffer }): void {
+    if (status.memory) this.words = new BigInt64Array(status.memory)
+    super.receive(status)
   }
 }
 
@@ -80,7 +80,7 @@ describe('the memory shared with the watchdog thread', () => {
     assert(renewals.length === 1 && Math.abs((renewals[0] ?? 0) - sentAt) < 1)
 
     await sleep(5)
-    aheadMs = 30_000 // the machine slept, and only the client's clock went on
+    aheadMs = 30_000 // the machine slept, and only the client's clock continued
     client.heartbeat(threadClock.now() + aheadMs + 60_000)
     client.catchUp(held)
     assert.equal(renewals.length, 1)
@@ -98,7 +98,7 @@ describe('the memory shared with the watchdog thread', () => {
     assert(slowMs < usualMs - PERIOD_MS / 2, `${slowMs} ms instead of ${usualMs} ms`)
   })
 
-  it('a lease that ends frees its slot for the next one, which the thread tells apart by its id', () => {
+  it('a lease that ends frees its slot for the next one, which the thread distinguishes by its id', () => {
     client.heartbeat(threadClock.now() + 60_000)
     const [first, second] = [lease(threadClock.now()), lease(threadClock.now())]
     client.watch(first)

@@ -4,6 +4,10 @@
 export interface IoredisLike {
   readonly status: string
   readonly isCluster?: boolean
+  /** Not on a Cluster: `normal`, `subscriber` or `monitor`. */
+  readonly mode?: string | undefined
+  /** The socket. Not on a Cluster. */
+  readonly stream?: { readonly errored?: Error | null }
   readonly options: {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
@@ -80,6 +84,11 @@ export function end(client: IoredisLike): void {
   if (client.status !== 'close' && client.status !== 'end') client.disconnect()
 }
 
+/** Also how ioredis rejects commands, which it does not send, while the user subscribes on the same client. */
+const IN_SUBSCRIBER_MODE = /^Connection in subscriber mode/
+
 export function isReplyError(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ReplyError'
+  if (!(error instanceof Error)) return false
+  // The name is that of its class, which may be minified: then the form of the message tells. Proxies have other forms.
+  return error.name === 'ReplyError' || /^[A-Z]{3,} /.test(error.message) || IN_SUBSCRIBER_MODE.test(error.message)
 }

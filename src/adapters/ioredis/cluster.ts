@@ -1,4 +1,5 @@
 import { ConfigError } from '../../errors.js'
+import { clearInterval, setInterval } from '../../util/real-time.js'
 import { slotOf } from '../../wire/slots.js'
 import { ClusterChannels, type Listener, unlessUnknown } from '../cluster-channels.js'
 import { clusterMasterStatus } from '../cluster-master-status.js'

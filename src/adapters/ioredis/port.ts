@@ -1,4 +1,5 @@
 import { ConfigError } from '../../errors.js'
+import { ConnectionError } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import type { SentinelMasterStatus } from '../sentinel-master-status.js'
@@ -27,7 +28,8 @@ export function isIoredis(client: unknown): client is IoredisLike {
  * waits): a duplicate, opened when a caller first waits.
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
- * @throws {ConfigError} the client has a `keyPrefix`, or was closed
+ * @throws {ConfigError} the client has a `keyPrefix`, is in subscriber or monitor mode, or was closed
+ * @example `const client = await connect({ client: ioredis(new Redis('redis://127.0.0.1:6379')) })`
  */
 export function ioredis(client: IoredisLike): RedisPort {
   return portOf(client)
@@ -60,6 +62,10 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       'an ioredis client without keyPrefix: it would prefix keys but not channels, so waiters would never be woken, and ' +
         'Redisson would use different keys. Put the prefix into the lock names',
     )
+  }
+  if (client.mode !== undefined && client.mode !== 'normal') {
+    const allowed = `an ioredis client for commands: this one is in ${client.mode} mode. Pass another, such as redis.duplicate()`
+    throw new ConfigError('client', undefined, allowed)
   }
   if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one is closed')
   const { isReplicated, pingIntervalMs, scanIntervalMs } = owned ?? {}
@@ -115,6 +121,8 @@ class IoredisPort implements RedisPort {
   #subscriber: IoredisLike | undefined
   #events: PortEvents | undefined
 
+  readonly #connectionError: ConnectionError
+
   readonly isReplicated: boolean
   readonly #replicas: Replicas
   readonly #sentinels: SentinelMasterStatus | undefined
@@ -128,6 +136,7 @@ class IoredisPort implements RedisPort {
       ...(sentinels ? { masterStatus: (runId) => sentinels.of(runId, addressOf(client)) } : {}),
     })
     this.#client = client
+    this.#connectionError = new ConnectionError(client, () => client.stream?.errored)
     this.#disconnect = disconnect
     this.#wasReady = client.status === 'ready'
   }
@@ -153,6 +162,10 @@ class IoredisPort implements RedisPort {
     return await this.#subscriber?.call('PING')
   }
 
+  get connectionError(): unknown {
+    return this.#connectionError.last
+  }
+
   isErrorReply(error: unknown): boolean {
     return isReplyError(error)
   }
@@ -175,6 +188,7 @@ class IoredisPort implements RedisPort {
 
   async close(): Promise<void> {
     this.#client.off('ready', this.#onReady)
+    this.#connectionError.close()
     this.#subscriber?.disconnect()
     this.#sentinels?.close()
     this.#disconnect()

@@ -1,4 +1,5 @@
 import { ConfigError } from '../../errors.js'
+import { ConnectionError } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { replaceWhenUnresponsive } from '../unresponsive-server.js'
@@ -25,6 +26,7 @@ export function isNodeRedis(client: unknown): client is AnyNodeRedis {
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
  * @throws {ConfigError} the client is not connected, or has a `keyPrefix` or `legacyMode`
+ * @example `const client = await connect({ client: nodeRedis(await createClient({ url }).connect()) })`
  */
 export function nodeRedis(client: AnyNodeRedis): RedisPort {
   const { keyPrefix, legacyMode } = ('options' in client ? (client.options ?? {}) : {}) as NodeRedisOptions
@@ -110,12 +112,14 @@ class NodeRedisPort implements RedisPort {
   #isClosed = false
   #events: PortEvents | undefined
 
+  readonly #connectionError: ConnectionError
   readonly #replicas: Replicas
   readonly #end: () => Promise<void>
 
   constructor(client: NodeRedisLike, endClient: () => Promise<void>) {
     this.#replicas = new Replicas((...command) => client.sendCommand(command))
     this.#client = client
+    this.#connectionError = new ConnectionError(client)
     this.#end = endClient
   }
 
@@ -137,6 +141,10 @@ class NodeRedisPort implements RedisPort {
 
   async pingListener(): Promise<unknown> {
     return await this.#opened?.ping?.()
+  }
+
+  get connectionError(): unknown {
+    return this.#connectionError.last
   }
 
   isErrorReply(error: unknown): boolean {
@@ -173,6 +181,7 @@ class NodeRedisPort implements RedisPort {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#client.off('ready', this.#onReady)
+    this.#connectionError.close()
     if (this.#opened && this.#hasSocket) await end(this.#opened)
     await this.#end()
   }

@@ -31,6 +31,9 @@ export function isValkeyGlide(client: unknown): client is GlideLike {
  * Uses a GlideClient or GlideClusterClient that you own. Holdfast sends its commands on it and never closes it.
  * Wake-ups need a client of their own, which glide cannot derive from yours: provide it with `subscriber`.
  * @throws {ConfigError} it is not such a client, or is older than 2.5
+ * @example
+ * const glide = await GlideClient.createClient(settings)
+ * const client = await connect({ client: valkeyGlide(glide, { subscriber: () => GlideClient.createClient(settings) }) })
  */
 export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {}): RedisPort {
   const { subscriber } = ownOptions(options, { subscriber: 1 })

@@ -7,7 +7,7 @@ const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
  * `500ms`, `1.5s`, `5m`, `2h` in ms. A number without a unit is rejected, except 0: some users mean ms, others seconds.
  * @throws {UsageError} naming `option`
  */
-export function parseDuration(option: string, text: string, least: 0 | 1): number {
+export function parseDuration(option: string, text: string, least: number): number {
   const [, amount, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h)?$/.exec(text) ?? []
   const ms = unit === undefined ? Number(amount) : Math.round(Number(amount) * UNIT_MS[unit as keyof typeof UNIT_MS])
   if (unit === undefined && ms > 0) {
@@ -16,7 +16,7 @@ export function parseDuration(option: string, text: string, least: 0 | 1): numbe
   if (Number.isNaN(ms)) {
     throw new UsageError(`${option}: expected a duration like 500ms, 30s, 5m or 2h, not ${JSON.stringify(text)}`)
   }
-  if (ms < least) throw new UsageError(`${option}: expected at least 1ms, not ${text}`)
+  if (ms < least) throw new UsageError(`${option}: expected at least ${least}ms, not ${text}`)
   if (ms > MAX_DURATION_MS) throw new UsageError(`${option}: expected at most 100 years, not ${text}`)
   return ms
 }

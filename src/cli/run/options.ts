@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { ConfigError } from '../../errors.js'
-import { checkName } from '../../util/validate.js'
+import { checkName, LEAST_LEASE_MS } from '../../util/validate.js'
 import { EXIT, UsageError } from '../exit-codes.js'
 import { withoutUrls } from '../stderr.js'
 import { type Target, targetOf } from '../target.js'
@@ -17,6 +17,8 @@ export interface RunOptions {
   permits: number | undefined
   /** The program and its arguments. */
   command: [string, ...string[]]
+  /** The shortest time between two runs; undefined: none. */
+  atLeastMs: number | undefined
   /** Longest wait; undefined: no limit. */
   waitTimeMs: number | undefined
   /** Undefined: the watchdog renews the lock. */
@@ -33,6 +35,7 @@ const OPTIONS = {
   permits: { type: 'string' },
   wait: { type: 'string' },
   lease: { type: 'string' },
+  'at-least': { type: 'string' },
   'on-lost': { type: 'string', default: 'term' },
   grace: { type: 'string', default: '10s' },
   'conflict-exit-code': { type: 'string', default: String(EXIT.conflict) },
@@ -54,11 +57,19 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
   const [lockName] = positionals
   if (lockName === undefined) throw new UsageError('no lock name')
   if (program === undefined) throw new UsageError('no program to run')
+  const atLeastMs =
+    values['at-least'] === undefined ? undefined : parseDuration('--at-least', values['at-least'], LEAST_LEASE_MS)
+  if (atLeastMs !== undefined && values.permits !== undefined) {
+    throw new UsageError('--at-least: is for one copy at a time, not for --permits')
+  }
+  // A job that waited for its period to end would run again in the next one.
+  const wait = values.wait ?? (atLeastMs === undefined ? undefined : '0')
   return {
     lockName: checkedName(lockName),
     permits: values.permits === undefined ? undefined : parsePermits(values.permits),
     command: [program, ...programArgs],
-    waitTimeMs: values.wait === undefined ? undefined : parseDuration('--wait', values.wait, 0),
+    atLeastMs,
+    waitTimeMs: wait === undefined ? undefined : parseDuration('--wait', wait, 0),
     leaseTimeMs: values.lease === undefined ? undefined : parseDuration('--lease', values.lease, 1),
     onLost: parseOnLost(values['on-lost']),
     graceMs: parseDuration('--grace', values.grace, 0),

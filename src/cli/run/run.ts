@@ -48,6 +48,7 @@ async function runLocked(options: RunOptions, signals: Signals): Promise<number>
       await release(hold, guard, options)
       throw signal.reason
     }
+    hold.keepAtLeast()
     const command = new Command(options.command, { HOLDFAST_LOCK: hold.lockName, HOLDFAST_HOLDER: hold.holder })
     signals.forwardTo(command)
     const onLoss = (): void => reactToLoss(hold.signal.reason, command, options)
@@ -81,13 +82,16 @@ interface Terms {
   readonly signal: AbortSignal
 }
 
-function guardOf(client: Client, { lockName, permits }: RunOptions): Guard {
+function guardOf(client: Client, { lockName, permits, atLeastMs }: RunOptions): Guard {
   if (permits === undefined) {
     const lock = client.getLock(lockName)
     return {
       title: `lock ${quote(lockName)}`,
-      acquire: ({ waitTimeMs, ...terms }) =>
-        waitTimeMs === undefined ? lock.lock(terms) : lock.tryLock({ ...terms, waitTimeMs }),
+      async acquire({ leaseTimeMs, ...terms }) {
+        return (
+          (await lock.acquire({ ...terms, terms: lock.terms({ leaseTimeMs, atLeastMs }), within: undefined })) ?? null
+        )
+      },
       async holders() {
         const holders = await lock.getHolders()
         return holders.length > 0
@@ -119,7 +123,10 @@ async function acquire(guard: Guard, options: RunOptions, signal: AbortSignal): 
       const waitedMs = Math.round(performance.now() - startedAt)
       say(`acquired ${guard.title} as ${hold.holder} after ${waitedMs} ms`)
     }
-    if (!hold && isLogging) say(`${guard.title} was not acquired in time: held by others`)
+    if (!hold && isLogging)
+      say(
+        `${guard.title} was not acquired in time: held by others${options.atLeastMs === undefined ? '' : ', or kept by --at-least'}`,
+      )
     return hold
   } catch (error) {
     signal.throwIfAborted()
@@ -143,11 +150,12 @@ function reportLongWait(guard: Guard): () => void {
 }
 
 /** A failure is only a warning: the lock becomes free when its lease ends. */
-async function release(hold: Hold, { title }: Guard, { isVerbose }: RunOptions): Promise<void> {
+async function release(hold: Hold, { title }: Guard, { isVerbose, atLeastMs }: RunOptions): Promise<void> {
   const wasLost = hold.signal.aborted
   try {
     await hold.unlock()
-    if (isVerbose) say(`released ${title}`)
+    if (isVerbose)
+      say(`released ${title}${atLeastMs === undefined ? '' : ', which stays taken for the rest of --at-least'}`)
   } catch (error) {
     if (!wasLost || !(error instanceof LeaseLostError)) say(`warning: ${messageOf(error)}`)
   }

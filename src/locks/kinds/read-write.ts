@@ -138,12 +138,18 @@ export class ReadWriteLock {
     this.#context = context
   }
 
-  /** The shared side. @see Redisson `RReadWriteLock.readLock` */
+  /**
+   * The shared side. @see Redisson `RReadWriteLock.readLock`
+   * @example `await prices.readLock().withLock(async () => await readPrices())`
+   */
   readLock(): Lock {
     return new Lock(this.#context, READ, this.name)
   }
 
-  /** The exclusive side. @see Redisson `RReadWriteLock.writeLock` */
+  /**
+   * The exclusive side. @see Redisson `RReadWriteLock.writeLock`
+   * @example `await prices.writeLock().withLock(async () => await writePrices())`
+   */
   writeLock(): Lock {
     return new Lock(this.#context, WRITE, this.name)
   }

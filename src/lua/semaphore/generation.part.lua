@@ -9,7 +9,8 @@ end
 -- Starts a generation for the expiry of the semaphore, or a day if it has none: longer than permits are held.
 local function startGeneration(generation, expiryMs)
   if generation == KEYS[1] then
-    return 1 -- permits with ids cannot be returned to another semaphore
+    -- permits with ids cannot be returned to another semaphore
+    return 1
   end
   local time = redis.call('time')
   local id = time[1] * 1000000 + time[2]

@@ -29,7 +29,7 @@ import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
 /**
- * A Java process with Redisson that does what it is told, one command a line, until its stdin ends. test/interop/redisson.ts
+ * A Java process with Redisson that executes one command a line, until its stdin ends. test/interop/redisson.ts
  * is the other end.
  *
  * <p>A command: {@code <id> <thread> <verb> <word> ...}, each word percent-encoded. It runs on the Java thread of that
@@ -38,7 +38,7 @@ import org.redisson.config.Config;
  * <pre>
  * open client url lockWatchdogTimeout         a RedissonClient, kept as `client`
  * openFile client path                        the same as a configuration file says
- * call as target method argument ...          `target.method(...)`; an object that it answers is kept as `as`
+ * call as target method argument ...          `target.method(...)`; an object that it returns is kept as `as`
  * threadId                                    of the thread that it runs on
  * sell lock client key pauseMs restMs         takes one from the number at `key` under `lock`, until it is 0; how many
  * sellInside semaphore client key pauseMs restMs leaseMs
@@ -48,9 +48,9 @@ import org.redisson.config.Config;
  * <p>An argument of a call is a letter and its text: {@code i5} int, {@code l5} long, {@code stext} String, {@code u}
  * TimeUnit.MILLISECONDS, {@code d5} Duration in ms, {@code aname,name} an array of locks, {@code ctext,text} a
  * collection of strings, each percent-encoded once more. Methods are found by reflection, so that this compiles with every
- * version of Redisson, and one that lacks a method answers NoSuchMethodException.
+ * version of Redisson, and one that lacks a method replies NoSuchMethodException.
  *
- * <p>The answer is one line of JSON: {@code {"id":1,"value":...}} or {@code {"id":1,"error":"class","message":"..."}}.
+ * <p>The reply is one line of JSON: {@code {"id":1,"value":...}} or {@code {"id":1,"error":"class","message":"..."}}.
  */
 public final class Peer {
     private static final PrintStream OUT = System.out;
@@ -70,7 +70,7 @@ public final class Peer {
             for (int i = 0; i < words.length; i++) {
                 words[i] = decode(words[i]);
             }
-            threads.computeIfAbsent(words[1], Peer::newThread).execute(() -> answer(words));
+            threads.computeIfAbsent(words[1], Peer::newThread).execute(() -> reply(words));
         }
         Runtime.getRuntime().halt(0); // whoever drives us is gone: hold on to nothing, release nothing
     }
@@ -79,7 +79,7 @@ public final class Peer {
         return Executors.newSingleThreadExecutor(task -> new Thread(task, name));
     }
 
-    private void answer(String[] words) {
+    private void reply(String[] words) {
         String start = "{\"id\":" + words[0];
         try {
             say(start + ",\"value\":" + json(run(words[2], Arrays.asList(words).subList(3, words.length))) + "}");

@@ -1,0 +1,36 @@
+import { EventEmitter } from 'node:events'
+import type { ClientEvents } from './locks/context.js'
+
+type Listener<E extends keyof ClientEvents> = (...details: ClientEvents[E]) => void
+
+/** Declares what listeners call, because programs without `@types/node` do not have the types of an EventEmitter. */
+export class ClientEmitter extends EventEmitter<ClientEvents> {
+  /**
+   * Listens to an event. No event needs a listener, and one that throws is only a process warning.
+   * - `lost`, `({ hold, error })`: a hold was lost before it was released; its `signal` aborted with the same error
+   * - `longWait`, `({ lockName, label, waitedMs, heldBy })`: a call has waited for `warnAfterMs`, 60 s by default
+   * - `longHold`, `({ hold, heldMs })`: a hold has lasted for `warnAfterMs`
+   * - `warning`, `(warning)`: something works worse than it should; some have a `code`
+   * @returns this client
+   * @example `client.on('lost', ({ hold, error }) => console.error(hold.lockName, error.reason))`
+   */
+  override on<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
+    return super.on(event, listener as never)
+  }
+
+  /**
+   * Calls `listener` the next time, as `on` does every time.
+   * @example `client.once('lost', ({ error }) => console.error(error))`
+   */
+  override once<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
+    return super.once(event, listener as never)
+  }
+
+  /**
+   * Removes a listener of `on` or `once`.
+   * @example `client.off('lost', report)`
+   */
+  override off<E extends keyof ClientEvents>(event: E, listener: Listener<E>): this {
+    return super.off(event, listener as never)
+  }
+}

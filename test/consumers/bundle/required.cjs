@@ -1,0 +1,1 @@
+exports.requiredConnect = require('holdfast').connect

@@ -1,0 +1,98 @@
+/** What a publication needs beside the built package: the README that npm shows, and the workflow. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { parse } from 'yaml'
+
+const ROOT = new URL('../../../', import.meta.url)
+const pkg = JSON.parse(read('package.json')) as Manifest
+const { absoluteLinks, relativeLinks, repositoryOf } = (await import(
+  new URL('scripts/readme-links.mjs', ROOT).href
+)) as ReadmeLinks
+
+interface Manifest {
+  readonly version: string
+  readonly repository: { readonly url: string }
+}
+type Rewrite = (text: string, pkg: Manifest) => string
+interface ReadmeLinks {
+  readonly absoluteLinks: Rewrite
+  readonly relativeLinks: Rewrite
+  readonly repositoryOf: (pkg: Manifest) => string
+}
+
+function read(path: string): string {
+  return readFileSync(new URL(path, ROOT), 'utf8')
+}
+
+describe('the links of a README on npm', () => {
+  const example = { version: '1.2.3', repository: { url: 'git+https://github.com/some/one.git' } }
+
+  it('lead to the pages and the pictures of the published version', () => {
+    assert.equal(
+      absoluteLinks('[a](docs/a.md#b) ![c\nd](docs/c.svg) <img src="d.png"> [e](LICENSE)', example),
+      '[a](https://github.com/some/one/blob/v1.2.3/docs/a.md#b) ' +
+        '![c\nd](https://raw.githubusercontent.com/some/one/v1.2.3/docs/c.svg) ' +
+        '<img src="https://raw.githubusercontent.com/some/one/v1.2.3/d.png"> ' +
+        '[e](https://github.com/some/one/blob/v1.2.3/LICENSE)',
+    )
+  })
+
+  it('stay as they are if they lead to a heading or elsewhere, and in code', () => {
+    for (const text of ['[a](#a)', '[a](https://a.example/b)', '[a](mailto:a@b.example)', '```ts\na[0](b)\n```\n']) {
+      assert.equal(absoluteLinks(text, example), text)
+    }
+  })
+
+  it('are relative in the repository, lead to files, and become absolute and relative again', () => {
+    const text = read('README.md')
+    const absolute = absoluteLinks(text, pkg)
+    assert(!text.includes(repositoryOf(pkg)), 'README.md should link its own pages by relative links')
+    assert.deepEqual(absolute.match(/\]\((?!https:\/\/|#)[^)]*\)/g) ?? [], [])
+    const paths = [...absolute.matchAll(/\/v[\d.]+\/([^)#"]+)/g)].map(([, path]) => path ?? '')
+    assert(paths.length > 20)
+    for (const path of paths) assert(existsSync(new URL(path, ROOT)), path)
+    assert.equal(relativeLinks(absolute, pkg), text)
+  })
+})
+
+describe('docs/compatibility.md', () => {
+  it('names every version that npm run consumers tries', async () => {
+    const { CONSUMERS } = (await import(new URL('test/consumers/table.mjs', ROOT).href)) as {
+      CONSUMERS: { tool: string; name: string }[]
+    }
+    assert.equal(new Set(CONSUMERS.map(({ name }) => name)).size, CONSUMERS.length)
+    const page = read('docs/compatibility.md')
+    const missing = CONSUMERS.filter(({ tool }) => {
+      const [name, version = ''] = tool.split(' ')
+      const lines = page.split('\n').filter((line) => line.includes(name ?? ''))
+      return !lines.some((line) => line.split(/[^\d.]+/).some((number) => `${number}.`.startsWith(`${version}.`)))
+    })
+    assert.deepEqual(
+      missing.map(({ tool }) => tool),
+      [],
+    )
+  })
+})
+
+describe('the release workflow', () => {
+  const text = read('.github/workflows/release.yml')
+  const { jobs, permissions } = parse(text) as {
+    jobs: { publish: { permissions: object; steps: { run?: string; uses?: string }[] } }
+    permissions: object
+  }
+  const commands = jobs.publish.steps.map(({ run, uses }) => run ?? uses ?? '')
+
+  it('publishes with provenance, after the whole gate, and may do nothing else', () => {
+    assert.deepEqual(permissions, {})
+    assert.deepEqual(jobs.publish.permissions, { contents: 'read', 'id-token': 'write' })
+    assert.deepEqual(commands.slice(-3), ['npm ci', '.ci/run', 'npm publish --provenance --access public'])
+    assert(commands.some((command) => command.includes('GITHUB_REF_NAME')))
+  })
+
+  it('pins each action to a commit', () => {
+    const actions = commands.filter((_, at) => jobs.publish.steps[at]?.uses !== undefined)
+    assert(actions.length > 0)
+    for (const action of actions) assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40}$/)
+  })
+})

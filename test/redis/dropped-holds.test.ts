@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import type { Client } from '../../src/index.js'
+import { setUpLab } from '../support/lab.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc') as () => void
+
+/** Takes a lock and forgets it. In a function of its own, whose frame is gone when it returns. */
+async function takeAndForget(client: Client, name: string): Promise<void> {
+  await client.getLock(name).lock({ label: 'refund' })
+}
+
+describe('a hold that is dropped without unlock()', () => {
+  const lab = setUpLab()
+
+  it('is reported with its label and where it was taken', async () => {
+    const client = await lab.connect()
+    const warnings: (Error & { code?: string })[] = []
+    client.on('warning', (warning) => warnings.push(warning))
+    await sleep(40) // holds that follow each other more quickly are not watched
+    await takeAndForget(client, 'a')
+    await waitUntil(() => {
+      collectGarbage()
+      return warnings.length > 0
+    })
+    assert.equal(warnings[0]?.code, 'HOLD_DROPPED')
+    assert.match(warnings[0]?.message ?? '', /^The hold of "a" \(label "refund"\) was dropped without unlock\(\)/)
+    assert.match(warnings[0]?.message ?? '', /It was taken at\n[\s\S]*at async takeAndForget .*dropped-holds\.test/)
+    assert.equal(await client.getLock('a').isLocked(), true)
+  })
+
+  it('is a warning of the process if nobody listens', async () => {
+    const client = await lab.connect()
+    const warnings: Error[] = []
+    const onWarning = (warning: Error): unknown => warnings.push(warning)
+    process.on('warning', onWarning)
+    lab.onEnd(() => process.off('warning', onWarning))
+    await sleep(40)
+    await takeAndForget(client, 'b')
+    await waitUntil(() => {
+      collectGarbage()
+      return warnings.some(({ message }) => message.startsWith('The hold of "b"'))
+    })
+  })
+
+  it('is the object that `lost` has, even if it is lost before the program gets it', async () => {
+    const client = await lab.connect()
+    const lost: unknown[] = []
+    client.on('lost', ({ hold }) => lost.push(hold))
+    const lock = client.getLock('a')
+    const held: unknown[] = []
+    for (let round = 0; round < 20; round++) {
+      await sleep(30)
+      const [hold] = await Promise.all([lock.lock(), lock.forceUnlock()])
+      await lock.forceUnlock()
+      held.push(hold)
+    }
+    assert.equal(lost.length, held.length)
+    assert(lost.every((hold, index) => hold === held[index]))
+  })
+
+  it('is not reported if it was released, handed over, lost, or is still in use', async () => {
+    const client = await lab.connect()
+    const warnings: Error[] = []
+    client.on('warning', (warning) => warnings.push(warning))
+    const take = async (name: string) => {
+      await sleep(40)
+      return await client.getLock(name).lock()
+    }
+    await (async () => {
+      await (await take('a')).unlock()
+      await client.adopt('b', (await take('b')).handOver()).then((hold) => hold.unlock())
+      await take('c')
+      await client.getLock('c').forceUnlock()
+    })()
+    const kept = await take('d')
+    for (let round = 0; round < 10; round++) {
+      collectGarbage()
+      await sleep(10)
+    }
+    assert.deepEqual(warnings, [])
+    await kept.unlock()
+  })
+
+  it('is the object of its events, as long as the program has it', async () => {
+    const client = await lab.connect()
+    const losses: unknown[] = []
+    client.on('lost', ({ hold }) => losses.push(hold))
+    await sleep(40)
+    const hold = await client.getLock('a').lock()
+    await client.getLock('a').forceUnlock()
+    assert.equal(losses[0], hold)
+  })
+})
+
+describe('lock.unlock() outside a scope', () => {
+  const lab = setUpLab()
+
+  it('says that the lock stays held by this client, and since when', async () => {
+    const client = await lab.connect()
+    const lock = client.getLock('a')
+    const hold = await lock.lock({ label: 'refund' })
+    const held = /stays held by this client, taken [\d.]+ s ago, label "refund"/
+    await assert.rejects(lock.unlock(), { code: 'LOCK_NOT_HELD', message: held })
+    const inside = client.getLock('b').withLock(async () => await lock.unlock())
+    await assert.rejects(inside, { code: 'LOCK_NOT_HELD', message: held })
+    await hold.unlock()
+    await assert.rejects(lock.unlock(), (error: Error) => !error.message.includes('stays held'))
+  })
+})

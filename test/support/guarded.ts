@@ -1,0 +1,18 @@
+import { type Client, type ConnectOptions, connect } from '../../src/index.js'
+import type { Lab } from './lab.js'
+
+export const LEASE_MS = 2_400
+
+/** A client whose locks the watchdog thread renews. */
+export async function guarded({ server, onEnd }: Lab, options: ConnectOptions = {}): Promise<Client> {
+  const { watchdog, ...rest } = options
+  const where = (options.client ?? options.config) ? {} : { url: server.url }
+  const client = await connect({
+    lockWatchdogTimeoutMs: LEASE_MS,
+    ...where,
+    ...rest,
+    watchdog: { thread: true, ...watchdog },
+  })
+  onEnd(() => client.close())
+  return client
+}

@@ -1,0 +1,232 @@
+/** The holds of one owner: re-entries, scopes, and holds that are handed over. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+
+const COMMAND_TIMEOUT_MS = 3_000
+const NO_REPLY = { code: 'LOCK_OUTCOME_UNKNOWN', lockName: 'a' }
+
+let bench: ClientBench
+
+beforeEach(() => {
+  bench = new ClientBench({ commandTimeoutMs: COMMAND_TIMEOUT_MS })
+})
+
+afterEach(() => bench.close())
+
+describe('re-entries', () => {
+  it('at the same time count each, and the last release in any order frees the lock', async () => {
+    const outer = await bench.lock.lock()
+    bench.port.fault = () => ({ requestMs: 5, replyMs: 5 })
+    const inner = await bench.clock.until(Promise.all([1, 2, 3].map(() => bench.lock.lock({ within: outer }))))
+    assert.equal(outer.count, 4)
+    assert.equal(bench.countInRedis(outer), 4)
+    await bench.clock.until(Promise.all([outer.unlock(), inner[1]?.unlock()]))
+    assert.equal(bench.countInRedis(outer), 2)
+    await bench.clock.until(Promise.all([inner[0]?.unlock(), inner[2]?.unlock()]))
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
+  it('and releases at the same time leave the right count', async () => {
+    const outer = await bench.lock.lock()
+    let inner = await bench.lock.lock({ within: outer })
+    bench.port.fault = () => ({ requestMs: 5, replyMs: 5 })
+    for (let round = 0; round < 5; round++) {
+      const [next] = await bench.clock.until(Promise.all([bench.lock.lock({ within: outer }), inner.unlock()]))
+      assert.deepEqual([outer.count, bench.countInRedis(outer)], [2, 2])
+      inner = next
+    }
+    await bench.clock.until(Promise.all([inner.unlock(), outer.unlock()]))
+  })
+
+  it('whose reply was lost count once', async () => {
+    const outer = await bench.lock.lock()
+    bench.port.once('lock/reenter', { lost: 'reply' })
+    bench.port.once('lock/reenter', { resentMs: 10 })
+    const inner = await bench.clock.until(bench.lock.lock({ within: outer }))
+    assert.equal(bench.countInRedis(outer), 2)
+    await inner.unlock()
+    assert.equal(bench.countInRedis(outer), 1)
+    await outer.unlock()
+  })
+
+  it('that were aborted in flight count for nothing', async () => {
+    const outer = await bench.lock.lock()
+    bench.port.once('lock/reenter', { requestMs: 100, replyMs: 100 })
+    const controller = new AbortController()
+    const taking = bench.lock.lock({ within: outer, signal: controller.signal })
+    await turn()
+    controller.abort('enough')
+    await assert.rejects(taking, (reason) => reason === 'enough')
+    await bench.clock.advance(300)
+    assert.equal(outer.count, 1)
+    assert.equal(bench.countInRedis(outer), 1)
+    await outer.unlock()
+  })
+
+  it('fail when the lock is gone, and the outer hold is lost with them', async () => {
+    const outer = await bench.lock.lock()
+    bench.redis.flush()
+    await assert.rejects(bench.clock.until(bench.lock.lock({ within: outer })), {
+      code: 'LOCK_LEASE_LOST',
+      reason: 'gone',
+    })
+    assert.equal(outer.signal.aborted, true)
+  })
+
+  it('keep their leases while a renewal overtakes them', async () => {
+    const outer = await bench.lock.lock()
+    await bench.clock.advance(9_950)
+    bench.port.once('lock/reenter', { requestMs: 20, replyMs: 100 })
+    const taking = bench.lock.lock({ within: outer, leaseTimeMs: 600_000 })
+    await bench.clock.advance(60)
+    assert.equal(bench.port.count('lock/renew'), 1)
+    const inner = await bench.clock.until(taking)
+    assert(bench.redis.pttl('a') >= inner.remainingMs())
+    await inner.unlock()
+    await outer.unlock()
+  })
+})
+
+describe('a lease', () => {
+  it('that a re-entry was granted is not cut by a renewal that was sent before and had to be repeated', async () => {
+    bench.redis.forgetScripts()
+    const outer = await bench.lock.lock({ leaseTimeMs: 5_000 })
+    await (await bench.clock.until(bench.lock.lock({ within: outer }))).unlock()
+    await bench.clock.advance(4_000)
+    bench.port.fault = () => ({ requestMs: 5, replyMs: 5 })
+    bench.port.reconnect() // checks all holds, by a script that Redis does not know yet
+    await bench.clock.advance(2)
+    const inner = await bench.clock.until(bench.lock.lock({ within: outer, leaseTimeMs: 60_000 }))
+    assert.equal(bench.port.count('lock/renew'), 2)
+    await bench.clock.advance(2_000)
+    bench.assertSafe(inner)
+    await bench.clock.until(inner.unlock())
+  })
+})
+
+describe('a scope', () => {
+  it('takes a lock again as the same owner', async () => {
+    await bench.client.runInScope(async () => {
+      const first = await bench.lock.lock()
+      await bench.lock.unlock()
+      const second = await bench.lock.lock()
+      assert.equal(second.holder, first.holder)
+      await bench.lock.unlock()
+    })
+  })
+
+  it('takes it as another owner while a release of the first may still be on its way', async () => {
+    await bench.client.runInScope(async () => {
+      await bench.lock.lock()
+      bench.port.once('lock/release-queued', { requestMs: 10_000, failsWith: 'Connection is closed' })
+      await bench.clock.until(bench.lock.unlock())
+      const second = await bench.lock.lock()
+      await bench.clock.advance(11_000)
+      bench.assertSafe(second)
+      await bench.lock.unlock()
+    })
+  })
+
+  it('takes it as another owner after a release that is unknown', async () => {
+    await bench.client.runInScope(async () => {
+      await bench.lock.lock({ leaseTimeMs: 10_000 })
+      bench.port.fault = () => ({ lost: 'request' })
+      await assert.rejects(bench.clock.until(bench.lock.unlock()), NO_REPLY)
+      bench.port.fault = () => undefined
+      const second = await bench.clock.until(bench.lock.lock())
+      await bench.clock.advance(10_000)
+      bench.assertSafe(second)
+      await bench.lock.unlock()
+    })
+  })
+
+  it('keeps its lease although an attempt of an earlier hold arrives late', async () => {
+    await bench.client.runInScope(async () => {
+      bench.port.once('lock/acquire', { requestMs: 8_000 })
+      await bench.clock.until(bench.lock.lock({ leaseTimeMs: 5_000 }))
+      await bench.lock.unlock()
+      const second = await bench.lock.lock({ leaseTimeMs: 60_000 })
+      await bench.clock.advance(20_000)
+      bench.assertSafe(second)
+      await bench.lock.unlock()
+    })
+  })
+
+  it('takes it as another owner after a hold was lost, which may be released later', async () => {
+    await bench.client.runInScope(async () => {
+      const first = await bench.lock.lock({ leaseTimeMs: 1_000 })
+      await bench.clock.advance(1_001) // in Redis a key still exists at its deadline
+      const second = await bench.lock.lock()
+      await assert.rejects(first.unlock(), { code: 'LOCK_LEASE_LOST' })
+      await turn()
+      bench.assertSafe(second)
+      await bench.lock.unlock()
+    })
+  })
+
+  it('does not take it beside the one it was handed over to', async () => {
+    await bench.client.runInScope(async () => {
+      const holder = (await bench.lock.lock()).handOver()
+      assert.equal(await bench.lock.tryLock(), null)
+      const adopted = await bench.other.adopt('a', holder)
+      assert.equal(await bench.lock.tryLock(), null)
+      await adopted.unlock()
+    })
+  })
+
+  it('re-enters what a withLock in it still holds, or waits for it; it never takes it a second time', async () => {
+    await bench.client.runInScope(async () => {
+      const outer = await bench.lock.lock()
+      const body = bench.lock.withLock(async (hold) => {
+        await bench.pause(100)
+        bench.assertSafe(hold)
+      })
+      await turn()
+      await outer.unlock()
+      const again = await bench.lock.tryLock()
+      await again?.unlock()
+      await bench.clock.until(body)
+    })
+  })
+
+  it('has siblings that take the same lock at the same time exclude each other', async () => {
+    await bench.client.runInScope(async () => {
+      const taken = await bench.clock.until(
+        Promise.all([bench.lock.tryLock(), bench.lock.tryLock(), bench.lock.tryLock()]),
+      )
+      assert.equal(taken.filter((hold) => hold !== null).length, 1)
+      await bench.lock.unlock()
+    })
+  })
+})
+
+describe('adopt()', () => {
+  it('continues a hold that was handed over, without a moment in which the lock is free', async () => {
+    const hold = await bench.lock.lock()
+    const holder = hold.handOver()
+    const adopted = await bench.other.adopt('a', holder)
+    assert.equal(await bench.lock.tryLock(), null)
+    bench.assertSafe(adopted)
+    await bench.clock.advance(60_000)
+    bench.assertSafe(adopted)
+    await adopted.unlock()
+  })
+
+  it('without a reply frees what it may have taken over', async () => {
+    const holder = (await bench.other.getLock('a').lock()).handOver()
+    bench.port.once('lock/adopt', { lost: 'reply' })
+    await assert.rejects(bench.clock.until(bench.client.adopt('a', holder)), NO_REPLY)
+    await turn()
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
+  it('succeeds once', async () => {
+    const holder = (await bench.lock.lock()).handOver()
+    const [first, second] = await Promise.allSettled([bench.client.adopt('a', holder), bench.other.adopt('a', holder)])
+    assert(first.status === 'fulfilled' && second.status === 'rejected')
+    assert.equal(second.reason.code, 'LOCK_NOT_HELD')
+    await first.value.unlock()
+  })
+})

@@ -1,0 +1,183 @@
+/** What an attempt leaves in Redis that its caller does not get. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { type Attempt, type Outcome, tryOnce, type Wait, waitFor } from '../../src/waiting/wait-loop.js'
+import { turn } from '../support/fake-clock.js'
+import { LEASE_MS, TransientError, WaitBench } from '../support/wait-bench.js'
+
+let bench: WaitBench
+
+beforeEach(() => {
+  bench = new WaitBench()
+})
+
+afterEach(() => bench.expectNothingLeft())
+
+describe('undo, once per wait, gets what did not reach the caller', () => {
+  const REFUSED: Outcome<string> = { is: 'refused', heldForMs: -1 }
+  const GRANTED: Outcome<string> = { is: 'granted', value: 'it', leaseMs: LEASE_MS }
+  const UNKNOWN: Outcome<string> = { is: 'unknown', error: new TransientError('no reply') }
+  /** What `undo` got, one entry for each call. */
+  let undone: (readonly Outcome<string>[])[]
+
+  beforeEach(() => {
+    undone = []
+  })
+
+  /** A wait whose attempts have these outcomes, one after the other; the last one repeats. */
+  function waitWith(outcomes: readonly (Outcome<string> | Error)[], options: Partial<Wait<string>> = {}): Wait<string> {
+    const rest = [...outcomes]
+    const attempt: Attempt<string> = {
+      run: async () => {
+        bench.attempts.push({ caller: 'me', at: bench.clock.now() })
+        await bench.travel(bench.attemptMs)
+        const outcome = rest.length > 1 ? rest.shift() : rest[0]
+        if (outcome instanceof Error) throw outcome
+        return outcome as Outcome<string>
+      },
+      undo: (left) => undone.push(left),
+    }
+    return { ...bench.waitOf('me'), attempt, ...options }
+  }
+
+  function aborting(): AbortController {
+    const controller = new AbortController()
+    bench.signals.push(controller.signal)
+    return controller
+  }
+
+  for (const [title, wait] of [
+    ['a wait', waitFor],
+    ['a single try', tryOnce],
+  ] as const) {
+    it(`undo gets nothing after ${title} that was granted it`, async () => {
+      assert.equal(await bench.clock.until(wait(waitWith([GRANTED]), bench.tools)), 'it')
+      assert.deepEqual(undone, [[]])
+    })
+
+    it(`undo gets nothing after ${title} whose signal had aborted before`, async () => {
+      const waiting = wait(waitWith([GRANTED], { signal: AbortSignal.abort('enough') }), bench.tools)
+      await assert.rejects(waiting, (reason) => reason === 'enough')
+      assert.deepEqual([undone, bench.attempts], [[[]], []])
+    })
+
+    it(`undo gets nothing after ${title} that failed with an error that left nothing`, async () => {
+      const error = new Error('WRONGTYPE')
+      await assert.rejects(bench.clock.until(wait(waitWith([error]), bench.tools)), error)
+      assert.deepEqual(undone, [[]])
+    })
+
+    for (const [what, outcome] of [
+      ['a grant', GRANTED],
+      ['a refusal', REFUSED],
+      ['no reply', UNKNOWN],
+    ] as const) {
+      it(`undo gets ${what} that arrives after the caller of ${title} has aborted, when it arrives`, async () => {
+        const controller = aborting()
+        bench.attemptMs = 1_000
+        const waiting = wait(waitWith([outcome], { signal: controller.signal }), bench.tools)
+        await bench.clock.advance(500)
+        controller.abort('enough')
+        await assert.rejects(waiting, (reason) => reason === 'enough')
+        assert.deepEqual(undone, [], 'not while the attempt is in flight')
+        await bench.clock.advance(500)
+        assert.deepEqual(undone, [[outcome]])
+      })
+    }
+
+    it(`undo gets nothing when ${title} was aborted in flight and the attempt fails later`, async () => {
+      const controller = aborting()
+      bench.attemptMs = 1_000
+      const waiting = wait(waitWith([new Error('WRONGTYPE')], { signal: controller.signal }), bench.tools)
+      await turn()
+      controller.abort('enough')
+      await assert.rejects(waiting, (reason) => reason === 'enough')
+      await bench.clock.advance(1_000)
+      assert.deepEqual(undone, [[]])
+    })
+  }
+
+  it('undo gets the refusal of a single try', async () => {
+    assert.equal(await tryOnce(waitWith([REFUSED]), bench.tools), undefined)
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets the unknown outcome of a single try, which fails with its error', async () => {
+    await assert.rejects(tryOnce(waitWith([UNKNOWN]), bench.tools), { message: 'no reply' })
+    assert.deepEqual(undone, [[UNKNOWN]])
+  })
+
+  it('undo gets an unknown outcome without an error, which is a refusal to the caller', async () => {
+    assert.equal(await tryOnce(waitWith([{ is: 'unknown' }]), bench.tools), undefined)
+    assert.deepEqual(undone, [[{ is: 'unknown' }]])
+  })
+
+  it('undo gets only the last of many refusals, when the wait time ends', async () => {
+    const waiting = waitFor(waitWith([REFUSED], { deadlineAt: bench.clock.now() + 20_000 }), bench.tools)
+    assert.equal(await bench.clock.until(waiting), undefined)
+    assert(bench.attempts.length > 3)
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets the late refusal of an attempt in flight at the deadline', async () => {
+    bench.attemptMs = 2_000
+    const waiting = waitFor(waitWith([REFUSED], { deadlineAt: bench.clock.now() + 1_000 }), bench.tools)
+    assert.equal(await bench.clock.until(waiting), undefined)
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets an unknown outcome that a grant follows', async () => {
+    assert.equal(await bench.clock.until(waitFor(waitWith([UNKNOWN, GRANTED]), bench.tools)), 'it')
+    assert.deepEqual(undone, [[UNKNOWN]])
+  })
+
+  it('undo gets an unknown outcome and a refusal, when the caller aborts during a pause', async () => {
+    const controller = aborting()
+    const waiting = waitFor(waitWith([REFUSED, UNKNOWN, REFUSED], { signal: controller.signal }), bench.tools)
+    await bench.clock.advance(1_000)
+    controller.abort('enough')
+    await assert.rejects(waiting, (reason) => reason === 'enough')
+    assert.deepEqual(undone, [[UNKNOWN, REFUSED]])
+  })
+
+  it('undo gets a late grant, when the client closes during the attempt', async () => {
+    bench.attemptMs = 1_000
+    const waiting = waitFor(waitWith([GRANTED]), bench.tools)
+    await turn()
+    bench.tools.waitQueues.dismissAll(() => 'closed')
+    await assert.rejects(waiting, (reason) => reason === 'closed')
+    assert.deepEqual(undone, [])
+    await bench.clock.advance(1_000)
+    assert.deepEqual(undone, [[GRANTED]])
+  })
+
+  it('undo gets the last refusal, when another caller hands off what it releases', async () => {
+    const waiting = waitFor(waitWith([REFUSED], { takeOver: (offered) => `${offered}` }), bench.tools)
+    await bench.clock.advance(1_000)
+    assert.equal(bench.tools.waitQueues.at('a')?.offer('what was released'), true)
+    assert.equal(await waiting, 'what was released')
+    assert.deepEqual(undone, [[REFUSED]])
+  })
+
+  it('undo gets nothing after a wait that was never first in its queue', async () => {
+    bench.takenUntil = Number.POSITIVE_INFINITY
+    const head = bench.start('head')
+    const waiting = waitFor(waitWith([GRANTED], { deadlineAt: bench.clock.now() + 1_000 }), bench.tools)
+    assert.equal(await bench.clock.until(waiting), undefined)
+    assert.deepEqual(undone, [[]])
+    await bench.end(head)
+  })
+
+  it('undo gets nothing, at once, when the caller aborts before the attempt may be sent; it is not sent later', async () => {
+    const controller = aborting()
+    const wait = waitWith([GRANTED], { signal: controller.signal })
+    const untilReady = (): Promise<void> => bench.travel(1_000)
+    const waiting = waitFor({ ...wait, attempt: { ...wait.attempt, untilReady } }, bench.tools)
+    await bench.clock.advance(500)
+    controller.abort('enough')
+    await assert.rejects(waiting, (reason) => reason === 'enough')
+    assert.deepEqual(undone, [[]])
+    await bench.clock.advance(1_000)
+    assert.deepEqual([undone, bench.attempts], [[[]], []])
+  })
+})
