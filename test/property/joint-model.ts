@@ -145,18 +145,20 @@ export class JointModel extends CellsModel {
   /** Takes all that are needed at once, or nothing. */
   #takeAll(take: Take): string {
     const { cells, needed = 0 } = this.target(take.target)
-    const isOneCommand = !this.#isRed(take.target) && cells.length > 1 && !cells.some((at) => this.#isInside(take, at))
-    if (isOneCommand && cells.some((cell) => this.cells[cell])) return 'refused'
+    const isRed = this.#isRed(take.target)
     const taken: string[] = []
     let outcome = 'refused'
-    for (const cell of cells.toSorted()) {
-      outcome = this.#takeOne(take, cell)
+    for (const [index, cell] of cells.toSorted().entries()) {
+      const rest = cells.toSorted().slice(index)
+      // One command takes what is left, all or nothing, unless something in it is re-entered.
+      const isOneCommand = !isRed && rest.length > 1 && !rest.some((at) => this.#isInside(take, at))
+      outcome = isOneCommand && rest.some((at) => this.cells[at]) ? 'refused' : this.#takeOne(take, cell)
       if (outcome === 'granted') taken.push(memberOf(take, this.traits.cells[cell]))
-      else if (!this.#isRed(take.target)) break
+      else if (!isRed) break
     }
     if (taken.length >= needed) return this.#join(take, taken)
     this.#releaseAll(taken)
-    return this.#isRed(take.target) ? 'refused' : outcome
+    return isRed ? 'refused' : outcome
   }
 
   #takeOne(take: Take, cell: number): string {

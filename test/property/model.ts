@@ -16,16 +16,40 @@ export abstract class Model extends ModelState {
    */
   inPassing(operation: Operation, before: Model): readonly Branch[] {
     const isTry = operation.do === 'take' && operation.how === 'now'
-    if (!isTry && operation.do !== 'force') return []
-    const isAborted = before.waiters.some(
-      ({ take }) => this.fates.get(take.id) === 'aborted' && this.overlap(operation.target, take.target),
-    )
-    if (isAborted) return [[this.clone(), isTry ? 'refused' : 'true']]
-    if (!isTry) return []
+    const isForce = operation.do === 'force'
+    const late = isForce || operation.do === 'expire' ? this.#lateGrants(operation, before) : []
+    if (!isTry && !isForce) return late
+    const isAborted = this.#abortedSince(before).some(({ take }) => this.overlap(operation.target, take.target))
+    if (isAborted) return [...late, [this.clone(), isTry ? 'refused' : 'true']]
+    if (!isTry) return late
     const isLeft = [...this.leases.values()].some(
       (lease) => lease.isLost && !before.leases.get(lease.id)?.isLost && this.leavesPartOf(operation.target, lease),
     )
     return isLeft ? [[this.clone(), 'refused']] : []
+  }
+
+  /**
+   * After an operation that frees locks without the knowledge of their holder: an attempt in flight of an aborted waiter was
+   * granted, so that its client knows what it has lost, and was released.
+   */
+  #lateGrants(operation: Operation, before: Model): readonly Branch[] {
+    const late: Branch[] = []
+    for (const [state, outcome] of this.apply(operation)) {
+      for (const waiter of this.#abortedSince(before)) {
+        for (const after of state.served(waiter)) {
+          if (after.fates.get(waiter.take.id) !== 'granted') continue
+          after.unlock(waiter.take.id)
+          after.forget(waiter.take.id)
+          after.fates.set(waiter.take.id, 'aborted')
+          late.push([after, outcome])
+        }
+      }
+    }
+    return late
+  }
+
+  #abortedSince(before: Model): readonly Waiter[] {
+    return before.waiters.filter(({ take }) => this.fates.get(take.id) === 'aborted')
   }
 
   apply(operation: Operation): readonly Branch[] {
