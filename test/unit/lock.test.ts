@@ -120,7 +120,7 @@ describe('an acquire', () => {
     await bench.clock.advance(1_000)
     assert.deepEqual(
       bench.port.sent.map(({ name }) => name),
-      ['lock/acquire'],
+      ['lock/acquire', 'TYPE'], // the latter for the message
     )
   })
 })

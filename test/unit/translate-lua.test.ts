@@ -18,7 +18,7 @@ describe('translate-lua', () => {
   it('translates a script', (t) => {
     const { exitCode, generated, output } = translate(t, "return redis.call('pttl', KEYS[1])\n")
     assert.equal(exitCode, 0, output)
-    assert.match(generated, /'lock\/touch': .*\n.*\n *return \[redis\.call\("pttl", lua\.index\(KEYS, 1\)\)\]/)
+    assert.match(generated, /'lock\/touch': .*\n *return \[redis\.call\("pttl", lua\.index\(KEYS, 1\)\)\]/)
   })
 
   const refused: readonly [title: string, line: string, why: RegExp][] = [
