@@ -1,4 +1,5 @@
 const holdfast = require('holdfast')
+const { createTestRedis } = require('holdfast/testing')
 const { Redis } = require('ioredis')
 const { takeALock } = require('take-a-lock')
 
@@ -21,5 +22,23 @@ test('fake timers do not stop a lock', async () => {
     jest.useRealTimers()
     await client.close()
     redis.disconnect()
+  }
+})
+
+test('a Redis in memory follows fake timers', async () => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'performance'] })
+  try {
+    const redis = createTestRedis({ time: 'faked' })
+    const client = redis.connect()
+    const hold = await client.getLock('order').lock({ leaseTimeMs: 10_000 })
+    expect(hold.lockName).toBe('order')
+    await jest.advanceTimersByTimeAsync(9_000)
+    expect(await hold.isHeld()).toBe(true)
+    await jest.advanceTimersByTimeAsync(1_001)
+    expect(await hold.isHeld()).toBe(false)
+    expect(hold.signal.reason).toBeInstanceOf(holdfast.LeaseLostError)
+    await redis.close()
+  } finally {
+    jest.useRealTimers()
   }
 })

@@ -1,6 +1,7 @@
 import * as holdfast from 'holdfast'
 import { LockError, NotHeldError } from 'holdfast'
 import { loadConfig } from 'holdfast/config'
+import { createTestRedis } from 'holdfast/testing'
 import { takeALock } from 'take-a-lock'
 import { expect, test, vi } from 'vitest'
 
@@ -20,6 +21,22 @@ test('fake timers do not stop a lock', async () => {
   } finally {
     vi.useRealTimers()
     await client.close()
+  }
+})
+
+test('a Redis in memory follows fake timers', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+  try {
+    const redis = createTestRedis({ time: 'faked' })
+    const hold = await redis.connect().getLock('order').lock({ leaseTimeMs: 10_000 })
+    await vi.advanceTimersByTimeAsync(9_000)
+    expect(await hold.isHeld()).toBe(true)
+    await vi.advanceTimersByTimeAsync(1_001)
+    expect(await hold.isHeld()).toBe(false)
+    expect(hold.signal.reason).toBeInstanceOf(holdfast.LeaseLostError)
+    await redis.close()
+  } finally {
+    vi.useRealTimers()
   }
 })
 
