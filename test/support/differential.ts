@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import type { Redis } from 'ioredis'
-import { SCRIPTS } from '../../src/lua/generated.js'
+import { permitInspect, SCRIPTS } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
 import { forCluster, forMany } from '../../src/lua/variants.js'
 import { MemoryRedis } from '../../src/testing/memory-redis.js'
+import { permitLeases, semaphoreChannel } from '../../src/wire/keys.js'
 import { Dice } from './dice.js'
 import { ALL_CHANNELS, RandomCalls, randomCommand } from './random-calls.js'
 import type { RedisServer } from './redis-server.js'
@@ -111,6 +112,17 @@ export class Differential {
     if (dice.chance(0.06)) await this.#compare(step, randomCommand(dice), 'a command')
     if (dice.chance(0.02)) await dice.pick(this.#links).toggle(dice)
     if (dice.chance(0.02)) await sleep(dice.between(1, 4))
+    if (dice.chance(0.005)) await this.#meetDeadline(step)
+  }
+
+  /** A call in the very millisecond in which a permit's lease ends, which chance alone rarely meets. */
+  async #meetDeadline(step: number): Promise<void> {
+    const name = `permits:${this.#dice.between(1, 2)}`
+    const endsAt = Date.now() + 2
+    await this.#compare(step, ['ZADD', permitLeases(name), String(endsAt), 'x'], 'a command')
+    while (Date.now() < endsAt); // a timer would be late
+    const inspect = permitInspect(name, permitLeases(name), semaphoreChannel(name), [])
+    await this.#compare(step, commandOf(inspect), inspect.script.name)
   }
 
   async #compare(step: number, command: readonly string[], title: string): Promise<void> {
