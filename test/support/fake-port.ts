@@ -2,7 +2,7 @@ import { MemoryPort } from '../../src/testing/memory-port.js'
 import type { FakeClock } from './fake-clock.js'
 import { FakeRedis } from './fake-redis.js'
 
-export type { Fault, Sent } from '../../src/testing/memory-port.js'
+export type { Sent } from '../../src/testing/memory-port.js'
 
 /** A connection to a Redis in memory. */
 export class FakePort extends MemoryPort {

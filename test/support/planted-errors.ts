@@ -1,21 +1,6 @@
-import { COMMANDS, Keyspace, type Reply, ReplyError } from '../../src/testing/keyspace.js'
+import { COMMANDS, Keyspace, ReplyError } from '../../src/testing/keyspace.js'
 import { Table } from '../../src/testing/lua.js'
-
-type Undo = () => void
-type Command = (keys: Keyspace, args: readonly string[]) => Reply
-
-/** Replaces a method of an object. */
-function patched<T extends object, K extends keyof T>(object: T, name: K, patch: (original: T[K]) => T[K]): Undo {
-  const original = object[name]
-  object[name] = patch(original)
-  return () => {
-    object[name] = original
-  }
-}
-
-function command(name: string, patch: (original: Command) => Command): () => Undo {
-  return () => patched(COMMANDS as Record<string, Command>, name, patch)
-}
+import { type Command, command, patched, type Undo } from './patched.js'
 
 const plus =
   (by: number) =>

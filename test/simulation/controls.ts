@@ -1,0 +1,150 @@
+import { Hold } from '../../src/locks/hold.js'
+import { PlainKind } from '../../src/locks/kinds/plain.js'
+import { Lease } from '../../src/locks/lease.js'
+import { PermitsAcquisition } from '../../src/synchronizers/permits-acquisition.js'
+import { Keyspace } from '../../src/testing/keyspace.js'
+import { MemoryPort } from '../../src/testing/memory-port.js'
+import { type Command, command, patched, type Undo } from '../support/patched.js'
+import type { WorkloadName } from './plan.js'
+
+/** A lock with an error, which the simulation must find. */
+export interface Control {
+  readonly workload: WorkloadName
+  readonly plant: () => Undo
+}
+
+const nothing: (original: Command) => Command = () => () => 0
+/** Where the key, or the first key, matches. */
+const at =
+  (pattern: RegExp, patch: (original: Command) => Command) =>
+  (original: Command): Command =>
+  (keys, args) =>
+    pattern.test(args[0] ?? '') ? patch(original)(keys, args) : original(keys, args)
+
+const plainKind = PlainKind.prototype
+const lease = Lease.prototype
+
+/** By what is wrong. */
+export const CONTROLS: Readonly<Record<string, Control>> = {
+  'Redis grants a lock that another holds': { workload: 'lock', plant: command('hexists', () => () => 1) },
+  'Redis finds no lock where there is one': { workload: 'non-reentrant lock', plant: command('pttl', () => () => -2) },
+  'a refusal is read as a grant': {
+    workload: 'spin lock',
+    plant: () => patched(plainKind, 'parseReply', () => () => ({ isGranted: true })),
+  },
+  'a lease is half as long in Redis': {
+    workload: 'lock',
+    plant: command(
+      'pexpire',
+      (original) =>
+        (keys, [key = '', ms = '', ...rest]) =>
+          original(keys, [key, String(Math.floor(Number(ms) / 2)), ...rest]),
+    ),
+  },
+  'a lease never ends in Redis': { workload: 'lock', plant: command('pexpire', () => () => 1) },
+  'Redis ends a lease early': {
+    workload: 'fenced lock',
+    plant: () =>
+      patched(
+        Keyspace.prototype,
+        'expire',
+        (original) =>
+          function (this: Keyspace, key, endsAt) {
+            return original.call(this, key, endsAt - 300)
+          },
+      ),
+  },
+  'a hold does not end at its deadline': {
+    workload: 'lock',
+    plant: () => {
+      const isLive = Object.getOwnPropertyDescriptor(Hold.prototype, 'isLive') as PropertyDescriptor
+      Object.defineProperty(Hold.prototype, 'isLive', {
+        ...isLive,
+        get(this: Hold) {
+          return !this.signal.aborted
+        },
+      })
+      return () => Object.defineProperty(Hold.prototype, 'isLive', isLive)
+    },
+  },
+  'a lease counts from its reply': {
+    workload: 'lock',
+    plant: () =>
+      patched(
+        lease,
+        'begin',
+        (original) =>
+          function (this: Lease, terms, _sentAt, isWanted) {
+            return original.call(this, terms, this.context.clock.now(), isWanted)
+          },
+      ),
+  },
+  'a fair lock is not freed': { workload: 'fair lock', plant: command('del', nothing) },
+  'a fencing token does not rise': {
+    workload: 'fenced lock',
+    plant: command(
+      'incr',
+      (original) =>
+        (keys, [key = '']) =>
+          keys.read(key, 'string') === undefined ? original(keys, [key]) : 1,
+    ),
+  },
+  'a read is granted beside a write': {
+    workload: 'read-write lock',
+    plant: command(
+      'hget',
+      (original) => (keys, args) =>
+        args[1] === 'mode' && original(keys, args) !== null ? 'read' : original(keys, args),
+    ),
+  },
+  'a value is granted to two': {
+    workload: 'multi-lock of values',
+    plant: command(
+      'hget',
+      at(/^group$/, () => () => null),
+    ),
+  },
+  'a string lock is overwritten': {
+    workload: 'string lock',
+    plant: command(
+      'get',
+      at(/^(a|\{a\})$/, () => () => null),
+    ),
+  },
+  'a multi-lock is granted in part': {
+    workload: 'multi-lock',
+    plant: command('pttl', () => () => -2),
+  },
+  'a red lock is granted on one server': {
+    workload: 'red lock',
+    plant: () => patched(plainKind, 'parseReply', () => () => ({ isGranted: true })),
+  },
+  'a permit is not counted': { workload: 'permits', plant: command('decrby', nothing) },
+  'a permit is not given back': {
+    workload: 'permits',
+    plant: command('zrangebyscore', () => () => []),
+  },
+  'a semaphore does not count': { workload: 'semaphore', plant: command('decrby', nothing) },
+  'an operation on a semaphore counts twice': {
+    workload: 'semaphore',
+    plant: command(
+      'hget',
+      at(/^holdfast_idempotency:/, () => () => null),
+    ),
+  },
+  'what a lost reply took is not given back': {
+    workload: 'semaphore',
+    plant: () => patched(PermitsAcquisition.prototype, 'undo', () => () => {}),
+  },
+  'a latch counts twice': {
+    workload: 'latch',
+    plant: command(
+      'hget',
+      at(/^holdfast_idempotency:/, () => () => null),
+    ),
+  },
+  'a subscription is left': {
+    workload: 'lock',
+    plant: () => patched(MemoryPort.prototype, 'unsubscribe', () => async () => {}),
+  },
+}

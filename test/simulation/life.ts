@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { fromBytes } from '../../src/testing/bytes.js'
+import { COMMAND_TIMEOUT_MS } from './link.js'
+import { LOCK_WORKLOADS } from './locks.js'
+import { type Plan, simpler, type WorkloadName } from './plan.js'
+import { SYNCHRONIZER_WORKLOADS } from './synchronizers.js'
+import { Task } from './task.js'
+import type { Workload } from './workload.js'
+import { LONGEST_LEASE_MS, World } from './world.js'
+
+/** How often to try a simpler life that fails, too. */
+const MOST_TRIES = 200
+/** Keys that say which operations were carried out already: they last longer than a life. */
+const IDEMPOTENCY = /^holdfast_idempotency:/
+
+export interface Life {
+  readonly workload: WorkloadName
+  readonly grants: number
+  readonly handOffs: number
+  readonly losses: number
+  readonly troubles: number
+  /** The same for the same seed. */
+  readonly digest: string
+}
+
+/** @throws {Error} a promise was broken @param timeline  gets a line for everything that happens */
+export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
+  const workload = workloadOf(plan.workload)
+  const world = new World(plan, workload.servers ?? 1, workload.limits ?? new Map(), timeline)
+  const { beliefs, clock, processes, redis } = world
+  const check = (): void =>
+    beliefs.check((resource, holder) => workload.isHeldInRedis?.(world, resource, holder) ?? true)
+
+  await world.run([workload.prepare?.(world) ?? Promise.resolve()], 5_000, check)
+  world.beginStorm()
+  const tasks = processes.flatMap((process) =>
+    Array.from({ length: plan.tasks }, (_, index) => useAgainAndAgain(new Task(world, process, index), workload)),
+  )
+  await world.run([...tasks, world.makeTrouble(), world.closeEarly()], plan.stormMs + 60_000, check)
+
+  // A hold that no client knows of ends with its lease; a command without a reply, with the command time-out.
+  await clock.advance(Math.max(workload.settlesInMs ?? 0, LONGEST_LEASE_MS + 2 * COMMAND_TIMEOUT_MS))
+  assert.deepEqual(redis.keys.filter(isLock), [], 'nothing is held for ever')
+  world.note('everything has to be free again')
+  await world.run([workload.recover(world)], 30_000, check)
+  assert.deepEqual(lasting(world, workload), [], 'no key lasts for ever')
+  const open = processes.filter(({ isClosed }) => !isClosed)
+  await world.run(
+    open.map((process) => process.close()),
+    10_000,
+    check,
+  )
+  await clock.advance(5) // for messages on their way
+  assert.equal(clock.pending, 0, 'no timer is left after close()')
+  for (const { links } of processes)
+    for (const { port } of links) assert.deepEqual(port.channels, [], 'no subscription is left')
+  const { grants, handOffs, losses, troubles, digest } = world
+  return { workload: plan.workload, grants, handOffs, losses, troubles, digest }
+}
+
+/** What is left of a plan that fails if everything that its failure does not need is removed, and what happens then. */
+export async function shrink(plan: Plan): Promise<{ plan: Plan; error: Error; timeline: readonly string[] }> {
+  let smallest = plan
+  let tries = 0
+  const isFailing = async (one: Plan): Promise<boolean> => {
+    tries++
+    return await live(one).then(
+      () => false,
+      () => true,
+    )
+  }
+  for (let found: Plan | undefined = plan; found && tries < MOST_TRIES; ) {
+    smallest = found
+    found = undefined
+    for (const candidate of simpler(smallest)) {
+      if (tries < MOST_TRIES && (await isFailing(candidate))) {
+        found = candidate
+        break
+      }
+    }
+  }
+  const timeline: string[] = []
+  const error = await live(smallest, timeline).then(
+    () => new Error('it did not fail again'),
+    (reason: unknown) => (reason instanceof Error ? reason : new Error(String(reason))),
+  )
+  return { plan: smallest, error, timeline }
+}
+
+function workloadOf(name: WorkloadName): Workload {
+  const create = LOCK_WORKLOADS[name] ?? SYNCHRONIZER_WORKLOADS[name]
+  if (!create) throw new Error(`no workload ${name}`)
+  return create()
+}
+
+async function useAgainAndAgain(task: Task, workload: Workload): Promise<void> {
+  while (task.world.isStormy) {
+    await task.pause(500)
+    await task.tolerate(workload.use(task) as Promise<unknown>)
+  }
+}
+
+/** Keys without an expiry. */
+function lasting({ servers }: World, workload: Workload): string[] {
+  return servers.flatMap((redis) => {
+    redis.keyspace.tick()
+    const names = redis.keyspace.names().map(fromBytes)
+    return names
+      .filter((name) => !IDEMPOTENCY.test(name) && !workload.lasting?.test(name))
+      .filter((name) => redis.pttl(name) === -1)
+  })
+}
+
+/** Whether a key is that of a lock, and not of a queue, a turn queue or a channel. */
+function isLock(name: string): boolean {
+  return /^(a|b|c|\{a\}|group)$/.test(name)
+}

@@ -1,0 +1,111 @@
+import { type Fault, MemoryPort, type Sent } from '../../src/testing/memory-port.js'
+import type { MemoryRedis } from '../../src/testing/memory-redis.js'
+import type { Dice } from '../support/dice.js'
+import type { FaultName } from './plan.js'
+import type { ProcessClock } from './process-clock.js'
+
+export const COMMAND_TIMEOUT_MS = 1_000
+
+const ERROR_REPLIES = [
+  'BUSY Redis is busy running a script',
+  'LOADING Redis is loading the dataset in memory',
+  "READONLY You can't write against a read only replica.",
+  'ERR injected',
+]
+
+/** What a link has to know of the life that it is part of. */
+export interface Weather {
+  readonly isStormy: boolean
+  allows(fault: FaultName): boolean
+  note(text: string): void
+}
+
+/** A connection to Redis on which commands keep their order, and nearly anything else goes wrong. */
+export class Link {
+  readonly port: MemoryPort
+  readonly #clock: ProcessClock
+  readonly #dice: Dice
+  readonly #weather: Weather
+  #lastArrivalAt = 0
+  #isDownUntil = 0
+
+  constructor(clock: ProcessClock, redis: MemoryRedis, dice: Dice, weather: Weather) {
+    this.#clock = clock
+    this.#dice = dice
+    this.#weather = weather
+    this.port = new MemoryPort(clock, redis)
+    this.port.fault = (sent) => this.#faultOf(sent)
+  }
+
+  /** A new connection: what is still on its way on the old one may arrive after what is sent on the new one. */
+  reconnect(): void {
+    this.#lastArrivalAt = 0
+    this.port.reconnect()
+  }
+
+  /** Nothing gets through for a while. */
+  goDown(ms: number): void {
+    this.#isDownUntil = this.#clock.now() + ms
+    this.port.isDeaf = true
+  }
+
+  #faultOf(sent: Sent): Fault {
+    const fault = this.#chosenFault(sent)
+    this.#weather.note(`${sent.name} ${[...sent.keys, ...sent.args].join(' ')}${described(fault)}`)
+    return fault
+  }
+
+  #chosenFault({ name }: Sent): Fault {
+    const dice = this.#dice
+    const { isStormy } = this.#weather
+    const now = this.#clock.now()
+    if (now < this.#isDownUntil) return { lost: 'request' }
+    const requestMs = Math.max(this.#travelMs(), this.#lastArrivalAt - now)
+    if (name === 'message') {
+      const isLost = isStormy && dice.chance(0.1) && this.#weather.allows('message lost')
+      return { requestMs: this.#travelMs(), lost: isLost ? 'reply' : undefined }
+    }
+    this.#lastArrivalAt = now + requestMs
+    const fault = { requestMs, replyMs: this.#travelMs() }
+    if (!isStormy || dice.chance(0.8)) return fault
+    const failsWith = 'Connection is closed'
+    const [what, changes] = dice.pick<readonly [FaultName, Fault]>(
+      name === 'SUBSCRIBE'
+        ? [
+            ['given up after it was sent', { failsWith }],
+            ['reply lost', { lost: 'reply' }],
+          ]
+        : [
+            ['request lost', { lost: 'request' }],
+            ['reply lost', { lost: 'reply' }],
+            ['given up before it was sent', { failsWith, lost: 'request' }],
+            ['given up after it was sent', { failsWith }],
+            ['error reply', { errorReply: dice.pick(ERROR_REPLIES) }],
+            ['sent twice', { resentMs: dice.between(0, 500) }],
+          ],
+    )
+    if (!this.#weather.allows(what)) return fault
+    this.#lastArrivalAt += changes.resentMs ?? 0
+    return { ...fault, ...changes }
+  }
+
+  #travelMs(): number {
+    const dice = this.#dice
+    const isSwift = !this.#weather.isStormy || dice.chance(0.85)
+    const slowMs = dice.between(1, dice.chance(0.8) ? 200 : 2 * COMMAND_TIMEOUT_MS)
+    return isSwift || !this.#weather.allows('delay') ? dice.between(1, 5) : slowMs
+  }
+}
+
+function described({ requestMs = 0, replyMs = 0, lost, failsWith, errorReply, resentMs }: Fault): string {
+  const parts = [
+    requestMs > 5 ? `arrives after ${requestMs} ms` : '',
+    replyMs > 5 ? `reply takes ${replyMs} ms` : '',
+    lost ? `${lost} lost` : '',
+    failsWith ?? '',
+    errorReply ?? '',
+    resentMs === undefined ? '' : `sent again after ${resentMs} ms`,
+  ]
+  const text = parts.filter((part) => part !== '').join(', ')
+  return text === '' ? '' : `  ✗ ${text}`
+}

@@ -1,0 +1,237 @@
+import { type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import type { BaseLock } from '../../src/locks/base-lock.js'
+import type { Lease } from '../../src/locks/lease.js'
+import { FakeReplyError } from '../support/fake-redis.js'
+import type { Task } from './task.js'
+import type { Workload, Workloads } from './workload.js'
+import { LEASE_MS, type Process, type World } from './world.js'
+
+/** Two that share a channel. */
+const NAMES = ['a', '{a}']
+/** Of multi-locks. */
+const PARTS = ['a', 'b', 'c']
+const RED_SERVERS = 3
+
+/** A lock to use, and what it is a lock of. */
+interface Choice {
+  readonly lock: BaseLock & Partial<Pick<Lock, 'forceUnlock' | 'unlock'>>
+  readonly resources: readonly string[]
+  readonly isShared?: boolean
+  /** What to use inside of it, if it is not the same: never another lock, for which others may wait in the opposite order. */
+  readonly inner?: () => Choice
+}
+
+interface Traits {
+  readonly canBeHandedOver?: boolean
+  readonly canBeForced?: boolean
+  /** Its hash has a field for each holder. */
+  readonly isHash?: boolean
+}
+
+class LockWorkload implements Workload {
+  readonly servers: number
+  readonly lasting = /^redisson_lock_token/
+  readonly #choose: (task: Task) => Choice
+  readonly #all: (process: Process) => readonly BaseLock[]
+  readonly #traits: Traits
+
+  constructor(
+    choose: (task: Task) => Choice,
+    all: (process: Process) => readonly BaseLock[],
+    traits: Traits = {},
+    servers = 1,
+  ) {
+    this.#choose = choose
+    this.#all = all
+    this.#traits = traits
+    this.servers = servers
+  }
+
+  async use(task: Task): Promise<void> {
+    if (this.#traits.canBeForced && task.world.plan.troubles.includes('forced') && task.dice.chance(0.05))
+      await this.#force(task, this.#choose(task))
+    else await this.#useLock(task, this.#choose(task))
+  }
+
+  isHeldInRedis(world: World, resource: string, holder: string): boolean {
+    return !this.#traits.isHash || world.redis.isHeldBy(resource, holder)
+  }
+
+  async recover(world: World): Promise<void> {
+    const open = world.processes.filter(({ isClosed }) => !isClosed)
+    await Promise.all(
+      open.map(async (process) => {
+        // A place in a fair queue that a late request took costs the next one a second.
+        for (const lock of this.#all(process)) await (await lock.lock({ waitTimeMs: 4_000 })).unlock()
+      }),
+    )
+  }
+
+  async #force(task: Task, { lock, resources }: Choice): Promise<void> {
+    const { beliefs } = task.world
+    for (const resource of resources) beliefs.forced(resource, Number.POSITIVE_INFINITY)
+    task.note(`forces ${lock.name}`)
+    await task.tolerate(lock.forceUnlock?.())
+    for (const resource of resources) beliefs.forced(resource, task.world.forcedUntil)
+  }
+
+  async #useLock(task: Task, choice: Choice): Promise<void> {
+    const { lock } = choice
+    const { dice, process } = task
+    const work = async (hold: Hold): Promise<void> => {
+      await this.#workWith(task, hold, choice)
+      if (dice.chance(0.3)) await this.#useLock(task, choice.inner?.() ?? choice)
+      if (dice.chance(0.1)) await hold.isHeld()
+      if (dice.chance(0.1)) throw new FakeReplyError('the body fails')
+    }
+    const use = dice.pick<() => Promise<unknown>>([
+      () => lock.withLock(task.options(), work),
+      () => lock.tryWithLock(task.options(), work),
+      () => this.#useByHand(task, choice),
+      () => process.client.runInScope(() => this.#useAsJava(task, choice)),
+    ])
+    await use()
+  }
+
+  /** Holds that are passed by hand, re-entered by hand, and handed over. */
+  async #useByHand(task: Task, choice: Choice): Promise<void> {
+    const { lock } = choice
+    const { dice, world } = task
+    const hold = dice.chance(0.5) ? await lock.lock(task.options()) : await lock.tryLock(task.options())
+    if (!hold) return
+    await this.#workWith(task, hold, choice)
+    const inner = Array.from({ length: dice.between(0, 2) }, async () => {
+      const again = await task.tolerate(lock.tryLock({ ...task.options(), within: hold }))
+      if (again) await this.#workWith(task, again, choice)
+      await task.tolerate(again?.unlock())
+    })
+    if (dice.chance(0.5)) await Promise.all(inner)
+    if (this.#traits.canBeHandedOver && dice.chance(0.1)) {
+      const holder = hold.handOver()
+      const other = dice.pick(world.processes)
+      task.note(`hands ${lock.name} over to ${other.name}`)
+      const there = this.#all(other).find(({ name }) => name === lock.name) as Lock
+      const adopted = await there.adopt(holder)
+      await this.#workWith(task, adopted, choice)
+      await adopted.unlock()
+    }
+    await Promise.all([...inner, hold.unlock(), dice.chance(0.1) ? hold.unlock() : undefined])
+  }
+
+  /** As code ported from Java: again and again as one owner, whatever became of the last time. */
+  async #useAsJava(task: Task, choice: Choice): Promise<void> {
+    const { lock } = choice
+    const { dice } = task
+    let last: Hold | undefined
+    const rounds = async (): Promise<void> => {
+      for (let round = dice.between(1, 3); round > 0; round--) {
+        const hold = await task.tolerate(lock.lock(task.options()))
+        if (!hold) continue
+        await task.tolerate(last?.unlock()) // too late, or once more: it must not end the new one
+        last = hold
+        await this.#workWith(task, hold, choice)
+        await task.tolerate(lock.unlock === undefined || dice.chance(0.5) ? hold.unlock() : lock.unlock())
+      }
+    }
+    const sibling = dice.pick<() => unknown>([
+      () => {},
+      () => rounds(),
+      () => task.tolerate(lock.withLock(task.options(), (hold) => this.#workWith(task, hold, choice))),
+    ])
+    await Promise.all([rounds(), task.pause(300).then(sibling)])
+    await task.tolerate(last?.unlock())
+  }
+
+  async #workWith(task: Task, hold: Hold, { resources, isShared }: Choice): Promise<void> {
+    const { world, dice } = task
+    const { handOffs = 0 } = hold.lease as Partial<Lease>
+    world.grants++
+    if (handOffs > 0 && hold.count === 1) world.handOffs++
+    world.beliefs.holds(hold, resources, isShared, this.servers > 1)
+    task.note(`holds ${resources.join('+')} as ${hold.holder}`)
+    await task.pause(dice.chance(0.9) ? 400 : 2 * LEASE_MS)
+  }
+}
+
+/** One kind of lock. */
+function kind(getLock: (client: Client, name: string) => Lock, traits: Traits): () => Workload {
+  return () =>
+    new LockWorkload(
+      ({ dice, process }) => {
+        const name = dice.pick(NAMES)
+        return { lock: getLock(process.client, name), resources: [name] }
+      },
+      ({ client }) => NAMES.map((name) => getLock(client, name)),
+      traits,
+    )
+}
+
+const ANY: Traits = { canBeHandedOver: true, canBeForced: true, isHash: true }
+
+export const LOCK_WORKLOADS: Workloads = {
+  lock: kind((client, name) => client.getLock(name), ANY),
+  'non-reentrant lock': kind((client, name) => client.getNonReentrantLock(name), ANY),
+  'fair lock': kind((client, name) => client.getFairLock(name), ANY),
+  'non-reentrant fair lock': kind((client, name) => client.getNonReentrantFairLock(name), ANY),
+  'fenced lock': kind((client, name) => client.getFencedLock(name), ANY),
+  'spin lock': kind((client, name) => client.getSpinLock(name), ANY),
+  'string lock': kind((client, name) => client.getStringLock(name), { canBeForced: true }),
+
+  'read-write lock': () =>
+    new LockWorkload(
+      ({ dice, process }) => {
+        const name = dice.pick(NAMES)
+        const both = process.client.getReadWriteLock(name)
+        const choose = (): Choice => {
+          const isShared = dice.chance(0.6)
+          return {
+            lock: isShared ? both.readLock() : both.writeLock(),
+            resources: [name],
+            isShared,
+            inner: choose,
+          }
+        }
+        return choose()
+      },
+      ({ client }) => NAMES.map((name) => client.getReadWriteLock(name).writeLock()),
+      { canBeForced: true },
+    ),
+
+  'multi-lock of values': () => {
+    const values = ['u', 'v', 'w']
+    return new LockWorkload(
+      ({ dice, process }) => {
+        const some = dice.some(values)
+        return { lock: process.client.getFasterMultiLock('group', some), resources: some }
+      },
+      ({ client }) => [client.getFasterMultiLock('group', values)],
+    )
+  },
+
+  'multi-lock': () =>
+    new LockWorkload(
+      ({ dice, process: { client } }) => {
+        const some = dice.some(PARTS)
+        const locks = some.map((name) => client.getLock(name)) as [Lock, ...Lock[]]
+        const isSingle = locks.length === 1
+        return { lock: isSingle ? locks[0] : getMultiLock(...shuffled(locks, dice.chance(0.5))), resources: some }
+      },
+      ({ client }) => [getMultiLock(...PARTS.map((name) => client.getLock(name)))],
+    ),
+
+  'red lock': () =>
+    new LockWorkload(
+      ({ process }) => ({ lock: redLock(process), resources: ['a'] }),
+      (process) => [redLock(process)],
+      {},
+      RED_SERVERS,
+    ),
+}
+
+function redLock({ clients }: Process): BaseLock {
+  return getRedLock(...clients.map((client) => client.getLock('a')))
+}
+
+function shuffled(locks: readonly Lock[], isReversed: boolean): readonly Lock[] {
+  return isReversed ? locks.toReversed() : locks
+}

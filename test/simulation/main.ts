@@ -1,0 +1,106 @@
+// Simulated lives, as many as you like. scripts/simulate.mjs runs it.
+import { availableParallelism } from 'node:os'
+import { parseArgs } from 'node:util'
+import { type Failure, Lives, type Report } from './lives.js'
+import { WORKLOADS, type WorkloadName } from './plan.js'
+
+const BATCH = 20
+const PROGRESS_MS = 5_000
+
+const { values } = parseArgs({
+  options: {
+    lives: { type: 'string', default: '5000' },
+    seed: { type: 'string', default: '1' },
+    workload: { type: 'string' },
+    threads: { type: 'string', default: String(availableParallelism()) },
+    json: { type: 'boolean', default: false },
+  },
+})
+const workload = values.workload as WorkloadName | undefined
+if (workload !== undefined && !WORKLOADS.includes(workload)) {
+  console.error(`No workload ${workload}: there are ${WORKLOADS.join(', ')}`)
+  process.exit(2)
+}
+const first = Number(values.seed)
+const total = Number(values.lives)
+const startedAt = performance.now()
+const tally = new Map(WORKLOADS.map((name) => [name, { lives: 0, grants: 0, handOffs: 0, losses: 0, troubles: 0 }]))
+const failures: Failure[] = []
+let done = 0
+let next = first
+
+const progress = setInterval(() => console.error(stateLine()), PROGRESS_MS)
+await Promise.all(Array.from({ length: Math.min(Number(values.threads), Math.ceil(total / BATCH)) }, liveOn))
+clearInterval(progress)
+
+const result = {
+  lives: done,
+  seed: first,
+  seconds: Math.round((performance.now() - startedAt) / 1_000),
+  livesPerMinute: perMinute(),
+  failures: failures.map(({ seed, workload: name, message }) => ({
+    seed,
+    workload: name,
+    message: message.split('\n')[0],
+  })),
+}
+console.log(table())
+for (const failure of failures.slice(0, 3)) console.log(described(failure))
+console.log(failures.length === 0 ? 'passed' : `FAILED: ${failures.length} of ${done} lives`)
+if (values.json) console.log(JSON.stringify(result))
+process.exitCode = failures.length === 0 ? 0 : 1
+
+async function liveOn(): Promise<void> {
+  await using lives = new Lives()
+  while (next < first + total) {
+    const seeds = Array.from({ length: Math.min(BATCH, first + total - next) }, (_, index) => next + index)
+    next += seeds.length
+    count(await lives.run({ seeds, workload }))
+  }
+}
+
+function count({ lives, failures: failed }: Report): void {
+  done += lives.length + failed.length
+  failures.push(...failed)
+  for (const { workload: name, grants, handOffs, losses, troubles } of lives) {
+    const sums = tally.get(name)
+    if (!sums) continue
+    sums.lives++
+    sums.grants += grants
+    sums.handOffs += handOffs
+    sums.losses += losses
+    sums.troubles += troubles
+  }
+}
+
+function perMinute(): number {
+  return Math.round(done / ((performance.now() - startedAt) / 60_000))
+}
+
+function stateLine(): string {
+  const leftS = Math.round(((total - done) / Math.max(1, perMinute())) * 60)
+  return `${done} of ${total} lives, ${perMinute()} a minute, ${failures.length} failed, ${leftS} s left`
+}
+
+function table(): string {
+  const rows = [...tally].filter(([, { lives }]) => lives > 0)
+  const line = (cells: readonly (string | number)[]): string =>
+    cells.map((cell, at) => (at === 0 ? String(cell).padEnd(24) : String(cell).padStart(10))).join('')
+  return [
+    line(['', 'lives', 'holds', 'passed on', 'lost', 'troubles']),
+    ...rows.map(([name, { lives, grants, handOffs, losses, troubles }]) =>
+      line([name, lives, grants, handOffs, losses, troubles]),
+    ),
+    `${done} lives in ${Math.round((performance.now() - startedAt) / 1_000)} s, ${perMinute()} a minute, seeds from ${first}`,
+  ].join('\n')
+}
+
+function described({ seed, workload: name, message, smallest, timeline = [] }: Failure): string {
+  return [
+    '',
+    `Seed ${seed}, ${name}: ${message}`,
+    `Again: npm run simulate -- --seed ${seed} --lives 1${workload ? ` --workload '${workload}'` : ''}`,
+    smallest ? `The smallest life that fails: ${smallest}` : '',
+    ...timeline.slice(-80),
+  ].join('\n')
+}

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { Client } from '../../src/client.js'
+import { Dice } from '../support/dice.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakeRedis } from '../support/fake-redis.js'
+import { Beliefs } from './beliefs.js'
+import { COMMAND_TIMEOUT_MS, Link, type Weather } from './link.js'
+import type { FaultName, Plan, TroubleName } from './plan.js'
+import { ProcessClock } from './process-clock.js'
+
+export const LEASE_MS = 3_000
+export const LONGEST_LEASE_MS = 5_000
+/** The time of day at Redis when a life begins, epoch ms: operations are refused that are far from it. */
+const EPOCH = Date.UTC(2026, 0, 1)
+/** The longest that a late copy of a command is on its way. */
+const LATE_MS = 3 * COMMAND_TIMEOUT_MS
+
+/** The randomness of a client. */
+class Luck extends Dice {
+  #isNew = true
+
+  /** The first one is the client's id: every other client is taken for one of Redisson by those that wait. */
+  override uuid(): string {
+    const isId = this.#isNew
+    this.#isNew = false
+    return isId && this.chance(0.5) ? `client-${this.between(0, 2 ** 32)}` : super.uuid()
+  }
+}
+
+/** A process with a client for each server. */
+export class Process {
+  readonly name: string
+  readonly clock: ProcessClock
+  readonly links: readonly Link[]
+  readonly clients: readonly Client[]
+  isClosed = false
+
+  constructor(world: World, index: number, servers: readonly FakeRedis[]) {
+    this.name = `p${index + 1}`
+    this.clock = new ProcessClock(world.clock)
+    const dice = world.diceOf(this.name)
+    this.links = servers.map((redis, at) => new Link(this.clock, redis, world.diceOf(`${this.name} link ${at}`), world))
+    this.clients = this.links.map(({ port }, at) => {
+      const options = {
+        lockWatchdogTimeoutMs: LEASE_MS,
+        commandTimeoutMs: COMMAND_TIMEOUT_MS,
+        maxHandOffs: dice.pick([0, 3, 1_000]),
+        maxHandOffMs: dice.pick([50, 1_000, 2 * LEASE_MS]),
+      }
+      const random = new Luck(world.seedOf(`${this.name} client ${at}`))
+      const client = new Client(port, options, { clock: this.clock, random })
+      client.on('lost', ({ hold, error }) => {
+        world.losses++
+        world.note(`${this.name} lost ${hold.lockName}: ${error.reason}`)
+      })
+      client.on('warning', () => {})
+      return client
+    })
+  }
+
+  get client(): Client {
+    return this.clients[0] as Client
+  }
+
+  async close(drainMs = 0): Promise<void> {
+    this.isClosed = true
+    await Promise.all(this.clients.map((client) => client.close({ drainMs })))
+  }
+}
+
+/** Servers, and processes that use them, in virtual time. */
+export class World implements Weather {
+  readonly plan: Plan
+  readonly clock = new FakeClock()
+  readonly servers: readonly FakeRedis[]
+  readonly processes: readonly Process[]
+  readonly beliefs: Beliefs
+  readonly #timeline: string[] | undefined
+  #stormEndsAt = 0
+  grants = 0
+  handOffs = 0
+  losses = 0
+  troubles = 0
+
+  /** @param timeline  gets a line for everything that happens */
+  constructor(plan: Plan, servers: number, limits: ReadonlyMap<string, number>, timeline?: string[]) {
+    this.plan = plan
+    this.#timeline = timeline
+    this.servers = Array.from({ length: servers }, () => new FakeRedis(this.clock, EPOCH))
+    this.beliefs = new Beliefs(() => this.clock.now(), limits)
+    this.processes = Array.from({ length: plan.processes }, (_, index) => new Process(this, index, this.servers))
+  }
+
+  get redis(): FakeRedis {
+    return this.servers[0] as FakeRedis
+  }
+
+  /** Each actor has its own, so that a life with fewer actors is the same for those that are left. */
+  diceOf(actor: string): Dice {
+    return new Dice(this.seedOf(actor))
+  }
+
+  seedOf(actor: string): number {
+    return createHash('sha256').update(`${this.plan.seed} ${actor}`).digest().readUInt32LE()
+  }
+
+  get isStormy(): boolean {
+    return this.clock.now() < this.#stormEndsAt
+  }
+
+  allows(fault: FaultName): boolean {
+    return this.plan.faults.includes(fault)
+  }
+
+  note(text: string): void {
+    this.#timeline?.push(`${String(Math.round(this.clock.now())).padStart(7)} ms  ${text}`)
+  }
+
+  async pause(clock: Pick<FakeClock, 'after'>, ms: number): Promise<void> {
+    await new Promise<void>((resolve) => void clock.after(ms, resolve))
+  }
+
+  /** Lets time pass until all of it is over; checks after each step. */
+  async run(tasks: readonly Promise<unknown>[], limitMs: number, check: () => void): Promise<void> {
+    let isOver = false
+    const over = Promise.all(tasks).finally(() => {
+      isOver = true
+    })
+    over.catch(() => {})
+    const limit = this.clock.now() + limitMs
+    await this.clock.advance(0)
+    while (!isOver) {
+      assert(this.clock.now() <= limit && (await this.clock.step()), 'something never settles')
+      check()
+    }
+    await over
+  }
+
+  /** From now on things go wrong. */
+  beginStorm(): void {
+    this.#stormEndsAt = this.clock.now() + this.plan.stormMs
+  }
+
+  /** Trouble that is not that of one command. */
+  async makeTrouble(): Promise<void> {
+    const dice = this.diceOf('trouble')
+    while (this.isStormy) {
+      await this.pause(this.clock, dice.between(0, 1_500))
+      const process = dice.pick(this.processes)
+      const link = dice.pick(process.links)
+      const [shortMs, longMs] = [dice.between(1, 500), dice.between(1, 2 * LEASE_MS)]
+      const ms = dice.chance(0.8) ? shortMs : longMs
+      const [name, act] = dice.pick<readonly [TroubleName, () => void]>([
+        ['reconnect', () => link.reconnect()],
+        ['scripts forgotten', () => dice.pick(this.servers).forgetScripts()],
+        ['everything blocked', () => this.clock.block(ms)],
+        ['process paused', () => process.clock.pause(ms)],
+        ['deaf', () => (link.port.isDeaf = true)],
+        ['deaf', () => link.port.resubscribe()],
+        ['cut off', () => link.goDown(longMs)],
+      ])
+      if (!this.plan.troubles.includes(name)) continue
+      this.troubles++
+      const suffix = name.endsWith('blocked') || name.endsWith('paused') ? ` for ${ms} ms` : ''
+      this.note(`⚡ ${name === 'everything blocked' ? '' : `${process.name} `}${name}${suffix}`)
+      act()
+    }
+    for (const { links } of this.processes) for (const { port } of links) port.resubscribe()
+    this.note('⚡ the storm is over')
+  }
+
+  /** One of the processes closes in the middle of it. */
+  async closeEarly(): Promise<void> {
+    const dice = this.diceOf('closed early')
+    if (!this.plan.troubles.includes('closed early')) return
+    await this.pause(this.clock, dice.between(0, this.plan.stormMs))
+    const process = dice.pick(this.processes)
+    this.note(`⚡ ${process.name} closes`)
+    await process.close(dice.between(0, 1_000))
+  }
+
+  /** Until when a forced release may still be carried out, or a holder not know of it. */
+  get forcedUntil(): number {
+    return this.clock.now() + LATE_MS
+  }
+
+  /** Commands, and when they were sent: the same for the same seed. */
+  get digest(): string {
+    const hash = createHash('sha256')
+    for (const { links } of this.processes)
+      for (const { port } of links)
+        for (const { name, keys, args, at } of port.sent) hash.update(JSON.stringify([name, keys, args, at]))
+    return hash.digest('hex')
+  }
+}
