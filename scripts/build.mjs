@@ -58,16 +58,11 @@ function format() {
 
 /** Nobody steps through the command line, a program of its own, or the Redis in memory. */
 async function compactPrograms() {
-  const files = ['cli', 'doctor']
-    .flatMap((folder) => filesOf(join(DIST, folder)))
-    .filter((path) => path.endsWith('.js'))
-  for (const path of files) {
-    const shape = { platform: 'node', target: 'es2022', minifyWhitespace: true, minifySyntax: true, lineLimit: 160 }
-    writeFileSync(path, (await transform(readFileSync(path, 'utf8'), shape)).code)
-  }
-  for (const path of filesOf(join(DIST, 'testing')).filter((path) => path.endsWith('.js'))) {
-    const shape = { platform: 'node', target: 'es2022', minify: true, keepNames: path.endsWith('test-redis.js') }
-    writeFileSync(path, (await transform(readFileSync(path, 'utf8'), { ...shape, lineLimit: 160 })).code)
+  const files = ['cli', 'doctor', 'testing'].flatMap((folder) => filesOf(join(DIST, folder)))
+  for (const path of files.filter((path) => path.endsWith('.js'))) {
+    const shape = { platform: 'node', target: 'es2022', minify: true, lineLimit: 160 }
+    const keepNames = !/testing.(?!test-redis)/.test(path) // of errors and of what users get
+    writeFileSync(path, (await transform(readFileSync(path, 'utf8'), { ...shape, keepNames })).code)
   }
 }
 

@@ -91,6 +91,7 @@ oversells, the second never does. Takes a few seconds.
   --stock N       units in stock, 1 to 10000 (default 300)
   --redis URL     the Redis to use (default $REDIS_URL; without it, the demo starts and stops a private redis-server).
                   The demo's keys begin with holdfast:demo: and are deleted at the end
+  --embedded      no Redis at all: the demo brings one in memory, which is not a real one
   --json          print the result as one line of JSON on stdout, and everything else on stderr
   -h, --help      print this help
 

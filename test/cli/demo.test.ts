@@ -52,6 +52,16 @@ test('the demo leaves nothing on the Redis it is given, and does not print its p
   await demo.assertGone()
 })
 
+test('the demo runs without a Redis if it is told to, and says so in its first line', async () => {
+  await using demo = new Demo([...SMALL, '--json', '--embedded'], { PATH: '/nowhere' })
+  assert.equal(await demo.exitCode, 0, demo.stderr)
+  assertSold(demo.summary, { stock: 60, processes: 3 })
+  assert.match(demo.stderr.trim().split('\n')[0] ?? '', /this is not a real Redis/)
+  const port = Number(/in memory, in this process, on 127\.0\.0\.1:(\d+)/.exec(demo.stderr)?.[1])
+  await assert.rejects(once(connect(port, '127.0.0.1'), 'connect'), { code: 'ECONNREFUSED' })
+  await demo.assertGone()
+})
+
 test('one process with four buyers oversells without the lock', async () => {
   await using server = await startRedis()
   await using demo = new Demo(['--stock', '20', '--processes', '1', '--json', '--redis', server.url])

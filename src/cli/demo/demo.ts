@@ -46,8 +46,8 @@ async function show(options: DemoOptions, signal: AbortSignal): Promise<number> 
 }
 
 async function bothSales(options: DemoOptions, terminal: Terminal, signal: AbortSignal) {
-  const { processes, redisUrl } = options
-  await using shared = await openDemoRedis(redisUrl, signal)
+  const { processes } = options
+  await using shared = await openDemoRedis(options, signal)
   terminal.print(...introduction(terminal, options, shared.description))
 
   const keyPrefix = `holdfast:demo:${randomUUID()}`

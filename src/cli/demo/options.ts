@@ -10,12 +10,16 @@ export interface DemoOptions {
   json: boolean
   help: boolean
   redisUrl: string | undefined
+  /** A Redis in memory instead of a real one. */
+  isEmbedded: boolean
 }
 
 /** @throws {UsageError} an option is unknown or its value is invalid */
 export function readDemoOptions(args: string[], env: NodeJS.ProcessEnv): DemoOptions {
   const { values } = parse(args)
+  if (values.embedded && values.redis !== undefined) throw new UsageError('--embedded and --redis exclude each other')
   return {
+    isEmbedded: values.embedded,
     processes: integer('--processes', values.processes, 32),
     stock: integer('--stock', values.stock, 10_000),
     json: values.json,
@@ -32,6 +36,7 @@ function parse(args: string[]) {
         processes: { type: 'string', default: '4' },
         stock: { type: 'string', default: '300' },
         redis: { type: 'string' },
+        embedded: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', short: 'h', default: false },
       },

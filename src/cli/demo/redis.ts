@@ -2,11 +2,13 @@ import type { Redis } from 'ioredis'
 import { tlsOfUrl } from '../../config/redis-url.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { reasonOf } from '../stderr.js'
+import { EmbeddedRedis } from './embedded-redis.js'
+import type { DemoOptions } from './options.js'
 import { PrivateRedis } from './private-redis.js'
 
 const CONNECT_MS = 5_000
 
-/** The Redis of the demo: the one given by the user, or a private one. */
+/** The Redis of the demo: the one given by the user, a private one, or one in memory. */
 export interface DemoRedis extends AsyncDisposable {
   readonly url: string
   /** For messages: without the password. */
@@ -15,16 +17,20 @@ export interface DemoRedis extends AsyncDisposable {
 }
 
 /** @throws {Failure} no Redis is available, or ioredis is not installed */
-export async function openDemoRedis(url: string | undefined, signal: AbortSignal): Promise<DemoRedis> {
+export async function openDemoRedis(
+  { redisUrl: url, isEmbedded }: DemoOptions,
+  signal: AbortSignal,
+): Promise<DemoRedis> {
   const ioredis = await importIoredis()
-  const server = url === undefined ? await PrivateRedis.start() : undefined
-  const usedUrl = url ?? server?.url ?? ''
+  const start = isEmbedded ? EmbeddedRedis.start : PrivateRedis.start
+  const server = url === undefined || isEmbedded ? await start() : undefined
+  const usedUrl = server?.url ?? url ?? ''
   const place = new URL(usedUrl).host
   try {
     const redis = await connected(new ioredis.Redis(usedUrl, { ...OPTIONS, ...tlsOfUrl(usedUrl) }), place, signal)
     return {
       url: usedUrl,
-      description: server ? `a private redis-server on ${place}, stopped when the demo ends` : place,
+      description: descriptionOf(place, server),
       redis,
       [Symbol.asyncDispose]: async () => {
         redis.disconnect()
@@ -35,6 +41,11 @@ export async function openDemoRedis(url: string | undefined, signal: AbortSignal
     await server?.stop()
     throw error
   }
+}
+
+function descriptionOf(place: string, server: PrivateRedis | EmbeddedRedis | undefined): string {
+  if (server instanceof EmbeddedRedis) return `in memory, in this process, on ${place}`
+  return server ? `a private redis-server on ${place}, stopped when the demo ends` : place
 }
 
 const OPTIONS = { lazyConnect: true, connectTimeout: CONNECT_MS, retryStrategy: () => null }

@@ -5,10 +5,15 @@ import type { DemoOptions } from './options.js'
 /** Buyers that each process serves at a time. */
 export const BUYERS = 4
 
-export function introduction(terminal: Terminal, { processes, stock }: DemoOptions, redis: string): string[] {
+export function introduction(
+  terminal: Terminal,
+  { processes, stock, isEmbedded }: DemoOptions,
+  redis: string,
+): string[] {
+  const where = isEmbedded ? ', in memory: this is not a real Redis' : ''
   return [
     '',
-    `  ${terminal.paint('bold', 'Holdfast demo: a flash sale')}`,
+    `  ${terminal.paint('bold', `Holdfast demo: a flash sale${where}`)}`,
     '',
     `  ${counted(stock, 'unit')} in stock, ${counted(processes, 'process', 'processes')} with ${BUYERS} buyers each. Every buyer does what`,
     '  a simple shop does: read the stock, charge the card (1 ms), write the stock',
