@@ -77,5 +77,6 @@ function startStress() {
   const advice = '--stress needs stress-ng: apt-get install stress-ng, or brew install stress-ng'
   if (!capture('stress-ng', ['--version']).ok) fail(advice)
   const stress = spawn('stress-ng', ['--cpu', '4', '--timeout', `${limitMs / 1000}s`], { env, stdio: 'ignore' })
+  stress.unref()
   process.on('exit', () => stress.kill())
 }
