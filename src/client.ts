@@ -174,7 +174,8 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getSpinLock`
    */
   getSpinLock(name: string, options?: SpinLockOptions): Lock {
-    return new Lock(this.#context, new SpinKind(name, options), this.#key(name))
+    const key = this.#key(name)
+    return new Lock(this.#context, new SpinKind(name, options), key)
   }
 
   /**
@@ -196,7 +197,8 @@ export class Client extends ClientEmitter {
    * @see Redisson `RedissonClient.getMultiLock(group, values)`, with `StringCodec` in its configuration
    */
   getFasterMultiLock(group: string, values: readonly string[]): Lock {
-    return new Lock(this.#context, new FasterMultiKind(group, values), this.#key(group))
+    const key = this.#key(group)
+    return new Lock(this.#context, new FasterMultiKind(group, values), key)
   }
 
   /**
@@ -277,10 +279,11 @@ export class Client extends ClientEmitter {
    * holds, whichever of its tasks acquired it. Tasks that must exclude each other need a scope each.
    * What is still held when `fn` ends stays held.
    * @returns what `fn` returned
-   * @throws {ConfigError} the client has `implicitReentry: false`
+   * @throws {ConfigError} the client has `implicitReentry: false`, or `fn` is not a function
    * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`
    */
   runInScope<T>(fn: () => T): T {
+    if (typeof fn !== 'function') throw new ConfigError('fn', fn, 'a function')
     if (!this.#context.implicitReentry) {
       throw new ConfigError(
         'runInScope',

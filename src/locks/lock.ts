@@ -1,5 +1,5 @@
 import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
-import { checkName, ownOptions } from '../util/validate.js'
+import { ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
 import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
@@ -50,7 +50,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /** @internal Locks come from a client. */
   constructor(context: LeaseContext, kind: LockKind, name: string) {
-    super(context, checkName(name))
+    super(context, name)
     this.kind = kind
   }
 

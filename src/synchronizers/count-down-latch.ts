@@ -5,7 +5,7 @@ import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
 import { checkWait } from '../locks/options.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
-import { checkCount, checkName, ownOptions } from '../util/validate.js'
+import { checkCount, ownOptions } from '../util/validate.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { Waiter } from '../waiting/waiter.js'
 import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../wire/keys.js'
@@ -79,7 +79,7 @@ export class CountDownLatch {
 
   /** @internal Latches come from a client. */
   constructor(context: Context, name: string) {
-    this.name = checkName(name, 'latch name')
+    this.name = name
     this.#context = context
   }
 

@@ -27,7 +27,7 @@ import {
 } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Random } from '../util/random.js'
-import { checkCount, checkDuration, checkName, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
+import { checkCount, checkDuration, LEAST_LEASE_MS, ownOptions } from '../util/validate.js'
 import { permitLeases, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 import { whyNoPermits } from './no-permits.js'
@@ -142,7 +142,7 @@ export class PermitExpirableSemaphore {
 
   /** @internal Semaphores come from a client. */
   constructor(context: LeaseContext, name: string) {
-    this.name = checkName(name, 'semaphore name')
+    this.name = name
     this.#context = context
   }
 

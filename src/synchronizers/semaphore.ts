@@ -13,7 +13,7 @@ import {
   semaphoreRelease,
   semaphoreSetPermits,
 } from '../lua/generated.js'
-import { checkCount, checkName, checkOptionalDuration, ownOptions } from '../util/validate.js'
+import { checkCount, checkOptionalDuration, ownOptions } from '../util/validate.js'
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
@@ -55,7 +55,7 @@ export class Semaphore {
 
   /** @internal Semaphores come from a client. */
   constructor(context: Context, name: string) {
-    this.name = checkName(name, 'semaphore name')
+    this.name = name
     this.#context = context
   }
 

@@ -11,7 +11,8 @@ export interface NameMapper {
 
 /** The name of an object in Redis. @throws {ConfigError} either name cannot be a key */
 export function mappedName(mapper: NameMapper | undefined, name: string, noun?: string): string {
-  return mapper === undefined ? name : checkName(mapper.map(checkName(name, noun)), 'nameMapper.map')
+  const checked = checkName(name, noun)
+  return mapper === undefined ? checked : checkName(mapper.map(checked), 'nameMapper.map')
 }
 
 export function checkNameMapper(mapper: unknown): NameMapper | undefined {

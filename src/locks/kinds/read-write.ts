@@ -9,7 +9,6 @@ import {
   writeLockRelease,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
-import { checkName } from '../../util/validate.js'
 import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { LeaseContext } from '../lease.js'
 import { Lock } from '../lock.js'
@@ -134,7 +133,7 @@ export class ReadWriteLock {
 
   /** @internal Locks come from `client.getReadWriteLock`. */
   constructor(context: LeaseContext, name: string) {
-    this.name = checkName(name)
+    this.name = name
     this.#context = context
   }
 

@@ -1,0 +1,156 @@
+/**
+ * Every public call with arguments of any kind: it works, or fails with a typed error, and bad input is refused before a
+ * command is sent. To repeat a failure: FUZZ_SEED=… FUZZ_PATH=… as printed. For more calls: FUZZ_RUNS=100000
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import fc from 'fast-check'
+import { type Client, ConfigError, getMultiLock, getRedLock, LockError } from '../../src/index.js'
+import { createTestRedis, type TestRedis } from '../../src/testing/index.js'
+
+const { FUZZ_RUNS: runs = '200', FUZZ_SEED: seed, FUZZ_PATH: path } = process.env
+
+const OPTIONS = [
+  ...['leaseTimeMs', 'waitTimeMs', 'maxHoldMs', 'warnAfterMs', 'signal', 'within', 'label', 'permits', 'onAcquire'],
+  ...[
+    'onRelease',
+    'atLeastMs',
+    'timeToLiveMs',
+    'onElected',
+    'onLost',
+    'base',
+    'initialDelayMs',
+    'maxDelayMs',
+    'unknown',
+  ],
+]
+
+/** Has a getter that fails, as a proxy of an ORM might have. */
+class BrokenError extends Error {}
+const BROKEN = Object.defineProperty({}, 'leaseTimeMs', {
+  enumerable: true,
+  get: () => {
+    throw new BrokenError()
+  },
+})
+
+const strange = fc.constantFrom<unknown>(
+  ...[undefined, null, '', ' ', 'a', '{', '{}', '{a}', '}{', '\u0000', '\ud800', 'é', 'a'.repeat(5_000), '-1', '1e3'],
+  ...[0, -0, 1, -1, 0.5, 1_000, 2 ** 31, 2 ** 53, Number.NaN, Number.POSITIVE_INFINITY, Number.MIN_VALUE, 10n],
+  ...[true, false, Symbol('s'), /a/, new Date(Number.NaN), new Map(), new Proxy({}, {}), Object.create(null), BROKEN],
+  ...[() => {}, () => 1, async () => 'done', Promise.resolve(1), [], ['a'], ['a', 'a'], [null], {}],
+  ...[new AbortController().signal, AbortSignal.abort(new BrokenError()), globalThis],
+)
+const anything = fc.oneof({ weight: 3, arbitrary: strange }, { weight: 1, arbitrary: fc.anything() })
+const argument = fc.oneof(
+  { weight: 3, arbitrary: anything },
+  { weight: 2, arbitrary: fc.dictionary(fc.constantFrom(...OPTIONS), anything, { maxKeys: 3 }) },
+)
+
+type Subject = (client: Client) => object | Promise<object>
+
+const LOCK = ['lock', 'tryLock', 'withLock', 'tryWithLock'] as const
+const PLAIN = [
+  ...LOCK,
+  ...['adopt', 'forceUnlock', 'getHoldCount', 'getHolders', 'isHeldByCurrentOwner', 'isLocked', 'remainingLeaseMs'],
+  'unlock',
+]
+const COUNTED = ['acquire', 'tryAcquire', 'withPermit', 'tryWithPermit', 'addPermits', 'reducePermits', 'delete']
+
+/** Public methods, by what has them. */
+const SUBJECTS: Readonly<Record<string, readonly [Subject, readonly string[]]>> = {
+  client: [
+    (client) => client,
+    [
+      ...[
+        'getLock',
+        'getFairLock',
+        'getNonReentrantLock',
+        'getNonReentrantFairLock',
+        'getReadWriteLock',
+        'getFencedLock',
+      ],
+      ...['getSpinLock', 'getStringLock', 'getFasterMultiLock', 'getSemaphore', 'getPermitExpirableSemaphore'],
+      ...['getCountDownLatch', 'adopt', 'withLock', 'runInScope'],
+    ],
+  ],
+  lock: [(client) => client.getLock('a'), PLAIN],
+  'fair lock': [(client) => client.getFairLock('a'), PLAIN],
+  'fenced lock': [(client) => client.getFencedLock('a'), PLAIN],
+  'spin lock': [(client) => client.getSpinLock('a'), PLAIN],
+  'string lock': [(client) => client.getStringLock('a'), PLAIN],
+  'read lock': [(client) => client.getReadWriteLock('a').readLock(), PLAIN],
+  'write lock': [(client) => client.getReadWriteLock('a').writeLock(), PLAIN],
+  values: [(client) => client.getFasterMultiLock('a', ['x', 'y']), LOCK],
+  'multi-lock': [(client) => getMultiLock(client.getLock('a'), client.getLock('b')), LOCK],
+  'red lock': [(client) => getRedLock(client.getLock('a')), LOCK],
+  hold: [
+    (client) => client.getLock('a').lock(),
+    ['unlock', 'isHeld', 'assertHeld', 'extend', 'handOver', 'remainingMs'],
+  ],
+  semaphore: [
+    (client) => client.getSemaphore('a'),
+    [...COUNTED, 'trySetPermits', 'availablePermits', 'drainPermits', 'release', 'releaseIfExists'],
+  ],
+  permits: [
+    (client) => client.getPermitExpirableSemaphore('a'),
+    [
+      ...[...COUNTED, 'trySetPermits', 'setPermits', 'availablePermits', 'acquiredPermits', 'getPermits', 'release'],
+      ...['tryRelease', 'updateLeaseTime', 'getLeaseTime'],
+    ],
+  ],
+  latch: [(client) => client.getCountDownLatch('a'), ['await', 'countDown', 'getCount', 'trySetCount', 'delete']],
+}
+
+describe('a call with any arguments', () => {
+  const unhandled: unknown[] = []
+  const onUnhandled = (reason: unknown): void => void unhandled.push(reason)
+  before(() => process.on('unhandledRejection', onUnhandled))
+  after(() => process.off('unhandledRejection', onUnhandled))
+
+  for (const [title, [subject, methods]] of Object.entries(SUBJECTS)) {
+    it(`works or fails with a typed error: ${title}`, async () => {
+      const calls = fc.tuple(fc.constantFrom(...methods), fc.array(argument, { maxLength: 3 }))
+      const property = fc.asyncProperty(calls, async ([method, args]) => {
+        const redis = createTestRedis({ time: 'virtual' })
+        const client = redis.connect({ waitTimeMs: 5_000 })
+        client.on('warning', () => {})
+        const object = await redis.time.until(Promise.resolve(subject(client)))
+        await check(redis, client, () => (object as Record<string, (...all: unknown[]) => unknown>)[method]?.(...args))
+        await redis.time.until(client.close())
+      })
+      const replay = path === undefined ? {} : { path }
+      const options = { numRuns: Number(runs), ...(seed === undefined ? {} : { seed: Number(seed) }), ...replay }
+      await fc.assert(property, options)
+      await new Promise((resolve) => setImmediate(resolve))
+      assert.deepEqual(unhandled, [])
+    })
+  }
+})
+
+it('a name that is no text is refused as such, whatever else is wrong', async () => {
+  await using redis = createTestRedis()
+  const client = redis.connect()
+  const circular: Record<string, unknown> = {}
+  circular['itself'] = circular
+  for (const name of [circular, 10n, globalThis] as unknown as string[]) {
+    const expected = { code: 'LOCK_CONFIG', path: 'lock name' }
+    assert.throws(() => client.getSpinLock(name, { unknown: 1 } as never), expected)
+    assert.throws(() => client.getFasterMultiLock(name, [] as never), expected)
+    assert.throws(() => client.getLock(name), expected)
+  }
+  assert.throws(() => client.runInScope(undefined as never), { code: 'LOCK_CONFIG', path: 'fn' })
+})
+
+async function check(redis: TestRedis, client: Client, call: () => unknown): Promise<void> {
+  const before = redis.sent(client).length
+  try {
+    await redis.time.until(Promise.resolve(call()))
+  } catch (error) {
+    // What the caller's own getter or signal throws is the caller's.
+    if (error instanceof BrokenError || (error as Error)?.name === 'AbortError') return
+    assert(error instanceof LockError, `${String(error)} is no LockError\n${(error as Error)?.stack}`)
+    if (error instanceof ConfigError)
+      assert.equal(redis.sent(client).length, before, 'refused before a command is sent')
+  }
+}
