@@ -1,14 +1,13 @@
 /**
  * Every public call with arguments of any kind: it works, or fails with a typed error, and bad input is refused before a
- * command is sent. To repeat a failure: FUZZ_SEED=… FUZZ_PATH=… as printed. For more calls: FUZZ_RUNS=100000
+ * command is sent.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import fc from 'fast-check'
 import { type Client, ConfigError, getMultiLock, getRedLock, LockError } from '../../src/index.js'
 import { createTestRedis, type TestRedis } from '../../src/testing/index.js'
-
-const { FUZZ_RUNS: runs = '200', FUZZ_SEED: seed, FUZZ_PATH: path } = process.env
+import { fuzz } from '../support/fuzz.js'
 
 const OPTIONS = [
   ...['leaseTimeMs', 'waitTimeMs', 'maxHoldMs', 'warnAfterMs', 'signal', 'within', 'label', 'permits', 'onAcquire'],
@@ -111,7 +110,7 @@ describe('a call with any arguments', () => {
   for (const [title, [subject, methods]] of Object.entries(SUBJECTS)) {
     it(`works or fails with a typed error: ${title}`, async () => {
       const calls = fc.tuple(fc.constantFrom(...methods), fc.array(argument, { maxLength: 3 }))
-      const property = fc.asyncProperty(calls, async ([method, args]) => {
+      await fuzz(calls, async ([method, args]) => {
         const redis = createTestRedis({ time: 'virtual' })
         const client = redis.connect({ waitTimeMs: 5_000 })
         client.on('warning', () => {})
@@ -119,9 +118,6 @@ describe('a call with any arguments', () => {
         await check(redis, client, () => (object as Record<string, (...all: unknown[]) => unknown>)[method]?.(...args))
         await redis.time.until(client.close())
       })
-      const replay = path === undefined ? {} : { path }
-      const options = { numRuns: Number(runs), ...(seed === undefined ? {} : { seed: Number(seed) }), ...replay }
-      await fc.assert(property, options)
       await new Promise((resolve) => setImmediate(resolve))
       assert.deepEqual(unhandled, [])
     })
