@@ -299,11 +299,12 @@ export class ConfigError extends LockError {
   readonly allowed: string
 
   constructor(path: string, value: unknown, allowed: string, options?: ErrorCause & { lockName?: string }) {
-    const found = value === undefined ? '' : `, not ${show(value)}`
+    const isSecret = typeof value === 'string' && URL_WITH_PASSWORD.test(value)
+    const found = value === undefined || isSecret ? '' : `, not ${show(value)}`
     const about = options?.lockName === undefined ? '' : ` (${quote(options.lockName)})`
     super(`${path}: expected ${allowed}${found}${about}`, options?.lockName, options)
     this.path = path
-    this.value = value
+    this.value = isSecret ? undefined : value
     this.allowed = allowed
   }
 }
@@ -408,6 +409,9 @@ export function closedBesideHandler(signal: string): Error {
 function quote(name: string): string {
   return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}… (${name.length} characters)` : name)
 }
+
+/** A value in the wrong place may be a URL. */
+const URL_WITH_PASSWORD = /:\/\/[^/]*@/
 
 function show(value: unknown): string {
   if (typeof value === 'string') return quote(value)

@@ -1,4 +1,5 @@
 import { constants } from 'node:os'
+import { withoutUrls } from './stderr.js'
 
 /** Exit codes of holdfast itself. 64 to 75 are those of sysexits.h. */
 export const EXIT = {
@@ -29,6 +30,7 @@ export class Failure extends Error {
 /** The command line is invalid. */
 export class UsageError extends Failure {
   constructor(message: string) {
-    super(EXIT.usage, message)
+    // It may quote a command line that has a URL with a password in the wrong place.
+    super(EXIT.usage, withoutUrls(message))
   }
 }

@@ -2,7 +2,6 @@ import { parseArgs } from 'node:util'
 import { checkRedisUrl } from '../../config/redis-url.js'
 import { messageOf } from '../../errors.js'
 import { UsageError } from '../exit-codes.js'
-import { withoutUrls } from '../stderr.js'
 
 export interface DemoOptions {
   processes: number
@@ -42,8 +41,7 @@ function parse(args: string[]) {
       },
     })
   } catch (error) {
-    // The message quotes the command line, which may have a URL in the wrong place.
-    throw new UsageError(withoutUrls(messageOf(error)))
+    throw new UsageError(messageOf(error))
   }
 }
 

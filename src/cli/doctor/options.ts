@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util'
 import { messageOf } from '../../errors.js'
 import { UsageError } from '../exit-codes.js'
-import { withoutUrls } from '../stderr.js'
 import { type Target, targetOf } from '../target.js'
 
 export interface DoctorOptions {
@@ -55,7 +54,7 @@ function parse(args: string[]) {
   } catch (error) {
     // The message quotes the command line, which may have a URL in the wrong place.
     const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
-    throw new UsageError(withoutUrls(problem))
+    throw new UsageError(problem)
   }
 }
 

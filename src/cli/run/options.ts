@@ -2,7 +2,6 @@ import { parseArgs } from 'node:util'
 import { ConfigError } from '../../errors.js'
 import { checkName, LEAST_LEASE_MS } from '../../util/validate.js'
 import { EXIT, UsageError } from '../exit-codes.js'
-import { withoutUrls } from '../stderr.js'
 import { type Target, targetOf } from '../target.js'
 import { parseDuration } from './duration.js'
 
@@ -97,7 +96,7 @@ function parse(args: string[]) {
     if (!(error instanceof Error)) throw error
     // The first sentence says what is wrong; the rest is advice on positional arguments that does not apply here.
     const [problem = ''] = error.message.split(/\. |\.?\n/)
-    throw new UsageError(withoutUrls(problem.replace('argument is ambiguous', 'needs a value')))
+    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value'))
   }
 }
 
