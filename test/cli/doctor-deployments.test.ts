@@ -1,0 +1,114 @@
+/** `holdfast doctor` on replicas, TLS, clusters and Sentinels. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { configFolder, report, SECRET, withUser } from '../support/doctor.js'
+import { startCluster } from '../support/redis-cluster.js'
+import { startSentinels } from '../support/redis-sentinel.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { makeCertificates, startTlsRedis } from '../support/tls.js'
+import { waitUntil } from '../support/wait-until.js'
+
+describe('holdfast doctor', () => {
+  const file = configFolder()
+
+  describe('with replicas', () => {
+    let master: RedisServer
+    let replica: RedisServer
+    before(async () => {
+      master = await startRedis({ args: ['--repl-diskless-sync-delay', '0', '--repl-ping-replica-period', '1'] })
+      replica = await startRedis({ args: ['--replicaof', master.host, String(master.port)] })
+      await waitUntil(() => replica.follows(master), { timeoutMs: 15_000, message: 'the replica follows' })
+    })
+    after(async () => {
+      await replica.stop()
+      await master.stop()
+    })
+
+    it('reports a replica, and the address of its master', async () => {
+      const run = await report(['--redis', replica.url])
+      assert.deepEqual([run.code, run.check('role').status], [1, 'problem'])
+      assert.match(run.check('role').fix ?? '', new RegExp(`127\\.0\\.0\\.1:${master.port}`))
+    })
+
+    it('reports that replicas acknowledge, and that a master without them would continue', async () => {
+      const run = await report(['--redis', master.url])
+      assert.deepEqual([run.code, run.check('replicas').message, run.check('wait').status], [0, '1 up to date', 'ok'])
+      assert.match(run.check('min-replicas').fix ?? '', /min-replicas-to-write 1/)
+      assert.deepEqual(await master.admin.keys('*'), [])
+    })
+
+    it('reports that WAIT is denied', async () => {
+      const { admin } = master
+      await admin.call('ACL', 'SETUSER', 'someone', 'on', `>${SECRET}`, '+@all', '-wait', '~*', '&*')
+      const run = await report(['--redis', withUser(master, 'someone', SECRET)])
+      assert.match(run.check('wait').message, /^denied: NOPERM/)
+      assert.match(run.check('wait').fix ?? '', /\+wait/)
+    })
+
+    it('reports that no replica acknowledges', async () => {
+      replica.freeze()
+      try {
+        const run = await report(['--redis', master.url])
+        assert.deepEqual([run.code, run.check('wait').status], [1, 'problem'])
+        assert.match(run.check('wait').message, /no replica acknowledged/)
+      } finally {
+        replica.thaw()
+      }
+    })
+  })
+
+  it('checks a server with TLS', async () => {
+    using certificates = await makeCertificates()
+    await using tls = await startTlsRedis(certificates)
+    const env = { NODE_EXTRA_CA_CERTS: certificates.caFile }
+    const run = await report(['--redis', tls.url], env)
+    assert.deepEqual([run.code, run.check('encrypted').message, run.check('pubsub').status], [0, 'encrypted', 'ok'])
+    const untrusted = await report(['--redis', tls.url])
+    assert.equal(untrusted.code, 69)
+  })
+
+  it('checks the nodes, slots and replicas of a cluster', async () => {
+    await using cluster = await startCluster()
+    const addresses = cluster.nodes.map(({ url }) => `    - "${url}"`).join('\n')
+    const config = file('cluster.yaml', `clusterServersConfig:\n  nodeAddresses:\n${addresses}\n`)
+    const healthy = await report(['--config', config])
+    assert.equal(healthy.code, 0, JSON.stringify(healthy.checks.filter(({ status }) => status === 'problem')))
+    assert.equal(healthy.check('cluster-state').message, 'ok, 3 masters')
+    assert.match(healthy.check('pubsub').message, /plain channels, and in .* on sharded ones/)
+    assert.equal(healthy.check('wait').status, 'ok', healthy.check('wait').message)
+    assert.equal(healthy.check('trial-lock').status, 'ok', healthy.check('trial-lock').message)
+    assert.match(healthy.check('cluster-coverage').fix ?? '', /cluster-require-full-coverage no/)
+
+    const [first] = cluster.nodes
+    assert(first)
+    await first.admin.config('SET', 'maxmemory-policy', 'allkeys-lru')
+    const uneven = await report(['--config', config])
+    assert.equal(
+      uneven.check('eviction').message,
+      `127.0.0.1:${first.port}: allkeys-lru: locks will be evicted as soon as maxmemory is set`,
+    )
+
+    const single = await report(['--redis', first.url])
+    assert.deepEqual([single.code, single.check('role').status], [1, 'problem'])
+    assert.match(single.check('role').fix ?? '', /clusterServersConfig/)
+  })
+
+  it('checks Sentinels', async () => {
+    await using group = await startSentinels()
+    const addresses = group.sentinels.map(({ url }) => `    - "${url}"`).join('\n')
+    const text = `sentinelServersConfig:\n  masterName: ${group.masterName}\n  sentinelAddresses:\n${addresses}\n`
+    const config = file('sentinel.yaml', text)
+    const healthy = await report(['--config', config])
+    assert.equal(healthy.code, 0)
+    assert.equal(healthy.check('sentinels').status, 'ok', healthy.check('sentinels').message)
+    assert.match(healthy.check('sentinels').message, /^3 watch holdfast; 2 must agree/)
+    assert.deepEqual([healthy.check('replicas').message, healthy.check('wait').status], ['2 up to date', 'ok'])
+
+    await group.sentinels[2]?.kill()
+    const run = await report(['--config', config])
+    assert.equal(run.check('sentinels').status, 'warning')
+    assert.match(run.check('sentinels').message, /^1 of 3 do not reply/)
+    const off = await report(['--config', file('off.yaml', `${text}checkLockSyncedSlaves: false\n`)])
+    assert.match(off.check('settings').message, /checkLockSyncedSlaves is false/)
+  })
+})
