@@ -13,7 +13,10 @@ const SECTIONS = [
   { text: 'Recipes', folder: 'recipes', collapsed: false },
   { text: 'Locks', folder: 'locks', collapsed: true },
   { text: 'Semaphores and latches', folder: 'synchronizers', collapsed: true },
-  { text: 'Operating', pages: ['guarantees', 'proof', 'deploying', 'testing', 'errors', 'compatibility', 'versioning'] },
+  {
+    text: 'Operating',
+    pages: ['guarantees', 'proof', 'deploying', 'testing', 'errors', 'compatibility', 'versioning'],
+  },
   { text: 'Migration', pages: ['coming-from-redisson', 'coming-from-node-libraries'] },
   { text: 'Background', pages: ['architecture', 'benchmarks', 'changelog', 'contributing'], rest: true },
 ]
