@@ -140,7 +140,7 @@ function faults(driver: Driver): void {
   })
 
   it('a release of permits gets no reply in time: the caller gets an error, and it runs once in the background', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 300 })
+    const { client, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 1_500 })
     const { semaphore, permits } = await warmUp(client)
     await semaphore.acquire({ permits: 2 })
     const permit = await permits.acquire({ permits: 2 })

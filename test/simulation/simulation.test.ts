@@ -9,7 +9,7 @@ import { Lives } from './lives.js'
 import { WORKLOADS } from './plan.js'
 
 /** For each workload. */
-const LIVES = 15
+const LIVES = 10
 const MOST_CONTROL_LIVES = 60
 
 const lives = new Lives()

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 
-const { FUZZ_RUNS: runs = '200', FUZZ_SEED: seed, FUZZ_PATH: path } = process.env
+const { FUZZ_RUNS: runs = '100', FUZZ_SEED: seed, FUZZ_PATH: path } = process.env
 
 /**
  * Tries a property with random values. To repeat a failure: FUZZ_SEED=… FUZZ_PATH=… with what it printed. For more values:
