@@ -32,6 +32,7 @@ export class Beliefs {
 
   /** @param isWhole  it is one lock although it has members, like a red lock */
   holds(hold: Hold, resources: readonly string[], isShared = false, isWhole = false): void {
+    if (!hold.isLive) return // lost before its caller got it
     if (!isWhole && hold.members.length > 1) {
       for (const member of hold.members) this.holds(member, [member.lockName], isShared)
       return
