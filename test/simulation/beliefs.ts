@@ -89,7 +89,7 @@ export class Beliefs {
 
   /** Tokens rise with each grant; the holds of one lease have the same. */
   #rises(resource: string, token: bigint | undefined, lease: object): void {
-    if (token === undefined) return
+    if (token === undefined || this.isForced(resource, this.#now())) return
     const before = this.#tokens.get(resource)
     const isRisen = before === undefined || token > before.last || (token === before.last && lease === before.lease)
     assert(isRisen, `the fencing token of ${resource} went from ${before?.last} to ${token}`)
