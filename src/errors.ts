@@ -410,8 +410,8 @@ function quote(name: string): string {
   return JSON.stringify(name.length > 120 ? `${name.slice(0, 120)}… (${name.length} characters)` : name)
 }
 
-/** A value in the wrong place may be a URL. */
-const URL_WITH_PASSWORD = /:\/\/[^/]*@/
+/** A value in the wrong place may be a URL; in a password there may be any character. */
+const URL_WITH_PASSWORD = /:\/\/.*@/s
 
 function show(value: unknown): string {
   if (typeof value === 'string') return quote(value)

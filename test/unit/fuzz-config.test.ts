@@ -48,6 +48,25 @@ async function isRefused(check: () => unknown, type: new (...args: never[]) => E
   }
 }
 
+suite('a URL with a password in the place of something else', () => {
+  for (const password of [SECRET, `a/${SECRET}`, `${SECRET}@`, `a:/\n${SECRET}`]) {
+    it(`is in no error: ${JSON.stringify(password)}`, async () => {
+      const url = `redis://u:${password}@host:1`
+      const error = new ConfigError('timeout', url, 'a whole number')
+      assert.equal(error.message, 'timeout: expected a whole number')
+      assert.equal(error.value, undefined)
+      assert(
+        await isRefused(
+          () => describe({ singleServerConfig: { timeout: url } } as unknown as RedissonConfig),
+          ConfigError,
+        ),
+      )
+      const words = ['--at-least', url.replace('\n', ''), 'lock', 'true']
+      assert(await isRefused(() => parseRunOptions(words, {}), UsageError))
+    })
+  }
+})
+
 suite('any input', () => {
   it('as a configuration is read, or refused with its path', async () => {
     await fuzz(config, async (any) => void (await isRefused(() => describe(any as RedissonConfig), ConfigError)))
