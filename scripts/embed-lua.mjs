@@ -3,8 +3,7 @@
 // stale.
 // Each part that scripts share is embedded once.
 import { createHash } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { LUA, luaFiles, readScript } from './lua-files.mjs'
+import { LUA, luaFiles, readScript, writeGenerated } from './lua-files.mjs'
 
 const OUTPUT = `${LUA}generated.ts`
 
@@ -23,14 +22,7 @@ ${files.map((file) => `  ${constantOf(file.slice(0, -'.lua'.length))},`).join('\
 ]
 `
 
-if (process.argv.includes('--check')) {
-  if (readFileSync(OUTPUT, 'utf8') !== generated) {
-    console.error('src/lua/generated.ts is stale: run `node scripts/embed-lua.mjs` and commit it')
-    process.exit(1)
-  }
-} else {
-  writeFileSync(OUTPUT, generated)
-}
+writeGenerated(OUTPUT, generated)
 
 function embed(file) {
   const { name, header, parts, own, body } = readScript(file)

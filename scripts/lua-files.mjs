@@ -1,7 +1,9 @@
 // The .lua files of the scripts, and their texts as Redis gets them: without comments, and with the parts that they include.
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
 export const LUA = fileURLToPath(new URL('../src/lua/', import.meta.url))
 
 /** Relative to `LUA`, without the parts that scripts include. */
@@ -10,6 +12,14 @@ export function luaFiles() {
     .map((file) => String(file).replaceAll('\\', '/'))
     .filter((file) => file.endsWith('.lua') && !file.endsWith('.part.lua'))
     .sort()
+}
+
+/** Writes a generated file; with `--check`, ends this script with an error instead if the file is stale. */
+export function writeGenerated(path, text) {
+  if (!process.argv.includes('--check')) return writeFileSync(path, text)
+  if (readFileSync(path, 'utf8') === text) return
+  console.error(`${relative(ROOT, path)} is stale: run \`npm run build\` and commit it`)
+  process.exit(1)
 }
 
 /**

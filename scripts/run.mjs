@@ -19,6 +19,13 @@ export function run(command, args, options) {
   process.exit(status)
 }
 
+/** Compiles and runs the program test/<folder>/main.ts with the arguments of this script. */
+export function runProgram(folder) {
+  run('tsc', ['-p', `test/${folder}/tsconfig.json`]) // not into build/, which a test run may be using
+  const main = join(root, '.cache', folder, 'build', 'test', folder, 'main.js')
+  run(process.execPath, ['--enable-source-maps', main, ...process.argv.slice(2)])
+}
+
 /** Runs a command quietly and answers `{ ok, stdout, output }`; `output` is all it said, to show if it failed. */
 export function capture(command, args, options) {
   const { status, stdout, stderr, error } = spawnSync(command, args, {

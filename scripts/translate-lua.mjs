@@ -1,8 +1,8 @@
 // Generates src/testing/generated.ts: our scripts as JavaScript, for the in-memory Redis. Fails at any construct,
 // library function, pattern or format that it does not know.  --check: fails if the file is stale.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { LUA, luaFiles, readScript } from './lua-files.mjs'
+import { LUA, luaFiles, readScript, writeGenerated } from './lua-files.mjs'
 import { parseLua, refuse } from './lua-parser.mjs'
 
 const OUTPUT = fileURLToPath(new URL('../src/testing/generated.ts', import.meta.url))
@@ -483,14 +483,7 @@ ${publishing}
 }
 `)
 
-if (process.argv.includes('--check')) {
-  if (readFileSync(OUTPUT, 'utf8') !== generated) {
-    console.error('src/testing/generated.ts is stale: run `npm run build` and commit it')
-    process.exit(1)
-  }
-} else {
-  writeFileSync(OUTPUT, generated)
-}
+writeGenerated(OUTPUT, generated)
 
 function indented(code) {
   let depth = 0

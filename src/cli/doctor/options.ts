@@ -52,7 +52,6 @@ function parse(args: string[]) {
       },
     }).values
   } catch (error) {
-    // The message quotes the command line, which may have a URL in the wrong place.
     const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
     throw new UsageError(problem)
   }
