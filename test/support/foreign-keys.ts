@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import * as scripts from '../../src/lua/generated.js'
 import type { Argument, ScriptCall } from '../../src/lua/script.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
@@ -15,6 +14,7 @@ import {
   readHoldPrefix,
   turnQueueKey,
 } from '../../src/wire/keys.js'
+import { MAKERS, type Maker, parametersOf } from './script-names.js'
 
 /** One name for locks, semaphores and latches: the keys are those of `a`. */
 export const NAME = 'a'
@@ -62,22 +62,19 @@ const ARGS_OF_ONE: Readonly<Record<string, readonly Argument[]>> = {
   'string-lock/renew': [OURS, LEASE_MS],
 }
 
-const { SCRIPTS: _texts, ...makers } = scripts
-
 /** A call of every script, all for `a`. */
-export const CALLS: readonly ScriptCall[] = Object.values(makers).map((make) => {
-  const parameters = /\(([^)]*)\)/.exec(make.toString())?.[1]?.split(/, */) ?? []
-  const call = make as unknown as (...values: unknown[]) => ScriptCall
+export const CALLS: readonly ScriptCall[] = MAKERS.map((call) => {
+  const parameters = parametersOf(call)
   if (parameters[0] === 'keys') return callOfMany(call)
   const values = parameters.map((parameter) => {
     const value = VALUES[parameter]
-    assert(value !== undefined, `${make.name}: add ${parameter} to VALUES`)
+    assert(value !== undefined, `${call.name}: add ${parameter} to VALUES`)
     return value
   })
   return asWriter(call(...values))
 })
 
-function callOfMany(call: (keys: readonly string[], args: readonly Argument[]) => ScriptCall): ScriptCall {
+function callOfMany(call: Maker): ScriptCall {
   const { name } = call([NAME], []).script
   const args = ARGS_OF_ONE[name]
   assert(args, `${name}: add its arguments to ARGS_OF_ONE`)

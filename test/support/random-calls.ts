@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { Batch } from '../../src/delivery/batch.js'
-import * as scripts from '../../src/lua/generated.js'
 import type { Argument, ScriptCall } from '../../src/lua/script.js'
 import { forCluster } from '../../src/lua/variants.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
@@ -21,6 +20,7 @@ import {
   turnQueueKey,
 } from '../../src/wire/keys.js'
 import type { Dice } from './dice.js'
+import { MAKERS, type Maker, parametersOf } from './script-names.js'
 
 const CLIENTS = ['c1-401dfa57', 'c2-401dfa57', 'java']
 const HOLDERS = ['c1-401dfa57:1', 'c1-401dfa57:2', 'c2-401dfa57:1', 'java:1']
@@ -151,13 +151,11 @@ function one(values: Values, parameter: string): Argument[] {
   return [make()].flat() as Argument[]
 }
 
-const { SCRIPTS: _texts, ...makers } = scripts
-
 /** Makes calls of the scripts: all of them in turn, in an order that changes. */
 export class RandomCalls {
   readonly #dice: Dice
   readonly #sight: Sight
-  #turn: (keyof typeof makers)[] = []
+  #turn: Maker[] = []
 
   constructor(dice: Dice, sight: Sight) {
     this.#dice = dice
@@ -166,9 +164,8 @@ export class RandomCalls {
 
   next(): ScriptCall {
     const dice = this.#dice
-    if (this.#turn.length === 0) this.#turn = Object.keys(makers) as (keyof typeof makers)[]
-    const [chosen] = this.#turn.splice(dice.between(0, this.#turn.length - 1), 1)
-    const make = makers[chosen as keyof typeof makers] as unknown as (...values: unknown[]) => ScriptCall
+    if (this.#turn.length === 0) this.#turn = [...MAKERS]
+    const [make] = this.#turn.splice(dice.between(0, this.#turn.length - 1), 1) as [Maker]
     const call = dice.chance(0.15) ? this.#batch(make) : this.#call(make)
     return dice.chance(0.2) ? { ...call, script: forCluster(call.script) } : call
   }
@@ -181,8 +178,8 @@ export class RandomCalls {
     return `${family}:${dice.between(1, 2)}`
   }
 
-  #call(make: (...values: unknown[]) => ScriptCall): ScriptCall {
-    const parameters = /\(([^)]*)\)/.exec(make.toString())?.[1]?.split(/, */) ?? []
+  #call(make: Maker): ScriptCall {
+    const parameters = parametersOf(make)
     const { name: script } = make(...parameters.map(() => [])).script
     const values = valuesFor(this.#dice, this.#sight, this.#name(script), script)
     if (parameters[0] !== 'keys') {
@@ -199,7 +196,7 @@ export class RandomCalls {
   }
 
   /** Several calls of a script as one; a call that does not fit goes alone. */
-  #batch(make: (...values: unknown[]) => ScriptCall): ScriptCall {
+  #batch(make: Maker): ScriptCall {
     const caller = (call: ScriptCall) => ({ call, resolve: () => {}, reject: () => {} })
     const batch = new Batch(caller(this.#call(make)), 0)
     for (let more = this.#dice.between(1, 5); more > 0; more--) {
