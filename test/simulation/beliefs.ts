@@ -79,7 +79,7 @@ export class Beliefs {
 
   #checkTogether(resource: string, beliefs: readonly Belief[]): void {
     const limit = this.#limits.get(resource)
-    const all = beliefs.map(({ holder, handOffs }) => `${holder} (passed on ${handOffs} times)`).join(' and ')
+    const all = beliefs.map(({ holder, handOffs }) => `${holder} (hand-off ${handOffs})`).join(' and ')
     if (limit !== undefined) assert(beliefs.length <= limit, `${beliefs.length} hold ${resource}, not ${limit}: ${all}`)
     else {
       for (const [index, one] of beliefs.entries())

@@ -11,7 +11,13 @@ import type { WorkloadName } from './plan.js'
 export interface Control {
   readonly workload: WorkloadName
   readonly plant: () => Undo
+  /** What it must be found by. */
+  readonly finding: RegExp
 }
+
+const OVERLAP = / and .* hold /
+const NOT_IN_REDIS = /does not in Redis/
+const TOO_MANY = /\d hold permits, not 2/
 
 const nothing: (original: Command) => Command = () => () => 0
 /** Where the key, or the first key, matches. */
@@ -26,14 +32,24 @@ const lease = Lease.prototype
 
 /** By what is wrong. */
 export const CONTROLS: Readonly<Record<string, Control>> = {
-  'Redis grants a lock that another holds': { workload: 'lock', plant: command('hexists', () => () => 1) },
-  'Redis finds no lock where there is one': { workload: 'non-reentrant lock', plant: command('pttl', () => () => -2) },
+  'Redis grants a lock that another holds': {
+    workload: 'lock',
+    finding: OVERLAP,
+    plant: command('hexists', () => () => 1),
+  },
+  'Redis finds no lock where there is one': {
+    workload: 'non-reentrant lock',
+    finding: OVERLAP,
+    plant: command('pttl', () => () => -2),
+  },
   'a refusal is read as a grant': {
     workload: 'spin lock',
+    finding: NOT_IN_REDIS,
     plant: () => patched(plainKind, 'parseReply', () => () => ({ isGranted: true })),
   },
   'a lease is half as long in Redis': {
     workload: 'lock',
+    finding: NOT_IN_REDIS,
     plant: command(
       'pexpire',
       (original) =>
@@ -41,9 +57,14 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
           original(keys, [key, String(Math.floor(Number(ms) / 2)), ...rest]),
     ),
   },
-  'a lease never ends in Redis': { workload: 'lock', plant: command('pexpire', () => () => 1) },
+  'a lease never ends in Redis': {
+    workload: 'lock',
+    finding: /something never settles/,
+    plant: command('pexpire', () => () => 1),
+  },
   'Redis ends a lease early': {
     workload: 'fenced lock',
+    finding: NOT_IN_REDIS,
     plant: () =>
       patched(
         Keyspace.prototype,
@@ -56,6 +77,7 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'a hold does not end at its deadline': {
     workload: 'lock',
+    finding: NOT_IN_REDIS,
     plant: () => {
       const isLive = Object.getOwnPropertyDescriptor(Hold.prototype, 'isLive') as PropertyDescriptor
       Object.defineProperty(Hold.prototype, 'isLive', {
@@ -69,6 +91,7 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'a lease counts from its reply': {
     workload: 'lock',
+    finding: NOT_IN_REDIS,
     plant: () =>
       patched(
         lease,
@@ -79,9 +102,14 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
           },
       ),
   },
-  'a fair lock is not freed': { workload: 'fair lock', plant: command('del', nothing) },
+  'a fair lock is not freed': {
+    workload: 'fair lock',
+    finding: /did not become free within 4000 ms/,
+    plant: command('del', nothing),
+  },
   'a fencing token does not rise': {
     workload: 'fenced lock',
+    finding: /the fencing token of/,
     plant: command(
       'incr',
       (original) =>
@@ -91,6 +119,7 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'a read is granted beside a write': {
     workload: 'read-write lock',
+    finding: OVERLAP,
     plant: command(
       'hget',
       (original) => (keys, args) =>
@@ -99,6 +128,7 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'a value is granted to two': {
     workload: 'multi-lock of values',
+    finding: OVERLAP,
     plant: command(
       'hget',
       at(/^group$/, () => () => null),
@@ -106,27 +136,32 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'a string lock is overwritten': {
     workload: 'string lock',
+    finding: OVERLAP,
     plant: command(
       'get',
       at(/^(a|\{a\})$/, () => () => null),
     ),
   },
-  'a multi-lock is granted in part': {
+  'a multi-lock is granted although one of its locks is held': {
     workload: 'multi-lock',
+    finding: OVERLAP,
     plant: command('pttl', () => () => -2),
   },
-  'a red lock is granted on one server': {
+  'a red lock takes refusals for grants': {
     workload: 'red lock',
+    finding: OVERLAP,
     plant: () => patched(plainKind, 'parseReply', () => () => ({ isGranted: true })),
   },
-  'a permit is not counted': { workload: 'permits', plant: command('decrby', nothing) },
+  'a permit is not counted': { workload: 'permits', finding: TOO_MANY, plant: command('decrby', nothing) },
   'a permit is not given back': {
     workload: 'permits',
+    finding: /did not have enough free permits/,
     plant: command('zrangebyscore', () => () => []),
   },
-  'a semaphore does not count': { workload: 'semaphore', plant: command('decrby', nothing) },
+  'a semaphore does not count': { workload: 'semaphore', finding: TOO_MANY, plant: command('decrby', nothing) },
   'an operation on a semaphore counts twice': {
     workload: 'semaphore',
+    finding: TOO_MANY,
     plant: command(
       'hget',
       at(/^holdfast_idempotency:/, () => () => null),
@@ -134,10 +169,12 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'what a lost reply took is not given back': {
     workload: 'semaphore',
+    finding: /permits are conserved/,
     plant: () => patched(PermitsAcquisition.prototype, 'undo', () => () => {}),
   },
   'a latch counts twice': {
     workload: 'latch',
+    finding: /opened after/,
     plant: command(
       'hget',
       at(/^holdfast_idempotency:/, () => () => null),
@@ -145,6 +182,7 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'a subscription is left': {
     workload: 'lock',
+    finding: /no subscription is left/,
     plant: () => patched(MemoryPort.prototype, 'unsubscribe', () => async () => {}),
   },
 }

@@ -27,7 +27,7 @@ export interface Life {
 export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
   const workload = workloadOf(plan.workload)
   const world = new World(plan, workload.servers ?? 1, workload.limits ?? new Map(), timeline)
-  const { beliefs, clock, processes, redis } = world
+  const { beliefs, clock, processes } = world
   const check = (): void =>
     beliefs.check((resource, holder) => workload.isHeldInRedis?.(world, resource, holder) ?? true)
 
@@ -40,7 +40,7 @@ export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
 
   // A hold that no client knows of ends with its lease; a command without a reply, with the command time-out.
   await clock.advance(Math.max(workload.settlesInMs ?? 0, LONGEST_LEASE_MS + 2 * COMMAND_TIMEOUT_MS))
-  assert.deepEqual(redis.keys.filter(isLock), [], 'nothing is held for ever')
+  assert.deepEqual(keysOf(world).filter(isLock), [], 'nothing is held for ever')
   world.note('everything has to be free again')
   await world.run([workload.recover(world)], 30_000, check)
   assert.deepEqual(lasting(world, workload), [], 'no key lasts for ever')
@@ -100,18 +100,29 @@ async function useAgainAndAgain(task: Task, workload: Workload): Promise<void> {
   }
 }
 
-/** Keys without an expiry. */
-function lasting({ servers }: World, workload: Workload): string[] {
+interface FoundKey {
+  readonly name: string
+  readonly expiresInMs: number
+}
+
+/** What is on all servers. */
+function keysOf({ servers }: World): readonly FoundKey[] {
   return servers.flatMap((redis) => {
     redis.keyspace.tick()
-    const names = redis.keyspace.names().map(fromBytes)
-    return names
-      .filter((name) => !IDEMPOTENCY.test(name) && !workload.lasting?.test(name))
-      .filter((name) => redis.pttl(name) === -1)
+    return redis.keyspace.names().map((bytes) => {
+      const name = fromBytes(bytes)
+      return { name, expiresInMs: redis.pttl(name) }
+    })
   })
 }
 
+/** Keys without an expiry. */
+function lasting(world: World, { lasting: expected }: Workload): readonly FoundKey[] {
+  const isExpected = (name: string): boolean => IDEMPOTENCY.test(name) || expected?.test(name) === true
+  return keysOf(world).filter(({ name, expiresInMs }) => expiresInMs === -1 && !isExpected(name))
+}
+
 /** Whether a key is that of a lock, and not of a queue, a turn queue or a channel. */
-function isLock(name: string): boolean {
+function isLock({ name }: FoundKey): boolean {
   return /^(a|b|c|\{a\}|group)$/.test(name)
 }

@@ -87,7 +87,7 @@ function table(): string {
   const line = (cells: readonly (string | number)[]): string =>
     cells.map((cell, at) => (at === 0 ? String(cell).padEnd(24) : String(cell).padStart(10))).join('')
   return [
-    line(['', 'lives', 'holds', 'passed on', 'lost', 'troubles']),
+    line(['', 'lives', 'holds', 'hand-offs', 'lost', 'troubles']),
     ...rows.map(([name, { lives, grants, handOffs, losses, troubles }]) =>
       line([name, lives, grants, handOffs, losses, troubles]),
     ),

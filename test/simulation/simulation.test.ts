@@ -9,7 +9,7 @@ import { Lives } from './lives.js'
 import { WORKLOADS } from './plan.js'
 
 /** For each workload. */
-const LIVES = 10
+const LIVES = 36
 const MOST_CONTROL_LIVES = 60
 
 const lives = new Lives()
@@ -42,10 +42,11 @@ describe(`${LIVES} simulated lives`, () => {
 })
 
 describe('the simulation', () => {
-  for (const control of Object.keys(CONTROLS)) {
+  for (const [control, { finding }] of Object.entries(CONTROLS)) {
     it(`finds that ${control}`, async (t) => {
       const { failures } = await lives.run({ seeds: seeds(MOST_CONTROL_LIVES), control })
       assert(failures[0], `not found in ${MOST_CONTROL_LIVES} lives`)
+      assert.match(failures[0].message, finding)
       t.diagnostic(`seed ${failures[0].seed}: ${failures[0].message.split('\n')[0]}`)
     })
   }
