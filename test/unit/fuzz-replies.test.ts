@@ -100,7 +100,8 @@ describe('a reply that no script returns', () => {
   for (const [title, use] of Object.entries(USES)) {
     it(`is a typed error at most, and every call settles: ${title}`, async () => {
       // Which of the first replies are replaced, and by what.
-      const plan = fc.array(fc.option(reply, { freq: 2 }), { minLength: 1, maxLength: 12 })
+      const other = fc.record({ reply })
+      const plan = fc.array(fc.option(other, { freq: 2 }), { minLength: 1, maxLength: 12 })
       await fuzz(plan, async (replies) => {
         const clock = new FakeClock()
         const client = fakeClient(clock, new NonsensePort(clock, replies), {
@@ -117,11 +118,14 @@ describe('a reply that no script returns', () => {
   }
 })
 
+/** What to reply instead, nil included; null: the right reply. */
+type Other = { readonly reply: unknown } | null
+
 /** Runs every command, and replies something else. */
 class NonsensePort extends FakePort {
-  readonly #replies: unknown[]
+  readonly #replies: Other[]
 
-  constructor(clock: FakeClock, replies: readonly unknown[]) {
+  constructor(clock: FakeClock, replies: readonly Other[]) {
     super(clock)
     this.#replies = [...replies]
   }
@@ -129,6 +133,6 @@ class NonsensePort extends FakePort {
   override async send(command: readonly string[], key: string): Promise<unknown> {
     const right = await super.send(command, key)
     const other = this.#replies.shift()
-    return other === null || other === undefined ? right : other
+    return other ? other.reply : right
   }
 }
