@@ -38,7 +38,7 @@ type Call = Pick<Sent, 'name' | 'keys' | 'args'>
 export class MemoryPort implements RedisPort {
   /** Every command, in order; the calls of a batch one by one. */
   readonly sent: Sent[] = []
-  /** Asked about every command, and about every message that comes in. */
+  /** Called for every command that is sent, and for every message that arrives. */
   fault: (sent: Sent) => Fault | undefined = () => undefined
   /** Messages get lost, as while the subscriber connection is broken; `resubscribe()` ends it. */
   isDeaf = false

@@ -153,7 +153,7 @@ export class TestRedis implements AsyncDisposable {
   }
 
   /**
-   * Deletes a key, as an eviction or an operator does: the client that holds a lock there is not told.
+   * Deletes a key, as an eviction or an operator does: the client that holds a lock there is not notified.
    * @returns whether there was one
    */
   forceExpire(key: string): boolean {

@@ -52,7 +52,7 @@ test('the demo leaves nothing on the Redis it is given, and does not print its p
   await demo.assertGone()
 })
 
-test('the demo runs without a Redis if it is told to, and says so in its first line', async () => {
+test('with --embedded the demo needs no Redis, and its first line says that this is not a real one', async () => {
   await using demo = new Demo([...SMALL, '--json', '--embedded'], { PATH: '/nowhere' })
   assert.equal(await demo.exitCode, 0, demo.stderr)
   assertSold(demo.summary, { stock: 60, processes: 3 })

@@ -25,7 +25,7 @@ describe('createTestRedis()', () => {
     assert.throws(() => createTestRedis().sent(createTestRedis().connect()), { code: 'LOCK_CONFIG', path: 'client' })
   })
 
-  it('lets virtual time pass only when told to, and renews what is held on the way', async () => {
+  it('lets virtual time pass only by advance() and until(), and renews what is held on the way', async () => {
     const redis = createTestRedis({ time: 'virtual' })
     const client = redis.connect()
     const hold = await client.getLock('order').lock()
