@@ -10,7 +10,8 @@ import { compileTests } from './compile-tests.mjs'
 import { ENGINES, fetchEngine, folderOf } from './fetch-engines.mjs'
 import { capture, env, fail, root, since } from './run.mjs'
 import { ensureRedis } from './setup-redis.mjs'
-import { FILE_LIMIT_MS } from './test-limit.mjs'
+import { runTestFiles } from './stalls.mjs'
+import { FILE_LIMIT_MS } from './test-file.mjs'
 
 /**
  * What is looked at, and the compiled tests that do. Two subjects run at once, in this order: those of many servers, which
@@ -93,9 +94,23 @@ async function runTests(engine, result) {
 
 async function runSubject({ subject, files }, engineEnv, result) {
   const start = performance.now()
+  let outcome
+  await runTestFiles(files, async (chosen, more) => {
+    outcome = await runOnce(chosen, { ...engineEnv, ...more })
+    for (const { test, why } of outcome.failures)
+      console.error(`  ${result.engine} ${subject}: FAILED ${test}\n    ${why?.replaceAll('\n', '\n    ')}`)
+    return outcome.failures.length === 0
+  })
+  const { counts, failures } = outcome
+  result.subjects[subject] = counts
+  result.failures.push(...failures.map((failure) => ({ subject, ...failure })))
+  console.error(`  ${result.engine} ${subject}: ${counts.passed} passed, ${counts.failed} failed, ${since(start)}`)
+}
+
+async function runOnce(files, fileEnv) {
   const options = [
     '--enable-source-maps',
-    `--import=${import.meta.resolve('./test-limit.mjs')}`,
+    `--import=${import.meta.resolve('./test-file.mjs')}`,
     '--test',
     `--test-reporter=${import.meta.resolve('./engines-reporter.mjs')}`,
     '--test-concurrency=2',
@@ -103,16 +118,16 @@ async function runSubject({ subject, files }, engineEnv, result) {
   ]
   const child = spawn(process.execPath, [...options, ...files], {
     cwd: root,
-    env: engineEnv,
+    env: fileEnv,
     stdio: ['ignore', 'pipe', 'inherit'],
     timeout: LIMIT_MS,
   })
   const closed = once(child, 'close')
-  const counts = result.subjects[subject]
+  const counts = { passed: 0, failed: 0, skipped: 0 }
+  const failures = []
   const failed = (test, why) => {
     counts.failed++
-    result.failures.push({ subject, test, why })
-    console.error(`  ${result.engine} ${subject}: FAILED ${test}\n    ${why?.replaceAll('\n', '\n    ')}`)
+    failures.push({ test, why })
   }
   for await (const line of createInterface({ input: child.stdout })) {
     const { name, outcome, why } = JSON.parse(line)
@@ -121,8 +136,8 @@ async function runSubject({ subject, files }, engineEnv, result) {
   }
   const [code, signal] = await closed
   if (code !== 0 && counts.failed === 0) failed('node --test', `ended with ${signal ?? code}`)
-  if (counts.passed === 0) failed(subject, 'no test passed')
-  console.error(`  ${result.engine} ${subject}: ${counts.passed} passed, ${counts.failed} failed, ${since(start)}`)
+  if (counts.passed === 0) failed('node --test', 'no test passed')
+  return { counts, failures }
 }
 
 /** A line for each engine, a column for each subject. */

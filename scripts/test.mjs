@@ -1,12 +1,14 @@
 // npm test -- [--full [--except-fast]] [--stress] [--no-build] [part of a path …] [any option of `node --test`]
 // Without a part of a path it runs the fast lane, with --full every test.
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { compileTests } from './compile-tests.mjs'
-import { capture, env, fail, root, run } from './run.mjs'
+import { capture, env, fail, root } from './run.mjs'
 import { ensureRedis } from './setup-redis.mjs'
-import { FILE_LIMIT_MS } from './test-limit.mjs'
+import { runTestFiles } from './stalls.mjs'
+import { FILE_LIMIT_MS } from './test-file.mjs'
 
 /** The fast lane: at most 60 s on two cores. redis/contract.test.ts has every kind of lock once. */
 const FAST = [
@@ -45,23 +47,40 @@ const files = all.filter(filters.length > 0 ? (file) => filters.some((part) => i
 // On Node 20 --test-timeout limits a whole file, later each test.
 const testLimitMs = Number.parseInt(process.versions.node, 10) < 22 ? fileLimitMs : patience * TEST_LIMIT_MS
 console.log(`Test files: ${files.length}. Node ${process.version}`)
-run(
-  process.execPath,
-  [
-    '--enable-source-maps',
-    `--import=${import.meta.resolve('./test-limit.mjs')}`,
-    '--test',
-    '--test-reporter=spec',
-    '--test-reporter-destination=stdout',
-    `--test-reporter=${import.meta.resolve('./unfinished-reporter.mjs')}`,
-    '--test-reporter-destination=stderr',
-    '--test-concurrency=3',
-    `--test-timeout=${testLimitMs}`,
-    ...options,
-    ...files.map((file) => `build/${file}`),
-  ],
-  { env: { ...env, TEST_FILE_LIMIT_MS: String(fileLimitMs) }, timeout: limitMs },
-)
+process.exitCode = (await runTestFiles(
+  files.map((file) => `build/${file}`),
+  runOnce,
+))
+  ? 0
+  : 1
+
+async function runOnce(chosen, more) {
+  const child = spawn(
+    process.execPath,
+    [
+      '--enable-source-maps',
+      `--import=${import.meta.resolve('./test-file.mjs')}`,
+      '--test',
+      '--test-reporter=spec',
+      '--test-reporter-destination=stdout',
+      `--test-reporter=${import.meta.resolve('./unfinished-reporter.mjs')}`,
+      '--test-reporter-destination=stderr',
+      '--test-concurrency=3',
+      `--test-timeout=${testLimitMs}`,
+      ...options,
+      ...chosen,
+    ],
+    {
+      cwd: root,
+      env: { ...env, ...more, TEST_FILE_LIMIT_MS: String(fileLimitMs) },
+      stdio: 'inherit',
+      timeout: limitMs,
+    },
+  )
+  const [code, signal] = await once(child, 'close')
+  if (signal) console.error(`node --test was ended by ${signal} after ${limitMs / 1000} s`)
+  return code === 0
+}
 
 function isNamed(part) {
   return (file) => file.replace(/js$/, 'ts').includes(part)
