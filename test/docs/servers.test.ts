@@ -47,10 +47,11 @@ describe('a server that closes on signals', () => {
           (error: Error) => error.message,
         ),
       )
-      await waitUntil(async () => (await redis.admin.keys('holdfast_turn_queue:*')).length === REQUESTS.length)
+      const inLine = async (): Promise<number> => (await redis.admin.keys('holdfast_turn_queue:*')).length
+      await waitUntil(async () => (await inLine()) === REQUESTS.length, { timeoutMs: 30_000 })
 
       process.kill(server.pid ?? 0, 'SIGTERM')
-      await waitUntil(async () => !(await accepts(port)))
+      await waitUntil(async () => !(await accepts(port)), { timeoutMs: 30_000 })
       await Promise.all(holds.map((hold) => hold.unlock()))
       assert.deepEqual(
         await Promise.all(answers),

@@ -95,12 +95,8 @@ export class CellsModel extends Model {
     this.#set(mine, undefined)
   }
 
-  protected override isDivisible(lease: Lease): boolean {
-    return this.target(lease.target).cells.length > 1
-  }
-
   protected override leavesPartOf(target: number, lease: Lease): boolean {
-    return this.isDivisible(lease) && this.overlap(target, lease.target)
+    return this.target(lease.target).cells.length > 1 && this.overlap(target, lease.target)
   }
 
   protected override overlap(first: number, second: number): boolean {

@@ -146,11 +146,6 @@ export abstract class ModelState {
     return held.map(({ id }) => id)
   }
 
-  /** Whether it is made of parts that can be lost one by one. */
-  protected isDivisible(_possession: Lease): boolean {
-    return false
-  }
-
   /** Whether what is left of a lease that lost a part of itself keeps others from a target. */
   protected leavesPartOf(_target: number, _possession: Lease): boolean {
     return false

@@ -21,11 +21,12 @@ export abstract class Model extends ModelState {
     if (!isTry && !isForce) return late
     const isAborted = this.#abortedSince(before).some(({ take }) => this.overlap(operation.target, take.target))
     if (isAborted) return [...late, [this.clone(), isTry ? 'refused' : 'true']]
-    if (!isTry) return late
     const isLeft = [...this.leases.values()].some(
       (lease) => lease.isLost && !before.leases.get(lease.id)?.isLost && this.leavesPartOf(operation.target, lease),
     )
-    return isLeft ? [[this.clone(), 'refused']] : []
+    if (!isLeft) return late
+    if (isTry) return [[this.clone(), 'refused']]
+    return [...late, ...this.apply(operation).map(([after]): Branch => [after, 'true'])]
   }
 
   /**
@@ -74,19 +75,7 @@ export abstract class Model extends ModelState {
         return [[next, next.#abort(operation.waiter)]]
       case 'force': {
         const wasHeld = next.force(operation.target)
-        if (!wasHeld) {
-          // What is left of a hold on several values that another call forced in the same turn is released a moment later.
-          const mayBeLeft = operation.forced.some((id) => {
-            const lease = next.leases.get(id)
-            return lease?.isLost && next.isDivisible(lease)
-          })
-          return mayBeLeft
-            ? [
-                [next, 'false'],
-                [next, 'true'],
-              ]
-            : [[next, 'false']]
-        }
+        if (!wasHeld) return [[next, 'false']]
         for (const id of operation.forced) next.lose(id)
         // What was granted since was requested before it, and is lost, or after it, and the client does not know yet.
         const after = next.clone()
