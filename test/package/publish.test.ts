@@ -1,6 +1,8 @@
 /** What a publication needs beside the built package: the README that npm shows, and the workflow. */
 import assert from 'node:assert/strict'
+import { execSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse } from 'yaml'
 
@@ -12,7 +14,19 @@ const { absoluteLinks, relativeLinks, repositoryOf } = (await import(
 
 interface Manifest {
   readonly version: string
+  readonly scripts?: Readonly<Record<string, string>>
+  readonly dependencies?: object
   readonly repository: { readonly url: string }
+}
+interface Locked {
+  readonly integrity?: string
+  readonly resolved?: string
+  readonly hasInstallScript?: boolean
+}
+interface Bill {
+  readonly bomFormat: string
+  readonly metadata: { readonly component: { readonly purl: string } }
+  readonly components: readonly { readonly scope: string }[]
 }
 type Rewrite = (text: string, pkg: Manifest) => string
 interface ReadmeLinks {
@@ -76,23 +90,69 @@ describe('docs/compatibility.md', () => {
 })
 
 describe('the release workflow', () => {
-  const text = read('.github/workflows/release.yml')
-  const { jobs, permissions } = parse(text) as {
-    jobs: { publish: { permissions: object; steps: { run?: string; uses?: string }[] } }
-    permissions: object
+  interface Job {
+    readonly needs?: string
+    readonly permissions: object
+    readonly steps: readonly { run?: string; uses?: string }[]
   }
-  const commands = jobs.publish.steps.map(({ run, uses }) => run ?? uses ?? '')
+  const text = read('.github/workflows/release.yml')
+  const { jobs, permissions } = parse(text) as { jobs: { publish: Job; release: Job }; permissions: object }
+  const commandsOf = ({ steps }: Job): string[] => steps.map(({ run, uses }) => run ?? uses ?? '')
+  const publish = commandsOf(jobs.publish)
 
   it('publishes with provenance, after the whole gate, and may do nothing else', () => {
     assert.deepEqual(permissions, {})
     assert.deepEqual(jobs.publish.permissions, { contents: 'read', 'id-token': 'write' })
-    assert.deepEqual(commands.slice(-3), ['npm ci', '.ci/run', 'npm publish --provenance --access public'])
-    assert(commands.some((command) => command.includes('GITHUB_REF_NAME')))
+    assert.deepEqual(publish.slice(-4), [
+      'npm ci',
+      'npm audit signatures',
+      '.ci/run',
+      'npm publish --provenance --access public',
+    ])
+    assert(publish.some((command) => command.includes('GITHUB_REF_NAME')))
+  })
+
+  it('adds a bill of materials to the release, in a job that cannot publish', () => {
+    assert.equal(jobs.release.needs, 'publish')
+    assert.deepEqual(jobs.release.permissions, { contents: 'write' })
+    const command = commandsOf(jobs.release)
+      .find((command) => command.startsWith('npm sbom'))
+      ?.split(' > ')[0]
+    const bill = JSON.parse(execSync(command ?? '', { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' })) as Bill
+    assert.deepEqual([bill.bomFormat, bill.metadata.component.purl], ['CycloneDX', `pkg:npm/holdfast@${pkg.version}`])
+    assert.deepEqual(
+      bill.components.filter(({ scope }) => scope === 'required'),
+      [],
+    )
   })
 
   it('pins each action to a commit', () => {
-    const actions = commands.filter((_, at) => jobs.publish.steps[at]?.uses !== undefined)
+    const actions = Object.values(jobs).flatMap(({ steps }) => steps.flatMap(({ uses }) => uses ?? []))
     assert(actions.length > 0)
     for (const action of actions) assert.match(action, /^[\w-]+\/[\w-]+@[0-9a-f]{40}$/)
+  })
+})
+
+describe('the dependencies', () => {
+  const { packages } = JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> }
+  const locked = Object.entries(packages).filter(([path]) => path !== '')
+
+  it('are none, nor does the package run anything when it is installed', () => {
+    assert.equal(pkg.dependencies, undefined)
+    const scripts = Object.keys(pkg.scripts ?? {}).filter((name) => /install|^prepare/.test(name))
+    assert.deepEqual(scripts, [])
+  })
+
+  it('of the development are locked by hash, come from the registry, and few run scripts when they are installed', () => {
+    assert.deepEqual(
+      locked.filter(([, { integrity = '' }]) => !integrity.startsWith('sha512-')).map(([path]) => path),
+      [],
+    )
+    const elsewhere = locked.filter(
+      ([, { resolved }]) => resolved && !resolved.startsWith('https://registry.npmjs.org/'),
+    )
+    assert.deepEqual(elsewhere, [])
+    const withScripts = locked.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => basename(path))
+    assert.deepEqual([...new Set(withScripts)].sort(), ['esbuild', 'msgpackr-extract', 'protobufjs'])
   })
 })
