@@ -83,7 +83,11 @@ function download(files) {
   writeFileSync(join(work, 'debian.sources'), `${[...source, `Signed-By: ${KEYRING}`].join('\n')}\n`)
   // A state of its own: the system's apt does not notice.
   const options = [
-    ...['Acquire::Retries=3', 'Dir::Etc::sourceparts=/dev/null', `Dir::Etc::sourcelist=${join(work, 'debian.sources')}`],
+    ...[
+      'Acquire::Retries=3',
+      'Dir::Etc::sourceparts=/dev/null',
+      `Dir::Etc::sourcelist=${join(work, 'debian.sources')}`,
+    ],
     ...[`Dir::State::lists=${join(work, 'lists')}`, `Dir::Cache=${join(work, 'cache')}`, 'APT::Sandbox::User=root'],
   ].flatMap((option) => ['-o', option])
   must('apt-get', ['-qq', ...options, 'update'])
