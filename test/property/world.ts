@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { turnQueueKey } from '../../src/wire/keys.js'
-import { settlesWithin } from '../support/wait-until.js'
+import { Patience, settlesWithin } from '../support/wait-until.js'
 import { Callers } from './callers.js'
 import { type Command, operationsOf } from './commands.js'
 import { describe, kindOf, kindOfOutcome } from './describe-operation.js'
@@ -134,12 +134,13 @@ export class World {
     ]
     const waits = takes.filter(({ how }) => how === 'wait')
     const isJoint = waits.some(({ target }) => this.#model.isJoint(target))
-    const giveUpAt = performance.now() + (isJoint ? JOINT_SERVED_WITHIN_MS : waits.length > 0 ? SERVED_WITHIN_MS : 0)
+    // Other sequences share this thread, and what could be takes seconds to explore at worst.
+    using patience = new Patience(isJoint ? JOINT_SERVED_WITHIN_MS : waits.length > 0 ? SERVED_WITHIN_MS : 0)
     for (;;) {
       await this.#stage.quiet()
       const found = await this.#read()
       if (this.#keep(ends, found)) return
-      if (ends.length === 0 || performance.now() >= giveUpAt) this.#explain(before, operations, ends, found)
+      if (ends.length === 0 || patience.isOver) this.#explain(before, operations, ends, found)
       await sleep(2)
     }
   }
