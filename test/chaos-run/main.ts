@@ -105,6 +105,10 @@ function chosen(all: readonly Fault[]): readonly Fault[] {
   const list = all.map(
     ({ name, title, isOptional }) => `  ${name.padEnd(16)} ${title}${isOptional ? ' (only if named)' : ''}`,
   )
+  if (names.includes('list')) {
+    console.log(list.join('\n'))
+    process.exit()
+  }
   const unknown = names.find((name) => !all.some((fault) => fault.name === name))
   if (unknown) fail(`There is no fault ${unknown} on ${values.topology}. There are:\n${list.join('\n')}`)
   return all.filter(({ name }) => names.includes(name))
