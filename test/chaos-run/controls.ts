@@ -21,7 +21,7 @@ export async function runControls(seed: number, note: (text: string) => void): P
   const { findings } = await runChaos(
     {
       ...{ seconds: SECONDS, seed, workers: 2, tasks: 1, faults: [], everyMs: 0, semaphores: CONTROL_SEMAPHORES },
-      ...{ leaseMs: LEASE_MS, proveMs: PROVE_MS, quietMs: QUIET_MS, isControl: true, note },
+      ...{ leaseMs: LEASE_MS, proveMs: PROVE_MS, quietMs: QUIET_MS, isControl: true, withJava: false, note },
     },
     topology,
   )

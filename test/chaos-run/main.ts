@@ -28,6 +28,7 @@ Processes contend for every kind of lock and synchronizer while connections, pro
   --faults cut,kill    only these; default: all of the topology that lose nothing Holdfast needs. "list" lists them
   --workers 4          processes; every other one may be killed
   --tasks 6            tasks in each
+  --redisson           a JVM with the real Redisson takes the same locks (needs a JDK and Maven)
   --control            only the controls: locks that are broken on purpose, which the verdicts have to find
   --timeline FILE      where the timeline goes (HTML); default .cache/chaos/timeline.html
   --json               the last line is the result as JSON
@@ -42,6 +43,7 @@ const { values } = parseArgs({
     faults: { type: 'string', default: '' },
     workers: { type: 'string', default: '4' },
     tasks: { type: 'string', default: '6' },
+    redisson: { type: 'boolean', default: false },
     control: { type: 'boolean', default: false },
     timeline: { type: 'string', default: '.cache/chaos/timeline.html' },
     json: { type: 'boolean', default: false },
@@ -65,7 +67,7 @@ async function chaos(): Promise<number> {
   const outcome = await runChaos(
     {
       ...{ seconds, seed, workers: numberOf('workers'), tasks: numberOf('tasks'), faults },
-      ...{ semaphores: [PERMITS, SEMAPHORE], isControl: false, note },
+      ...{ semaphores: [PERMITS, SEMAPHORE], isControl: false, withJava: values.redisson, note },
       // On one server short, so that many leases end. After a failover the new master may know an older lease, which must
       // last until a renewal reaches it; and so a killed process keeps its locks for longer.
       ...(topology.isReplicated ? { leaseMs: 10_000, everyMs: 500 } : { leaseMs: 3_000, everyMs: 120 }),

@@ -7,7 +7,7 @@ import type { RedisServer } from '../support/redis-server.js'
 import { sleep } from '../support/wait-until.js'
 import type { Network } from './network.js'
 import { FOR_SLOTS } from './sections.js'
-import type { Fault, Random, Scene, Topology } from './topology.js'
+import type { Fault, Place, Random, Scene, Topology } from './topology.js'
 
 /** By then most workers have acquired something at the new master. */
 const SERVED_MS = 1_500
@@ -43,6 +43,14 @@ export class ReplicatedTopology implements Topology {
 
   get direct(): ConnectOptions {
     return this.#options((port) => `${HOST}:${port}`, {})
+  }
+
+  get place(): Place {
+    const { sentinels, masterName, nodes } = this.#inner.place
+    const urls = (sentinels.length > 0 ? sentinels : nodes).map(({ host, port }) => `redis://${host}:${port}`)
+    return sentinels.length > 0
+      ? { section: 'sentinelServersConfig', urls, masterName }
+      : { section: 'clusterServersConfig', urls }
   }
 
   reach(network: Network): ConnectOptions {

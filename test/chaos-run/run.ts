@@ -3,6 +3,7 @@ import { randomFrom } from '../support/random.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { sleep } from '../support/wait-until.js'
 import { MOST_INSIDE, type Summary } from './messages.js'
+import { JavaWorker } from './redisson.js'
 import { type Fault, mastersOf, openDirectly, type Random, type Scene, type Struck, type Topology } from './topology.js'
 import { declared, type Finding, judge, type Section } from './verdict.js'
 import { Workers } from './workers.js'
@@ -29,6 +30,8 @@ export interface Plan {
   readonly quietMs: number
   /** The first worker breaks its locks, the others use the same ones properly. */
   readonly isControl: boolean
+  /** A JVM with Redisson takes the same locks. */
+  readonly withJava: boolean
   note(text: string): void
 }
 
@@ -49,9 +52,42 @@ export interface Outcome {
 export async function runChaos(plan: Plan, topology: Topology): Promise<Outcome> {
   await using record = await startRedis()
   await prepare(plan, topology)
+  await using java = plan.withJava ? await JavaWorker.start(topology, randomOf(plan.seed + 3)) : undefined
+  await using workers = await startWorkers(plan, topology, record)
+  java?.begin()
+  const faults: Struck[] = []
+  const watch = setInterval(() => progress(plan, workers, faults), 5_000)
+  try {
+    await rage(plan, { workers, topology, random: randomOf(plan.seed) }, faults)
+    plan.note('heal: all faults end')
+    await healed(topology, plan)
+    const healedAt = monotonicMs()
+    const [unserved = []] = await Promise.all([java?.prove(), workers.prove(plan.proveMs)])
+    const recoveryMs = monotonicMs() - healedAt
+    const stuck = [...workers.stuck, ...unserved]
+    plan.note(
+      `every kind has to work again: ${stuck.length === 0 ? `after ${Math.round(recoveryMs)} ms` : 'not in time'}`,
+    )
+    await workers.end(2 * plan.proveMs + 10_000)
+    workers.sections.push(...(java?.sections ?? []))
+    plan.note('waiting for the last leases to end')
+    const outcome = await collect(plan, topology, workers, faults)
+    return {
+      ...outcome,
+      acquisitions: outcome.acquisitions + (java?.sections.length ?? 0),
+      findings: [...outcome.findings, ...unserved.map((what): Finding => ({ verdict: 'stuck', what }))],
+      errors: { ...outcome.errors, ...java?.errors },
+      recoveryMs,
+    }
+  } finally {
+    clearInterval(watch)
+  }
+}
+
+async function startWorkers(plan: Plan, topology: Topology, record: RedisServer): Promise<Workers> {
   const { leaseMs, isControl } = plan
   const ports = topology.servers.map(({ port }) => port)
-  await using workers = new Workers({ ports, leaseMs, reach: (network) => topology.reach(network) })
+  const workers = new Workers({ ports, leaseMs, reach: (network) => topology.reach(network) })
   for (let n = 0; n < plan.workers; n++) {
     await workers.start({
       redUrls: topology.redServers.map(({ url }) => url),
@@ -63,24 +99,7 @@ export async function runChaos(plan: Plan, topology: Topology): Promise<Outcome>
       ...(isControl ? { control: n === 0 ? 'broken' : 'honest' } : {}),
     })
   }
-  const faults: Struck[] = []
-  const watch = setInterval(() => progress(plan, workers, faults), 5_000)
-  try {
-    await rage(plan, { workers, topology, random: randomOf(plan.seed) }, faults)
-    plan.note('heal: all faults end')
-    await healed(topology, plan)
-    const healedAt = monotonicMs()
-    await workers.prove(plan.proveMs)
-    const recoveryMs = monotonicMs() - healedAt
-    plan.note(
-      `every kind has to work again: ${workers.stuck.length === 0 ? `after ${Math.round(recoveryMs)} ms` : 'NO'}`,
-    )
-    await workers.end(2 * plan.proveMs + 10_000)
-    plan.note('waiting for the last leases to end')
-    return await collect(plan, topology, workers, faults, recoveryMs)
-  } finally {
-    clearInterval(watch)
-  }
+  return workers
 }
 
 export function randomOf(seed: number): Random {
@@ -169,8 +188,7 @@ async function collect(
   topology: Topology,
   workers: Workers,
   faults: readonly Struck[],
-  recoveryMs: number,
-): Promise<Outcome> {
+): Promise<Omit<Outcome, 'recoveryMs'>> {
   const { sections, summaries, refused, acquisitions } = workers
   const { semaphores, leaseMs } = plan
   const evidence = { sections, semaphores, faults, leaseMs }
@@ -183,6 +201,7 @@ async function collect(
       if (verdict === 'dishonest') return { verdict, ...rest }
       return declared({ verdict: 'failures', ...rest }, evidence, 'counts')
     }),
+    ...workers.warnings.map((what): Finding => ({ verdict: 'failures', what })),
     ...Object.entries(permits)
       .filter(([, count]) => count !== MOST_INSIDE)
       .map(([lock, count]): Finding => {
@@ -197,7 +216,7 @@ async function collect(
     ...workers.stuck.map((what): Finding => ({ verdict: 'stuck', what })),
   ]
   const errors = added(summaries)
-  return { acquisitions, sections, faults, findings, permits, refused, errors, recoveryMs }
+  return { acquisitions, sections, faults, findings, permits, refused, errors }
 }
 
 async function permitsIn({ semaphores, isControl }: Plan, topology: Topology): Promise<Record<string, number>> {

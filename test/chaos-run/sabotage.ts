@@ -49,13 +49,13 @@ const forever = (token?: bigint): Held => ({
   ...(token === undefined ? {} : { fencingToken: token }),
 })
 
-/** Only once in each process. */
+/** Only once in each process, and again if it fails: one of them blocks the event loop, so that calls of others time out. */
 function once(act: (worker: Worker) => Promise<void>): Section {
   let isDone = false
   return async (worker) => {
     if (isDone) return await sleep(100)
-    isDone = true
     await act(worker)
+    isDone = true
   }
 }
 

@@ -1,7 +1,7 @@
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { sleep } from '../support/wait-until.js'
 import type { Network } from './network.js'
-import type { Fault, Topology } from './topology.js'
+import type { Fault, Place, Topology } from './topology.js'
 
 /** What Redis has acknowledged survives its process. */
 const KEEP_DATA = ['--appendonly', 'yes', '--appendfsync', 'no']
@@ -29,6 +29,10 @@ export class SingleTopology implements Topology {
 
   get direct(): { url: string } {
     return { url: this.#server.url }
+  }
+
+  get place(): Place {
+    return { section: 'singleServerConfig', urls: [this.#server.url] }
   }
 
   reach(network: Network): { url: string } {
@@ -82,14 +86,16 @@ function faultsOf(server: RedisServer): Fault[] {
       },
     },
     {
-      name: 'empty',
-      title: 'the server loses all its data',
+      name: 'lost-locks',
+      title: 'the server loses everything but permits',
       weight: 1,
       isOfServers: true,
       isOptional: true,
       forgets: 'locks',
       async strike() {
-        await server.admin.flushall()
+        const keys = await server.admin.keys('*')
+        const lost = keys.filter((key) => !/permits|semaphore/.test(key))
+        if (lost.length > 0) await server.admin.del(...lost)
       },
     },
   ]

@@ -20,8 +20,17 @@ export interface Topology extends AsyncDisposable {
   reach(network: Network): ConnectOptions
   /** How a client connects that no fault of a connection affects. */
   readonly direct: ConnectOptions
+  readonly place: Place
   /** Starts, thaws and reunites all servers. Resolves when they serve. */
   heal(): Promise<void>
+}
+
+/** The addresses for a configuration file of Redisson. */
+export interface Place {
+  readonly section: 'singleServerConfig' | 'sentinelServersConfig' | 'clusterServersConfig'
+  /** Of the server, the Sentinels or the nodes. */
+  readonly urls: readonly string[]
+  readonly masterName?: string
 }
 
 /** What a fault acts on. */

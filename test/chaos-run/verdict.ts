@@ -55,25 +55,35 @@ export function judge(evidence: Evidence): Finding[] {
   const { sections, semaphores } = evidence
   const locks = sections.filter(({ lock }) => !semaphores.includes(lock))
   return [
-    ...overlapsIn(locks).map(({ first, second, ms }): Finding => {
+    ...overlapsIn(locks).map(({ first, second, ms }): Judged => {
       const what = `${first.lock}: ${inWords(first)} and ${inWords(second)} for ${ms.toFixed(1)} ms`
-      return { verdict: 'overlaps', lock: first.lock, what, from: first.from, to: second.from + ms }
+      return { ...about(first, second), verdict: 'overlaps', what, from: first.from, to: second.from + ms }
     }),
     ...interleavingsIn(locks),
-    ...staleTokensIn(locks).map(({ first, second }): Finding => {
+    ...staleTokensIn(locks).map(({ first, second }): Judged => {
       const what = `${first.lock}: token ${second.token} after ${first.token}`
-      return { verdict: 'staleTokens', lock: first.lock, what, from: second.from, to: second.to }
+      return { ...about(first, second), verdict: 'staleTokens', what, from: second.from, to: second.to }
     }),
     ...staleWritesIn(locks),
     ...semaphores.flatMap((name) =>
       crowdsIn(
         sections.filter(({ lock }) => lock === name),
         MOST_INSIDE,
-      ).map(({ belief: { lock, from, to }, inside }): Finding => {
-        return { verdict: 'crowds', lock, what: `${lock}: ${inside} inside`, from, to }
+      ).map(({ belief: { lock, from, to }, inside }): Judged => {
+        const all = sections.filter((one) => one.lock === lock && one.from < to && from < one.to)
+        return { ...about(...all), verdict: 'crowds', lock, what: `${lock}: ${inside} inside`, from, to }
       }),
     ),
-  ].map((finding) => declared(finding, evidence, 'locks'))
+  ].map(({ isForeign, ...finding }) => declared(finding, evidence, isForeign ? 'counts' : 'locks'))
+}
+
+/** Redisson confirms less than Holdfast does, so its part in a finding is excused by any fault in which data is lost. */
+interface Judged extends Finding {
+  readonly isForeign?: boolean
+}
+
+function about(...involved: readonly Section[]): { lock: string; isForeign: boolean } {
+  return { lock: involved[0]?.lock ?? '', isForeign: involved.some(({ kind }) => kind.startsWith('java ')) }
 }
 
 /** Marks a finding as declared if a fault in its time lost `what`. */
@@ -93,7 +103,7 @@ export function declared(
 }
 
 /** Accesses within certain holds, in the order of the record: those of two owners must not be interleaved. */
-function interleavingsIn(sections: readonly Section[]): Finding[] {
+function interleavingsIn(sections: readonly Section[]): Judged[] {
   const spans = sections.flatMap((section) => {
     const { access } = section
     if (!access?.isAccepted || !access.isCertain || access.last === undefined) return []
@@ -107,7 +117,7 @@ function interleavingsIn(sections: readonly Section[]): Finding[] {
 }
 
 /** Writes with a token, in the order of the record. */
-function staleWritesIn(sections: readonly Section[]): Finding[] {
+function staleWritesIn(sections: readonly Section[]): Judged[] {
   const writes = sections
     .flatMap((section) => {
       const { access, token } = section

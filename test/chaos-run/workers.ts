@@ -36,6 +36,8 @@ export class Workers implements AsyncDisposable {
   readonly sections: Section[] = []
   readonly findings: Found[] = []
   readonly summaries: Summary[] = []
+  /** What they wrote to stderr. */
+  readonly warnings: string[] = []
   /** Sections that were entered, even if they are without a lock. */
   acquisitions = 0
   /** Writes that the record refused, as they had an old token. */
@@ -43,6 +45,7 @@ export class Workers implements AsyncDisposable {
   readonly leaseMs: number
   readonly #options: Options
   readonly #running: Running[] = []
+  readonly #stuck: string[] = []
   #spawned = 0
 
   constructor(options: Options) {
@@ -134,8 +137,6 @@ export class Workers implements AsyncDisposable {
     )
   }
 
-  readonly #stuck: string[] = []
-
   async #ended(running: Running, limitMs: number): Promise<void> {
     const { child } = running
     const isOver = await Promise.race([running.listening.then(() => true), sleep(limitMs).then(() => false)])
@@ -143,11 +144,7 @@ export class Workers implements AsyncDisposable {
     if (!isOver) await child.stop()
     this.#endSections(running, monotonicMs())
     const { stderr } = child
-    const now = monotonicMs()
-    if (stderr.trim() !== '') {
-      const what = `process ${child.pid}: ${stderr.trim().slice(0, 500)}`
-      this.findings.push({ at: 'finding', verdict: 'failure', what, from: now, to: now })
-    }
+    if (stderr.trim() !== '') this.warnings.push(`process ${child.pid}: ${stderr.trim().slice(0, 500)}`)
     for (const name of running.summary?.pending ?? []) this.#stuck.push(`process ${child.pid}: ${name} did not settle`)
   }
 
