@@ -10,6 +10,8 @@ import { Workers } from './workers.js'
 
 /** Servers rest between two of their faults, ms: from half of it to one and a half. */
 const REST_MS = 2_000
+/** More than processes need to start, ms. */
+const READY_MS = 20_000
 /** How often servers may fail to settle after a fault, as the machine is busy. */
 const MOST_HEALS = 4
 
@@ -54,6 +56,7 @@ export async function runChaos(plan: Plan, topology: Topology): Promise<Outcome>
   await prepare(plan, topology)
   await using java = plan.withJava ? await JavaWorker.start(topology, randomOf(plan.seed + 3)) : undefined
   await using workers = await startWorkers(plan, topology, record)
+  await workers.ready(READY_MS)
   java?.begin()
   const faults: Struck[] = []
   const watch = setInterval(() => progress(plan, workers, faults), 5_000)
@@ -130,7 +133,6 @@ async function rage(plan: Plan, scene: Scene, struck: Struck[]): Promise<void> {
   const isOver = (): boolean => monotonicMs() >= endsAt
   const ofServers = plan.faults.filter(({ isOfServers }) => isOfServers)
   const others = plan.faults.filter(({ isOfServers }) => !isOfServers)
-  await sleep(Math.min(2_000, plan.seconds * 1_000))
   const { random } = scene
   const overlapping = async (): Promise<void> => {
     const running: Promise<void>[] = []

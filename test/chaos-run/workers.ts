@@ -17,6 +17,7 @@ interface Running {
   readonly child: Child
   readonly network: Network
   isFrozen: boolean
+  isReady: boolean
   unserved: readonly string[] | undefined
   summary: Summary | undefined
   /** Resolves when all its messages are read. */
@@ -59,11 +60,25 @@ export class Workers implements AsyncDisposable {
     const whole: Task = { ...task, seed, leaseMs: this.leaseMs, target: this.#options.reach(own) }
     const child = spawnChild(new URL('./worker.js', import.meta.url), [JSON.stringify(whole)])
     const running: Running = {
-      ...{ task: whole, child, network: own, isFrozen: false, listening: Promise.resolve(), inside: new Map() },
+      ...{
+        task: whole,
+        child,
+        network: own,
+        isFrozen: false,
+        isReady: false,
+        listening: Promise.resolve(),
+        inside: new Map(),
+      },
       ...{ unserved: undefined, summary: undefined },
     }
     running.listening = this.#listen(running)
     this.#running.push(running)
+  }
+
+  /** Resolves when all have opened their clients, or after `limitMs`. */
+  async ready(limitMs: number): Promise<void> {
+    const endsAt = monotonicMs() + limitMs
+    while (monotonicMs() < endsAt && this.#running.some(({ isReady }) => !isReady)) await sleep(20)
   }
 
   /** The network of one of them. */
@@ -154,6 +169,7 @@ export class Workers implements AsyncDisposable {
     for (;;) {
       const message = await child.nextMessage<Message>(() => true, FOREVER_MS).catch(() => undefined)
       if (!message) return
+      if (message.at === 'ready') running.isReady = true
       if (message.at === 'enter') inside.set(message.id, this.#enter(message, child.pid ?? 0))
       if (message.at === 'leave') this.#leave(inside, message)
       if (message.at === 'finding') this.findings.push(message)
