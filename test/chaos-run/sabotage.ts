@@ -71,8 +71,9 @@ export const BROKEN: Readonly<Record<string, Section>> = {
     await worker.stay(UNCHECKED, [UNCHECKED], { ...forever(fencingToken), isUnchecked: true }, undefined, 1_000)
   }),
   [BLIND]: once(async (worker) => {
-    const stay = worker.stay(BLIND, [BLIND], forever(), undefined, 2 * worker.leaseMs)
-    await sleep(100)
+    const stay = worker.stay(BLIND, [BLIND], forever(), undefined, 1_500 + 2 * worker.leaseMs)
+    // The others may come first: their calls time out meanwhile.
+    await sleep(1_500)
     const endsAt = monotonicMs() + 2 * worker.leaseMs
     while (monotonicMs() < endsAt);
     await stay

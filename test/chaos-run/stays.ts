@@ -69,6 +69,8 @@ export class Stays {
     while (to < from + holdMs && leftMs() > 0) {
       validUntil = Math.max(validUntil, monotonicMs() + leftMs())
       await sleep(Math.min(10, from + holdMs - to))
+      // Not only by its timer: after a pause this may be over before that is due.
+      this.#beat()
       to = monotonicMs()
     }
     let access: Access | undefined
