@@ -64,7 +64,8 @@ export class Stays {
     const entered: Entered = { at: 'enter', id, kind, locks, from, validUntil, isShared: how === 'shared' }
     report(token === '' ? entered : { ...entered, token })
     if (hold) this.#held.set(hold, { lock: locks[0] as string, from })
-    const read = hold && how !== 'nested' ? await record.read(locks, token) : undefined
+    const shown = hold?.isUnchecked ? '' : token
+    const read = hold && how !== 'nested' ? await record.read(locks, shown) : undefined
     let to = monotonicMs()
     while (to < from + holdMs && leftMs() > 0) {
       validUntil = Math.max(validUntil, monotonicMs() + leftMs())
@@ -74,8 +75,7 @@ export class Stays {
       to = monotonicMs()
     }
     let access: Access | undefined
-    if (hold && read && (leftMs() > 0 || hold.isReckless))
-      access = await this.#write(locks, hold.isUnchecked ? '' : token, read, leftMs)
+    if (hold && read && (leftMs() > 0 || hold.isReckless)) access = await this.#write(locks, shown, read, leftMs)
     to = monotonicMs()
     const rest = leftMs()
     if (rest > 0) validUntil = to + rest
