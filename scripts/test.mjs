@@ -12,7 +12,7 @@ import { FILE_LIMIT_MS } from './test-file.mjs'
 
 /** The fast lane: at most 60 s on two cores. redis/contract.test.ts has every kind of lock once. */
 const FAST = [
-  /^test\/(unit|simulation|memory|package|storm|failover)\//,
+  /^test\/(unit|simulation|memory|package|chaos-run|failover)\//,
   /^test\/docs\/(configuration|guarantees|pages)\.test/,
   /^test\/support\/(late-copies|tcp-proxy)\.test/,
   /^test\/redis\/(contract|differential)\.test/,

@@ -63,7 +63,9 @@ export class Replicas {
   readonly #options: ReplicasOptions
   #snapshot: Promise<Snapshot> | undefined
   #snapshotAt = 0
-  /** Whether replicas were connected during this connection, and whether during any. */
+  /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
+  #runId = ''
+  /** Whether that run had replicas (without a run: during this connection), and whether any had. */
   #had = false
   #everHad = false
   /** Since when there are none, on the monotonic clock. */
@@ -110,6 +112,10 @@ export class Replicas {
   /** The connection is a new one, perhaps to another server, which must show that it is the master. */
   forget(): void {
     this.#snapshot = undefined
+    if (!this.#options.masterStatus) this.#forgetReplicas()
+  }
+
+  #forgetReplicas(): void {
     this.#had = false
     this.#noneSince = undefined
   }
@@ -164,6 +170,9 @@ export class Replicas {
     let masterStatus: MasterStatus | undefined
     if (check) {
       const runId = field(await this.#call('INFO', 'server'), 'run_id')
+      // A master that has lost its replicas is no more trustworthy by a new connection.
+      if (runId === '' || runId !== this.#runId) this.#forgetReplicas()
+      this.#runId = runId
       masterStatus = await within(MASTER_STATUS_MS, check(runId, key)).catch(() => undefined)
     }
     // After the others: if it had been demoted before they were asked, both views would agree on its successor.

@@ -18,20 +18,25 @@ export class ClusterTopology implements Topology {
   readonly #cluster: Cluster
   readonly #bus: ClusterBus
 
-  static async start(): Promise<ClusterTopology> {
+  /** @param keyOf a key whose master the next fault is for */
+  static async start(keyOf: () => string = () => STORM): Promise<ClusterTopology> {
     const cluster = await startCluster({ args: KEEP_DATA })
     for (const node of cluster.nodes) await addUsers(node)
     for (const node of cluster.nodes) await logInAnew(node)
     await cluster.settled()
-    return new ClusterTopology(cluster, await ClusterBus.start(cluster))
+    return new ClusterTopology(cluster, await ClusterBus.start(cluster), keyOf)
   }
 
-  private constructor(cluster: Cluster, bus: ClusterBus) {
+  private constructor(cluster: Cluster, bus: ClusterBus, keyOf: () => string) {
     this.#cluster = cluster
     this.#bus = bus
     const nodes = cluster.nodes.map(({ host, port }) => ({ host, port }))
     this.place = { sentinels: [], masterName: '', nodes }
-    this.faults = faultsOf(cluster, bus)
+    this.faults = faultsOf(cluster, bus, keyOf)
+  }
+
+  get servers(): readonly RedisServer[] {
+    return this.#cluster.nodes
   }
 
   async heal(): Promise<void> {
@@ -46,20 +51,21 @@ export class ClusterTopology implements Topology {
   }
 }
 
-function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
+function faultsOf(cluster: Cluster, bus: ClusterBus, keyOf: () => string): Fault[] {
   return [
     {
       id: 'kill',
       title: 'a master is killed and comes back',
       limitMs: SOON_MS,
       async strike({ linger, restored }) {
-        const master = await cluster.nodeOf(STORM)
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
         linger()
         // No replica has its last grants.
         await cutOff(master)
         await sleep(CUT_MS)
         await cluster.kill(master)
-        const served = restored(await successorOf(cluster, master))
+        const served = restored(await successorOf(cluster, key, master))
         await sleep(THAW_MS)
         await master.restart()
         await sleep(AFTERMATH_MS)
@@ -71,9 +77,10 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       title: 'a master freezes, is replaced, and continues',
       limitMs: FROZEN_MS,
       async strike({ restored }) {
-        const master = await cluster.nodeOf(STORM)
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
         await cluster.freeze(master)
-        const served = restored(await successorOf(cluster, master))
+        const served = restored(await successorOf(cluster, key, master))
         await sleep(THAW_MS)
         master.thaw()
         await sleep(AFTERMATH_MS)
@@ -85,10 +92,11 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       title: 'the same; connections break and clients connect during the freeze',
       limitMs: FROZEN_MS,
       async strike({ restored, blink }) {
-        const master = await cluster.nodeOf(STORM)
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
         await cluster.freeze(master)
         blink([master.port])
-        const served = restored(await successorOf(cluster, master))
+        const served = restored(await successorOf(cluster, key, master))
         await sleep(THAW_MS)
         master.thaw()
         await sleep(AFTERMATH_MS)
@@ -100,9 +108,10 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       title: 'a master freezes and stays frozen until all are served',
       limitMs: FROZEN_MS,
       async strike({ restored }) {
-        const master = await cluster.nodeOf(STORM)
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
         await cluster.freeze(master)
-        await restored(await successorOf(cluster, master))
+        await restored(await successorOf(cluster, key, master))
         master.thaw()
         await sleep(AFTERMATH_MS)
       },
@@ -112,10 +121,11 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       title: 'replicas and other masters lose a master, clients do not',
       limitMs: SOON_MS,
       async strike({ restored }) {
-        const master = await cluster.nodeOf(STORM)
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
         bus.isolate(master)
         await cutOff(master)
-        const served = restored(await successorOf(cluster, master))
+        const served = restored(await successorOf(cluster, key, master))
         await sleep(AFTERMATH_MS)
         await reconnect(master)
         bus.reunite()
@@ -145,7 +155,7 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
         await Promise.all(cluster.nodes.map((node) => node.kill()))
         await sleep(500)
         await Promise.all(cluster.nodes.map((node) => node.restart()))
-        await restored(await writableAt(cluster))
+        await restored(await writableAt(cluster, keyOf()))
       },
     },
     {
@@ -153,9 +163,10 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       title: 'CLUSTER FAILOVER',
       limitMs: SOON_MS,
       async strike({ restored }) {
-        const master = await cluster.nodeOf(STORM)
-        const ordered = cluster.failover(STORM)
-        await restored(await successorOf(cluster, master))
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
+        const ordered = cluster.failover(key)
+        await restored(await successorOf(cluster, key, master))
         await ordered
       },
     },
@@ -164,9 +175,10 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       title: 'CLUSTER FAILOVER TAKEOVER',
       limitMs: SOON_MS,
       async strike({ restored }) {
-        const master = await cluster.nodeOf(STORM)
-        const ordered = cluster.failover(STORM, { mode: 'TAKEOVER' })
-        await restored(await successorOf(cluster, master))
+        const key = keyOf()
+        const master = await cluster.nodeOf(key)
+        const ordered = cluster.failover(key, { mode: 'TAKEOVER' })
+        await restored(await successorOf(cluster, key, master))
         await ordered
       },
     },
@@ -175,8 +187,9 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
       title: 'the slot moves from master to master',
       limitMs: SOON_MS,
       async strike({ restored }) {
+        const key = keyOf()
         for (const to of await cluster.masters()) {
-          if (to !== (await cluster.nodeOf(STORM))) await cluster.moveSlot(STORM, { to, pauseMs: 20 })
+          if (to !== (await cluster.nodeOf(key))) await cluster.moveSlot(key, { to, pauseMs: 20 })
         }
         await restored(monotonicMs())
       },
@@ -185,19 +198,19 @@ function faultsOf(cluster: Cluster, bus: ClusterBus): Fault[] {
 }
 
 /** The first moment at which another node than `old` owns the slot and accepts a write. */
-async function successorOf(cluster: Cluster, old: RedisServer): Promise<number> {
+async function successorOf(cluster: Cluster, key: string, old: RedisServer): Promise<number> {
   let seen = ''
   return await waitUntil(
     async () => {
-      const owner = await cluster.nodeOf(STORM)
+      const owner = await cluster.nodeOf(key)
       seen = `${owner.port} has the slot, of ${(await cluster.masters()).map(({ port }) => port)}`
-      return owner !== old && (await takesWrites(owner))
+      return owner !== old && (await takesWrites(owner, key))
     },
     { timeoutMs: 20_000, message: () => `a replica should take the place of ${old.port}; ${seen}` },
   )
 }
 
-async function writableAt(cluster: Cluster): Promise<number> {
-  const isWritable = async () => takesWrites(await cluster.nodeOf(STORM))
+async function writableAt(cluster: Cluster, key: string): Promise<number> {
+  const isWritable = async () => takesWrites(await cluster.nodeOf(key), key)
   return await waitUntil(isWritable, { timeoutMs: 20_000, message: 'the cluster is up again' })
 }

@@ -37,8 +37,8 @@ export async function reconnect({ admin }: RedisServer): Promise<void> {
   await admin.call('ACL', 'SETUSER', PEER, 'on')
 }
 
-/** When the server accepted a write, or false. */
-export async function takesWrites({ admin }: RedisServer): Promise<number | false> {
-  const took = await admin.set('{storm}:observed', '1').catch(() => undefined)
+/** When the server accepted a write, or false. @param key in whose slot it is */
+export async function takesWrites({ admin }: RedisServer, key = 'storm'): Promise<number | false> {
+  const took = await admin.set(`{${key.replace(/[{}]/g, '')}}:observed`, '1').catch(() => undefined)
   return took === 'OK' && monotonicMs()
 }

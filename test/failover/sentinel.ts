@@ -35,6 +35,10 @@ export class SentinelTopology implements Topology {
     this.faults = faultsOf(group, endpoint)
   }
 
+  get servers(): readonly RedisServer[] {
+    return this.#group.servers
+  }
+
   async heal(): Promise<void> {
     for (const server of this.#group.servers) if (server.isUp) await reconnect(server)
     await this.#group.heal()

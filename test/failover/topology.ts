@@ -1,9 +1,12 @@
+import type { RedisServer } from '../support/redis-server.js'
 import type { Place } from './ways.js'
 
 /** Servers that fail, and their faults. */
 export interface Topology extends AsyncDisposable {
   readonly name: 'sentinel' | 'cluster'
   readonly place: Place
+  /** Masters and replicas. */
+  readonly servers: readonly RedisServer[]
   readonly faults: readonly Fault[]
   /** Starts killed servers and thaws frozen ones. Resolves when the next fault may begin. */
   heal(): Promise<void>

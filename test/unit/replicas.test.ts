@@ -13,6 +13,7 @@ import { SystemClock } from '../../src/util/clock.js'
 const CURRENT: MasterStatus = { replicas: 2, isConfirmed: true }
 
 interface Server {
+  runId?: string
   role?: string
   connected: number
   acknowledged?: number
@@ -28,7 +29,7 @@ function replicasOf(server: Server, options: ReplicasOptions = {}): Replicas {
       await new Promise((resolve) => setTimeout(resolve, server.waitMs ?? 0))
       return server.acknowledged ?? server.connected
     }
-    if (command[1] === 'server') return 'run_id:r1\r\n'
+    if (command[1] === 'server') return `run_id:${server.runId ?? 'r1'}\r\n`
     return `# Replication\r\nrole:${server.role ?? 'master'}\r\nconnected_slaves:${server.connected}\r\n`
   }, options)
 }
@@ -66,6 +67,18 @@ describe('Replicas.acknowledge', () => {
     server.connected = 0
     replicas.forget()
     assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+  })
+
+  it('refuses a master whose replicas have just gone by a new connection, even if the deployment confirms it', async () => {
+    const server = { connected: 2, runId: 'r1' }
+    const replicas = replicasOf(server, { masterStatus: async () => CURRENT })
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 2)
+    server.connected = 0
+    replicas.forget()
+    assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+    server.runId = 'r2'
+    replicas.forget()
+    assert.equal((await replicas.acknowledge('k', 10)).why, undefined, 'another server, whose replicas come later')
   })
 
   it('believes a master without replicas by a new connection, if the deployment confirms it', async () => {

@@ -1,23 +1,37 @@
-import { type BaseLock, type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { type BaseLock, type Client, getMultiLock, getRedLock, type Lock } from '../../src/index.js'
+import { monotonicMs } from '../support/beliefs.js'
 import { sleep } from '../support/wait-until.js'
 import { PERMITS, SEMAPHORE } from './messages.js'
+import type { Held } from './stays.js'
 
 /** What a section needs from its worker. */
 export interface Worker {
   readonly client: Client
   readonly redClients: readonly Client[]
+  /** See `Task`. */
+  readonly isReplicated: boolean
+  readonly leaseMs: number
+  /** The server, if it is a single one. */
+  readonly redisUrl: string
   /** From 0 to below `n`. */
   random(n: number): number
   /** Stays inside for a while, as long as the hold lasts, and records it: next to others, or nested in its own section. */
-  stay(kind: string, locks: readonly string[], hold: Hold | undefined, how?: 'shared' | 'nested'): Promise<void>
+  stay(
+    kind: string,
+    locks: readonly string[],
+    hold: Held | undefined,
+    how?: 'shared' | 'nested',
+    holdMs?: number,
+  ): Promise<void>
   /** A name used by nobody else. */
   fresh(name: string): string
-  fail(what: string): void
+  /** A violation. @param since on the monotonic clock: what servers lost since then may be the reason */
+  fail(what: string, since: number): void
   /** A latch that may exist, now or later. */
   mayStay(latch: string): void
 }
 
-type Section = (worker: Worker) => Promise<void>
+export type Section = (worker: Worker) => Promise<void>
 
 const pick = <T>(worker: Worker, ...choices: readonly T[]): T => choices[worker.random(choices.length)] as T
 
@@ -25,7 +39,7 @@ const pick = <T>(worker: Worker, ...choices: readonly T[]): T => choices[worker.
 function terms(worker: Worker): { waitTimeMs?: number; leaseTimeMs?: number } {
   return {
     ...(worker.random(3) > 0 ? { waitTimeMs: worker.random(3_000) } : {}),
-    ...(worker.random(4) === 0 ? { leaseTimeMs: 2_000 + worker.random(2_000) } : {}),
+    ...(worker.random(4) === 0 ? { leaseTimeMs: 2_000 + worker.random(1_000) } : {}),
   }
 }
 
@@ -56,23 +70,30 @@ function exclusive(
   }
 }
 
-const PLAIN = ['storm:plain:1', 'storm:plain:2'] as const
-const FAIR = ['storm:fair:1', 'storm:fair:2'] as const
-const SHARED = ['storm:read-write:1', 'storm:read-write:2'] as const
+const PLAIN = ['chaos:plain:1', 'chaos:plain:2'] as const
+const FAIR = ['chaos:fair:1', 'chaos:fair:2'] as const
+const SHARED = ['chaos:read-write:1', 'chaos:read-write:2'] as const
 
 /** One section of each kind. */
 export const SECTIONS: Readonly<Record<string, Section>> = {
   plain: exclusive('plain', PLAIN, (client, name) => client.getLock(name)),
   'non-reentrant': exclusive(
     'non-reentrant',
-    ['storm:once'],
+    ['chaos:once'],
     (client, name) => client.getNonReentrantLock(name),
     false,
   ),
   fair: exclusive('fair', FAIR, (client, name) => client.getFairLock(name)),
-  fenced: exclusive('fenced', ['storm:fenced'], (client, name) => client.getFencedLock(name)),
-  spin: exclusive('spin', ['storm:spin'], (client, name) => client.getSpinLock(name)),
-  string: exclusive('string', ['storm:string'], (client, name) => client.getStringLock(name)),
+  'non-reentrant fair': exclusive(
+    'non-reentrant fair',
+    ['chaos:fair-once'],
+    (client, name) => client.getNonReentrantFairLock(name),
+    false,
+  ),
+  fenced: exclusive('fenced', ['chaos:fenced'], (client, name) => client.getFencedLock(name)),
+  reckless,
+  spin: exclusive('spin', ['chaos:spin'], (client, name) => client.getSpinLock(name)),
+  string: exclusive('string', ['chaos:string'], (client, name) => client.getStringLock(name)),
   read,
   write,
   values,
@@ -84,8 +105,30 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   aborted,
 }
 
-/** Sections that leave something behind permanently if their process dies. */
+/** Keys whose slots move. Not those of read-write locks: docs/guarantees.md excepts them. */
+export const FOR_SLOTS: readonly string[] = [...PLAIN, ...FAIR, 'chaos:fenced', 'chaos:string', 'chaos:values', PERMITS]
+
+/** Sections without an owner in Redis: what they acquired is gone if their process dies, or a server loses its release. */
 export const NEEDS_LIFE: ReadonlySet<string> = new Set(['semaphore', 'latch'])
+
+/** Writes whether or not it still holds the lock: a store that checks tokens is safe from that. */
+async function reckless(worker: Worker): Promise<void> {
+  await worker.client.getFencedLock('chaos:fenced').withLock(terms(worker), async (hold) => {
+    const held = {
+      signal: hold.signal,
+      remainingMs: () => hold.remainingMs(),
+      fencingToken: hold.fencingToken,
+      isReckless: true,
+    }
+    await worker.stay(
+      'reckless',
+      ['chaos:fenced'],
+      held,
+      undefined,
+      worker.random(4) === 0 ? 300 + worker.random(700) : worker.random(20),
+    )
+  })
+}
 
 async function read(worker: Worker): Promise<void> {
   const name = pick(worker, ...SHARED)
@@ -109,8 +152,8 @@ async function write(worker: Worker): Promise<void> {
 async function values(worker: Worker): Promise<void> {
   const wanted = ['a', 'b', 'c', 'd', 'e'].filter(() => worker.random(5) < 2)
   if (wanted.length === 0) wanted.push('a')
-  const locks = wanted.map((value) => `storm:values ${value}`)
-  await alone(worker, 'values', worker.client.getFasterMultiLock('storm:values', wanted), locks, true)
+  const locks = wanted.map((value) => `chaos:values ${value}`)
+  await alone(worker, 'values', worker.client.getFasterMultiLock('chaos:values', wanted), locks, true)
 }
 
 /** In any order, with locks that others acquire alone. */
@@ -131,8 +174,8 @@ async function multi(worker: Worker): Promise<void> {
 }
 
 async function red(worker: Worker): Promise<void> {
-  const lock = getRedLock(...worker.redClients.map((client) => client.getLock('storm:red')))
-  await alone(worker, 'red', lock, ['storm:red'])
+  const lock = getRedLock(...worker.redClients.map((client) => client.getLock('chaos:red')))
+  await alone(worker, 'red', lock, ['chaos:red'])
 }
 
 async function permits(worker: Worker): Promise<void> {
@@ -141,7 +184,7 @@ async function permits(worker: Worker): Promise<void> {
 }
 
 async function semaphore(worker: Worker): Promise<void> {
-  const { waitTimeMs } = terms(worker)
+  const { waitTimeMs = worker.isReplicated ? 3_000 : undefined } = terms(worker)
   await worker.client
     .getSemaphore(SEMAPHORE)
     .withPermit({ waitTimeMs }, async () => await worker.stay('semaphore', [SEMAPHORE], undefined, 'shared'))
@@ -149,15 +192,16 @@ async function semaphore(worker: Worker): Promise<void> {
 
 /** Opens after three count-downs, and not before. */
 async function latch(worker: Worker): Promise<void> {
-  const name = worker.fresh('storm:latch')
+  const name = worker.fresh('chaos:latch')
+  const since = monotonicMs()
   const latch = worker.client.getCountDownLatch(name)
   try {
-    if (!(await latch.trySetCount(3))) return worker.fail(`latch ${name} existed before it was created`)
+    if (!(await latch.trySetCount(3))) return worker.fail(`latch ${name} existed before it was created`, since)
     await worker.stay('latch', [name], undefined)
     let counted = 0
     const opened = latch.await({ waitTimeMs: 30_000 }).then((isOpen) => {
-      if (!isOpen) worker.fail(`latch ${name} did not open`)
-      else if (counted < 3) worker.fail(`latch ${name} opened after ${counted} of 3`)
+      if (!isOpen) worker.fail(`latch ${name} did not open`, since)
+      else if (counted < 3) worker.fail(`latch ${name} opened after ${counted} of 3`, since)
     })
     const counts = [1, 2, 3].map(async () => {
       await sleep(worker.random(30))
@@ -179,7 +223,7 @@ async function aborted(worker: Worker): Promise<void> {
     worker,
     client.getFairLock(FAIR[0]),
     client.getReadWriteLock(SHARED[0]).writeLock(),
-    client.getFasterMultiLock('storm:values', ['a', 'b']),
+    client.getFasterMultiLock('chaos:values', ['a', 'b']),
     getMultiLock(client.getLock(PLAIN[0]), client.getLock(PLAIN[1])),
     client.getLock(PLAIN[0]),
   )

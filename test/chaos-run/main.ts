@@ -1,0 +1,132 @@
+// Chaos: every kind of lock at once while connections, processes and servers fail. scripts/chaos.mjs runs it.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { runControls, type Tried } from './controls.js'
+import { FAULTS } from './faults.js'
+import { PERMITS, SEMAPHORE } from './messages.js'
+import { ReplicatedTopology } from './replicated.js'
+import { isPassed, reportOf, table, tableOfControls } from './report.js'
+import { randomOf, runChaos } from './run.js'
+import { SingleTopology } from './single.js'
+import { timelineOf } from './timeline.js'
+import type { Fault, Random, Topology } from './topology.js'
+
+const TOPOLOGIES: Readonly<Record<string, (random: Random) => Promise<Topology>>> = {
+  single: async () => await SingleTopology.start(),
+  sentinel: async (random) => await ReplicatedTopology.start('sentinel', random),
+  cluster: async (random) => await ReplicatedTopology.start('cluster', random),
+}
+
+const USAGE = `npm run chaos -- [options]
+
+Processes contend for every kind of lock and synchronizer while connections, processes and servers fail.
+
+  --seconds 60         how long faults happen; then all must work again
+  --seed 1             the same choices again, not the same timing; default: any
+  --topology single    single, sentinel or cluster
+  --faults cut,kill    only these; default: all of the topology that lose nothing Holdfast needs. "list" lists them
+  --workers 4          processes; every other one may be killed
+  --tasks 6            tasks in each
+  --redisson           a JVM with the real Redisson takes the same locks (needs a JDK and Maven)
+  --control            only the controls: locks that are broken on purpose, which the verdicts have to find
+  --timeline FILE      where the timeline goes (HTML); default .cache/chaos/timeline.html
+  --json               the last line is the result as JSON
+
+Passes if nothing is violated or stuck and every broken lock of the controls was found.`
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '60' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    topology: { type: 'string', default: 'single' },
+    faults: { type: 'string', default: '' },
+    workers: { type: 'string', default: '4' },
+    tasks: { type: 'string', default: '6' },
+    redisson: { type: 'boolean', default: false },
+    control: { type: 'boolean', default: false },
+    timeline: { type: 'string', default: '.cache/chaos/timeline.html' },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+const startedAt = performance.now()
+const seconds = numberOf('seconds')
+const seed = numberOf('seed')
+
+if (values.help) console.log(USAGE)
+else process.exitCode = values.control ? await control() : await chaos()
+process.exit() // JVMs and servers that would not end, end with us
+
+async function chaos(): Promise<number> {
+  const start = TOPOLOGIES[values.topology]
+  if (!start) fail(`There is no topology ${values.topology}: ${Object.keys(TOPOLOGIES).join(', ')}`)
+  note(`${seconds} s, seed ${seed}, ${values.topology}: starting servers`)
+  await using topology = await start(randomOf(seed + 2))
+  const faults = chosen([...FAULTS, ...topology.faults])
+  const outcome = await runChaos(
+    {
+      ...{ seconds, seed, workers: numberOf('workers'), tasks: numberOf('tasks'), faults },
+      ...{ semaphores: [PERMITS, SEMAPHORE], isControl: false, withJava: values.redisson, note },
+      // On one server short, so that many leases end. After a failover the new master may know an older lease, which must
+      // last until a renewal reaches it; and so a killed process keeps its locks for longer.
+      ...(topology.isReplicated ? { leaseMs: 10_000, everyMs: 500 } : { leaseMs: 3_000, everyMs: 120 }),
+      ...{ proveMs: 30_000, quietMs: 25_000 },
+    },
+    topology,
+  )
+  const controls = await controlRun()
+  const report = reportOf({ seconds, seed, topology: topology.name }, outcome, controls)
+  console.log(`${table(report, outcome)}\n\nControls: locks that are broken on purpose\n${tableOfControls(controls)}\n`)
+  const file = resolve(values.timeline)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, timelineOf(outcome, `${topology.name}, seed ${seed}, ${seconds} s`))
+  console.log(`Timeline: ${file}`)
+  console.log(isPassed(report) ? 'passed' : 'FAILED')
+  if (values.json) console.log(JSON.stringify(report))
+  return isPassed(report) ? 0 : 1
+}
+
+async function control(): Promise<number> {
+  const controls = await controlRun()
+  const controlsRed = controls.every(({ isRed }) => isRed)
+  console.log(tableOfControls(controls))
+  console.log(controlsRed ? 'Every broken lock was found' : 'A broken lock was NOT found')
+  if (values.json) console.log(JSON.stringify({ controlsRed, controls }))
+  return controlsRed ? 0 : 1
+}
+
+async function controlRun(): Promise<Tried[]> {
+  note('controls: one process breaks its locks')
+  return await runControls(seed, (text) => note(`controls: ${text}`))
+}
+
+function chosen(all: readonly Fault[]): readonly Fault[] {
+  const names = values.faults.split(',').filter((name) => name !== '')
+  if (names.length === 0) return all.filter(({ isOptional }) => !isOptional)
+  const list = all.map(
+    ({ name, title, isOptional }) => `  ${name.padEnd(16)} ${title}${isOptional ? ' (only if named)' : ''}`,
+  )
+  if (names.includes('list')) {
+    console.log(list.join('\n'))
+    process.exit()
+  }
+  const unknown = names.find((name) => !all.some((fault) => fault.name === name))
+  if (unknown) fail(`There is no fault ${unknown} on ${values.topology}. There are:\n${list.join('\n')}`)
+  return all.filter(({ name }) => names.includes(name))
+}
+
+function numberOf(name: 'seconds' | 'seed' | 'workers' | 'tasks'): number {
+  const number = Number(values[name])
+  if (!Number.isFinite(number) || number < 0) fail(`--${name} must be a number: ${values[name]}`)
+  return number
+}
+
+function fail(message: string): never {
+  console.error(message)
+  process.exit(2)
+}
+
+function note(text: string): void {
+  console.error(`${((performance.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${text}`)
+}

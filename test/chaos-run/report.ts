@@ -1,0 +1,100 @@
+import type { Tried } from './controls.js'
+import type { Outcome } from './run.js'
+import { type Finding, VERDICTS, type VerdictName } from './verdict.js'
+
+/** The last line of `--json`. */
+export interface Report {
+  readonly seconds: number
+  readonly seed: number
+  readonly topology: string
+  readonly acquisitions: number
+  readonly faults: number
+  /** What must never happen, without stale writes and stuck calls, which have numbers of their own. */
+  readonly violations: number
+  readonly staleWritesAccepted: number
+  readonly staleWritesRefused: number
+  readonly stuck: number
+  /** Findings that a fault explains which loses what Redis has acknowledged. */
+  readonly declared: number
+  /** Every broken lock was found. */
+  readonly controlsRed: boolean
+  readonly recoveryMs: number
+  readonly acquisitionsByKind: Readonly<Record<string, number>>
+  readonly faultsByName: Readonly<Record<string, number>>
+  readonly controls: readonly Tried[]
+  readonly findings: readonly Finding[]
+}
+
+const MOST_FINDINGS = 20
+
+export function reportOf(
+  { seconds, seed, topology }: Pick<Report, 'seconds' | 'seed' | 'topology'>,
+  outcome: Outcome,
+  controls: readonly Tried[],
+): Report {
+  const hard = outcome.findings.filter(({ isDeclared }) => !isDeclared)
+  const count = (name: VerdictName): number => hard.filter(({ verdict }) => verdict === name).length
+  const staleWritesAccepted = count('staleWrites')
+  const stuck = count('stuck')
+  return {
+    ...{ seconds, seed, topology, acquisitions: outcome.acquisitions, faults: outcome.faults.length },
+    violations: hard.length - staleWritesAccepted - stuck,
+    ...{ staleWritesAccepted, staleWritesRefused: outcome.refused, stuck },
+    declared: outcome.findings.length - hard.length,
+    controlsRed: controls.length > 0 && controls.every(({ isRed }) => isRed),
+    recoveryMs: Math.round(outcome.recoveryMs),
+    acquisitionsByKind: countBy(outcome.sections, ({ kind }) => kind),
+    faultsByName: countBy(outcome.faults, ({ name }) => name),
+    controls,
+    findings: outcome.findings.slice(0, MOST_FINDINGS),
+  }
+}
+
+export function isPassed({ acquisitions, violations, staleWritesAccepted, stuck, controlsRed }: Report): boolean {
+  return acquisitions > 0 && violations + staleWritesAccepted + stuck === 0 && controlsRed
+}
+
+/** For a terminal. */
+export function table(report: Report, outcome: Outcome): string {
+  const rows: (readonly [string, string])[] = [
+    ['acquisitions', `${report.acquisitions}: ${each(report.acquisitionsByKind)}`],
+    ['faults', `${report.faults}: ${each(report.faultsByName)}`],
+    ['every kind works again after', `${report.recoveryMs} ms`],
+    ['permits in the end', each(outcome.permits)],
+    ['late writes refused by the record', String(report.staleWritesRefused)],
+    ['errors of calls', each(outcome.errors)],
+    ['', ''],
+    ...Object.entries(VERDICTS).map(([name, meaning]) => [meaning, verdictOf(name as VerdictName, outcome)] as const),
+  ]
+  const width = Math.max(...rows.map(([title]) => title.length))
+  const lines = rows.map(([title, text]) => `${title.padEnd(width)}  ${text}`.trimEnd())
+  for (const { isDeclared, what } of report.findings) lines.push(`${isDeclared ? 'declared' : 'VIOLATION'}: ${what}`)
+  return lines.join('\n')
+}
+
+export function tableOfControls(controls: readonly Tried[]): string {
+  const width = Math.max(...controls.map(({ name }) => name.length))
+  return controls
+    .map(({ name, isRed, found }) =>
+      `${isRed ? 'found    ' : 'NOT FOUND'}  ${name.padEnd(width)}  ${found ?? ''}`.trimEnd(),
+    )
+    .join('\n')
+}
+
+function verdictOf(name: VerdictName, { findings }: Outcome): string {
+  const found = findings.filter(({ verdict }) => verdict === name)
+  const isDeclared = found.filter((one) => one.isDeclared).length
+  const hard = found.length - isDeclared
+  return `${hard === 0 ? 'none' : `${hard} FAILED`}${isDeclared > 0 ? `, ${isDeclared} declared` : ''}`
+}
+
+function each(counts: Readonly<Record<string, number>>): string {
+  const sorted = Object.entries(counts).sort(([one], [other]) => one.localeCompare(other))
+  return sorted.map(([name, count]) => `${name} ${count}`).join(', ')
+}
+
+function countBy<T>(all: readonly T[], of: (one: T) => string): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const one of all) counts[of(one)] = (counts[of(one)] ?? 0) + 1
+  return counts
+}
