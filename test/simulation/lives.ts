@@ -22,6 +22,8 @@ export interface Report {
 export interface Batch {
   readonly seeds: readonly number[]
   readonly workload?: WorkloadName | undefined
+  /** undefined: either */
+  readonly isReplicated?: boolean | undefined
   /** An error to plant: the lives end with the first that fails. */
   readonly control?: string | undefined
 }
@@ -53,17 +55,17 @@ async function runHere({ control, ...batch }: Batch): Promise<Report> {
   const planted = control === undefined ? undefined : CONTROLS[control]
   const undo = planted?.plant()
   try {
-    return await runAll({ ...batch, workload: planted?.workload ?? batch.workload }, planted !== undefined)
+    return await runAll({ ...batch, ...planted }, planted !== undefined)
   } finally {
     undo?.()
   }
 }
 
-async function runAll({ seeds, workload }: Batch, isControl: boolean): Promise<Report> {
+async function runAll({ seeds, workload, isReplicated }: Batch, isControl: boolean): Promise<Report> {
   const lives: Life[] = []
   const failures: Failure[] = []
   for (const seed of seeds) {
-    const plan = planOf(seed, workload)
+    const plan = planOf(seed, workload, isReplicated)
     try {
       lives.push(await live(plan))
     } catch (error) {

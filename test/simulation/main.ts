@@ -24,7 +24,9 @@ if (workload !== undefined && !WORKLOADS.includes(workload)) {
 const first = Number(values.seed)
 const total = Number(values.lives)
 const startedAt = performance.now()
-const tally = new Map(WORKLOADS.map((name) => [name, { lives: 0, grants: 0, handOffs: 0, losses: 0, troubles: 0 }]))
+const tally = new Map(
+  WORKLOADS.map((name) => [name, { lives: 0, grants: 0, handOffs: 0, losses: 0, troubles: 0, failovers: 0 }]),
+)
 const failures: Failure[] = []
 let done = 0
 let next = first
@@ -62,7 +64,7 @@ async function liveOn(): Promise<void> {
 function count({ lives, failures: failed }: Report): void {
   done += lives.length + failed.length
   failures.push(...failed)
-  for (const { workload: name, grants, handOffs, losses, troubles } of lives) {
+  for (const { workload: name, grants, handOffs, losses, troubles, failovers } of lives) {
     const sums = tally.get(name)
     if (!sums) continue
     sums.lives++
@@ -70,6 +72,7 @@ function count({ lives, failures: failed }: Report): void {
     sums.handOffs += handOffs
     sums.losses += losses
     sums.troubles += troubles
+    sums.failovers += failovers
   }
 }
 
@@ -87,9 +90,9 @@ function table(): string {
   const line = (cells: readonly (string | number)[]): string =>
     cells.map((cell, at) => (at === 0 ? String(cell).padEnd(24) : String(cell).padStart(10))).join('')
   return [
-    line(['', 'lives', 'holds', 'hand-offs', 'lost', 'troubles']),
-    ...rows.map(([name, { lives, grants, handOffs, losses, troubles }]) =>
-      line([name, lives, grants, handOffs, losses, troubles]),
+    line(['', 'lives', 'holds', 'hand-offs', 'lost', 'troubles', 'failovers']),
+    ...rows.map(([name, { lives, grants, handOffs, losses, troubles, failovers }]) =>
+      line([name, lives, grants, handOffs, losses, troubles, failovers]),
     ),
     `${done} lives in ${Math.round((performance.now() - startedAt) / 1_000)} s, ${perMinute()} a minute, seeds from ${first}`,
   ].join('\n')

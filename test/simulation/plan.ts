@@ -40,6 +40,11 @@ export const TROUBLES = [
   'process paused',
   'deaf',
   'cut off',
+  'replicas lag',
+  'failover',
+  'clocks drift',
+  'wall clock set',
+  'machine suspended',
   'closed early',
   'forced',
 ] as const
@@ -49,6 +54,8 @@ export type TroubleName = (typeof TROUBLES)[number]
 export interface Plan {
   readonly seed: number
   readonly workload: WorkloadName
+  /** Whether the server has replicas, one of which takes over when it fails. */
+  readonly isReplicated: boolean
   readonly processes: number
   readonly tasks: number
   /** How long things go wrong, ms. */
@@ -57,16 +64,21 @@ export interface Plan {
   readonly troubles: readonly TroubleName[]
 }
 
-/** @param workload  undefined: any */
-export function planOf(seed: number, workload?: WorkloadName): Plan {
+/** What a failover may lose by design, or what needs servers without replicas. */
+const UNREPLICATED: readonly WorkloadName[] = ['red lock', 'semaphore', 'latch']
+
+/** @param workload  undefined: any @param isReplicated  undefined: either */
+export function planOf(seed: number, workload?: WorkloadName, isReplicated?: boolean): Plan {
   const dice = new Dice(seed)
   const any = dice.pick(WORKLOADS)
   const chosen = workload ?? any
   // Nothing returns a permit without a lease whose release Redis refuses, or whose process is cut off when it closes.
   const isUnleased = chosen === 'semaphore'
+  const hasReplicas = dice.chance(0.4)
   return {
     seed,
     workload: chosen,
+    isReplicated: !UNREPLICATED.includes(chosen) && (isReplicated ?? hasReplicas),
     processes: 3,
     tasks: dice.between(2, 3),
     stormMs: dice.between(8_000, 15_000),
@@ -83,6 +95,7 @@ export function simpler(plan: Plan): readonly Plan[] {
   const plans: Plan[] = []
   if (plan.processes > 1) plans.push({ ...plan, processes: plan.processes - 1 })
   if (plan.tasks > 1) plans.push({ ...plan, tasks: plan.tasks - 1 })
+  if (plan.isReplicated) plans.push({ ...plan, isReplicated: false })
   if (plan.stormMs > 500) plans.push({ ...plan, stormMs: Math.round(plan.stormMs / 2) })
   for (const name of plan.troubles) plans.push({ ...plan, troubles: plan.troubles.filter((one) => one !== name) })
   for (const name of plan.faults) plans.push({ ...plan, faults: plan.faults.filter((one) => one !== name) })
