@@ -1,5 +1,5 @@
 import { ReplyError } from '../../src/testing/keyspace.js'
-import { knownScript, type Receiver } from '../../src/testing/memory-redis.js'
+import { knownScript, type Receiver, sha1Of } from '../../src/testing/memory-redis.js'
 import type { Clock } from '../../src/util/clock.js'
 import { FakeRedis } from '../support/fake-redis.js'
 import { patched } from '../support/patched.js'
@@ -101,8 +101,8 @@ export class Node extends FakeRedis {
     }
   }
 
-  #add(at: number, [, sha1 = '', count, ...words]: readonly string[]): void {
-    const script = knownScript(sha1)?.script.name ?? ''
+  #add(at: number, [verb, source = '', count, ...words]: readonly string[]): void {
+    const script = knownScript(verb === 'EVAL' ? sha1Of(source) : source)?.script.name ?? ''
     const keys = words.slice(0, Number(count))
     const write = { at, script, keys, args: words.slice(keys.length), commands: this.#changes }
     this.writes.push(write)

@@ -123,7 +123,7 @@ export class ReplicaSet {
   }
 
   async #comeBack(old: Node, how: Failure): Promise<void> {
-    await this.#pause(0, 3_000)
+    await this.#pause(0, how === 'isolated' ? 8_000 : 3_000)
     this.#note(`${old.name} is back`)
     if (how === 'killed') old.restart()
     if (how === 'frozen') old.thaw()
