@@ -8,13 +8,13 @@ import { PermitsAcquisition } from '../../src/synchronizers/permits-acquisition.
 import { Keyspace } from '../../src/testing/keyspace.js'
 import { MemoryPort } from '../../src/testing/memory-port.js'
 import { type Command, command, patched, type Undo } from '../support/patched.js'
-import type { WorkloadName } from './plan.js'
+import type { Topology, WorkloadName } from './plan.js'
 import { ProcessClock } from './process-clock.js'
 
 /** A lock with an error, which the simulation must find. */
 export interface Control {
   readonly workload: WorkloadName
-  readonly isReplicated?: boolean
+  readonly topology?: Topology
   readonly plant: () => Undo
   /** What it must be found by. */
   readonly finding: RegExp
@@ -200,19 +200,19 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'a grant counts before a replica has it': {
     workload: 'string lock',
-    isReplicated: true,
+    topology: 'Sentinel',
     finding: OVERLAP,
     plant: () => patched(Replication.prototype, 'confirm', () => async () => {}),
   },
   'a master that was replaced is trusted': {
     workload: 'lock',
-    isReplicated: true,
+    topology: 'Sentinel',
     finding: NOT_IN_REDIS,
     plant: () => patched(SentinelMasterStatus.prototype, 'of', () => async () => ({ replicas: 2, isConfirmed: true })),
   },
   'replicas acknowledge on another connection': {
     workload: 'lock',
-    isReplicated: true,
+    topology: 'Sentinel',
     finding: NOT_IN_REDIS,
     plant: () => patched(Scripts.prototype, 'routeTo', () => () => ''),
   },

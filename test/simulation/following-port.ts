@@ -1,11 +1,13 @@
+import { clusterMasterStatus } from '../../src/adapters/cluster-master-status.js'
 import type { Acknowledgement, PortEvents, RedisPort } from '../../src/adapters/port.js'
-import { Replicas } from '../../src/adapters/replicas.js'
+import { type MasterStatus, Replicas } from '../../src/adapters/replicas.js'
 import { type SentinelConnection, SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.js'
 import type { MemoryPort } from '../../src/testing/memory-port.js'
 import type { Dice } from '../support/dice.js'
 import { type Node, NodeConnection } from './node.js'
+import { addressOf, type Observer, sentinelReply, slotsReply } from './observer.js'
 import type { ProcessClock } from './process-clock.js'
-import { type ReplicaSet, replyOf } from './replica-set.js'
+import type { ReplicaSet } from './replica-set.js'
 
 /** A command without a reply so far. */
 interface Pending {
@@ -23,12 +25,13 @@ export interface Access {
   note(text: string): void
 }
 
-/** A Redis client that asks Sentinels for the master, and asks again when its connection was closed. */
+/** A Redis client that asks Sentinels or a cluster for the master, and asks again when its connection was closed. */
 export class FollowingPort implements RedisPort {
   readonly isReplicated = true
+  readonly isCluster: boolean
   readonly #access: Access
-  readonly #status: SentinelMasterStatus
-  readonly #replicas: Replicas
+  readonly #sentinels: SentinelMasterStatus
+  #replicas: Replicas
   readonly #channels = new Map<string, (message: string) => void>()
   readonly #pending = new Set<Pending>()
   #node: Node
@@ -40,13 +43,10 @@ export class FollowingPort implements RedisPort {
   constructor(access: Access) {
     const { clock, set } = access
     this.#access = access
-    const addresses = set.sentinels.map((_, index) => ({ host: 'sentinel', port: index }))
-    this.#status = new SentinelMasterStatus('master', addresses, ({ port }) => this.#sentinel(port), false, clock)
-    this.#replicas = new Replicas((...command) => this.send(command, ''), {
-      clock,
-      isReplicated: true,
-      masterStatus: (runId) => this.#status.of(runId, `127.0.0.1:${this.#node.port}`),
-    })
+    this.isCluster = set.isCluster
+    const addresses = set.observers.map((_, index) => ({ host: 'sentinel', port: index }))
+    this.#sentinels = new SentinelMasterStatus('master', addresses, ({ port }) => this.#sentinel(port), false, clock)
+    this.#replicas = this.#newReplicas()
     this.#node = set.master
     this.#port = this.#open(set.master)
   }
@@ -63,6 +63,10 @@ export class FollowingPort implements RedisPort {
       const pending = { resend: send, fail: () => reject(new Error('Connection is closed')) }
       send()
     })
+  }
+
+  serverOf(): string {
+    return addressOf(this.#node)
   }
 
   isErrorReply(error: unknown): boolean {
@@ -93,7 +97,7 @@ export class FollowingPort implements RedisPort {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#status.close()
+    this.#sentinels.close()
     await this.#disconnect()
   }
 
@@ -121,7 +125,8 @@ export class FollowingPort implements RedisPort {
     this.#node = node
     this.#port = this.#open(node)
     this.#port.listen(this.#forwarded(this.#port))
-    this.#replicas.forget()
+    if (this.isCluster) this.#replicas = this.#newReplicas()
+    else this.#replicas.forget()
     for (const [channel, onMessage] of this.#channels) this.#port.subscribe(channel, onMessage).catch(() => {})
     const pending = [...this.#pending]
     this.#pending.clear()
@@ -134,7 +139,7 @@ export class FollowingPort implements RedisPort {
     const { clock, dice, set } = this.#access
     while (!this.#isClosed) {
       await new Promise<void>((resolve) => void clock.after(dice.between(10, 300), resolve))
-      const { named } = dice.pick(set.sentinels)
+      const { named } = dice.pick(set.observers)
       if (!this.#access.isDown && !named.isDown && named.frozen === undefined) return named
     }
     return undefined
@@ -170,19 +175,40 @@ export class FollowingPort implements RedisPort {
     }
   }
 
+  #newReplicas(): Replicas {
+    const { clock } = this.#access
+    const masterStatus = (runId: string, key: string): Promise<MasterStatus | undefined> =>
+      this.isCluster ? this.#clusterStatus(key) : this.#sentinels.of(runId, addressOf(this.#node))
+    return new Replicas((...command) => this.send(command, ''), { clock, isReplicated: true, masterStatus })
+  }
+
   #sentinel(index: number): SentinelConnection {
-    const { clock, dice, set } = this.#access
-    const travel = (): Promise<void> => new Promise((resolve) => void clock.after(dice.between(1, 5), resolve))
+    const { nodes } = this.#access.set
     return {
       isOpen: true,
-      call: async (_, what = '') => {
-        await travel()
-        if (this.#access.isDown) await new Promise(() => {})
-        const reply = replyOf(set.sentinels[index] as ReplicaSet['sentinels'][number], set.nodes, what)
-        await travel()
-        return reply
-      },
+      call: (_, what = '') => this.#ask(index, (observer) => sentinelReply(what, observer, nodes)),
       end: () => {},
     }
+  }
+
+  #clusterStatus(key: string): Promise<MasterStatus | undefined> {
+    const { dice, set } = this.#access
+    const index = dice.between(0, set.observers.length - 1)
+    const other = (): Promise<unknown> => this.#ask(index, ({ named }) => slotsReply(named, set.nodes))
+    return clusterMasterStatus(
+      (...command) => this.send(command, ''),
+      () => [other],
+      key,
+    )
+  }
+
+  async #ask(index: number, replyOf: (observer: Observer) => unknown): Promise<unknown> {
+    const { clock, dice, set } = this.#access
+    const travel = (): Promise<void> => new Promise((resolve) => void clock.after(dice.between(1, 5), resolve))
+    await travel()
+    if (this.#access.isDown) await new Promise(() => {})
+    const reply = replyOf(set.observers[index] as Observer)
+    await travel()
+    return reply
   }
 }

@@ -111,7 +111,7 @@ export class Link {
     if (!isStormy || dice.chance(0.8)) return fault
     const failsWith = 'Connection is closed'
     // A client that must not ask replicas does without them.
-    const isQuestion = name === 'INFO' || name === 'WAIT'
+    const isQuestion = name === 'INFO' || name === 'WAIT' || name === 'CLUSTER'
     const [what, changes] = dice.pick<readonly [FaultName, Fault]>(
       name === 'SUBSCRIBE'
         ? [

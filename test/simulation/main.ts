@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { type Failure, Lives, type Report } from './lives.js'
-import { WORKLOADS, type WorkloadName } from './plan.js'
+import { TOPOLOGIES, type Topology, WORKLOADS, type WorkloadName } from './plan.js'
 
 const BATCH = 20
 const PROGRESS_MS = 5_000
@@ -12,13 +12,19 @@ const { values } = parseArgs({
     lives: { type: 'string', default: '5000' },
     seed: { type: 'string', default: '1' },
     workload: { type: 'string' },
+    topology: { type: 'string' },
     threads: { type: 'string', default: String(availableParallelism()) },
     json: { type: 'boolean', default: false },
   },
 })
 const workload = values.workload as WorkloadName | undefined
-if (workload !== undefined && !WORKLOADS.includes(workload)) {
-  console.error(`No workload ${workload}: there are ${WORKLOADS.join(', ')}`)
+const topology = values.topology as Topology | undefined
+for (const [what, choice, choices] of [
+  ['workload', workload, WORKLOADS],
+  ['topology', topology, TOPOLOGIES],
+] as const) {
+  if (choice === undefined || (choices as readonly string[]).includes(choice)) continue
+  console.error(`No ${what} ${choice}: there are ${choices.join(', ')}`)
   process.exit(2)
 }
 const first = Number(values.seed)
@@ -57,7 +63,7 @@ async function liveOn(): Promise<void> {
   while (next < first + total) {
     const seeds = Array.from({ length: Math.min(BATCH, first + total - next) }, (_, index) => next + index)
     next += seeds.length
-    count(await lives.run({ seeds, workload }))
+    count(await lives.run({ seeds, workload, topology }))
   }
 }
 
@@ -102,7 +108,7 @@ function described({ seed, workload: name, message, smallest, timeline = [] }: F
   return [
     '',
     `Seed ${seed}, ${name}: ${message}`,
-    `Again: npm run simulate -- --seed ${seed} --lives 1${workload ? ` --workload '${workload}'` : ''}`,
+    `Again: npm run simulate -- --seed ${seed} --lives 1${workload ? ` --workload '${workload}'` : ''}${topology ? ` --topology '${topology}'` : ''}`,
     smallest ? `The smallest life that fails: ${smallest}` : '',
     ...timeline.slice(-80),
   ].join('\n')

@@ -56,6 +56,10 @@ export class Node extends FakeRedis {
   isDown = false
   /** Until then it gets the data of its master, ms on the clock. */
   loadingUntil = 0
+  /** What it replies to clients. */
+  refusal: string | undefined
+  /** CLUSTER SLOTS. */
+  slots: () => unknown = () => []
   /** Called for each write. */
   onWrite: (write: Write) => void = () => {}
   /** Closes the connections of clients. */
@@ -200,6 +204,7 @@ export class Node extends FakeRedis {
     const now = this.#clock.now()
     this.source?.advance(now)
     this.source?.close(now)
+    this.refusal = undefined
     const syncedAt = now + syncMs
     const last = this.writes.length - 1
     if (last >= 0 && master.writes[last] !== this.writes[last]) {
@@ -245,7 +250,9 @@ export class NodeConnection {
     }
     const [verb, ...args] = command
     if (verb === 'INFO') return node.info(args[0] ?? '')
+    if (verb === 'CLUSTER') return node.slots()
     if (verb === 'WAIT') return this.#wait(Number(args[0]), Number(args[1]))
+    if (node.refusal !== undefined) throw new ReplyError(node.refusal)
     try {
       return node.execute(command)
     } finally {

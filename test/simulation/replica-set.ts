@@ -1,19 +1,11 @@
 import type { Clock } from '../../src/util/clock.js'
 import type { Dice } from '../support/dice.js'
 import { Node, type Write } from './node.js'
+import { type Observer, slotsReply } from './observer.js'
 import { ReplicationStream } from './replication-stream.js'
 
 /** Scripts that give an owner more time for what it has, without an acknowledgement of replicas. */
 const EXTENSION = /renew|reenter|set-count|release-one|extend|update-lease/
-
-/** What a Sentinel tells. */
-interface Description {
-  readonly master: Node
-  readonly epoch: number
-  readonly flags: string
-  /** Whom it names to clients: during a failover the successor. */
-  readonly named: Node
-}
 
 /** What a replica set has to know of the life that it is part of. */
 export interface Surroundings {
@@ -27,12 +19,13 @@ export interface Surroundings {
 /** How the master of a failover fails. */
 type Failure = 'killed' | 'frozen' | 'isolated'
 
-/** A master, two replicas and three Sentinels. */
+/** A master and two replicas, with three Sentinels or as many other masters of a cluster. */
 export class ReplicaSet {
   readonly nodes: readonly Node[]
   /** The only one whose grants count. */
   master: Node
-  readonly sentinels: Description[]
+  readonly observers: Observer[]
+  readonly isCluster: boolean
   /** Called when clients may learn that there is another master. */
   onSwitch: () => void = () => {}
   /** Called for every lease that was extended, but not at the master that counts. */
@@ -40,15 +33,17 @@ export class ReplicaSet {
   readonly #world: Surroundings
   readonly #dice: Dice
 
-  constructor(world: Surroundings, epochAt: number) {
+  constructor(world: Surroundings, epochAt: number, isCluster: boolean) {
     this.#world = world
+    this.isCluster = isCluster
     this.#dice = world.diceOf('replica set')
     this.nodes = [1, 2, 3].map((index) => new Node(`n${index}`, world.clock, epochAt))
     const [master, ...replicas] = this.nodes as [Node, ...Node[]]
     this.master = master
     for (const replica of replicas) this.#follow(replica, master, 0)
-    this.sentinels = [1, 2, 3].map(() => ({ master, epoch: 0, flags: 'master', named: master }))
+    this.observers = [1, 2, 3].map(() => ({ master, epoch: 0, flags: 'master', named: master }))
     for (const node of this.nodes) {
+      node.slots = () => slotsReply(node.source ? this.master : node, this.nodes)
       node.onWrite = (write) => {
         if (node !== this.master) this.#lose(write)
       }
@@ -72,8 +67,10 @@ export class ReplicaSet {
     else if (how === 'frozen') old.freeze()
     else old.closeStreams()
 
-    // At least 1.2 s, as no Sentinel is faster.
+    // At least 1.2 s, as no Sentinel and no cluster is faster.
     await this.#pause(500, 1_000)
+    // A master that reaches no other one stops, in a cluster.
+    if (how === 'isolated' && this.isCluster) old.refusal = 'CLUSTERDOWN The cluster is down'
     this.#describe((one) => ({ ...one, flags: 'master,s_down,o_down' }))
     await this.#pause(700, 1_500)
     const promoted = this.#elected(old)
@@ -96,26 +93,28 @@ export class ReplicaSet {
     return replicas.reduce((best, node) => (node.writes.length > best.writes.length ? node : best))
   }
 
-  /** One Sentinel after the other learns of it, and the other replica follows the new master. */
+  /** One observer after the other learns of it, and the other replica follows the new master. */
   async #announce(old: Node, promoted: Node): Promise<void> {
     const dice = this.#dice
-    const epoch = (this.sentinels[0] as Description).epoch + 1
+    const epoch = (this.observers[0] as Observer).epoch + 1
     const [leader, ...others] = dice.pick([
       [0, 1, 2],
       [1, 2, 0],
       [2, 0, 1],
     ]) as [number, ...number[]]
-    await this.#pause(0, 1_000)
+    // The new master of a cluster tells the others before it serves anyone; Sentinels ask every second.
+    const isCluster = this.isCluster
+    await this.#pause(0, isCluster ? 2 : 1_000)
     const changed = { epoch, named: promoted }
-    this.sentinels[leader] = { ...changed, master: old, flags: 'master,s_down,o_down,failover_in_progress' }
+    this.observers[leader] = { ...changed, master: old, flags: 'master,s_down,o_down,failover_in_progress' }
     this.onSwitch()
     const switched = { ...changed, master: promoted, flags: 'master' }
     const learn = async (index: number): Promise<void> => {
-      await this.#pause(0, 1_500)
-      this.sentinels[index] = switched
+      await this.#pause(0, isCluster ? 3 : 1_500)
+      this.observers[index] = switched
     }
     const reattach = async (node: Node): Promise<void> => {
-      await this.#pause(0, 500)
+      await this.#pause(0, isCluster ? 3 : 500)
       this.#follow(node, promoted, dice.between(1, 100))
     }
     const rest = this.nodes.filter((node) => node !== old && node !== promoted)
@@ -144,8 +143,8 @@ export class ReplicaSet {
     if (EXTENSION.test(write.script)) this.onLostExtension(write)
   }
 
-  #describe(change: (one: Description) => Description): void {
-    for (const [index, one] of this.sentinels.entries()) this.sentinels[index] = change(one)
+  #describe(change: (one: Observer) => Observer): void {
+    for (const [index, one] of this.observers.entries()) this.observers[index] = change(one)
   }
 
   #note(text: string): void {
@@ -155,32 +154,4 @@ export class ReplicaSet {
   #pause(least: number, most: number): Promise<void> {
     return this.#world.pause(this.#world.clock, this.#dice.between(least, most))
   }
-}
-
-/** What a Sentinel replies, as a flat list of names and values. */
-export function replyOf({ master, epoch, flags, named }: Description, nodes: readonly Node[], what: string): unknown {
-  const host = '127.0.0.1'
-  switch (what) {
-    case 'GET-MASTER-ADDR-BY-NAME':
-      return [host, String(named.port)]
-    case 'MASTER':
-      return [
-        'ip',
-        host,
-        'port',
-        String(master.port),
-        'runid',
-        master.runId,
-        'flags',
-        flags,
-        'config-epoch',
-        String(epoch),
-      ]
-    default:
-      return nodes.flatMap((node) => (node === master ? [] : [['port', String(node.port), 'flags', flagsOf(node)]]))
-  }
-}
-
-function flagsOf({ isDown, frozen }: Node): string {
-  return isDown || frozen !== undefined ? 'slave,s_down' : 'slave'
 }

@@ -102,7 +102,8 @@ export class World implements Weather {
     this.plan = plan
     this.#timeline = timeline
     this.beliefs = new Beliefs(() => this.clock.now(), workload.limits ?? new Map())
-    this.#replicaSet = plan.isReplicated ? new ReplicaSet(this, EPOCH) : undefined
+    const isCluster = plan.topology === 'cluster'
+    this.#replicaSet = plan.topology === 'without replicas' ? undefined : new ReplicaSet(this, EPOCH, isCluster)
     this.#servers = this.#replicaSet
       ? []
       : Array.from({ length: workload.servers ?? 1 }, () => new FakeRedis(this.clock, EPOCH))
