@@ -55,6 +55,7 @@ export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
   )
   await clock.advance(5) // for messages on their way
   assert.equal(clock.pending, 0, 'no timer is left after close()')
+  world.checkReplicas()
   for (const { links } of processes)
     for (const { channels } of links.flatMap(({ ports }) => ports))
       assert.deepEqual(channels, [], 'no subscription is left')

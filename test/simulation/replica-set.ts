@@ -86,6 +86,15 @@ export class ReplicaSet {
     await this.#pause(500, 1_000)
   }
 
+  /** What each server has. */
+  contents(): unknown[] {
+    return this.nodes.map((node) => {
+      node.source?.advance(this.#world.clock.now())
+      node.keyspace.tick()
+      return new Map(node.keyspace.names().map((name) => [name, node.keyspace.content(name)]))
+    })
+  }
+
   /** That with the most data. */
   #elected(old: Node): Node {
     const replicas = this.nodes.filter((node) => node !== old)

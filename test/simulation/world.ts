@@ -222,6 +222,11 @@ export class World implements Weather {
     ]
   }
 
+  checkReplicas(): void {
+    const [first, ...others] = this.#replicaSet?.contents() ?? []
+    for (const other of others) assert.deepEqual(other, first, 'every server has the same data in the end')
+  }
+
   /** One of the processes closes in the middle of it. */
   async closeEarly(): Promise<void> {
     const dice = this.diceOf('closed early')
