@@ -79,7 +79,8 @@ export class Node extends FakeRedis {
     this.#time = time
     patched(this.keyspace, 'execute', (original) => (command, args) => {
       if (!WRITES.has(command.toLowerCase())) return original.call(this.keyspace, command, args)
-      if (this.source && time.repeating === undefined) throw new ReplyError(READONLY)
+      if (time.repeating !== undefined) return original.call(this.keyspace, command, args)
+      if (this.source) throw new ReplyError(READONLY)
       this.#changes.push([command, args])
       return original.call(this.keyspace, command, args)
     })
