@@ -1,4 +1,4 @@
-import { monotonicNow } from '../util/real-time.js'
+import { type Clock, threadClock } from '../util/clock.js'
 import { within } from '../util/timeout.js'
 import { LocalFsync } from './fsync.js'
 import type { Acknowledgement, Fsync } from './port.js'
@@ -31,6 +31,8 @@ export interface ReplicasOptions {
    * the current run of the server, `key` is a key that it owns.
    */
   readonly masterStatus?: ((runId: string, key: string) => Promise<MasterStatus | undefined>) | undefined
+  /** Replaced in the simulation. */
+  readonly clock?: Pick<Clock, 'now' | 'after'> | undefined
 }
 
 type Call = (...command: [string, ...string[]]) => Promise<unknown>
@@ -61,6 +63,7 @@ interface Snapshot {
 export class Replicas {
   readonly #call: Call
   readonly #options: ReplicasOptions
+  readonly #clock: Pick<Clock, 'now' | 'after'>
   #snapshot: Promise<Snapshot> | undefined
   #snapshotAt = 0
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
@@ -76,11 +79,12 @@ export class Replicas {
   constructor(call: Call, options: ReplicasOptions = {}) {
     this.#call = call
     this.#options = options
+    this.#clock = options.clock ?? threadClock
     this.#wait = new SharedCall(async (timeoutMs) => {
       // Sent together: the server runs INFO when the WAIT is over.
       const [acknowledged, own] = await Promise.all([call('WAIT', '1', String(timeoutMs)), this.#ownStatus()])
       return { acknowledged: Number(acknowledged), own }
-    })
+    }, this.#clock)
     this.#fsync = new LocalFsync(call)
   }
 
@@ -96,7 +100,7 @@ export class Replicas {
     const hasLeft = own.role !== snapshot.own.role || own.replicas < snapshot.own.replicas
     if (this.#snapshot === taken && (hasLeft || acknowledged === 0)) this.#snapshot = undefined
     // A server that took long may have been frozen and replaced: check it again now that it has replied.
-    const isOld = monotonicNow() - snapshot.at > TRUST_MS
+    const isOld = this.#clock.now() - snapshot.at > TRUST_MS
     if (acknowledged > 0 && (hasLeft || isOld)) snapshot = await this.#freshSnapshot(key)
     return this.#refusal(snapshot) ?? { replicas: snapshot.own.replicas, acknowledged }
   }
@@ -148,13 +152,13 @@ export class Replicas {
     if (masterStatus?.isConfirmed && (masterStatus.replicas === 0 || !this.#had)) return false
     if (!this.#had && check) return true // it is cut off from the members that would know, and so are we
     if (!isReplicated && !this.#everHad) return false
-    const now = monotonicNow()
+    const now = this.#clock.now()
     this.#noneSince ??= now
     return now - this.#noneSince < DISTRUST_MS
   }
 
   #freshSnapshot(key: string): Promise<Snapshot> {
-    const now = monotonicNow()
+    const now = this.#clock.now()
     if (this.#snapshot !== undefined && now - this.#snapshotAt < TRUST_MS) return this.#snapshot
     this.#snapshotAt = now
     const snapshot = this.#takeSnapshot(key, now)
@@ -173,7 +177,7 @@ export class Replicas {
       // A master that has lost its replicas is no more trustworthy by a new connection.
       if (runId === '' || runId !== this.#runId) this.#forgetReplicas()
       this.#runId = runId
-      masterStatus = await within(MASTER_STATUS_MS, check(runId, key)).catch(() => undefined)
+      masterStatus = await within(MASTER_STATUS_MS, check(runId, key), undefined, this.#clock).catch(() => undefined)
     }
     // After the others: if it had been demoted before they were asked, both views would agree on its successor.
     const own = await this.#ownStatus()

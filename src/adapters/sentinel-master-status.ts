@@ -1,3 +1,4 @@
+import { type Clock, threadClock } from '../util/clock.js'
 import { within } from '../util/timeout.js'
 import type { MasterStatus } from './replicas.js'
 
@@ -34,6 +35,7 @@ export class SentinelMasterStatus {
   #name: string | undefined
   readonly #open: (address: SentinelAddress) => SentinelConnection
   readonly #isDiscovering: boolean
+  readonly #clock: Pick<Clock, 'after'>
   readonly #sentinels = new Map<string, Sentinel>()
   /** The address of the server that replaced the one that was checked last. */
   #successor: string | undefined
@@ -42,16 +44,19 @@ export class SentinelMasterStatus {
   /**
    * @param name  of the master; undefined: the Sentinels are asked for it
    * @param isDiscovering  whether to ask further Sentinels that the given ones know
+   * @param clock  replaced in the simulation
    */
   constructor(
     name: string | undefined,
     addresses: readonly SentinelAddress[],
     open: (address: SentinelAddress) => SentinelConnection,
     isDiscovering: boolean,
+    clock: Pick<Clock, 'after'> = threadClock,
   ) {
     this.#name = name
     this.#open = open
     this.#isDiscovering = isDiscovering
+    this.#clock = clock
     for (const address of addresses) this.add(address)
   }
 
@@ -118,7 +123,7 @@ export class SentinelMasterStatus {
     try {
       if (!sentinel.connection?.isOpen) sentinel.connection = this.#open(sentinel.address)
       const { connection } = sentinel
-      const reply = await within(REPLY_MS, this.#replyOf(connection, runId))
+      const reply = await within(REPLY_MS, this.#replyOf(connection, runId), undefined, this.#clock)
       sentinel.isSilent = false
       sentinel.described = reply.address
       return reply

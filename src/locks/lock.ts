@@ -1,4 +1,5 @@
-import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
+import { NoReplyError } from '../delivery/replies.js'
+import { ConfigError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
 import { ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
@@ -167,7 +168,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       }
     } catch (error) {
       lease.releaseInBackground() // it may have been adopted, and nobody else knows the new holder
-      throw error
+      throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'adopt', error) : error
     }
     throw new NotHeldError(
       `Lock ${JSON.stringify(lockName)} is not held by ${holder}: its lease has ended, or somebody else adopted it`,

@@ -33,6 +33,8 @@ export interface Sent {
 }
 
 type Call = Pick<Sent, 'name' | 'keys' | 'args'>
+/** What a connection leads to. `execute` may return a promise of the reply. */
+export type Server = Pick<MemoryRedis, 'execute' | 'connect'>
 
 /** A connection to a `MemoryRedis`, with faults. Several of them may share one. */
 export class MemoryPort implements RedisPort {
@@ -46,7 +48,7 @@ export class MemoryPort implements RedisPort {
   isDisconnected = false
   isClosed = false
   readonly #clock: Pick<Clock, 'now' | 'after'>
-  readonly #redis: MemoryRedis
+  readonly #redis: Server
   readonly #disconnect: () => void
   readonly #once = new Map<string, Fault[]>()
   readonly #listeners = new Map<string, (message: string) => void>()
@@ -55,7 +57,7 @@ export class MemoryPort implements RedisPort {
   readonly #context = new AsyncResource('HoldfastMemoryPort', { requireManualDestroy: true })
   #events: PortEvents | undefined
 
-  constructor(clock: Pick<Clock, 'now' | 'after'>, redis: MemoryRedis) {
+  constructor(clock: Pick<Clock, 'now' | 'after'>, redis: Server) {
     this.#clock = clock
     this.#redis = redis
     this.#disconnect = redis.connect((channel, message, isSharded) => !isSharded && this.#receive(channel, message))

@@ -1,17 +1,22 @@
 import { onAbort } from './abort.js'
-import { threadClock } from './clock.js'
+import { type Clock, threadClock } from './clock.js'
 
 /**
  * Settles as `promise` does.
  * @throws {Error} it has not settled within `ms`
  * @throws the reason of `signal`, if that aborts first
  */
-export async function within<T>(ms: number, promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+export async function within<T>(
+  ms: number,
+  promise: Promise<T>,
+  signal?: AbortSignal,
+  clock: Pick<Clock, 'after'> = threadClock,
+): Promise<T> {
   let giveUp: (reason: unknown) => void = () => {}
   const limit = new Promise<never>((_, reject) => {
     giveUp = reject
   })
-  const cancelTimer = threadClock.after(ms, () => giveUp(new Error(`no reply within ${Math.round(ms)} ms`)))
+  const cancelTimer = clock.after(ms, () => giveUp(new Error(`no reply within ${Math.round(ms)} ms`)))
   const stopListening = signal && onAbort(signal, () => giveUp(signal.reason))
   if (signal?.aborted) giveUp(signal.reason)
   try {

@@ -1,3 +1,6 @@
+import { SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.js'
+import { Replication } from '../../src/delivery/replica-acks.js'
+import { Scripts } from '../../src/delivery/scripts.js'
 import { Hold } from '../../src/locks/hold.js'
 import { PlainKind } from '../../src/locks/kinds/plain.js'
 import { Lease } from '../../src/locks/lease.js'
@@ -5,11 +8,13 @@ import { PermitsAcquisition } from '../../src/synchronizers/permits-acquisition.
 import { Keyspace } from '../../src/testing/keyspace.js'
 import { MemoryPort } from '../../src/testing/memory-port.js'
 import { type Command, command, patched, type Undo } from '../support/patched.js'
-import type { WorkloadName } from './plan.js'
+import type { Topology, WorkloadName } from './plan.js'
+import { ProcessClock } from './process-clock.js'
 
 /** A lock with an error, which the simulation must find. */
 export interface Control {
   readonly workload: WorkloadName
+  readonly topology?: Topology
   readonly plant: () => Undo
   /** What it must be found by. */
   readonly finding: RegExp
@@ -29,6 +34,19 @@ const at =
 
 const plainKind = PlainKind.prototype
 const lease = Lease.prototype
+
+/** What processes take for the time. */
+function timeOf(now: (clock: ProcessClock, original: () => number) => number): () => Undo {
+  return () =>
+    patched(
+      ProcessClock.prototype,
+      'now',
+      (original) =>
+        function (this: ProcessClock) {
+          return now(this, original)
+        },
+    )
+}
 
 /** By what is wrong. */
 export const CONTROLS: Readonly<Record<string, Control>> = {
@@ -179,6 +197,39 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
       'hget',
       at(/^holdfast_idempotency:/, () => () => null),
     ),
+  },
+  'a grant counts before a replica has it': {
+    workload: 'string lock',
+    topology: 'Sentinel',
+    finding: OVERLAP,
+    plant: () => patched(Replication.prototype, 'confirm', () => async () => {}),
+  },
+  'a master that was replaced is trusted': {
+    workload: 'lock',
+    topology: 'Sentinel',
+    finding: NOT_IN_REDIS,
+    plant: () => patched(SentinelMasterStatus.prototype, 'of', () => async () => ({ replicas: 2, isConfirmed: true })),
+  },
+  'replicas acknowledge on another connection': {
+    workload: 'lock',
+    topology: 'Sentinel',
+    finding: NOT_IN_REDIS,
+    plant: () => patched(Scripts.prototype, 'routeTo', () => () => ''),
+  },
+  'a clock is slower than allowed': {
+    workload: 'lock',
+    finding: NOT_IN_REDIS,
+    plant: timeOf((clock, original) => 0.95 * original.call(clock)),
+  },
+  'the time that a machine was suspended does not count': {
+    workload: 'lock',
+    finding: NOT_IN_REDIS,
+    plant: timeOf((clock) => clock.monotonic()),
+  },
+  'leases end by the wall clock': {
+    workload: 'lock',
+    finding: /something never settles/,
+    plant: timeOf((clock) => clock.wall()),
   },
   'a subscription is left': {
     workload: 'lock',

@@ -19,6 +19,9 @@ export interface Life {
   readonly handOffs: number
   readonly losses: number
   readonly troubles: number
+  readonly failovers: number
+  /** Holds that were lost with an extension of their lease that did not survive a failover. */
+  readonly excused: number
   /** The same for the same seed. */
   readonly digest: string
 }
@@ -26,7 +29,7 @@ export interface Life {
 /** @throws {Error} a promise was broken @param timeline  gets a line for everything that happens */
 export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
   const workload = workloadOf(plan.workload)
-  const world = new World(plan, workload.servers ?? 1, workload.limits ?? new Map(), timeline)
+  const world = new World(plan, workload, timeline)
   const { beliefs, clock, processes } = world
   const check = (): void =>
     beliefs.check((resource, holder) => workload.isHeldInRedis?.(world, resource, holder) ?? true)
@@ -52,10 +55,21 @@ export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
   )
   await clock.advance(5) // for messages on their way
   assert.equal(clock.pending, 0, 'no timer is left after close()')
+  world.checkReplicas()
   for (const { links } of processes)
-    for (const { port } of links) assert.deepEqual(port.channels, [], 'no subscription is left')
-  const { grants, handOffs, losses, troubles, digest } = world
-  return { workload: plan.workload, grants, handOffs, losses, troubles, digest }
+    for (const { channels } of links.flatMap(({ ports }) => ports))
+      assert.deepEqual(channels, [], 'no subscription is left')
+  const { grants, handOffs, losses, troubles, failovers, digest } = world
+  return {
+    workload: plan.workload,
+    grants,
+    handOffs,
+    losses,
+    troubles,
+    failovers,
+    excused: beliefs.excused.size,
+    digest,
+  }
 }
 
 /** What is left of a plan that fails if everything that its failure does not need is removed, and what happens then. */

@@ -1,17 +1,23 @@
-import { type Fault, MemoryPort, type Sent } from '../../src/testing/memory-port.js'
-import type { MemoryRedis } from '../../src/testing/memory-redis.js'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { type Fault, MemoryPort, type Sent, type Server } from '../../src/testing/memory-port.js'
 import type { Dice } from '../support/dice.js'
+import { FollowingPort } from './following-port.js'
 import type { FaultName } from './plan.js'
 import type { ProcessClock } from './process-clock.js'
+import { ReplicaSet } from './replica-set.js'
 
 export const COMMAND_TIMEOUT_MS = 1_000
 
-const ERROR_REPLIES = [
+/** "Not now." */
+const TRANSIENT_ERRORS = [
   'BUSY Redis is busy running a script',
   'LOADING Redis is loading the dataset in memory',
   "READONLY You can't write against a read only replica.",
-  'ERR injected',
+  "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+  'CLUSTERDOWN The cluster is down',
+  'TRYAGAIN Multiple keys request during rehashing of slot',
 ]
+const ERROR_REPLIES = [...TRANSIENT_ERRORS, 'NOREPLICAS Not enough good replicas to write.', 'ERR injected']
 
 /** What a link has to know of the life that it is part of. */
 export interface Weather {
@@ -22,19 +28,32 @@ export interface Weather {
 
 /** A connection to Redis on which commands keep their order, and nearly anything else goes wrong. */
 export class Link {
-  readonly port: MemoryPort
+  /** All connections that there ever were, the present one last. */
+  readonly ports: MemoryPort[] = []
+  /** What the client uses: it follows the master if there are replicas. */
+  readonly forClient: RedisPort
+  readonly following: FollowingPort | undefined
   readonly #clock: ProcessClock
   readonly #dice: Dice
   readonly #weather: Weather
   #lastArrivalAt = 0
   #isDownUntil = 0
 
-  constructor(clock: ProcessClock, redis: MemoryRedis, dice: Dice, weather: Weather) {
+  constructor(clock: ProcessClock, server: Server | ReplicaSet, dice: Dice, weather: Weather) {
     this.#clock = clock
     this.#dice = dice
     this.#weather = weather
-    this.port = new MemoryPort(clock, redis)
-    this.port.fault = (sent) => this.#faultOf(sent)
+    if (server instanceof ReplicaSet) this.following = new FollowingPort(this.#accessTo(server))
+    this.forClient = this.following ?? this.#open(server as Server)
+  }
+
+  get port(): MemoryPort {
+    return this.ports.at(-1) as MemoryPort
+  }
+
+  /** Whether nothing gets through. */
+  get isDown(): boolean {
+    return this.#clock.now() < this.#isDownUntil
   }
 
   /** A new connection: what is still on its way on the old one may arrive after what is sent on the new one. */
@@ -49,6 +68,28 @@ export class Link {
     this.port.isDeaf = true
   }
 
+  #open(server: Server): MemoryPort {
+    const port = new MemoryPort(this.#clock, server)
+    port.fault = (sent) => this.#faultOf(sent)
+    this.#lastArrivalAt = 0
+    this.ports.push(port)
+    return port
+  }
+
+  #accessTo(set: ReplicaSet): ConstructorParameters<typeof FollowingPort>[0] {
+    const isDown = (): boolean => this.isDown
+    return {
+      clock: this.#clock,
+      dice: this.#dice,
+      set,
+      get isDown() {
+        return isDown()
+      },
+      open: (connection) => this.#open(connection),
+      note: (text) => this.#weather.note(text),
+    }
+  }
+
   #faultOf(sent: Sent): Fault {
     const fault = this.#chosenFault(sent)
     this.#weather.note(`${sent.name} ${[...sent.keys, ...sent.args].join(' ')}${described(fault)}`)
@@ -59,7 +100,7 @@ export class Link {
     const dice = this.#dice
     const { isStormy } = this.#weather
     const now = this.#clock.now()
-    if (now < this.#isDownUntil) return { lost: 'request' }
+    if (this.isDown) return { lost: 'request' }
     const requestMs = Math.max(this.#travelMs(), this.#lastArrivalAt - now)
     if (name === 'message') {
       const isLost = isStormy && dice.chance(0.1) && this.#weather.allows('message lost')
@@ -69,6 +110,8 @@ export class Link {
     const fault = { requestMs, replyMs: this.#travelMs() }
     if (!isStormy || dice.chance(0.8)) return fault
     const failsWith = 'Connection is closed'
+    // A client that must not ask replicas does without them.
+    const isQuestion = name === 'INFO' || name === 'WAIT' || name === 'CLUSTER'
     const [what, changes] = dice.pick<readonly [FaultName, Fault]>(
       name === 'SUBSCRIBE'
         ? [
@@ -80,7 +123,7 @@ export class Link {
             ['reply lost', { lost: 'reply' }],
             ['given up before it was sent', { failsWith, lost: 'request' }],
             ['given up after it was sent', { failsWith }],
-            ['error reply', { errorReply: dice.pick(ERROR_REPLIES) }],
+            ['error reply', { errorReply: dice.pick(isQuestion ? TRANSIENT_ERRORS : ERROR_REPLIES) }],
             ['sent twice', { resentMs: dice.between(0, 500) }],
           ],
     )

@@ -1,7 +1,7 @@
 import { type MessagePort, parentPort, Worker, workerData } from 'node:worker_threads'
 import { CONTROLS } from './controls.js'
 import { type Life, live, shrink } from './life.js'
-import { planOf, type WorkloadName } from './plan.js'
+import { planOf, type Topology, type WorkloadName } from './plan.js'
 
 export interface Failure {
   readonly seed: number
@@ -22,6 +22,7 @@ export interface Report {
 export interface Batch {
   readonly seeds: readonly number[]
   readonly workload?: WorkloadName | undefined
+  readonly topology?: Topology | undefined
   /** An error to plant: the lives end with the first that fails. */
   readonly control?: string | undefined
 }
@@ -53,17 +54,17 @@ async function runHere({ control, ...batch }: Batch): Promise<Report> {
   const planted = control === undefined ? undefined : CONTROLS[control]
   const undo = planted?.plant()
   try {
-    return await runAll({ ...batch, workload: planted?.workload ?? batch.workload }, planted !== undefined)
+    return await runAll({ ...batch, ...planted }, planted !== undefined)
   } finally {
     undo?.()
   }
 }
 
-async function runAll({ seeds, workload }: Batch, isControl: boolean): Promise<Report> {
+async function runAll({ seeds, workload, topology }: Batch, isControl: boolean): Promise<Report> {
   const lives: Life[] = []
   const failures: Failure[] = []
   for (const seed of seeds) {
-    const plan = planOf(seed, workload)
+    const plan = planOf(seed, workload, topology)
     try {
       lives.push(await live(plan))
     } catch (error) {

@@ -24,6 +24,8 @@ interface Choice {
 interface Traits {
   readonly canBeHandedOver?: boolean
   readonly canBeForced?: boolean
+  /** What its one key is for, if not for itself. */
+  readonly resources?: readonly string[]
   /** Its hash has a field for each holder. */
   readonly isHash?: boolean
 }
@@ -45,6 +47,10 @@ class LockWorkload implements Workload {
     this.#all = all
     this.#traits = traits
     this.servers = servers
+  }
+
+  resourcesOf(key: string): readonly string[] {
+    return this.#traits.resources ?? [key]
   }
 
   async use(task: Task): Promise<void> {
@@ -205,6 +211,7 @@ export const LOCK_WORKLOADS: Workloads = {
         return { lock: process.client.getFasterMultiLock('group', some), resources: some }
       },
       ({ client }) => [client.getFasterMultiLock('group', values)],
+      { resources: values },
     )
   },
 

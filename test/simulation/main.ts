@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { type Failure, Lives, type Report } from './lives.js'
-import { WORKLOADS, type WorkloadName } from './plan.js'
+import { TOPOLOGIES, type Topology, WORKLOADS, type WorkloadName } from './plan.js'
 
 const BATCH = 20
 const PROGRESS_MS = 5_000
@@ -12,19 +12,27 @@ const { values } = parseArgs({
     lives: { type: 'string', default: '5000' },
     seed: { type: 'string', default: '1' },
     workload: { type: 'string' },
+    topology: { type: 'string' },
     threads: { type: 'string', default: String(availableParallelism()) },
     json: { type: 'boolean', default: false },
   },
 })
 const workload = values.workload as WorkloadName | undefined
-if (workload !== undefined && !WORKLOADS.includes(workload)) {
-  console.error(`No workload ${workload}: there are ${WORKLOADS.join(', ')}`)
+const topology = values.topology as Topology | undefined
+for (const [what, choice, choices] of [
+  ['workload', workload, WORKLOADS],
+  ['topology', topology, TOPOLOGIES],
+] as const) {
+  if (choice === undefined || (choices as readonly string[]).includes(choice)) continue
+  console.error(`No ${what} ${choice}: there are ${choices.join(', ')}`)
   process.exit(2)
 }
 const first = Number(values.seed)
 const total = Number(values.lives)
 const startedAt = performance.now()
-const tally = new Map(WORKLOADS.map((name) => [name, { lives: 0, grants: 0, handOffs: 0, losses: 0, troubles: 0 }]))
+const tally = new Map(
+  WORKLOADS.map((name) => [name, { lives: 0, grants: 0, handOffs: 0, losses: 0, troubles: 0, failovers: 0 }]),
+)
 const failures: Failure[] = []
 let done = 0
 let next = first
@@ -55,14 +63,14 @@ async function liveOn(): Promise<void> {
   while (next < first + total) {
     const seeds = Array.from({ length: Math.min(BATCH, first + total - next) }, (_, index) => next + index)
     next += seeds.length
-    count(await lives.run({ seeds, workload }))
+    count(await lives.run({ seeds, workload, topology }))
   }
 }
 
 function count({ lives, failures: failed }: Report): void {
   done += lives.length + failed.length
   failures.push(...failed)
-  for (const { workload: name, grants, handOffs, losses, troubles } of lives) {
+  for (const { workload: name, grants, handOffs, losses, troubles, failovers } of lives) {
     const sums = tally.get(name)
     if (!sums) continue
     sums.lives++
@@ -70,6 +78,7 @@ function count({ lives, failures: failed }: Report): void {
     sums.handOffs += handOffs
     sums.losses += losses
     sums.troubles += troubles
+    sums.failovers += failovers
   }
 }
 
@@ -87,9 +96,9 @@ function table(): string {
   const line = (cells: readonly (string | number)[]): string =>
     cells.map((cell, at) => (at === 0 ? String(cell).padEnd(24) : String(cell).padStart(10))).join('')
   return [
-    line(['', 'lives', 'holds', 'hand-offs', 'lost', 'troubles']),
-    ...rows.map(([name, { lives, grants, handOffs, losses, troubles }]) =>
-      line([name, lives, grants, handOffs, losses, troubles]),
+    line(['', 'lives', 'holds', 'hand-offs', 'lost', 'troubles', 'failovers']),
+    ...rows.map(([name, { lives, grants, handOffs, losses, troubles, failovers }]) =>
+      line([name, lives, grants, handOffs, losses, troubles, failovers]),
     ),
     `${done} lives in ${Math.round((performance.now() - startedAt) / 1_000)} s, ${perMinute()} a minute, seeds from ${first}`,
   ].join('\n')
@@ -99,7 +108,7 @@ function described({ seed, workload: name, message, smallest, timeline = [] }: F
   return [
     '',
     `Seed ${seed}, ${name}: ${message}`,
-    `Again: npm run simulate -- --seed ${seed} --lives 1${workload ? ` --workload '${workload}'` : ''}`,
+    `Again: npm run simulate -- --seed ${seed} --lives 1${workload ? ` --workload '${workload}'` : ''}${topology ? ` --topology '${topology}'` : ''}`,
     smallest ? `The smallest life that fails: ${smallest}` : '',
     ...timeline.slice(-80),
   ].join('\n')

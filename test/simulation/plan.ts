@@ -40,15 +40,25 @@ export const TROUBLES = [
   'process paused',
   'deaf',
   'cut off',
+  'replicas lag',
+  'failover',
+  'clocks drift',
+  'wall clock set',
+  'machine suspended',
   'closed early',
   'forced',
 ] as const
 export type TroubleName = (typeof TROUBLES)[number]
 
+/** Where there are replicas, one of them takes over when the master fails. */
+export const TOPOLOGIES = ['without replicas', 'Sentinel', 'cluster'] as const
+export type Topology = (typeof TOPOLOGIES)[number]
+
 /** What happens in a life. All of it follows from the seed; a failing life is repeated with less of it. */
 export interface Plan {
   readonly seed: number
   readonly workload: WorkloadName
+  readonly topology: Topology
   readonly processes: number
   readonly tasks: number
   /** How long things go wrong, ms. */
@@ -57,16 +67,21 @@ export interface Plan {
   readonly troubles: readonly TroubleName[]
 }
 
-/** @param workload  undefined: any */
-export function planOf(seed: number, workload?: WorkloadName): Plan {
+/** What a failover may lose by design, or what needs servers without replicas. */
+const UNREPLICATED: readonly WorkloadName[] = ['red lock', 'semaphore', 'latch']
+
+/** @param workload  undefined: any @param topology  undefined: any that the workload is for */
+export function planOf(seed: number, workload?: WorkloadName, topology?: Topology): Plan {
   const dice = new Dice(seed)
   const any = dice.pick(WORKLOADS)
   const chosen = workload ?? any
   // Nothing returns a permit without a lease whose release Redis refuses, or whose process is cut off when it closes.
   const isUnleased = chosen === 'semaphore'
+  const drawn = dice.chance(0.6) ? 'without replicas' : dice.pick(TOPOLOGIES.slice(1))
   return {
     seed,
     workload: chosen,
+    topology: UNREPLICATED.includes(chosen) ? 'without replicas' : (topology ?? drawn),
     processes: 3,
     tasks: dice.between(2, 3),
     stormMs: dice.between(8_000, 15_000),
@@ -83,6 +98,7 @@ export function simpler(plan: Plan): readonly Plan[] {
   const plans: Plan[] = []
   if (plan.processes > 1) plans.push({ ...plan, processes: plan.processes - 1 })
   if (plan.tasks > 1) plans.push({ ...plan, tasks: plan.tasks - 1 })
+  if (plan.topology !== 'without replicas') plans.push({ ...plan, topology: 'without replicas' })
   if (plan.stormMs > 500) plans.push({ ...plan, stormMs: Math.round(plan.stormMs / 2) })
   for (const name of plan.troubles) plans.push({ ...plan, troubles: plan.troubles.filter((one) => one !== name) })
   for (const name of plan.faults) plans.push({ ...plan, faults: plan.faults.filter((one) => one !== name) })

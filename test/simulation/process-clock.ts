@@ -1,17 +1,42 @@
 import type { VirtualClock } from '../../src/testing/virtual-clock.js'
-import type { Clock } from '../../src/util/clock.js'
+import { type Clock, SystemClock, type TimeSources } from '../../src/util/clock.js'
 
-/** The time of one process: it may be paused (SIGSTOP, a swapped-out machine), and what was due then happens after it. */
-export class ProcessClock implements Clock {
+/**
+ * The time of one process, as the clocks of its machine show it: they run at their own rate, and the wall clock is set now
+ * and then. The process may be paused (SIGSTOP, a swapped-out machine) or its machine suspended, and what was due then
+ * happens after it.
+ */
+export class ProcessClock implements Clock, TimeSources {
   readonly #world: VirtualClock
+  readonly #rate: number
+  readonly #clock: SystemClock
   #pausedUntil = Number.NEGATIVE_INFINITY
+  #wallAheadMs = 0
+  /** For how long the machine was suspended, as far as it knows already: after each suspension. */
+  #suspendedMs = 0
 
-  constructor(world: VirtualClock) {
+  /** @param rate  how fast it runs: at 1.01 a second of the servers takes 1,010 ms */
+  constructor(world: VirtualClock, rate: number) {
     this.#world = world
+    this.#rate = rate
+    this.#clock = new SystemClock(this)
+  }
+
+  /** Stands still while the machine is suspended. */
+  monotonic(): number {
+    return this.sinceBoot() - this.#suspendedMs
+  }
+
+  wall(): number {
+    return this.sinceBoot() + this.#wallAheadMs
+  }
+
+  sinceBoot(): number {
+    return this.#world.now() * this.#rate
   }
 
   now(): number {
-    return this.#world.now()
+    return this.#clock.now()
   }
 
   after(delayMs: number, action: () => void, keepAlive = true): () => void {
@@ -20,7 +45,7 @@ export class ProcessClock implements Clock {
       if (leftMs > 0) cancel = this.#world.after(leftMs, fire, keepAlive)
       else action()
     }
-    let cancel = this.#world.after(delayMs, fire, keepAlive)
+    let cancel = this.#world.after(delayMs / this.#rate, fire, keepAlive)
     return () => cancel()
   }
 
@@ -32,5 +57,17 @@ export class ProcessClock implements Clock {
 
   pause(ms: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, this.#world.now() + ms)
+  }
+
+  /** The machine sleeps: timers are late by that, and the monotonic clock lags behind from then on. */
+  suspend(ms: number): void {
+    this.pause(ms)
+    this.#world.after(ms, () => {
+      this.#suspendedMs += ms * this.#rate
+    })
+  }
+
+  setWall(aheadMs: number): void {
+    this.#wallAheadMs = aheadMs
   }
 }

@@ -9,7 +9,7 @@ import { Lives } from './lives.js'
 import { WORKLOADS } from './plan.js'
 
 /** For each workload. */
-const LIVES = 36
+const LIVES = 30
 const MOST_CONTROL_LIVES = 60
 
 const lives = new Lives()

@@ -14,6 +14,7 @@ class PermitWorkload implements Workload {
   readonly limits = new Map([['permits', PERMITS]])
   /** The number of free permits, and the leases of the others, which whoever comes next removes. */
   readonly lasting = /^(permits|\{permits\}:timeout)$/
+  readonly resourcesOf = (): string[] => ['permits']
 
   async prepare({ processes }: World): Promise<void> {
     await processes[0]?.client.getPermitExpirableSemaphore('permits').trySetPermits(PERMITS)

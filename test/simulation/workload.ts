@@ -8,6 +8,8 @@ export interface Workload {
   readonly servers?: number
   /** Of what, besides locks, several may be held at once. */
   readonly limits?: ReadonlyMap<string, number>
+  /** What a key is for; default: a resource of that name. */
+  resourcesOf?(key: string): readonly string[]
   /** How long it may take until what is uncertain is settled, ms. */
   readonly settlesInMs?: number
   /** Keys that exist for ever. */

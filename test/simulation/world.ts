@@ -8,6 +8,8 @@ import { Beliefs } from './beliefs.js'
 import { COMMAND_TIMEOUT_MS, Link, type Weather } from './link.js'
 import type { FaultName, Plan, TroubleName } from './plan.js'
 import { ProcessClock } from './process-clock.js'
+import { ReplicaSet } from './replica-set.js'
+import type { Workload } from './workload.js'
 
 export const LEASE_MS = 3_000
 export const LONGEST_LEASE_MS = 5_000
@@ -15,6 +17,11 @@ export const LONGEST_LEASE_MS = 5_000
 const EPOCH = Date.UTC(2026, 0, 1)
 /** The longest that a late copy of a command is on its way. */
 const LATE_MS = 3 * COMMAND_TIMEOUT_MS
+/** How much faster or slower than the servers' clocks that of a process may be: what the deadlines of holds allow for. */
+const MAX_DRIFT = 0.01
+const HOUR_MS = 3_600_000
+/** A shorter suspension of a machine goes unnoticed. */
+const LEAST_SUSPENSION_MS = 600
 
 /** The randomness of a client. */
 class Luck extends Dice {
@@ -36,20 +43,24 @@ export class Process {
   readonly clients: readonly Client[]
   isClosed = false
 
-  constructor(world: World, index: number, servers: readonly FakeRedis[]) {
+  constructor(world: World, index: number, servers: readonly (FakeRedis | ReplicaSet)[]) {
     this.name = `p${index + 1}`
-    this.clock = new ProcessClock(world.clock)
     const dice = world.diceOf(this.name)
-    this.links = servers.map((redis, at) => new Link(this.clock, redis, world.diceOf(`${this.name} link ${at}`), world))
-    this.clients = this.links.map(({ port }, at) => {
+    const drift = world.plan.troubles.includes('clocks drift') ? MAX_DRIFT * (2 * dice.fraction() - 1) : 0
+    this.clock = new ProcessClock(world.clock, 1 + drift)
+    this.links = servers.map(
+      (server, at) => new Link(this.clock, server, world.diceOf(`${this.name} link ${at}`), world),
+    )
+    this.clients = this.links.map(({ forClient }, at) => {
       const options = {
         lockWatchdogTimeoutMs: LEASE_MS,
         commandTimeoutMs: COMMAND_TIMEOUT_MS,
+        slavesSyncTimeoutMs: 300,
         maxHandOffs: dice.pick([0, 3, 1_000]),
         maxHandOffMs: dice.pick([50, 1_000, 2 * LEASE_MS]),
       }
       const random = new Luck(world.seedOf(`${this.name} client ${at}`))
-      const client = new Client(port, options, { clock: this.clock, random })
+      const client = new Client(forClient, options, { clock: this.clock, random })
       client.on('lost', ({ hold, error }) => {
         world.losses++
         world.note(`${this.name} lost ${hold.lockName}: ${error.reason}`)
@@ -73,23 +84,45 @@ export class Process {
 export class World implements Weather {
   readonly plan: Plan
   readonly clock = new FakeClock()
-  readonly servers: readonly FakeRedis[]
   readonly processes: readonly Process[]
   readonly beliefs: Beliefs
   readonly #timeline: string[] | undefined
+  readonly #servers: readonly FakeRedis[]
+  readonly #replicaSet: ReplicaSet | undefined
+  #failover: Promise<void> | undefined
   #stormEndsAt = 0
   grants = 0
   handOffs = 0
   losses = 0
   troubles = 0
+  failovers = 0
 
   /** @param timeline  gets a line for everything that happens */
-  constructor(plan: Plan, servers: number, limits: ReadonlyMap<string, number>, timeline?: string[]) {
+  constructor(plan: Plan, workload: Workload, timeline?: string[]) {
     this.plan = plan
     this.#timeline = timeline
-    this.servers = Array.from({ length: servers }, () => new FakeRedis(this.clock, EPOCH))
-    this.beliefs = new Beliefs(() => this.clock.now(), limits)
-    this.processes = Array.from({ length: plan.processes }, (_, index) => new Process(this, index, this.servers))
+    this.beliefs = new Beliefs(() => this.clock.now(), workload.limits ?? new Map())
+    const isCluster = plan.topology === 'cluster'
+    this.#replicaSet = plan.topology === 'without replicas' ? undefined : new ReplicaSet(this, EPOCH, isCluster)
+    this.#servers = this.#replicaSet
+      ? []
+      : Array.from({ length: workload.servers ?? 1 }, () => new FakeRedis(this.clock, EPOCH))
+    const reached = this.#replicaSet ? [this.#replicaSet] : this.#servers
+    this.processes = Array.from({ length: plan.processes }, (_, index) => new Process(this, index, reached))
+    if (this.#replicaSet) {
+      this.#replicaSet.onSwitch = () => {
+        for (const { links } of this.processes) links[0]?.following?.heardOfSwitch()
+      }
+      this.#replicaSet.onLostExtension = ({ keys, args }) => {
+        for (const resource of new Set(keys.flatMap((key) => workload.resourcesOf?.(key) ?? [key])))
+          this.beliefs.extendedInVain(resource, args)
+      }
+    }
+  }
+
+  /** Those whose word counts. */
+  get servers(): readonly FakeRedis[] {
+    return this.#replicaSet ? [this.#replicaSet.master] : this.#servers
   }
 
   get redis(): FakeRedis {
@@ -159,6 +192,9 @@ export class World implements Weather {
         ['deaf', () => (link.port.isDeaf = true)],
         ['deaf', () => link.port.resubscribe()],
         ['cut off', () => link.goDown(longMs)],
+        ['wall clock set', () => process.clock.setWall(dice.pick([-HOUR_MS, 0, HOUR_MS]))],
+        ['machine suspended', () => process.clock.suspend(LEAST_SUSPENSION_MS + ms)],
+        ...(this.#replicaSet ? this.#troublesOf(this.#replicaSet, shortMs) : []),
       ])
       if (!this.plan.troubles.includes(name)) continue
       this.troubles++
@@ -166,8 +202,29 @@ export class World implements Weather {
       this.note(`⚡ ${name === 'everything blocked' ? '' : `${process.name} `}${name}${suffix}`)
       act()
     }
+    await this.#failover
     for (const { links } of this.processes) for (const { port } of links) port.resubscribe()
     this.note('⚡ the storm is over')
+  }
+
+  #troublesOf(set: ReplicaSet, ms: number): readonly (readonly [TroubleName, () => void])[] {
+    return [
+      ['replicas lag', () => set.lag(3 * ms)],
+      [
+        'failover',
+        () => {
+          this.#failover ??= set.failOver().then(() => {
+            this.#failover = undefined
+            this.failovers++
+          })
+        },
+      ],
+    ]
+  }
+
+  checkReplicas(): void {
+    const [first, ...others] = this.#replicaSet?.contents() ?? []
+    for (const other of others) assert.deepEqual(other, first, 'every server has the same data in the end')
   }
 
   /** One of the processes closes in the middle of it. */
@@ -189,8 +246,8 @@ export class World implements Weather {
   get digest(): string {
     const hash = createHash('sha256')
     for (const { links } of this.processes)
-      for (const { port } of links)
-        for (const { name, keys, args, at } of port.sent) hash.update(JSON.stringify([name, keys, args, at]))
+      for (const { sent } of links.flatMap(({ ports }) => ports))
+        for (const { name, keys, args, at } of sent) hash.update(JSON.stringify([name, keys, args, at]))
     return hash.digest('hex')
   }
 }

@@ -72,4 +72,17 @@ describe('adopt() with replicas', () => {
       assert.equal(calls, 2)
     })
   }
+
+  it('adopt() rejects with OutcomeUnknownError when the replicas cannot be asked in time', async () => {
+    const redis = new FakeRedis(clock)
+    redis.set('a', 'other:1', 1, 30_000)
+    const acknowledge = (): Promise<never> => new Promise(() => {})
+    const port = Object.assign(new FakePort(clock, redis), { acknowledge })
+    const random = { uuid: () => 'client', fraction: () => 0.5 }
+    const client = new Client(port as RedisPort, { checkLockSyncedSlaves: true }, { clock, random })
+    clients.push(client)
+    await assert.rejects(clock.until(client.getLock('a').adopt('other:1')), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await clock.advance(1_000)
+    assert.deepEqual(redis.keys, [], 'what was adopted is released in the background')
+  })
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { SharedCall } from '../../src/adapters/shared-call.js'
+import { sleep } from '../support/wait-until.js'
 
 /** A call whose replies the test provides. */
 function controlled() {
@@ -13,7 +14,7 @@ function controlled() {
 describe('a shared call', () => {
   it('is sent once for all callers of one turn of the event loop, even one promise later', async () => {
     const { call, sent } = controlled()
-    const replies = [call.ask(1), call.ask(1), Promise.resolve().then(() => call.ask(1))]
+    const replies = [call.ask(1_000), call.ask(1_000), Promise.resolve().then(() => call.ask(1_000))]
     await turn()
     assert.equal(sent.length, 1)
     sent[0]?.resolve('yes')
@@ -22,9 +23,9 @@ describe('a shared call', () => {
 
   it('does not serve callers that come after it was sent: they share the next one, sent when it has ended', async () => {
     const { call, sent } = controlled()
-    const first = call.ask(1)
+    const first = call.ask(1_000)
     await turn()
-    const others = [call.ask(1), call.ask(1)]
+    const others = [call.ask(1_000), call.ask(1_000)]
     await turn()
     assert.equal(sent.length, 1)
     sent[0]?.resolve('first')
@@ -37,13 +38,24 @@ describe('a shared call', () => {
 
   it('rejects for the callers that shared it, not for those that share the next one', async () => {
     const { call, sent } = controlled()
-    const first = [call.ask(1), call.ask(1)]
+    const first = [call.ask(1_000), call.ask(1_000)]
     await turn()
-    const second = call.ask(1)
+    const second = call.ask(1_000)
     sent[0]?.reject(new Error('no'))
     for (const one of first) await assert.rejects(one, /no/)
     await turn()
     sent[1]?.resolve('yes')
     assert.equal(await second, 'yes')
+  })
+
+  it('is sent again when its timeout has passed without a reply, which a Redis client may have lost', async () => {
+    const { call, sent } = controlled()
+    void call.ask(20)
+    await turn()
+    const next = call.ask(20)
+    await sleep(60)
+    assert.equal(sent.length, 2)
+    sent[1]?.resolve('yes')
+    assert.equal(await next, 'yes')
   })
 })
