@@ -138,19 +138,22 @@ export class Differential {
     const before = dump(this.#memory)
     const isOneInstant = Math.floor(startUs / 1000) === Math.floor(endUs / 1000)
     const theirs = { reply, keys: normal(keys, at) }
-    const published = this.#links.map((link) => link.received)
+    const received = this.#links.map((link) => link.received)
+    /** What was published in memory, at each instant that leads to the same outcome. */
+    const published: (readonly string[])[][] = []
     for (const instant of isOneInstant ? [startUs] : [startUs, endUs]) {
-      if (instant !== startUs) {
-        this.#restore(before)
-        for (const [index, link] of this.#links.entries()) link.received = published[index] as number
-      }
+      if (instant !== startUs) this.#restore(before)
       const ours = await this.#inMemory(command, instant, at)
+      const messages = this.#links.map((link, index) => link.takeBack(received[index] as number))
       // Where microseconds count, Redis is right.
-      if (alike(theirs, ours, endUs - startUs + 1)) return this.#restore(keys)
-      if (isOneInstant) this.#fail(`step ${step}, ${title}: ${command.slice(2).join(' ')}`, before, theirs, ours)
+      if (alike(theirs, ours, endUs - startUs + 1)) published.push(messages)
+      else if (isOneInstant) this.#fail(`step ${step}, ${title}: ${command.slice(2).join(' ')}`, before, theirs, ours)
     }
-    this.#undecided++
-    this.#isChapterUndecided = true
+    const [some = [], others = some] = published
+    for (const [index, link] of this.#links.entries()) link.receive(some[index] ?? [])
+    if (published.length === 0) this.#undecided++
+    // A key that ended meanwhile need not leave a trace but in messages.
+    if (published.length === 0 || !isDeepStrictEqual(some, others)) this.#isChapterUndecided = true
     this.#restore(keys)
   }
 
@@ -232,13 +235,18 @@ class Link {
     return link
   }
 
-  /** How many messages it received in memory; those after the first so many can be forgotten. */
+  /** How many messages it received in memory. */
   get received(): number {
     return this.#ours.length
   }
 
-  set received(count: number) {
-    this.#ours.length = count
+  /** Forgets the messages in memory after the first so many, and returns them. */
+  takeBack(count: number): readonly string[] {
+    return this.#ours.splice(count)
+  }
+
+  receive(messages: readonly string[]): void {
+    this.#ours.push(...messages)
   }
 
   /** Subscribes to a channel, or unsubscribes from it. */
