@@ -48,6 +48,13 @@ describe('an error that leaves the library', () => {
     assert.equal(withoutSecrets(`ERR ${SECRET}`, SECRET), 'ERR …')
   })
 
+  it('keeps the arguments of commands that have no password', () => {
+    const text = 'ERR 1 and app are wrong'
+    for (const error of [refused('evalsha', ['sha', '1', 'app'], text), refused('HELLO', ['3', 'app'], text)]) {
+      assert.equal(withoutSecrets(error).message, text)
+    }
+  })
+
   it('keeps its class, name, code and stack', () => {
     const error = Object.assign(new TypeError(`${SECRET} of app`), { code: 'X' })
     const calls = error.stack?.split('\n').slice(1)
