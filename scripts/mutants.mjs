@@ -142,7 +142,7 @@ async function judge(mutant, copy) {
   if (reaching.length > 0) await compile(copy, fileName, changed(mutant))
   try {
     for (const { file, ms, known } of reaching) {
-      const run = await runTest(copy, file, 5 * ms + 20_000, [], { KNOWN_FAILURES: JSON.stringify(known) })
+      const run = await runTest(copy, file, 3 * ms + 20_000, [], { KNOWN_FAILURES: JSON.stringify(known) })
       if (!run.hasFinished) return run.isHung ? 'hung' : 'failed'
     }
   } finally {

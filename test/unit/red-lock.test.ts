@@ -91,4 +91,22 @@ describe('a red lock of three servers', () => {
       await second.withLock(async () => await assert.rejects(inside.lock(), { code: 'LOCK_SELF_DEADLOCK' }))
     })
   })
+
+  it('is waited for until a majority is free, and tried once without a wait', async () => {
+    for (const port of ports.slice(0, 2)) port.redis.set('a', 'somebody:1', 1, 5_000)
+    assert.equal(await clock.until(red.tryLock()), null)
+    assert.deepEqual(
+      ports.map(({ redis }) => redis.keys),
+      [['a'], ['a'], []],
+    )
+    const startedAt = clock.now()
+    const waits: string[] = []
+    clients[0]?.on('longWait', ({ lockName }) => waits.push(lockName))
+    await assert.rejects(clock.until(red.lock({ waitTimeMs: 1_000 })), { code: 'LOCK_WAIT_TIMEOUT', waitTimeMs: 1_000 })
+    assert.equal(clock.now() - startedAt, 1_000)
+    const hold = await clock.until(red.lock({ warnAfterMs: 2_000 }))
+    assert(clock.now() - startedAt >= 5_000 && clock.now() - startedAt < 5_500, `${clock.now() - startedAt} ms`)
+    assert.deepEqual(waits, [red.name])
+    await hold.unlock()
+  })
 })
