@@ -28,6 +28,19 @@ describe('re-entries', () => {
     assert.deepEqual(bench.redis.keys, [])
   })
 
+  it('of two reads inside one write, requested at the same time, are one owner with two holds', async () => {
+    const lock = bench.client.getReadWriteLock('rw')
+    await lock.writeLock().withLock(async () => {
+      const holds = await bench.clock.until(Promise.all([1, 2].map(() => lock.readLock().tryLock())))
+      assert.deepEqual(
+        holds.map((hold) => hold?.count),
+        [2, 2],
+      )
+      assert.equal(holds[0]?.holder, holds[1]?.holder)
+      await bench.clock.until(Promise.all(holds.map((hold) => hold?.unlock())))
+    })
+  })
+
   it('and releases at the same time leave the right count', async () => {
     const outer = await bench.lock.lock()
     let inner = await bench.lock.lock({ within: outer })
