@@ -64,6 +64,18 @@ describe('re-entries', () => {
     await outer.unlock()
   })
 
+  it('whose release got no reply have ended, and the outer hold goes on', async () => {
+    const outer = await bench.lock.lock()
+    const inner = await bench.lock.lock({ within: outer })
+    bench.port.once('lock/release-one', { lost: 'request' })
+    await bench.clock.until(inner.unlock())
+    assert.throws(() => inner.assertHeld(), { code: 'LOCK_NOT_HELD' })
+    bench.assertSafe(outer)
+    assert.deepEqual(bench.lost, [])
+    await outer.unlock()
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
   it('that were aborted in flight count for nothing', async () => {
     const outer = await bench.lock.lock()
     bench.port.once('lock/reenter', { requestMs: 100, replyMs: 100 })
