@@ -36,7 +36,8 @@ export interface Timers {
 
 const TIMERS: Timers = { setTimeout, clearTimeout }
 
-const SYSTEM: TimeSources = {
+/** Those of the machine. */
+export const SYSTEM: TimeSources = {
   monotonic: monotonicNow,
   wall: () => Date.now(),
   sinceBoot: () => uptime() * 1000,

@@ -32,9 +32,10 @@ function passwordsIn(error: { command?: unknown }): string[] {
   const { name, args } = (error.command ?? {}) as { name?: unknown; args?: unknown }
   if (!Array.isArray(args)) return []
   const words = args.flat().map(String)
-  if (/^auth$/i.test(String(name))) return words.slice(-1)
-  const at = words.findIndex((word) => /^auth$/i.test(word))
-  return /^hello$/i.test(String(name)) && at !== -1 ? words.slice(at + 2, at + 3) : []
+  const verb = String(name).toLowerCase()
+  if (verb === 'auth') return words.slice(-1)
+  const at = words.findIndex((word) => word.toLowerCase() === 'auth')
+  return verb === 'hello' && at !== -1 ? words.slice(at + 2, at + 3) : []
 }
 
 function clean(error: { command?: unknown; message?: unknown; stack?: unknown }, secrets: readonly string[]): void {

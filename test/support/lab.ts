@@ -3,6 +3,7 @@ import { after, afterEach, before, beforeEach } from 'node:test'
 import type { Client, ClientOptions } from '../../src/index.js'
 import { type Driver, drivers } from './drivers.js'
 import { expectNothingLeft, type ProcessWatch, timersLeft, watchProcess } from './leak-check.js'
+import { setUpMemoryLab } from './memory-place.js'
 import type { Place } from './places.js'
 import { type RedisServer, startRedis } from './redis-server.js'
 import { RIGHTS_OF_HOLDFAST } from './rights.js'
@@ -41,12 +42,15 @@ export type SetUp<L extends AnyLab = AnyLab> = (options?: Pick<LabOptions, 'keys
 /**
  * Sets the lab up for the tests of the enclosing `describe`: every one of them ends by proving that no key,
  * subscription, connection or timer is left, and that the process had nothing to complain about.
+ *
+ * With TEST_IN_MEMORY the server is one in memory, as scripts/mutants.mjs wants it: tests that need more of it fail.
  */
 export function setUpLab(
   driver: Driver = drivers[0] as Driver,
   serverArgs: string[] = [],
   options: LabOptions = {},
 ): Lab {
+  if (process.env['TEST_IN_MEMORY']) return setUpMemoryLab(options) as Lab
   let server: RedisServer | undefined
   before(async () => {
     server = await startRedis({ args: [...RIGHTS_OF_HOLDFAST, ...serverArgs] })

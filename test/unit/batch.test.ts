@@ -5,7 +5,7 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { lockAcquire, lockRelease, lockRenew } from '../../src/lua/generated.js'
-import { forMany } from '../../src/lua/variants.js'
+import { forCluster, forMany } from '../../src/lua/variants.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 
 const TIMEOUT_MS = 3_000
@@ -244,5 +244,17 @@ describe('a batch of calls', () => {
       ['a,b', 'a', 'a', 'c'],
     )
     await expectNothingInFlight()
+  })
+})
+
+describe('a variant of a script', () => {
+  it('is made once, and for a cluster only if the script publishes', () => {
+    const { script: release } = lockRelease('', '', '', '')
+    assert.equal(forCluster(ACQUIRE), ACQUIRE)
+    assert.notEqual(forCluster(release).sha1, release.sha1)
+    assert.equal(forCluster(release), forCluster(release))
+    assert.equal(forCluster(release).name, release.name)
+    assert.match(forCluster(release).text, /spublish/)
+    assert.equal(forMany(ACQUIRE), forMany(ACQUIRE))
   })
 })

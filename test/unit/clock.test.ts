@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { uptime } from 'node:os'
 import { describe, it } from 'node:test'
-import { SystemClock, type TimeSources } from '../../src/util/clock.js'
+import { SYSTEM, SystemClock, type TimeSources } from '../../src/util/clock.js'
 import { timersLeft } from '../support/leak-check.js'
 
 const MINUTE_MS = 60_000
@@ -107,6 +108,10 @@ describe('now()', () => {
       assert(now >= last, `${last} was followed by ${now}`)
       last = now
     }
+  })
+
+  it('has the time since boot in ms', () => {
+    assert(Math.abs(SYSTEM.sinceBoot() - 1_000 * uptime()) < 10_000)
   })
 
   it('reads the real clocks of the machine', () => {

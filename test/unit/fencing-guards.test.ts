@@ -40,6 +40,7 @@ describe('fencedUpdate', () => {
     'shop.stock.seen': 'seen',
     '"fencingToken"': '"fencingToken"',
     's."fencingToken"': '"fencingToken"',
+    '`seen`': '`seen`',
     '`shop`.`seen`': '`seen`',
   }
   for (const [column, bare] of Object.entries(columns)) {

@@ -54,6 +54,29 @@ describe('an owner id', () => {
   })
 })
 
+describe('an owner', () => {
+  it('claims each field once until it frees it, and knows which of its fields are of one lock', () => {
+    const owner = new Owners().next()
+    assert.equal(owner.claim('/a'), true)
+    assert.equal(owner.claim('/a'), false)
+    assert.deepEqual([owner.hasSameLock('write/a'), owner.hasSameLock('/b')], [true, false])
+    assert.deepEqual([owner.hasOnly('/a'), owner.hasOnly('write/a'), owner.hasOnly('/b')], [true, false, true])
+    owner.claim('/b')
+    assert.deepEqual([owner.hasOnly('/a'), owner.hasSameLock('/b')], [true, true])
+    owner.free('/a')
+    assert.deepEqual([owner.hasSameLock('/a'), owner.claim('/a')], [false, true])
+  })
+
+  it('never takes a field again for which it is retired, and takes others', () => {
+    const owner = new Owners().next()
+    assert.deepEqual([owner.isRetired, owner.isRetiredFor('/a')], [false, false])
+    owner.retire('/a')
+    owner.retire('/b')
+    assert.deepEqual([owner.isRetired, owner.isRetiredFor('/a'), owner.isRetiredFor('/c')], [true, true, false])
+    assert.deepEqual([owner.claim('/a'), owner.claim('/b'), owner.claim('/c')], [false, false, true])
+  })
+})
+
 describe('a client id', () => {
   it('is a random UUID of its own', () => {
     const ids = Array.from({ length: 1_000 }, () => systemRandom.uuid())
@@ -82,7 +105,7 @@ function snapshotOf(t: TestContext, expression: string): () => string {
   const folder = mkdtempSync(join(tmpdir(), 'holdfast-snapshot-'))
   t.after(() => rmSync(folder, { recursive: true }))
   const random = readFileSync(new URL('../../src/util/random.js', import.meta.url), 'utf8')
-    .replace(/^import (\{[^}]+\}) from ('[^']+')/gm, 'const $1 = require($2)')
+    .replace(/^import (\{[^}]+\}) from (['"][^'"]+['"])/gm, 'const $1 = require($2)')
     .replace(/^export /gm, '')
   const main = `require('node:v8').startupSnapshot.setDeserializeMainFunction(() => console.log(${expression}))`
   writeFileSync(join(folder, 'main.cjs'), `${random}\n${expression}\n${main}`)

@@ -28,6 +28,19 @@ describe('re-entries', () => {
     assert.deepEqual(bench.redis.keys, [])
   })
 
+  it('of two reads inside one write, requested at the same time, are one owner with two holds', async () => {
+    const lock = bench.client.getReadWriteLock('rw')
+    await lock.writeLock().withLock(async () => {
+      const holds = await bench.clock.until(Promise.all([1, 2].map(() => lock.readLock().tryLock())))
+      assert.deepEqual(
+        holds.map((hold) => hold?.count),
+        [2, 2],
+      )
+      assert.equal(holds[0]?.holder, holds[1]?.holder)
+      await bench.clock.until(Promise.all(holds.map((hold) => hold?.unlock())))
+    })
+  })
+
   it('and releases at the same time leave the right count', async () => {
     const outer = await bench.lock.lock()
     let inner = await bench.lock.lock({ within: outer })
@@ -49,6 +62,18 @@ describe('re-entries', () => {
     await inner.unlock()
     assert.equal(bench.countInRedis(outer), 1)
     await outer.unlock()
+  })
+
+  it('whose release got no reply have ended, and the outer hold goes on', async () => {
+    const outer = await bench.lock.lock()
+    const inner = await bench.lock.lock({ within: outer })
+    bench.port.once('lock/release-one', { lost: 'request' })
+    await bench.clock.until(inner.unlock())
+    assert.throws(() => inner.assertHeld(), { code: 'LOCK_NOT_HELD' })
+    bench.assertSafe(outer)
+    assert.deepEqual(bench.lost, [])
+    await outer.unlock()
+    assert.deepEqual(bench.redis.keys, [])
   })
 
   it('that were aborted in flight count for nothing', async () => {

@@ -4,8 +4,10 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { Client } from '../../src/client.js'
 import { Durability } from '../../src/delivery/durability.js'
-import { Replication } from '../../src/delivery/replica-acks.js'
+import { mayBeGranted, Replication } from '../../src/delivery/replica-acks.js'
+import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
+import { NotDurableError, NotReplicatedError } from '../../src/errors.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 import { FakeRedis } from '../support/fake-redis.js'
@@ -35,6 +37,94 @@ describe('the connection of a confirmation', () => {
     scripts.reconnects++
     await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_DURABLE' })
     await replication.confirm('a', replication.routeTo('a'))
+  })
+})
+
+describe('a confirmation', () => {
+  const clock = new FakeClock()
+
+  /** @param replies  of the server, or what it throws */
+  function confirm(replies: Partial<Record<'acknowledge' | 'fsynced', unknown>>, warnings: Error[] = []) {
+    const ask = (what: 'acknowledge' | 'fsynced') => async () => {
+      calls.push(what)
+      if (replies[what] instanceof Error) throw replies[what]
+      return replies[what]
+    }
+    const calls: string[] = []
+    const port = { acknowledge: ask('acknowledge'), fsynced: ask('fsynced'), isErrorReply: () => true }
+    const scripts = new Scripts(port as unknown as RedisPort, clock, 1_000)
+    const [syncMs, durability] = ['acknowledge' in replies ? 1_000 : undefined, new Durability(scripts, 1_000)]
+    const warn = (warning: Error): void => void warnings.push(warning)
+    const replication = new Replication(clock, scripts, syncMs, warn, 'fsynced' in replies ? durability : undefined)
+    return { calls, replication, run: () => replication.confirm('a', replication.routeTo('a')) }
+  }
+
+  it('is wanted from replicas or from the disk, or from neither', () => {
+    assert.equal(confirm({}).replication.isWanted, false)
+    assert.equal(confirm({ acknowledge: undefined }).replication.isWanted, true)
+    assert.equal(confirm({ fsynced: undefined }).replication.isWanted, true)
+    assert.equal(confirm({}).replication.routeTo('a'), '')
+    assert.equal(confirm({}).replication.isLocated('a'), true)
+  })
+
+  it('by replicas needs one of them, if there are any', async () => {
+    await confirm({ acknowledge: { replicas: 2, acknowledged: 1 } }).run()
+    await confirm({ acknowledge: { replicas: 0, acknowledged: 0 } }).run()
+    await confirm({ acknowledge: undefined }).run()
+    const missing = confirm({ acknowledge: { replicas: 2, acknowledged: 0 } })
+    await assert.rejects(missing.run(), { code: 'LOCK_NOT_REPLICATED', message: /2 replicas|of 2/ })
+  })
+
+  it('that a server cannot give while its role changes is none', async () => {
+    for (const reply of ['READONLY You cannot write', 'LOADING Redis is loading', 'UNBLOCKED force unblock']) {
+      const error = new Error(reply)
+      await assert.rejects(confirm({ acknowledge: error }).run(), { code: 'LOCK_NOT_REPLICATED', cause: error })
+      await assert.rejects(confirm({ fsynced: error }).run(), {
+        code: 'LOCK_NOT_DURABLE',
+        reason: 'late',
+        cause: error,
+      })
+    }
+  })
+
+  it('by replicas that Redis does not let the client ask for is done without for a minute, with a warning', async () => {
+    const warnings: (Error & { code?: string })[] = []
+    const { calls, run } = confirm({ acknowledge: new Error('NOPERM no permissions') }, warnings)
+    await run()
+    await run()
+    await clock.advance(59_999)
+    await run()
+    assert.deepEqual(calls, ['acknowledge'])
+    await clock.advance(1)
+    await run()
+    assert.deepEqual(calls, ['acknowledge', 'acknowledge'])
+    assert.equal(warnings[0]?.code, 'WAIT_REFUSED')
+    assert.match(warnings[0]?.message ?? '', /NOPERM/)
+  })
+
+  it('by the disk is refused by servers that cannot give it, and late if it is not there in time', async () => {
+    await confirm({ fsynced: 'fsynced' }).run()
+    for (const [fsynced, reason, said] of [
+      [undefined, 'refused', /does not support WAITAOF/],
+      ['premature', 'refused', /appendfsync always/],
+      ['late', 'late', /not within 667 ms/],
+      [new Error('NOPERM no permissions'), 'refused', /NOPERM/],
+    ] as const) {
+      await assert.rejects(confirm({ fsynced }).run(), { code: 'LOCK_NOT_DURABLE', reason, message: said })
+    }
+  })
+
+  it('without a reply is unknown', async () => {
+    const cause = new NoReplyError('gone')
+    await assert.rejects(confirm({ fsynced: cause }).run(), cause)
+    await assert.rejects(confirm({ acknowledge: cause }).run(), cause)
+  })
+
+  it('that failed leaves a grant to release', () => {
+    assert.equal(mayBeGranted(new NoReplyError('gone')), true)
+    assert.equal(mayBeGranted(new NotReplicatedError('a', 1, 1_000, {})), true)
+    assert.equal(mayBeGranted(new NotDurableError('a', 'late', 'not in time')), true)
+    assert.equal(mayBeGranted(new Error('NOPERM')), false)
   })
 })
 

@@ -40,12 +40,22 @@ describe('an error that leaves the library', () => {
     const repeated = `ERR unknown command 'AUTH', with args beginning with: 'app' '${SECRET}' `
     assert.equal(withoutSecrets(refused('auth', ['app', SECRET], repeated)).message, "ERR unknown command 'AUTH'")
     assertClean(withoutSecrets(new Error(repeated)))
+    assertClean(withoutSecrets(new Error(repeated.replace("', with", "' with"))))
     assertClean(withoutSecrets(refused('auth', ['app', SECRET], `ERR ${SECRET} is wrong`)))
     const buffers = [['3', Buffer.from('AUTH'), 'app', Buffer.from(SECRET)]]
     assertClean(withoutSecrets(refused('HELLO', buffers, `ERR ${SECRET} is wrong`)))
+    const named = refused('hello', ['3', 'auth', 'app', SECRET, 'SETNAME', 'web'], `ERR ${SECRET} of web is wrong`)
+    assert.equal(withoutSecrets(named).message, 'ERR … of web is wrong')
     assertClean(withoutSecrets(new Error('failed', { cause: new Error(`ERR ${SECRET}`) }), SECRET, undefined, ''))
     assert.equal(withoutSecrets(repeated), "ERR unknown command 'AUTH'")
     assert.equal(withoutSecrets(`ERR ${SECRET}`, SECRET), 'ERR …')
+  })
+
+  it('keeps the arguments of commands that have no password', () => {
+    const text = 'ERR 1 and app are wrong'
+    for (const error of [refused('evalsha', ['sha', '1', 'app'], text), refused('HELLO', ['3', 'app'], text)]) {
+      assert.equal(withoutSecrets(error).message, text)
+    }
   })
 
   it('keeps its class, name, code and stack', () => {

@@ -34,6 +34,14 @@ describe('a hold', () => {
     await bench.clock.advance(10_000)
   })
 
+  it('is not renewed before its time because a long hold is reported', async () => {
+    await bench.take('a', { warnAfterMs: 1_000 })
+    await bench.clock.advance(PERIOD_MS - 1)
+    assert.deepEqual(bench.renewed(), [])
+    await bench.clock.advance(1)
+    assert.deepEqual(bench.renewed(), [['a']])
+  })
+
   it('is lost when a renewal finds no holder in Redis, and no other hold is', async () => {
     const [first, second, third] = await bench.takeMany(3)
     bench.port.redis.delete('lock:1')

@@ -1,0 +1,296 @@
+/** What cannot work is refused by its name, before any command is sent. `fuzz-arguments` tries anything at all. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Client } from '../../src/client.js'
+import { CLIENT_OPTIONS } from '../../src/client-options.js'
+import { getMultiLock, getRedLock } from '../../src/index.js'
+import { checkNames } from '../../src/locks/with-lock.js'
+import { MAX_DURATION_MS } from '../../src/util/validate.js'
+import { mappedName } from '../../src/wire/names.js'
+import { fakeClient } from '../support/fake-client.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakePort } from '../support/fake-port.js'
+
+const clock = new FakeClock()
+let port: FakePort
+let client: Client
+
+beforeEach(() => {
+  port = new FakePort(clock)
+  client = fakeClient(clock, port)
+})
+
+afterEach(async () => {
+  assert.equal(port.count(), 0, 'nothing was sent')
+  await clock.until(client.close())
+})
+
+/** @param path  the argument that the error names. @param said  what it says is accepted */
+async function refuses(path: string, call: () => unknown, said?: RegExp, lockName?: string): Promise<void> {
+  const refusal = { code: 'LOCK_CONFIG', path, ...(said && { allowed: said }), ...(lockName && { lockName }) }
+  await assert.rejects(async () => await call(), refusal)
+}
+
+const loose = (given: unknown): never => given as never
+const unused = (): never => assert.fail('must not run')
+
+describe('an option of the client', () => {
+  /** The least and the greatest value that is accepted. */
+  const RANGES: Readonly<Record<string, readonly [number, number]>> = {
+    lockWatchdogTimeoutMs: [10, MAX_DURATION_MS],
+    lockWatchdogBatchSize: [1, 10_000],
+    fairLockWaitTimeoutMs: [1, MAX_DURATION_MS],
+    commandTimeoutMs: [1, MAX_DURATION_MS],
+    slavesSyncTimeoutMs: [1, MAX_DURATION_MS],
+    maxHoldMs: [1, MAX_DURATION_MS],
+    waitTimeMs: [0, MAX_DURATION_MS],
+    warnAfterMs: [1, MAX_DURATION_MS],
+    maxHandOffs: [0, 2 ** 31 - 1],
+    maxHandOffMs: [0, MAX_DURATION_MS],
+  }
+
+  for (const [name, [least, most]] of Object.entries(RANGES)) {
+    it(`${name} is a whole number from ${least} to ${most}`, async () => {
+      const check = CLIENT_OPTIONS[name as 'waitTimeMs']
+      assert.equal(check(name, least), least)
+      assert.equal(check(name, most), most)
+      for (const wrong of [least - 1, most + 1, least + 0.5, Number.NaN, String(least), null]) {
+        await refuses(name, () => fakeClient(clock, port, { [name]: wrong }))
+      }
+    })
+  }
+
+  it('that is true or false is nothing else', async () => {
+    for (const name of ['checkLockSyncedSlaves', 'checkLockFsynced', 'implicitReentry'] as const) {
+      assert.equal(CLIENT_OPTIONS[name](name, true), true)
+      assert.equal(CLIENT_OPTIONS[name](name, false), false)
+      for (const wrong of ['true', 1, null]) await refuses(name, () => fakeClient(clock, port, { [name]: wrong }))
+    }
+  })
+
+  it('has a default', () => {
+    const defaults = Object.entries(CLIENT_OPTIONS).map(([name, check]) => [name, check(name, undefined)])
+    assert.deepEqual(Object.fromEntries(defaults), {
+      lockWatchdogTimeoutMs: 30_000,
+      lockWatchdogBatchSize: 100,
+      fairLockWaitTimeoutMs: 300_000,
+      nameMapper: undefined,
+      commandTimeoutMs: 3_000,
+      checkLockSyncedSlaves: undefined,
+      slavesSyncTimeoutMs: 1_000,
+      checkLockFsynced: false,
+      maxHoldMs: undefined,
+      waitTimeMs: undefined,
+      warnAfterMs: undefined,
+      maxHandOffs: 1_000,
+      maxHandOffMs: 20,
+      implicitReentry: true,
+    })
+  })
+
+  it('nameMapper has both functions, and maps to names that can be keys', async () => {
+    const [map, unmap] = [(name: string) => `app:${name}`, (name: string) => name.slice(4)]
+    assert.equal(mappedName({ map, unmap }, 'a'), 'app:a')
+    for (const nameMapper of [{}, { map }, { unmap }, { map, unmap: 1 }, { map: 1, unmap }, null, 1]) {
+      await refuses('nameMapper', () => fakeClient(clock, port, { nameMapper: loose(nameMapper) }))
+    }
+    await refuses('nameMapper.map', () => mappedName({ map: () => '', unmap }, 'a'))
+  })
+
+  it('is known', async () => {
+    await refuses('timeout', () => fakeClient(clock, port, loose({ timeout: 1 })), /^commandTimeoutMs instead/)
+    await refuses('lockWatchdogTimeout', () => fakeClient(clock, port, loose({ lockWatchdogTimeout: 1 })))
+  })
+})
+
+describe('an argument', () => {
+  it('that is a name is text that can be a key, of at most 1 MiB', async () => {
+    const mib = 2 ** 20
+    assert.equal(client.getLock('a'.repeat(mib)).name.length, mib)
+    assert.equal(client.getLock('é'.repeat(mib / 2)).name.length, mib / 2)
+    for (const wrong of ['', 1, null, '\ud800', 'a'.repeat(mib + 1), `${'é'.repeat(mib / 2)}a`]) {
+      await refuses('lock name', () => client.getLock(loose(wrong)))
+    }
+    await refuses('semaphore name', () => client.getSemaphore(''))
+    await refuses('semaphore name', () => client.getPermitExpirableSemaphore(''))
+    await refuses('latch name', () => client.getCountDownLatch(''))
+  })
+
+  it('that is an option of a lock is known, and has its type', async () => {
+    const lock = client.getLock('a')
+    const wrong: Record<string, readonly unknown[]> = {
+      leaseTimeMs: [9, 10.5, '10', MAX_DURATION_MS + 1],
+      maxHoldMs: [0, '1'],
+      warnAfterMs: [0, '1'],
+      atLeastMs: [9, '10'],
+      waitTimeMs: [-1, '0'],
+      signal: [{}, 1, null],
+      label: [1, {}],
+      within: [1, {}],
+      onAcquire: [1, {}],
+      onRelease: [1, {}],
+      ttl: [1],
+    }
+    for (const [name, values] of Object.entries(wrong)) {
+      for (const value of values) {
+        await refuses(name, () => lock.withLock(loose({ [name]: value }), unused), undefined, 'a')
+      }
+    }
+    await refuses('atLeastMs', () => lock.lock(loose({ atLeastMs: 1_000 })))
+    await refuses('options', () => lock.lock(loose(5_000)), /^an object with some of leaseTimeMs/)
+    await refuses('options', () => lock.tryLock(loose(null)))
+    await refuses('options', () => lock.lock(loose(() => {})), /withLock\(fn\)/)
+  })
+
+  it('that is an option may be called otherwise in other libraries, and the error says how it is called here', async () => {
+    for (const [name, here] of Object.entries({
+      timeout: 'waitTimeMs',
+      acquireTimeout: 'waitTimeMs',
+      wait: 'waitTimeMs',
+      ttl: 'leaseTimeMs',
+      timeToLive: 'leaseTimeMs',
+      lockTimeout: 'leaseTimeMs',
+      leaseTime: 'leaseTimeMs',
+      duration: 'leaseTimeMs',
+      expires: 'leaseTimeMs',
+      maxHold: 'maxHoldMs',
+    })) {
+      await refuses(name, () => client.getLock('a').lock(loose({ [name]: 1 })), new RegExp(`^${here} instead, one of`))
+    }
+    await refuses('toString', () => client.getLock('a').lock(loose({ toString: 1 })), /^one of the options/)
+  })
+
+  it('that is a function to run is one that runs while the lock is held', async () => {
+    const lock = client.getLock('a')
+    for (const fn of [undefined, 1, {}]) await refuses('fn', () => lock.withLock({}, loose(fn)), /with the lock$/, 'a')
+    function* numbers(): Generator<number> {
+      yield 1
+    }
+    async function* rows(): AsyncGenerator<number> {
+      yield 1
+    }
+    for (const fn of [numbers, rows])
+      await refuses('fn', () => lock.withLock(loose(fn)), /not a generator function/, 'a')
+    await refuses(
+      'options',
+      () =>
+        lock.withLock(
+          loose(() => {}),
+          loose({}),
+        ),
+      /before the function/,
+      'a',
+    )
+    await refuses('fn', () => client.getSemaphore('a').withPermit({}, loose(1)), /with permits$/, 'a')
+    await refuses('fn', () => client.runInScope(loose(1)))
+  })
+
+  it('names what client.withLock takes: a name, or an array of names with the options after it', async () => {
+    await refuses('names', () => client.withLock([], unused), /at least one name/)
+    await refuses('names', () => client.withLock(loose('a'), loose('b')), /an array of names: \(\[name/)
+    await refuses('names', () => client.withLock(loose(1), unused), /a name or an array/)
+    assert.deepEqual(checkNames('ab', []), ['ab'])
+    assert.deepEqual(checkNames(['a', 'b', 'a'], [{}]), ['a', 'b'])
+  })
+
+  it('is a lock of a client, each once, where several are taken as one', async () => {
+    const [a, b] = [client.getLock('a'), client.getLock('b')]
+    await refuses('getMultiLock', () => getMultiLock(), /at least one lock/)
+    await refuses('getRedLock', () => getRedLock(), /at least one lock/)
+    const wrong: readonly [unknown, RegExp][] = [
+      [1, /^a lock of a client$/],
+      [{}, /^a lock of a client$/],
+      [[a], /write \.\.\.locks/],
+      [getMultiLock(a, b), /pass the locks that this one is made of/],
+      [{ withLock: () => {} }, /another copy/],
+    ]
+    for (const [lock, said] of wrong) await refuses('getMultiLock: lock 2', () => getMultiLock(a, loose(lock)), said)
+    assert.throws(() => getMultiLock(loose(7)), { value: 7 })
+    assert.throws(() => getMultiLock(loose({ password: 'x' })), { value: undefined })
+    await refuses('getMultiLock: lock 3', () => getMultiLock(a, b, client.getLock('a')), /not given twice/, 'a')
+    getMultiLock(
+      a,
+      client.getSpinLock('b'),
+      client.getFasterMultiLock('c', ['1']),
+      client.getFasterMultiLock('c', ['2']),
+    )
+    const other = fakeClient(clock, port)
+    getMultiLock(a, other.getLock('a'))
+    await clock.until(other.close())
+  })
+
+  it('is for a lock on one name, where several are taken as one', async () => {
+    for (const several of [getMultiLock, getRedLock]) {
+      const lock = several(client.getLock('a'), client.getLock('b'))
+      await refuses('within', () => lock.lock(loose({ within: {} })), /no hold to re-enter/, lock.name)
+      await refuses('atLeastMs', () => lock.withLock({ atLeastMs: 1_000 }, unused), /made of others/, lock.name)
+    }
+    const shared = client.getReadWriteLock('a').readLock()
+    await refuses('atLeastMs', () => shared.withLock({ atLeastMs: 1_000 }, unused), /one owner/, 'a')
+  })
+
+  it('is how long a spin lock sleeps', async () => {
+    const spin = (backOff: unknown): unknown => client.getSpinLock('a', { backOff: loose(backOff) })
+    for (const [path, backOff] of [
+      ['backOff.type', { type: 'linear' }],
+      ['backOff.type', null],
+      ['backOff.delayMs', { type: 'constant', delayMs: 0 }],
+      ['delay', { type: 'constant', delay: 1 }],
+      ['backOff.initialDelayMs', { type: 'exponential', initialDelayMs: 0 }],
+      ['backOff.maxDelayMs', { type: 'exponential', initialDelayMs: 10, maxDelayMs: 9 }],
+      ['backOff.multiplier', { type: 'exponential', multiplier: 0 }],
+      ['backOff.multiplier', { type: 'exponential', multiplier: 1.5 }],
+      ['multiply', { type: 'exponential', multiply: 1 }],
+    ] as const) {
+      await refuses(path, () => spin(backOff), undefined, 'a')
+    }
+    spin({ type: 'constant', delayMs: 1 })
+    spin({ type: 'exponential', initialDelayMs: 1, maxDelayMs: 1, multiplier: 1 })
+    await refuses('backoff', () => client.getSpinLock('a', loose({ backoff: {} })), undefined, 'a')
+  })
+
+  it('is a value of a group', async () => {
+    await refuses('values', () => client.getFasterMultiLock('a', []), undefined, 'a')
+    await refuses('values', () => client.getFasterMultiLock('a', loose('b')), undefined, 'a')
+    await refuses('values[1]', () => client.getFasterMultiLock('a', ['b', loose(1)]), undefined, 'a')
+    await refuses('values[0]', () => client.getFasterMultiLock('a', ['\ud800']), undefined, 'a')
+  })
+
+  it('is a number of permits, and the id of a permit', async () => {
+    const semaphore = client.getSemaphore('a')
+    const leased = client.getPermitExpirableSemaphore('a')
+    for (const wrong of [-1, 1.5, '1', 2 ** 31]) {
+      const permits = loose(wrong)
+      for (const call of [
+        () => semaphore.trySetPermits(permits),
+        () => semaphore.acquire({ permits }),
+        () => semaphore.release(permits),
+        () => semaphore.addPermits(permits),
+        () => semaphore.reducePermits(permits),
+        () => leased.trySetPermits(permits),
+        () => leased.setPermits(permits),
+        () => leased.addPermits(permits),
+        () => leased.reducePermits(permits),
+        () => leased.acquire({ permits }),
+      ]) {
+        await refuses('permits', call, undefined, 'a')
+      }
+    }
+    await refuses('permits', () => leased.acquire({ permits: 0 }), undefined, 'a')
+    const ids = ['', 'x'.repeat(32), 'A'.repeat(32), 'a'.repeat(31), 'a'.repeat(33), 1]
+    for (const id of ids) await refuses('permitId', () => leased.getLeaseTime(loose(id)), undefined, 'a')
+    const latch = client.getCountDownLatch('a')
+    for (const wrong of [-1, 1.5, '1']) await refuses('count', () => latch.trySetCount(loose(wrong)), undefined, 'a')
+  })
+
+  it('is a hold of a lock that can be handed over', async () => {
+    await refuses('holder', () => client.adopt('a', 'nonsense'), undefined, 'a')
+    const fixed = client.getReadWriteLock('a').readLock()
+    await refuses('adopt', () => fixed.adopt('client:1'), /can be handed over/, 'a')
+  })
+
+  it('says when to close', async () => {
+    for (const drainMs of [-1, 0.5, '0']) await refuses('drainMs', () => client.close({ drainMs: loose(drainMs) }))
+    await refuses('drain', () => client.close(loose({ drain: 1 })))
+  })
+})

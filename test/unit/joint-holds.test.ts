@@ -1,0 +1,186 @@
+/** The hold of a lock made of several: how long it lasts, and what its release makes of the losses of single ones. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { getMultiLock, type Hold, LeaseLostError, type LockOptions } from '../../src/index.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+
+let bench: ClientBench
+let longHolds: { hold: Hold; heldMs: number }[]
+
+beforeEach(() => {
+  bench = new ClientBench({ lockWatchdogTimeoutMs: 30_000 })
+  longHolds = []
+  bench.client.on('longHold', (report) => longHolds.push(report))
+})
+
+afterEach(() => bench.close())
+
+async function take(options: LockOptions = {}): Promise<Hold> {
+  const lock = getMultiLock(bench.client.getLock('a'), bench.client.getFairLock('b'), bench.client.getLock('c'))
+  return await bench.clock.until(lock.lock(options))
+}
+
+/** Somebody else deletes a key. */
+function steal(name: string): void {
+  bench.redis.delete(name)
+}
+
+describe('a hold on several locks', () => {
+  it('is renewed as long as it is held, and frees all of them', async () => {
+    const hold = await take()
+    await bench.clock.advance(300_000)
+    hold.assertHeld()
+    assert.equal(hold.count, 1)
+    assert.equal(await hold.isHeld(), true)
+    assert.deepEqual(bench.redis.keys.sort(), ['a', 'b', 'c'])
+    assert(hold.remainingMs() > 19_000 && hold.remainingMs() < 30_000)
+    await hold.unlock()
+    assert.deepEqual([hold.remainingMs(), hold.count, await hold.isHeld()], [0, 0, false])
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_NOT_HELD' })
+    assert.equal(hold.signal.aborted, false)
+    await hold.unlock()
+    assert.deepEqual(bench.lost, [])
+  })
+
+  it('has the holders and the owner of its members', async () => {
+    const hold = await take()
+    assert.deepEqual(
+      hold.holder.split(', ').map((holder) => holder.slice(0, -1)),
+      Array(3).fill(`${bench.client.id}:`),
+    )
+    assert.equal(String(hold.ownerId), hold.holder.split(', ')[0]?.split(':')[1])
+    await hold.unlock()
+  })
+
+  it('is lost with any of them, once, with what was lost', async () => {
+    const hold = await take()
+    steal('b')
+    await bench.clock.advance(10_000)
+    assert.equal(hold.signal.aborted, true)
+    assert.throws(
+      () => hold.assertHeld(),
+      (error) => error instanceof LeaseLostError && error.reason === 'gone' && error.parts[0]?.lockName === 'b',
+    )
+    assert.deepEqual(
+      bench.lost.filter(({ lockName }) => lockName === hold.lockName).map(({ parts }) => parts.length),
+      [1],
+    )
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+    assert.deepEqual(bench.redis.keys, [], 'the others are free')
+  })
+
+  it('whose release finds one of them gone was lost', async () => {
+    const hold = await take()
+    steal('c')
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    assert(bench.lost.some(({ lockName, parts }) => lockName === hold.lockName && parts[0]?.lockName === 'c'))
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
+  it('whose release gets an error for one of them rejects with it, and frees the others', async () => {
+    const hold = await take()
+    bench.port.once('fair-lock/release', { errorReply: 'NOPERM no permissions' })
+    await assert.rejects(bench.clock.until(hold.unlock()), /NOPERM/)
+    assert.deepEqual(
+      bench.redis.keys.filter((name) => name === 'a' || name === 'c'),
+      [],
+    )
+    assert.deepEqual(bench.lost, [])
+    await bench.clock.advance(60_000)
+  })
+
+  it('is not held if Redis does not know one of them, and unknown if one does not reply', async () => {
+    const hold = await take()
+    bench.port.once('lock/inspect', { lost: 'reply' })
+    await assert.rejects(bench.clock.until(hold.isHeld()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    hold.assertHeld()
+    steal('a')
+    assert.equal(await hold.isHeld(), false)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+  })
+
+  it('ends when they are released one by one', async () => {
+    const a = bench.client.getLock('a')
+    const hold = await take()
+    assert.equal(await a.forceUnlock(), true)
+    assert.throws(() => hold.assertHeld(), { reason: 'forced' })
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+  })
+
+  it('ends at maxHoldMs after the last grant; then its locks are free when their leases end', async () => {
+    const hold = await take({ maxHoldMs: 45_000 })
+    assert(hold.remainingMs() <= 30_000)
+    await bench.clock.advance(40_000)
+    assert.equal(hold.remainingMs(), 5_000)
+    await bench.clock.advance(4_999)
+    hold.assertHeld()
+    await bench.clock.advance(1)
+    assert.equal(hold.signal.aborted, true)
+    assert.throws(() => hold.assertHeld(), { reason: 'maxHold', parts: [] })
+    assert.deepEqual(
+      bench.lost.map(({ lockName, reason }) => [lockName, reason]),
+      [[hold.lockName, 'maxHold']],
+    )
+    await bench.clock.advance(30_000)
+    assert.deepEqual(bench.redis.keys, [])
+    await assert.rejects(hold.unlock(), { reason: 'maxHold' })
+    assert.equal(bench.lost.length, 1)
+  })
+
+  it('ends at maxHoldMs although the event loop was blocked', async () => {
+    const hold = await take({ maxHoldMs: 10_000 })
+    bench.clock.block(10_000)
+    assert.equal(hold.remainingMs(), 0)
+    assert.throws(() => hold.assertHeld(), { reason: 'maxHold' })
+    await assert.rejects(hold.unlock(), { reason: 'maxHold' })
+    await turn()
+    assert.deepEqual(bench.redis.keys, [], 'unlock() frees them all the same')
+  })
+
+  it('is reported once after warnAfterMs, and not after its release', async () => {
+    const hold = await take({ warnAfterMs: 5_000 })
+    await bench.clock.advance(4_999)
+    assert.deepEqual(longHolds, [])
+    await bench.clock.advance(1)
+    assert.deepEqual(longHolds, [{ hold, heldMs: 5_000 }])
+    await bench.clock.advance(60_000)
+    assert.equal(longHolds.length, 1)
+    await hold.unlock()
+    const brief = await take({ warnAfterMs: 5_000, maxHoldMs: 6_000 })
+    await brief.unlock()
+    await bench.clock.advance(60_000)
+    assert.equal(longHolds.length, 1)
+    assert.deepEqual(bench.lost, [])
+  })
+
+  it('with a lease of its own is extended as a whole, and cannot be handed over', async () => {
+    const hold = await take({ leaseTimeMs: 10_000 })
+    await bench.clock.advance(5_000)
+    await hold.extend(20_000)
+    assert(hold.remainingMs() > 19_000)
+    assert.throws(() => hold.handOver(), { code: 'LOCK_CONFIG', path: 'handOver' })
+    bench.port.fault = ({ name }) => (name === 'lock/renew' ? { errorReply: 'NOPERM no permissions' } : undefined)
+    await assert.rejects(hold.extend(60_000), /NOPERM/)
+    bench.port.fault = () => undefined
+    assert(hold.remainingMs() <= 20_000)
+    await hold.unlock()
+  })
+
+  it('with a lease of its own has all of it when the last one is taken, however long that takes', async () => {
+    const other = await bench.other.getFairLock('b').lock()
+    const taking = take({ leaseTimeMs: 10_000 })
+    await bench.clock.advance(25_000)
+    await other.unlock()
+    await turn()
+    const hold = await taking
+    assert(hold.remainingMs() > 9_000)
+    assert.deepEqual(
+      ['a', 'b', 'c'].map((name) => bench.redis.keys.includes(name)),
+      [true, true, true],
+    )
+    await bench.clock.advance(10_000)
+    assert.throws(() => hold.assertHeld(), { reason: 'expired' })
+    await assert.rejects(hold.unlock(), { reason: 'expired' })
+  })
+})

@@ -1,0 +1,120 @@
+/** Permits without holders: whatever is lost on the way, they are conserved. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Semaphore } from '../../src/synchronizers/semaphore.js'
+import { fakeClient } from '../support/fake-client.js'
+import { FakeClock, turn } from '../support/fake-clock.js'
+import { FakePort } from '../support/fake-port.js'
+import { FakeRedis } from '../support/fake-redis.js'
+
+const TIMEOUT_MS = 3_000
+
+describe('permits of a semaphore', () => {
+  let clock: FakeClock
+  let port: FakePort
+  let client: ReturnType<typeof fakeClient>
+  let semaphore: Semaphore
+  let other: Semaphore
+
+  beforeEach(async () => {
+    clock = new FakeClock()
+    port = new FakePort(clock, new FakeRedis(clock, Date.now())) // operations have times of this century
+    client = fakeClient(clock, port, { commandTimeoutMs: TIMEOUT_MS })
+    semaphore = client.getSemaphore('s')
+    other = fakeClient(clock, new FakePort(clock, port.redis)).getSemaphore('s')
+    await semaphore.trySetPermits(3)
+  })
+
+  afterEach(async () => {
+    await clock.advance(120_000)
+    assert.equal(await other.availablePermits(), 3, 'all permits are there')
+    await clock.until(client.close())
+  })
+
+  it('are given back if the reply to acquire() was lost', async () => {
+    port.once('semaphore/acquire', { lost: 'reply' })
+    await assert.rejects(clock.until(semaphore.tryAcquire({ permits: 2 })), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await clock.advance(1_000)
+    assert.equal(await other.availablePermits(), 3)
+  })
+
+  it('are given back once if copies of acquire() and of what gives them back arrive late', async () => {
+    port.once('semaphore/acquire', { requestMs: TIMEOUT_MS + 5_000 })
+    port.once('semaphore/cancel', { resentMs: 50 })
+    await assert.rejects(clock.until(semaphore.tryAcquire({ permits: 2 })), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await clock.advance(20_000)
+    assert.equal(await other.availablePermits(), 3)
+  })
+
+  it('are granted once if the reply was lost and acquire() waits', async () => {
+    port.once('semaphore/acquire', { lost: 'reply' })
+    await clock.until(semaphore.acquire({ permits: 2 }))
+    await turn()
+    assert.equal(await other.availablePermits(), 1)
+    await semaphore.release(2)
+  })
+
+  it('are granted once if the Redis client sends the command again after a reconnect', async () => {
+    port.once('semaphore/acquire', { resentMs: 100 })
+    assert.equal(await clock.until(semaphore.tryAcquire()), true)
+    assert.equal(await other.availablePermits(), 2)
+    port.once('semaphore/release', { resentMs: 100 })
+    await clock.until(semaphore.release())
+  })
+
+  it('are given back if the caller left before the grant arrived', async () => {
+    const abort = new AbortController()
+    port.once('semaphore/acquire', { requestMs: 100, replyMs: 100 })
+    const taking = semaphore.acquire({ signal: abort.signal })
+    await turn()
+    abort.abort('enough')
+    await assert.rejects(taking, (reason) => reason === 'enough')
+    await clock.advance(1_000)
+    assert.equal(await other.availablePermits(), 3)
+  })
+
+  it('are given back if the client is closed before the grant arrived', async () => {
+    const ending = fakeClient(clock, port)
+    port.once('semaphore/acquire', { requestMs: 100, replyMs: 100 })
+    const taking = ending.getSemaphore('s').acquire()
+    await turn()
+    const closing = ending.close()
+    await assert.rejects(clock.until(taking), { code: 'LOCK_CLIENT_CLOSED' })
+    await clock.until(closing)
+    await assert.rejects(ending.getSemaphore('s').release(), { code: 'LOCK_CLIENT_CLOSED' })
+    await assert.rejects(ending.getSemaphore('s').availablePermits(), { code: 'LOCK_CLIENT_CLOSED' })
+  })
+
+  it('that are missing are the reason in the error, and the error of a lock says otherwise', async () => {
+    const waiting = semaphore.acquire({ permits: 4, waitTimeMs: 100 })
+    await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT', message: /^Semaphore "s" .* permits/ })
+    const leased = client.getPermitExpirableSemaphore('leased').acquire({ waitTimeMs: 100 })
+    await assert.rejects(clock.until(leased), { code: 'LOCK_WAIT_TIMEOUT', message: /^Semaphore "leased" .* permits/ })
+  })
+
+  it('run a function once there are enough, and are released after it whatever it does', async () => {
+    assert.equal(await semaphore.withPermit({ permits: 3 }, () => semaphore.availablePermits()), 0)
+    await assert.rejects(
+      semaphore.withPermit(() => Promise.reject(new Error('failed'))),
+      /failed/,
+    )
+    assert.equal(await other.availablePermits(), 3)
+    assert.deepEqual(await semaphore.tryWithPermit({ permits: 4 }, () => 1), { ran: false })
+    assert.deepEqual(await semaphore.tryWithPermit({ permits: 0 }, () => 1), { ran: true, value: 1 })
+  })
+
+  it('are counted, drained, added and removed, and gone with the semaphore', async () => {
+    assert.equal(await semaphore.trySetPermits(9), false)
+    await semaphore.addPermits(2)
+    await semaphore.reducePermits(1)
+    assert.equal(await semaphore.drainPermits(), 4)
+    assert.equal(await semaphore.drainPermits(), 0)
+    assert.equal(await semaphore.releaseIfExists(1), true)
+    assert.equal(await semaphore.releaseIfExists(0), false)
+    assert.equal(await semaphore.delete(), true)
+    assert.equal(await semaphore.delete(), false)
+    assert.equal(await semaphore.releaseIfExists(1), false)
+    assert.equal(await semaphore.availablePermits(), 0)
+    assert.equal(await semaphore.trySetPermits(3), true)
+  })
+})

@@ -1,0 +1,164 @@
+/** What a signal does, without ending this process: another handler of the signal keeps it alive. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { closeOnSignals, type SignalOptions } from '../../src/shutdown.js'
+import { turn } from '../support/fake-clock.js'
+
+let calls: string[]
+let errors: Error[]
+let drains: number[]
+let whys: string[]
+let closing: Promise<void>
+let stop: () => void
+
+const other = (): void => {}
+
+function handle(options: SignalOptions = {}): void {
+  const begin = (): void => void calls.push('begin')
+  const close = (drainMs: number, why: string): Promise<void> => {
+    calls.push('close')
+    drains.push(drainMs)
+    whys.push(why)
+    return closing
+  }
+  stop = closeOnSignals(begin, close, options, (error) => void errors.push(error))
+}
+
+beforeEach(() => {
+  ;[calls, errors, drains, whys] = [[], [], [], []]
+  closing = Promise.resolve()
+  process.on('SIGTERM', other)
+})
+
+afterEach(() => {
+  stop()
+  process.off('SIGTERM', other)
+})
+
+describe('closeOnSignals', () => {
+  it('lets leaders resign and closes with drainMs, once, and says which signal it was', async () => {
+    handle({ drainMs: 5_000 })
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(calls, ['begin', 'close'])
+    assert((drains[0] as number) > 4_000 && (drains[0] as number) <= 5_000)
+    assert.match(whys[0] as string, /received SIGTERM\. .* `before`/)
+    assert.deepEqual(process.listeners('SIGTERM'), [other], 'its own handler is gone')
+    assert.deepEqual(process.listeners('SIGINT'), [])
+  })
+
+  it('drains for 10 s by default', async () => {
+    handle()
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert((drains[0] as number) > 9_000 && (drains[0] as number) <= 10_000)
+  })
+
+  it('closes at once on the second signal', async () => {
+    let finish = (): void => {}
+    closing = new Promise((resolve) => {
+      finish = resolve
+    })
+    handle()
+    process.emit('SIGTERM', 'SIGTERM')
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.equal(drains[1], 0)
+    assert.equal(whys[1], 'the process received SIGTERM again')
+    assert.deepEqual(calls, ['begin', 'close', 'close'])
+    finish()
+    await turn()
+  })
+
+  it('waits for `before`, then closes with what is left of drainMs', async () => {
+    let finish = (): void => {}
+    handle({ before: () => new Promise<void>((resolve) => (finish = resolve)) })
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(calls, ['begin'])
+    finish()
+    await turn()
+    assert.deepEqual(calls, ['begin', 'close'])
+    assert((drains[0] as number) > 9_000)
+    assert.match(whys[0] as string, /`before` has finished/)
+  })
+
+  it('closes at once when `before` takes longer than drainMs, and says so', async () => {
+    handle({ drainMs: 20, before: () => new Promise(() => {}) })
+    process.emit('SIGTERM', 'SIGTERM')
+    while (calls.length < 2) await sleep(5)
+    assert((drains[0] as number) <= 1)
+    assert.match(whys[0] as string, /drainMs \(20 ms\) ended before `before` had finished/)
+  })
+
+  it('cuts `before` on the second signal', async () => {
+    handle({ before: () => new Promise(() => {}) })
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(drains, [0, 0])
+  })
+
+  it('reports what `before` or close() threw, and closes all the same', async () => {
+    closing = Promise.reject(new Error('not closed'))
+    handle({
+      before: () => {
+        throw new Error('not finished')
+      },
+    })
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(
+      errors.map(({ message }) => message),
+      ['not finished', 'not closed'],
+    )
+    assert.deepEqual(process.listeners('SIGTERM'), [other])
+  })
+
+  it('warns of other handlers of the signal, unless there is `before`', async () => {
+    handle()
+    process.emit('SIGTERM', 'SIGTERM')
+    assert.deepEqual(
+      errors.map((error) => (error as Error & { code: string }).code),
+      ['CLOSED_BESIDE_HANDLER'],
+    )
+    await turn()
+    errors = []
+    handle({ before: () => {} })
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(errors, [])
+  })
+
+  it('does not warn of the handlers of other clients', () => {
+    process.off('SIGTERM', other)
+    closing = new Promise(() => {}) // else the signal ends this process
+    handle()
+    const stopOther = closeOnSignals(
+      other,
+      () => closing,
+      {},
+      (error) => errors.push(error),
+    )
+    process.emit('SIGTERM', 'SIGTERM')
+    stopOther()
+    assert.deepEqual(errors, [])
+  })
+
+  it('does nothing any more after the function that it returned was called', async () => {
+    handle()
+    stop()
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(calls, [])
+  })
+
+  it('refuses a `before` that is no function, and drainMs below 0', () => {
+    for (const options of [{ before: 1 }, { drainMs: -1 }, { drainMs: 1.5 }]) {
+      assert.throws(() => closeOnSignals(other, async () => {}, options as never, other), { code: 'LOCK_CONFIG' })
+    }
+    handle({ drainMs: 0 })
+  })
+})

@@ -1,0 +1,135 @@
+/** Which error of withLock() wins, and what becomes of the others. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { ClientBench } from '../support/client-bench.js'
+
+const RELEASES = ['lock/release', 'lock/release-queued']
+
+describe('withLock()', () => {
+  let bench: ClientBench
+  let warnings: (Error & { code?: string })[]
+
+  beforeEach(() => {
+    bench = new ClientBench({ commandTimeoutMs: 1_000 })
+    warnings = []
+    bench.client.on('warning', (warning) => warnings.push(warning))
+  })
+
+  afterEach(() => bench.close())
+
+  function loseReleases(): void {
+    bench.port.fault = ({ name }) => (RELEASES.includes(name) ? { lost: 'reply' } : undefined)
+  }
+
+  const run = <T>(fn: () => T): Promise<T> => bench.clock.until(bench.lock.withLock(fn) as Promise<T>)
+
+  it('returns what the function returned although the reply to the release is missing, with a warning', async () => {
+    loseReleases()
+    assert.equal(await run(() => 7), 7)
+    assert.deepEqual(
+      warnings.map(({ code }) => code),
+      ['LOCK_OUTCOME_UNKNOWN'],
+    )
+  })
+
+  it('throws what the function threw although the release failed as well, which is a warning', async () => {
+    loseReleases()
+    await assert.rejects(
+      run(() => {
+        throw new Error('of the function')
+      }),
+      /of the function/,
+    )
+    assert.deepEqual(
+      warnings.map(({ code }) => code),
+      ['RELEASE_FAILED'],
+    )
+  })
+
+  it('throws the loss after the function succeeded', async () => {
+    const losing = run(async () => {
+      await bench.pause(500)
+      bench.redis.flush()
+    })
+    await assert.rejects(losing, { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    assert.equal(bench.lost.length, 1)
+    assert.deepEqual(warnings, [])
+  })
+
+  it('throws what the function threw after a loss, which is reported as such and not as a warning', async () => {
+    const failing = run(() => {
+      bench.redis.flush()
+      throw new Error('of the function')
+    })
+    await assert.rejects(failing, /of the function/)
+    assert.equal(bench.lost.length, 1)
+    assert.deepEqual(warnings, [])
+  })
+
+  it('calls onAcquire before and onRelease after, whatever happens, and warns of what onRelease throws', async () => {
+    const calls: string[] = []
+    const options = {
+      onAcquire: () => void calls.push(bench.redis.keys.join()),
+      onRelease: () => {
+        calls.push(bench.redis.keys.join() || 'free')
+        throw new Error('of onRelease')
+      },
+    }
+    assert.equal(await bench.lock.withLock(options, () => calls.push('run')), 2)
+    await assert.rejects(
+      bench.lock.withLock(options, () => Promise.reject(new Error('of the function'))),
+      /of the function/,
+    )
+    assert.deepEqual(calls, ['a', 'run', 'free', 'a', 'free'])
+    assert.deepEqual(
+      warnings.map(({ message }) => message),
+      ['of onRelease', 'of onRelease'],
+    )
+    const refusing = { ...options, onAcquire: () => assert.fail('of onAcquire') }
+    await assert.rejects(
+      bench.lock.withLock(refusing, () => calls.push('run')),
+      /of onAcquire/,
+    )
+    assert.deepEqual(calls.slice(5), ['free'])
+  })
+
+  it('frees the lock if the function returns what would be read only afterwards', async () => {
+    function* numbers(): Generator<number> {
+      yield 1
+    }
+    async function* rows(): AsyncGenerator<number> {
+      yield 1
+    }
+    for (const unread of [numbers, rows]) {
+      await assert.rejects(
+        run(() => unread()),
+        { code: 'LOCK_CONFIG', path: 'fn', lockName: 'a' },
+      )
+      assert.deepEqual(bench.redis.keys, [])
+    }
+    assert.deepEqual(await run(() => [1]), [1])
+    assert.equal(await run(() => null), null)
+  })
+})
+
+describe('a count-down latch', () => {
+  it('opens once, wakes who waits, and causes no warning', async () => {
+    const bench = new ClientBench({})
+    const warnings: Error[] = []
+    bench.client.on('warning', (warning) => warnings.push(warning))
+    const latch = bench.client.getCountDownLatch('latch')
+    assert.equal(await latch.trySetCount(2), true)
+    assert.equal(await latch.trySetCount(3), false)
+    const waiting = bench.other.getCountDownLatch('latch').await()
+    assert.equal(await bench.clock.until(latch.await({ waitTimeMs: 100 })), false)
+    await latch.countDown()
+    assert.equal(await latch.getCount(), 1)
+    await latch.countDown()
+    assert.equal(await bench.clock.until(waiting), true)
+    await latch.countDown()
+    assert.equal(await latch.getCount(), 0)
+    assert.deepEqual(warnings, [])
+    await bench.clock.advance(1_000)
+    await bench.close()
+  })
+})
