@@ -64,6 +64,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'worker-killed',
     title: 'a process is killed and replaced (SIGKILL)',
     weight: 2,
+    isOfNewcomers: true,
     strike: async ({ workers, random }) => await workers.killOne(random),
   },
 ]

@@ -25,7 +25,7 @@ Processes contend for every kind of lock and synchronizer while connections, pro
   --seconds 60         how long faults happen; then all must work again
   --seed 1             the same choices again, not the same timing; default: any
   --topology single    single, sentinel or cluster
-  --faults cut,kill    only these; default: all of the topology that lose nothing Holdfast needs. "list" lists them
+  --faults cut,kill    only these; default: all but lost-locks. "list" lists them
   --workers 4          processes; every other one may be killed
   --tasks 6            tasks in each
   --redisson           a JVM with the real Redisson takes the same locks (needs a JDK and Maven)
@@ -35,21 +35,7 @@ Processes contend for every kind of lock and synchronizer while connections, pro
 
 Passes if nothing is violated or stuck and every broken lock of the controls was found.`
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '60' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    topology: { type: 'string', default: 'single' },
-    faults: { type: 'string', default: '' },
-    workers: { type: 'string', default: '4' },
-    tasks: { type: 'string', default: '6' },
-    redisson: { type: 'boolean', default: false },
-    control: { type: 'boolean', default: false },
-    timeline: { type: 'string', default: '.cache/chaos/timeline.html' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-})
+const { values } = options()
 const startedAt = performance.now()
 const seconds = numberOf('seconds')
 const seed = numberOf('seed')
@@ -57,6 +43,28 @@ const seed = numberOf('seed')
 if (values.help) console.log(USAGE)
 else process.exitCode = values.control ? await control() : await chaos()
 process.exit() // JVMs and servers that would not end, end with us
+
+function options() {
+  try {
+    return parseArgs({
+      options: {
+        seconds: { type: 'string', default: '60' },
+        seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+        topology: { type: 'string', default: 'single' },
+        faults: { type: 'string', default: '' },
+        workers: { type: 'string', default: '4' },
+        tasks: { type: 'string', default: '6' },
+        redisson: { type: 'boolean', default: false },
+        control: { type: 'boolean', default: false },
+        timeline: { type: 'string', default: '.cache/chaos/timeline.html' },
+        json: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    })
+  } catch (error) {
+    return fail(`${(error as Error).message}\n\n${USAGE}`)
+  }
+}
 
 async function chaos(): Promise<number> {
   const start = TOPOLOGIES[values.topology]
@@ -102,7 +110,7 @@ async function controlRun(): Promise<Tried[]> {
 }
 
 function chosen(all: readonly Fault[]): readonly Fault[] {
-  const names = values.faults.split(',').filter((name) => name !== '')
+  const names = values.faults.split(/[ ,]+/).filter((name) => name !== '')
   if (names.length === 0) return all.filter(({ isOptional }) => !isOptional)
   const list = all.map(
     ({ name, title, isOptional }) => `  ${name.padEnd(16)} ${title}${isOptional ? ' (only if named)' : ''}`,

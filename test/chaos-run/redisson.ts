@@ -41,6 +41,8 @@ export class JavaWorker implements AsyncDisposable {
   readonly #random: Random
   #running: Promise<void>[] = []
   #isOver = false
+  #threads = 0
+  #failures = 0
 
   static async start({ place }: Topology, random: Random): Promise<JavaWorker> {
     const jvm = await Jvm.start(BUILT, VERSION)
@@ -57,7 +59,11 @@ export class JavaWorker implements AsyncDisposable {
   }
 
   begin(): void {
-    this.#running = Array.from({ length: THREADS }, (_, n) => this.#run(`thread-${n}`))
+    this.#running = Array.from({ length: THREADS }, () => this.#run())
+  }
+
+  #newThread(): string {
+    return `thread-${this.#threads++}`
   }
 
   /** After the last fault. @returns the kinds with which it was not served */
@@ -78,9 +84,13 @@ export class JavaWorker implements AsyncDisposable {
     this.#file?.remove()
   }
 
-  async #run(thread: string): Promise<void> {
+  async #run(): Promise<void> {
+    let thread = this.#newThread()
     while (!this.#isOver) {
+      const failures = this.#failures
       await this.#enter(this.#kinds[this.#random(this.#kinds.length)] as Kind, thread, WAIT_MS)
+      // What it could not release it would enter again, and so hold it for good.
+      if (this.#failures > failures) thread = this.#newThread()
       await sleep(this.#random(20))
     }
   }
@@ -101,6 +111,7 @@ export class JavaWorker implements AsyncDisposable {
       return true
     } catch (error) {
       const { className = 'Error' } = error as { className?: string }
+      this.#failures++
       const what = `${name}: ${className.split('.').at(-1)}`
       this.errors[what] = (this.errors[what] ?? 0) + 1
       return false

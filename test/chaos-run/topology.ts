@@ -54,6 +54,8 @@ export interface Fault {
    * `locks`, too.
    */
   readonly forgets?: 'counts' | 'locks'
+  /** A new process comes into it. */
+  readonly isOfNewcomers?: boolean
   /** Happens only if `--faults` names it. */
   readonly isOptional?: boolean
   strike(scene: Scene): Promise<void> | void

@@ -52,7 +52,6 @@ const stop = onCommand<{ at: string }>(async ({ at }) => {
   if (at === 'prove') prove()
   if (at === 'end') await end()
 })
-report({ at: 'ready' })
 
 /** Retries until the servers are reachable: faults may have begun. */
 async function open(target: ConnectOptions): Promise<Client> {

@@ -7,7 +7,7 @@ import { Network } from './network.js'
 import type { Random } from './topology.js'
 import type { Section } from './verdict.js'
 
-type Message = Entered | Left | Found | Served | Summary | { readonly at: 'ready' }
+type Message = Entered | Left | Found | Served | Summary
 
 /** A worker opens its clients while servers and connections fail. */
 const FOREVER_MS = 1_000_000_000
@@ -75,7 +75,7 @@ export class Workers implements AsyncDisposable {
     this.#running.push(running)
   }
 
-  /** Resolves when all have opened their clients, or after `limitMs`. */
+  /** Resolves when all have acquired something, or after `limitMs`. */
   async ready(limitMs: number): Promise<void> {
     const endsAt = monotonicMs() + limitMs
     while (monotonicMs() < endsAt && this.#running.some(({ isReady }) => !isReady)) await sleep(20)
@@ -169,8 +169,10 @@ export class Workers implements AsyncDisposable {
     for (;;) {
       const message = await child.nextMessage<Message>(() => true, FOREVER_MS).catch(() => undefined)
       if (!message) return
-      if (message.at === 'ready') running.isReady = true
-      if (message.at === 'enter') inside.set(message.id, this.#enter(message, child.pid ?? 0))
+      if (message.at === 'enter') {
+        running.isReady = true
+        inside.set(message.id, this.#enter(message, child.pid ?? 0))
+      }
       if (message.at === 'leave') this.#leave(inside, message)
       if (message.at === 'finding') this.findings.push(message)
       if (message.at === 'served') running.unserved = message.unserved
