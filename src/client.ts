@@ -386,6 +386,14 @@ export class Client extends ClientEmitter {
     const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))
     const onReleased = (): void => this.#shutdown.released()
     const scripts = new Scripts(this.#port, clock, commandTimeoutMs, (error) => this.#warn(crossSlotRefused(error)))
+    const replication = new Replication(
+      clock,
+      scripts,
+      (checked.checkLockSyncedSlaves ?? this.#port.isReplicated) ? checked.slavesSyncTimeoutMs : undefined,
+      (warning) => this.#warn(warning),
+      checked.checkLockFsynced ? new Durability(scripts, commandTimeoutMs) : undefined,
+    )
+    const onRenewed = (key: string): void => replication.checkMaster(key)
     return {
       ...checked,
       watchdogTimeoutMs: lockWatchdogTimeoutMs,
@@ -395,16 +403,18 @@ export class Client extends ClientEmitter {
       random,
       scripts,
       waitQueues: new WaitQueues(clock, wakeups, this.id),
-      watchdog: new Watchdog(clock, random, scripts, lockWatchdogTimeoutMs, onRefused, lockWatchdogBatchSize),
+      watchdog: new Watchdog(
+        clock,
+        random,
+        scripts,
+        lockWatchdogTimeoutMs,
+        onRefused,
+        lockWatchdogBatchSize,
+        onRenewed,
+      ),
       backgroundRetries: new BackgroundRetries(clock, random, scripts),
       idempotencyKeys: new IdempotencyKeys(clock, this.id, scripts, commandTimeoutMs),
-      replication: new Replication(
-        clock,
-        scripts,
-        (checked.checkLockSyncedSlaves ?? this.#port.isReplicated) ? checked.slavesSyncTimeoutMs : undefined,
-        (warning) => this.#warn(warning),
-        checked.checkLockFsynced ? new Durability(scripts, commandTimeoutMs) : undefined,
-      ),
+      replication,
       leases: new LeaseRegistry<Lease>(onReleased),
       attempts: new DenseSet(),
       hasTurnQueue: !scripts.isCluster,

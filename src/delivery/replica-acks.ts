@@ -69,6 +69,15 @@ export class Replication {
     await this.#durability?.confirm(name, route)
   }
 
+  /**
+   * Finds out in the background whether the server of `name` was replaced: a client that grants nothing, and only renews,
+   * would stay with it. The port leaves such a server.
+   */
+  checkMaster(name: string): void {
+    if (this.#timeoutMs === 0 || this.#clock.now() < this.#refusedUntil) return
+    this.#scripts.acknowledge(name, this.#timeoutMs).catch(() => {})
+  }
+
   async #confirmReplicated(name: string, route: string): Promise<void> {
     if (this.#timeoutMs === 0 || this.#clock.now() < this.#refusedUntil) return
     try {

@@ -33,10 +33,12 @@ export class Renewer<T extends Renewable> {
   readonly #terms: RenewalTerms
   readonly #isWanted: (lease: T) => boolean
   readonly #onRefused: (error: unknown) => void
+  readonly #onRenewed: (key: string) => void
 
   /**
    * @param isWanted  called before each attempt, and before its result is applied
    * @param onRefused  called for each renewal that Redis rejects with a permanent error
+   * @param onRenewed  called for each script call that renewed something, with one of its keys
    */
   constructor(
     clock: Clock,
@@ -45,6 +47,7 @@ export class Renewer<T extends Renewable> {
     terms: RenewalTerms,
     isWanted: (lease: T) => boolean,
     onRefused: (error: unknown) => void,
+    onRenewed: (key: string) => void = () => {},
   ) {
     this.#clock = clock
     this.#random = random
@@ -52,6 +55,7 @@ export class Renewer<T extends Renewable> {
     this.#terms = terms
     this.#isWanted = isWanted
     this.#onRefused = onRefused
+    this.#onRenewed = onRenewed
   }
 
   async renew(all: readonly T[]): Promise<void> {
@@ -102,6 +106,7 @@ export class Renewer<T extends Renewable> {
         if (leftMs > 0) lease.renewed(sentAt, leftMs)
         else lease.markLost()
       })
+      this.#onRenewed(batch[0]?.call.keys[0] as string)
     }
     try {
       await retry(attempt, {

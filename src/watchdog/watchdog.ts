@@ -27,7 +27,10 @@ export class Watchdog {
   #wakeAt = Number.POSITIVE_INFINITY
   #cancelTimer: (() => void) | undefined
 
-  /** @param onRefused  called for each renewal that Redis rejects with a permanent error */
+  /**
+   * @param onRefused  called for each renewal that Redis rejects with a permanent error
+   * @param onRenewed  called for each script call that renewed something, with one of its keys
+   */
   constructor(
     clock: Clock,
     random: Random,
@@ -35,11 +38,13 @@ export class Watchdog {
     leaseTimeMs: number,
     onRefused: (error: unknown) => void = () => {},
     batchSize = BATCH_SIZE,
+    onRenewed: (key: string) => void = () => {},
   ) {
     this.#clock = clock
     this.#periodMs = leaseTimeMs / 3
     const terms = { periodMs: this.#periodMs, batchSize }
-    this.#renewer = new Renewer(clock, random, scripts, terms, (one) => this.#watched.has(one), onRefused)
+    const isWanted = (one: Watched): boolean => this.#watched.has(one)
+    this.#renewer = new Renewer(clock, random, scripts, terms, isWanted, onRefused, onRenewed)
   }
 
   /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */

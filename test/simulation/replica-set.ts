@@ -58,10 +58,9 @@ export class ReplicaSet {
   }
 
   /** The master fails, a replica takes over, and the old master comes back as if nothing had happened. */
-  async failOver(): Promise<void> {
+  async failOver(how = this.#dice.pick<Failure>(['killed', 'frozen', 'isolated'])): Promise<void> {
     const dice = this.#dice
     const old = this.master
-    const how = dice.pick<Failure>(['killed', 'frozen', 'isolated'])
     this.#note(`${old.name} is ${how}`)
     if (how === 'killed') old.kill()
     else if (how === 'frozen') old.freeze()

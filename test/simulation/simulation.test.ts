@@ -4,9 +4,12 @@
  */
 import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
+import type { Hold } from '../../src/index.js'
 import { CONTROLS } from './controls.js'
 import { Lives } from './lives.js'
-import { WORKLOADS } from './plan.js'
+import { type Plan, WORKLOADS } from './plan.js'
+import type { ReplicaSet } from './replica-set.js'
+import { LEASE_MS, World } from './world.js'
 
 /** For each workload. */
 const LIVES = 30
@@ -50,4 +53,33 @@ describe('the simulation', () => {
       t.diagnostic(`seed ${failures[0].seed}: ${failures[0].message.split('\n')[0]}`)
     })
   }
+})
+
+describe('a master that was replaced without knowing it', () => {
+  const calm: Omit<Plan, 'seed'> = {
+    workload: 'lock',
+    topology: 'Sentinel',
+    processes: 1,
+    tasks: 1,
+    stormMs: 0,
+    faults: [],
+    troubles: [],
+  }
+
+  it('is left within about one renewal by a client that does nothing but renew', async () => {
+    for (const seed of seeds(10)) {
+      const { clock, processes, replicaSet } = new World({ ...calm, seed }, {})
+      const set = replicaSet as ReplicaSet
+      const [process] = processes
+      const hold = await clock.until(process?.client.getLock('a').lock() as Promise<Hold>)
+      const isKnown = new Promise<void>((resolve) => {
+        set.onSwitch = resolve // and nobody tells the client
+      })
+      const failover = set.failOver('isolated')
+      await clock.until(isKnown)
+      await clock.advance(LEASE_MS / 3 + 2_000)
+      assert(!hold.isLive || set.master.isHeldBy('a', hold.holder), `seed ${seed}: it believes the old master`)
+      await clock.until(Promise.all([failover, process?.close()]))
+    }
+  })
 })

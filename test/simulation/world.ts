@@ -88,7 +88,7 @@ export class World implements Weather {
   readonly beliefs: Beliefs
   readonly #timeline: string[] | undefined
   readonly #servers: readonly FakeRedis[]
-  readonly #replicaSet: ReplicaSet | undefined
+  readonly replicaSet: ReplicaSet | undefined
   #failover: Promise<void> | undefined
   #stormEndsAt = 0
   grants = 0
@@ -98,22 +98,22 @@ export class World implements Weather {
   failovers = 0
 
   /** @param timeline  gets a line for everything that happens */
-  constructor(plan: Plan, workload: Workload, timeline?: string[]) {
+  constructor(plan: Plan, workload: Pick<Workload, 'servers' | 'limits' | 'resourcesOf'>, timeline?: string[]) {
     this.plan = plan
     this.#timeline = timeline
     this.beliefs = new Beliefs(() => this.clock.now(), workload.limits ?? new Map())
     const isCluster = plan.topology === 'cluster'
-    this.#replicaSet = plan.topology === 'without replicas' ? undefined : new ReplicaSet(this, EPOCH, isCluster)
-    this.#servers = this.#replicaSet
+    this.replicaSet = plan.topology === 'without replicas' ? undefined : new ReplicaSet(this, EPOCH, isCluster)
+    this.#servers = this.replicaSet
       ? []
       : Array.from({ length: workload.servers ?? 1 }, () => new FakeRedis(this.clock, EPOCH))
-    const reached = this.#replicaSet ? [this.#replicaSet] : this.#servers
+    const reached = this.replicaSet ? [this.replicaSet] : this.#servers
     this.processes = Array.from({ length: plan.processes }, (_, index) => new Process(this, index, reached))
-    if (this.#replicaSet) {
-      this.#replicaSet.onSwitch = () => {
+    if (this.replicaSet) {
+      this.replicaSet.onSwitch = () => {
         for (const { links } of this.processes) links[0]?.following?.heardOfSwitch()
       }
-      this.#replicaSet.onLostExtension = ({ keys, args }) => {
+      this.replicaSet.onLostExtension = ({ keys, args }) => {
         for (const resource of new Set(keys.flatMap((key) => workload.resourcesOf?.(key) ?? [key])))
           this.beliefs.extendedInVain(resource, args)
       }
@@ -122,7 +122,7 @@ export class World implements Weather {
 
   /** Those whose word counts. */
   get servers(): readonly FakeRedis[] {
-    return this.#replicaSet ? [this.#replicaSet.master] : this.#servers
+    return this.replicaSet ? [this.replicaSet.master] : this.#servers
   }
 
   get redis(): FakeRedis {
@@ -194,7 +194,7 @@ export class World implements Weather {
         ['cut off', () => link.goDown(longMs)],
         ['wall clock set', () => process.clock.setWall(dice.pick([-HOUR_MS, 0, HOUR_MS]))],
         ['machine suspended', () => process.clock.suspend(LEAST_SUSPENSION_MS + ms)],
-        ...(this.#replicaSet ? this.#troublesOf(this.#replicaSet, shortMs) : []),
+        ...(this.replicaSet ? this.#troublesOf(this.replicaSet, shortMs) : []),
       ])
       if (!this.plan.troubles.includes(name)) continue
       this.troubles++
@@ -223,7 +223,7 @@ export class World implements Weather {
   }
 
   checkReplicas(): void {
-    const [first, ...others] = this.#replicaSet?.contents() ?? []
+    const [first, ...others] = this.replicaSet?.contents() ?? []
     for (const other of others) assert.deepEqual(other, first, 'every server has the same data in the end')
   }
 

@@ -128,6 +128,40 @@ describe('a confirmation', () => {
   })
 })
 
+describe('a renewal', () => {
+  for (const checkLockSyncedSlaves of [true, false]) {
+    const does = checkLockSyncedSlaves ? 'asks' : 'does not ask'
+    const when = checkLockSyncedSlaves ? 'where grants are acknowledged' : 'where they are not'
+    it(`${does} whether the server is still the master ${when}`, async () => {
+      const clock = new FakeClock()
+      let asked = 0
+      const acknowledge = async (): Promise<object> => ({ replicas: 1, acknowledged: 1, asked: ++asked })
+      const port = Object.assign(new FakePort(clock, new FakeRedis(clock)), { acknowledge }) as RedisPort
+      const random = { uuid: () => 'client', fraction: () => 0.5 }
+      const client = new Client(port, { checkLockSyncedSlaves }, { clock, random })
+      await client.getLock('a').lock()
+      const before = asked
+      await clock.advance(30_500)
+      assert.equal(asked - before, checkLockSyncedSlaves ? 3 : 0, 'once for each of three renewals')
+      await clock.until(client.close())
+    })
+  }
+
+  it('is not affected by the reply', async () => {
+    const clock = new FakeClock()
+    const refused = async (): Promise<object> => ({ replicas: 1, acknowledged: 0, why: 'it was replaced' })
+    const granted = async (): Promise<object> => ({ replicas: 1, acknowledged: 1 })
+    const port = Object.assign(new FakePort(clock, new FakeRedis(clock)), { acknowledge: granted })
+    const random = { uuid: () => 'client', fraction: () => 0.5 }
+    const client = new Client(port as RedisPort, { checkLockSyncedSlaves: true }, { clock, random })
+    const hold = await client.getLock('a').lock()
+    port.acknowledge = refused
+    await clock.advance(60_000)
+    assert.equal(hold.isLive, true)
+    await clock.until(client.close())
+  })
+})
+
 describe('adopt() with replicas', () => {
   let clock: FakeClock
   let clients: Client[]
