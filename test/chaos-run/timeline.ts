@@ -1,5 +1,5 @@
 import type { Outcome } from './run.js'
-import type { Finding, Section } from './verdict.js'
+import { type Finding, processOf, type Section } from './verdict.js'
 
 /** How much is drawn, ms: around the first violation, otherwise the end of the storm. */
 const WINDOW_MS = 20_000
@@ -89,7 +89,7 @@ function faultBar({ name, from, to, forgets }: Outcome['faults'][number]): Bar &
 
 function locksOf(sections: readonly Section[], workers: readonly number[]): (Bar & { lane: string })[] {
   return sections.map(({ lock, kind, worker, from, to, token, isShared }) => {
-    const text = `${kind}${isShared ? ' (shared)' : ''}, process ${worker}${token ? `, token ${token}` : ''}: ${(to - from).toFixed(1)} ms`
+    const text = `${kind}${isShared ? ' (shared)' : ''}, ${processOf(worker)}${token ? `, token ${token}` : ''}: ${(to - from).toFixed(1)} ms`
     return { lane: lock, from, to, title: text, style: `w${workers.indexOf(worker) % COLOURS}` }
   })
 }
@@ -121,7 +121,7 @@ interface Page {
 }
 
 function page({ title, height, width, parts, labels, workers, findings, from }: Page): string {
-  const legend = workers.map((pid, at) => `<span class="w${at % COLOURS}">■</span> process ${pid}`).join(' &nbsp; ')
+  const legend = workers.map((pid, at) => `<span class="w${at % COLOURS}">■</span> ${processOf(pid)}`).join(' &nbsp; ')
   const list = findings.slice(0, 50).map(({ what, isDeclared, from: at }) => {
     const when = at === undefined ? '' : `at ${((at - from) / 1_000).toFixed(2)} s: `
     return `<li>${isDeclared ? 'declared: ' : ''}${when}${escaped(what)}</li>`

@@ -5,7 +5,7 @@ import type { Struck } from './topology.js'
 /** What a worker reported that it held. */
 export interface Section extends Belief {
   readonly kind: string
-  /** The process. */
+  /** The process; 0 for the JVM. */
   readonly worker: number
   to: number
   /** What it did to the record of this lock. */
@@ -136,6 +136,10 @@ function staleWritesIn(sections: readonly Section[]): Judged[] {
   return [...outOfOrder, ...overwriting]
 }
 
+export function processOf(worker: number): string {
+  return worker === 0 ? 'the JVM' : `process ${worker}`
+}
+
 function inWords({ kind, worker, token }: Section): string {
-  return `${kind} in process ${worker}${token ? ` with token ${token}` : ''}`
+  return `${kind} in ${processOf(worker)}${token ? ` with token ${token}` : ''}`
 }
