@@ -1,6 +1,5 @@
 import { SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.js'
 import { Replication } from '../../src/delivery/replica-acks.js'
-import { Scripts } from '../../src/delivery/scripts.js'
 import { Hold } from '../../src/locks/hold.js'
 import { PlainKind } from '../../src/locks/kinds/plain.js'
 import { Lease } from '../../src/locks/lease.js'
@@ -209,12 +208,6 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
     topology: 'Sentinel',
     finding: NOT_IN_REDIS,
     plant: () => patched(SentinelMasterStatus.prototype, 'of', () => async () => ({ replicas: 2, isConfirmed: true })),
-  },
-  'replicas acknowledge on another connection': {
-    workload: 'lock',
-    topology: 'Sentinel',
-    finding: NOT_IN_REDIS,
-    plant: () => patched(Scripts.prototype, 'routeTo', () => () => ''),
   },
   'a clock is slower than allowed': {
     workload: 'lock',

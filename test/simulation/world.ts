@@ -193,7 +193,7 @@ export class World implements Weather {
         ['deaf', () => link.port.resubscribe()],
         ['cut off', () => link.goDown(longMs)],
         ['wall clock set', () => process.clock.setWall(dice.pick([-HOUR_MS, 0, HOUR_MS]))],
-        ['machine suspended', () => process.clock.suspend(LEAST_SUSPENSION_MS + ms)],
+        ['machine suspended', () => process.clock.suspend(LEAST_SUSPENSION_MS + longMs / 2)],
         ...(this.replicaSet ? this.#troublesOf(this.replicaSet, shortMs) : []),
       ])
       if (!this.plan.troubles.includes(name)) continue
