@@ -109,4 +109,14 @@ describe('a red lock of three servers', () => {
     assert.deepEqual(waits, [red.name])
     await hold.unlock()
   })
+
+  it('is decided without a server that is silent, soon after the others have replied', async () => {
+    ports[1]?.redis.set('a', 'somebody:1', 1, 60_000)
+    ports[2]?.once('lock/acquire', { lost: 'request' })
+    const startedAt = clock.now()
+    assert.equal(await clock.until(red.tryLock().catch(() => null)), null)
+    assert(clock.now() - startedAt < 500, `${clock.now() - startedAt} ms`)
+    ports[1]?.redis.delete('a')
+    await clock.advance(10_000)
+  })
 })

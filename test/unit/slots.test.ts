@@ -19,6 +19,10 @@ describe('the slot of a name', () => {
       assert.equal(slotOf(name), slot, name)
   })
 
+  it('does not depend on a } before the first {', () => {
+    assert.equal(slotOf('}{t}'), slotOf('{t}'))
+  })
+
   it('is shared by all keys of the name, or the name is rejected', () => {
     for (const name of ['order', 'a{t}b', '{shop}:order', '{a}{b}', 'Schloß 锁'])
       assert.equal(slotOf(checkSlots(name)), slotOf(lockChannel(name)), name)
