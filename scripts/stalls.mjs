@@ -1,6 +1,6 @@
 // A virtual machine may be paused for seconds, and its clock set: leases end, and tests fail that are right. Files that failed
 // while that happened, and no others, run once more.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { root } from './run.mjs'
@@ -17,16 +17,18 @@ const STALL_MS = 1_000
  */
 export async function runTestFiles(files, runOnce) {
   const folder = mkdtempSync(join(tmpdir(), 'tests-'))
-  const record = join(folder, 'failed.jsonl')
+  const record = join(folder, 'files.jsonl')
   const stalls = watchStalls()
   try {
-    if (await runOnce(files, { TEST_FAILED_FILES: record })) return true
-    const failed = readFailed(record)
+    if (await runOnce(files, { TEST_FILES_RECORD: record })) return true
+    const runs = readRuns(record)
+    const failed = files.filter((file) => !runs.get(file)?.ok)
     for (const { at, ms } of stalls) console.error(`The machine stood still for ${ms} ms, ${secondsSince(at)} s ago`)
-    if (failed.length === 0 || !failed.every((file) => stalls.some((stall) => wasRunning(file, stall)))) return false
-    const again = failed.map(({ file }) => relative(root, file))
-    console.error(`Once more, as the machine stood still while they failed: ${again.join(', ')}`)
-    return await runOnce(again, {})
+    // One that crashed or was given up has left no record: that is no stall.
+    if (failed.length === 0 || !failed.every((file) => stalls.some((stall) => isDuring(stall, runs.get(file)))))
+      return false
+    console.error(`Once more, as the machine stood still while they failed: ${failed.join(', ')}`)
+    return await runOnce(failed, {})
   } finally {
     stalls.end()
     rmSync(folder, { recursive: true })
@@ -46,16 +48,14 @@ function watchStalls() {
   return Object.assign(stalls, { end: () => clearInterval(timer) })
 }
 
-function readFailed(record) {
-  try {
-    return readFileSync(record, 'utf8').trim().split('\n').map(JSON.parse)
-  } catch {
-    return [] // none has ended by itself
-  }
+/** The runs that ended, by file. */
+function readRuns(record) {
+  const lines = existsSync(record) ? readFileSync(record, 'utf8').trim().split('\n') : []
+  return new Map(lines.map((line) => JSON.parse(line)).map((run) => [relative(root, run.file), run]))
 }
 
-function wasRunning({ began, ended }, { at, ms }) {
-  return at >= began && at - ms <= ended
+function isDuring({ at, ms }, run) {
+  return run !== undefined && at >= run.began && at - ms <= run.ended
 }
 
 function secondsSince(at) {

@@ -7,7 +7,7 @@ export const FILE_LIMIT_MS = Number(process.env.TEST_FILE_LIMIT_MS ?? 300_000)
 if (isMainThread && process.env.NODE_TEST_CONTEXT) {
   const file = process.argv[1]
   endInTime(file)
-  if (file.endsWith('.test.js') && process.env.TEST_FAILED_FILES) recordFailure(file, process.env.TEST_FAILED_FILES)
+  if (file.endsWith('.test.js') && process.env.TEST_FILES_RECORD) recordRun(file, process.env.TEST_FILES_RECORD)
 }
 
 /** By the machine's monotonic clock, which all its processes share. */
@@ -26,9 +26,9 @@ function endInTime(file) {
 }
 
 /** For stalls.mjs. */
-function recordFailure(file, record) {
+function recordRun(file, record) {
   const began = machineTimeMs()
   process.on('exit', (code) => {
-    if (code !== 0) appendFileSync(record, `${JSON.stringify({ file, began, ended: machineTimeMs() })}\n`)
+    appendFileSync(record, `${JSON.stringify({ file, began, ended: machineTimeMs(), ok: code === 0 })}\n`)
   })
 }
