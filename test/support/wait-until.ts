@@ -17,6 +17,8 @@ export async function sleep(ms: number): Promise<void> {
  * uses it up before what is waited for has had its chance.
  */
 export class Patience implements Disposable {
+  /** How many there are now, each with one timer. */
+  static running = 0
   /** Resolves when it is over. */
   readonly end: Promise<void>
   readonly #cancelled = new AbortController()
@@ -36,11 +38,13 @@ export class Patience implements Disposable {
 
   async #pass(ms: number): Promise<void> {
     const { signal } = this.#cancelled
+    Patience.running++
     for (let left = ms; left > 0; left -= STEP_MS) {
       await wait(Math.min(left, STEP_MS), undefined, { signal }).catch(() => {})
-      if (signal.aborted) return
+      if (signal.aborted) break
     }
-    this.#isOver = true
+    Patience.running--
+    this.#isOver = !signal.aborted
   }
 }
 
