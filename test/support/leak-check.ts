@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { IS_BEFORE_7 } from './engine.js'
 import type { Place } from './places.js'
 import { RedisServer } from './redis-server.js'
-import { Patience, waitUntil } from './wait-until.js'
+import { waitUntil } from './wait-until.js'
 
 /**
  * Waits until the server holds nothing of the test any more: no key, no subscription, no connection except
@@ -100,10 +100,9 @@ function describe(problem: unknown): string {
 }
 
 /**
- * How many timers are running beyond `baseline` (an earlier result of this function) and those of `Patience`. Node counts only those that keep
+ * How many timers are running beyond `baseline` (an earlier result of this function). Node counts only those that keep
  * the process alive: an unref'd timer is not among them.
  */
 export function timersLeft(baseline = 0): number {
-  const timers = process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length
-  return timers - Patience.running - baseline
+  return process.getActiveResourcesInfo().filter((resource) => resource === 'Timeout').length - baseline
 }

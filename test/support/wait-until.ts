@@ -2,7 +2,7 @@ import { AssertionError } from 'node:assert'
 import { setTimeout as wait } from 'node:timers/promises'
 
 const POLL_MS = 5
-/** What a turn of the event loop uses up of a limit at most, ms. */
+/** What a turn of the event loop uses up of a `Patience` at most, ms. */
 const STEP_MS = 25
 
 type Truthy<T> = Exclude<T, false | 0 | 0n | '' | null | undefined>
@@ -17,15 +17,11 @@ export async function sleep(ms: number): Promise<void> {
  * uses it up before what is waited for has had its chance.
  */
 export class Patience implements Disposable {
-  /** How many there are now, each with one timer. */
-  static running = 0
-  /** Resolves when it is over. */
-  readonly end: Promise<void>
   readonly #cancelled = new AbortController()
   #isOver = false
 
   constructor(ms: number) {
-    this.end = this.#pass(ms)
+    void this.#pass(ms)
   }
 
   get isOver(): boolean {
@@ -38,19 +34,17 @@ export class Patience implements Disposable {
 
   async #pass(ms: number): Promise<void> {
     const { signal } = this.#cancelled
-    Patience.running++
     for (let left = ms; left > 0; left -= STEP_MS) {
       await wait(Math.min(left, STEP_MS), undefined, { signal }).catch(() => {})
       if (signal.aborted) break
     }
-    Patience.running--
     this.#isOver = !signal.aborted
   }
 }
 
 /**
  * Polls `condition` until it returns something truthy, and resolves to that.
- * @param options.timeoutMs longest wait, ms, as `Patience` counts it; default 5000. A condition that hangs counts as false.
+ * @param options.timeoutMs longest wait, ms, from the call; default 5000. A condition that hangs counts as false.
  * @param options.message   what was expected, for the error; a function is called when the wait has failed
  */
 export async function waitUntil<T>(
@@ -58,11 +52,11 @@ export async function waitUntil<T>(
   options: { timeoutMs?: number; message?: string | (() => string) } = {},
 ): Promise<Truthy<T>> {
   const { timeoutMs = 5_000, message = 'the condition' } = options
-  using patience = new Patience(timeoutMs)
+  const endsAt = performance.now() + timeoutMs
   while (true) {
-    const result = await Promise.race([condition(), patience.end])
-    if (result) return result as Truthy<T>
-    if (patience.isOver) {
+    const result = await within(Promise.resolve(condition()), Math.max(endsAt - performance.now(), POLL_MS))
+    if (result?.value) return result.value as Truthy<T>
+    if (performance.now() >= endsAt) {
       throw new AssertionError({
         message: `not within ${timeoutMs} ms: ${typeof message === 'string' ? message : message()}`,
         stackStartFn: waitUntil,
@@ -72,11 +66,20 @@ export async function waitUntil<T>(
   }
 }
 
-/** How `promise` settled, resolved or rejected; an assertion error if it is still pending after `ms`, as `Patience` counts them. */
+/** How `promise` settled, resolved or rejected; an assertion error if it is still pending after `ms`. */
 export async function settlesWithin<T>(promise: PromiseLike<T>, ms: number): Promise<PromiseSettledResult<Awaited<T>>> {
-  using patience = new Patience(ms)
   const settled = Promise.allSettled([promise]).then(([outcome]) => outcome)
-  const outcome = await Promise.race([settled, patience.end])
+  const outcome = (await within(settled, ms))?.value
   if (outcome) return outcome
   throw new AssertionError({ message: `still pending after ${ms} ms`, stackStartFn: settlesWithin })
+}
+
+/** The promise's value in a box, or undefined if it takes longer. */
+async function within<T>(promise: Promise<T>, ms: number): Promise<{ value: T } | undefined> {
+  const tooLate = new AbortController()
+  try {
+    return await Promise.race([promise.then((value) => ({ value })), wait(ms, undefined, { signal: tooLate.signal })])
+  } finally {
+    tooLate.abort()
+  }
 }
