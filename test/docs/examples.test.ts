@@ -52,6 +52,7 @@ describe('a code block', () => {
     await using child = spawnChild(new URL('run-blocks.js', import.meta.url), paths, {
       env: { REDIS_URL: server.url, PORT: '0' },
     })
+    await child.nextMessage<{ path: string }>(({ path }) => path === 'prelude', 120_000) // a Postgres, on a busy machine
     for (const path of paths) {
       const { failure } = await child.nextMessage<{ path: string; failure: string | null }>(
         (message) => message.path === path,

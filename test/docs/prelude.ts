@@ -9,10 +9,11 @@ import { createClient } from 'redis'
 
 const { REDIS_URL: url = '' } = process.env
 
+/** Ready before the first block runs: to open it blocks the event loop for seconds on a busy machine. */
+export const stock = openStock()
+
 /** The environment of one block, created for each. */
 export async function prelude() {
-  // It blocks the event loop for seconds on a busy machine: not while a block holds a lock.
-  stock ??= openStock()
   const database = await stock
   const client = await connect(url)
   const lockName = 'lock:order:1001'
@@ -51,8 +52,6 @@ export async function prelude() {
     log: (..._words: unknown[]) => {},
   }
 }
-
-let stock: Promise<PGlite> | undefined
 
 async function openStock(): Promise<PGlite> {
   const database = await PGlite.create()

@@ -1,4 +1,5 @@
 /** Runs compiled code blocks one after the other: the paths are the arguments, Redis is at REDIS_URL. */
+import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Redis } from 'ioredis'
 import { report } from '../support/child.js'
@@ -14,7 +15,12 @@ process.on('unhandledRejection', (error) => {
   if ((error as { code?: unknown } | null)?.code !== 'LOCK_LEASE_LOST') throw error
 })
 
-for (const path of process.argv.slice(2)) {
+const paths = process.argv.slice(2)
+const { stock } = await import(pathToFileURL(join(dirname(paths[0] ?? ''), 'prelude.js')).href)
+await stock // none of the time of the first block that borrows it
+report({ path: 'prelude' })
+
+for (const path of paths) {
   await redis.flushall()
   const failure = await Promise.race([
     import(pathToFileURL(path).href).then(

@@ -202,8 +202,10 @@ describe('a fair lock next to a Redisson peer', () => {
     const waiter = `${client.id}:1`
     await queued(waiter)
     await listening(lab)
-    await lab.server.admin.multi().lrem(QUEUE, 0, waiter).zrem(DEADLINES, waiter).exec()
-    await enqueue(peer.holder(8))
+    // At once: its attempt after subscribing may come at any time, and must not find an empty queue.
+    const replaced = lab.server.admin.multi().lrem(QUEUE, 0, waiter).zrem(DEADLINES, waiter)
+    replaced.zadd(DEADLINES, Date.now() + FAIR_WAIT_MS, peer.holder(8)).rpush(QUEUE, peer.holder(8))
+    await replaced.exec()
     await lab.server.admin.publish(`${CHANNEL}:${waiter}`, '0') // its poll, which comes within 5 s, does the same
     await queued(peer.holder(8), waiter)
     await peer.fairLeave('order', 8)

@@ -26,9 +26,12 @@ export function fairQueue(lab: Lab, name: string): FairQueue {
 
   return {
     async queued(...holders) {
-      const present = () => lab.server.admin.lrange(queue, 0, -1)
-      const message = `${holders.join()} are queued`
-      await waitUntil(async () => (await present()).join() === holders.join(), { message })
+      let present: readonly string[] = []
+      const areQueued = async (): Promise<boolean> => {
+        present = await lab.server.admin.lrange(queue, 0, -1)
+        return present.join() === holders.join()
+      }
+      await waitUntil(areQueued, { message: () => `${holders.join()} are queued, but ${present.join()} are` })
     },
     async deadlineOf(holder) {
       return Number(await lab.server.admin.zscore(deadlines, holder))
