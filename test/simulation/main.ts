@@ -1,4 +1,5 @@
 // Simulated lives, as many as you like. scripts/simulate.mjs runs it.
+import { createHash } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
 import { type Failure, Lives, type Report } from './lives.js'
@@ -34,6 +35,7 @@ const tally = new Map(
   WORKLOADS.map((name) => [name, { lives: 0, grants: 0, handOffs: 0, losses: 0, troubles: 0, failovers: 0 }]),
 )
 const failures: Failure[] = []
+const digests: string[] = []
 let done = 0
 let next = first
 
@@ -46,6 +48,8 @@ const result = {
   seed: first,
   seconds: Math.round((performance.now() - startedAt) / 1_000),
   livesPerMinute: perMinute(),
+  /** The same for the same lives, on every Node and with any number of threads. */
+  digest: createHash('sha256').update(digests.sort().join()).digest('hex'),
   failures: failures.map(({ seed, workload: name, message }) => ({
     seed,
     workload: name,
@@ -70,7 +74,8 @@ async function liveOn(): Promise<void> {
 function count({ lives, failures: failed }: Report): void {
   done += lives.length + failed.length
   failures.push(...failed)
-  for (const { workload: name, grants, handOffs, losses, troubles, failovers } of lives) {
+  for (const { workload: name, grants, handOffs, losses, troubles, failovers, digest } of lives) {
+    digests.push(digest)
     const sums = tally.get(name)
     if (!sums) continue
     sums.lives++

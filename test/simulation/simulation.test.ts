@@ -3,7 +3,10 @@
  * npm run simulate.
  */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { after, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import type { Hold } from '../../src/index.js'
 import { CONTROLS } from './controls.js'
 import { Lives } from './lives.js'
@@ -41,6 +44,20 @@ describe(`${LIVES} simulated lives`, () => {
     const [first, second] = [await lives.run({ seeds: seeds(5) }), await lives.run({ seeds: seeds(5) })]
     assert.deepEqual(first, second)
     assert.equal(new Set(first.lives.map(({ digest }) => digest)).size, 5)
+  })
+})
+
+describe('a seed', () => {
+  it('gives the same lives in another process, on the Node that npm runs on', async () => {
+    const main = fileURLToPath(new URL('main.js', import.meta.url))
+    const digestOn = async (node: string): Promise<unknown> => {
+      const { stdout } = await promisify(execFile)(node, [main, '--lives', '20', '--seed', '7', '--json'])
+      return JSON.parse(stdout.trim().split('\n').at(-1) ?? '').digest
+    }
+    const { npm_node_execpath: nodeOfNpm = process.execPath } = process.env
+    const [here, there] = await Promise.all([process.execPath, nodeOfNpm].map(digestOn))
+    assert.match(String(here), /^[0-9a-f]{64}$/)
+    assert.equal(here, there)
   })
 })
 
