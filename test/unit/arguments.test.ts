@@ -189,6 +189,9 @@ describe('an argument', () => {
     )
     await refuses('fn', () => client.getSemaphore('a').withPermit({}, loose(1)), /with permits$/, 'a')
     await refuses('fn', () => client.runInScope(loose(1)))
+    const explicit = fakeClient(clock, port, { implicitReentry: false })
+    await refuses('runInScope', () => explicit.runInScope(unused), /without implicitReentry: false/)
+    await clock.until(explicit.close())
   })
 
   it('names what client.withLock takes: a name, or an array of names with the options after it', async () => {

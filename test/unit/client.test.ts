@@ -56,6 +56,16 @@ describe('new Client()', () => {
   })
 })
 
+describe('client.withLock()', () => {
+  it('with one name takes the options of that lock, and with several holds all of them', async () => {
+    await clock.until(client.withLock('a', { atLeastMs: 1_000 }, () => assert.deepEqual(port.redis.keys, ['a'])))
+    assert.deepEqual(port.redis.keys, ['a'])
+    await clock.advance(2_000)
+    const held = await clock.until(client.withLock(['b', 'c'], () => port.redis.keys))
+    assert.deepEqual([[...held].sort(), port.redis.keys], [['b', 'c'], []])
+  })
+})
+
 describe('the warnings of a client', () => {
   it('contain those of its connection, which wait for a listener but do not keep the process alive', async () => {
     client.removeAllListeners('warning')
@@ -221,6 +231,23 @@ describe('the end of a client', () => {
       assert.equal(opened.isClosed, false)
     }
     assert.equal(opened.isClosed, true)
+  })
+
+  it('comes with the release of its last hold; locks can be inspected and permits returned until then', async () => {
+    const closed = { code: 'LOCK_CLIENT_CLOSED' }
+    const [lock, semaphore] = [client.getLock('a'), client.getSemaphore('b')]
+    const hold = await clock.until(lock.lock())
+    await clock.until(semaphore.trySetPermits(0))
+    const closing = client.close({ drainMs: 60_000 })
+    await assert.rejects(lock.lock(), closed)
+    assert.equal(await clock.until(lock.isLocked()), true)
+    await clock.until(semaphore.release())
+    await hold.unlock()
+    await clock.advance(1_000)
+    assert.equal(port.isClosed, true)
+    await assert.rejects(lock.isLocked(), closed)
+    await assert.rejects(semaphore.release(), closed)
+    await closing
   })
 
   it('on a signal is told to those who call later, and a warning says that another handler may end the process', async () => {
