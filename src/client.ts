@@ -436,8 +436,8 @@ export class Client extends ClientEmitter {
 
   /** A listener that throws is a bug of the user's, and must not stop a renewal: it is reported as a process warning. */
   #emit<E extends keyof ClientEvents>(event: E, details: ClientEvents[E]): boolean {
-    const { code } = details[0] as { code?: string }
-    if (event === 'warning' && code?.endsWith('_REFUSED')) {
+    const { code } = details[0] as { code?: unknown } // an error of a callback: its code may be a number
+    if (typeof code === 'string' && code.endsWith('_REFUSED')) {
       if (this.#warned.has(code)) return true
       this.#warned.add(code)
     }

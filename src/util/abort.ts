@@ -19,7 +19,7 @@ export function onAbort(signal: AbortSignal, action: () => void): () => void {
 function open(signal: AbortSignal): Set<() => void> {
   const waiting = new Set<() => void>()
   actions.set(signal, waiting)
-  signal.addEventListener('abort', onSignal, { once: true })
+  signal.addEventListener('abort', onSignal)
   return waiting
 }
 

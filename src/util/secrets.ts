@@ -11,7 +11,7 @@ const REPEATED_WORDS = /,? with args beginning with.*/s
 export function withoutSecrets<T>(error: T, ...known: readonly (string | undefined)[]): T {
   const errors = new Set<object>()
   gather(error, errors)
-  const secrets = [...known, ...[...errors].flatMap(passwordsIn)].filter((secret) => secret !== undefined)
+  const secrets = [...known, ...[...errors].map(passwordIn)].filter((secret) => secret !== undefined)
   for (const one of errors) clean(one, secrets)
   return typeof error === 'string' ? (cleanText(error, secrets) as T) : error
 }
@@ -28,14 +28,14 @@ function gather(value: unknown, errors: Set<object>): void {
 }
 
 /** The last argument of AUTH; in HELLO the second argument after the word AUTH. */
-function passwordsIn(error: { command?: unknown }): string[] {
+function passwordIn(error: { command?: unknown }): string | undefined {
   const { name, args } = (error.command ?? {}) as { name?: unknown; args?: unknown }
-  if (!Array.isArray(args)) return []
+  if (!Array.isArray(args)) return undefined
   const words = args.flat().map(String)
   const verb = String(name).toLowerCase()
-  if (verb === 'auth') return words.slice(-1)
+  if (verb === 'auth') return words.at(-1)
   const at = words.findIndex((word) => word.toLowerCase() === 'auth')
-  return verb === 'hello' && at !== -1 ? words.slice(at + 2, at + 3) : []
+  return verb === 'hello' && at !== -1 ? words[at + 2] : undefined
 }
 
 function clean(error: { command?: unknown; message?: unknown; stack?: unknown }, secrets: readonly string[]): void {

@@ -17,7 +17,7 @@ export function checkName(name: unknown, path = 'lock name'): string {
   if (typeof name !== 'string') throw new ConfigError(path, name, 'a string')
   if (name === '') throw new ConfigError(path, name, 'at least one character')
   if (!name.isWellFormed()) throw new ConfigError(path, name, 'well-formed text, without lone surrogates')
-  if (name.length > MAX_NAME_BYTES / 3 && Buffer.byteLength(name) > MAX_NAME_BYTES) {
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) {
     throw new ConfigError(path, name, `at most ${MAX_NAME_BYTES} bytes in UTF-8`)
   }
   return name
@@ -72,23 +72,23 @@ export function ownOptions<T extends object>(options: T, known: KnownOptions<T>,
 const FUNCTION = 'a function runs with the lock held in withLock(fn)'
 
 /** Names of options in other libraries and in Redisson, and what they may be called here. */
-const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
-  timeout: ['commandTimeoutMs', 'waitTimeMs'],
-  acquireTimeout: ['waitTimeMs'],
-  wait: ['waitTimeMs'],
-  ttl: ['leaseTimeMs', 'timeToLiveMs', 'lockWatchdogTimeoutMs'],
-  timeToLive: ['timeToLiveMs', 'leaseTimeMs'],
-  lockTimeout: ['leaseTimeMs', 'lockWatchdogTimeoutMs'],
-  leaseTime: ['leaseTimeMs', 'lockWatchdogTimeoutMs'],
-  duration: ['leaseTimeMs'],
-  expires: ['leaseTimeMs'],
-  redis: ['client'],
-}
+const OTHER_NAMES: ReadonlyMap<string, readonly string[]> = new Map([
+  ['timeout', ['commandTimeoutMs', 'waitTimeMs']],
+  ['acquireTimeout', ['waitTimeMs']],
+  ['wait', ['waitTimeMs']],
+  ['ttl', ['leaseTimeMs', 'timeToLiveMs', 'lockWatchdogTimeoutMs']],
+  ['timeToLive', ['leaseTimeMs']],
+  ['lockTimeout', ['leaseTimeMs', 'lockWatchdogTimeoutMs']],
+  ['leaseTime', ['lockWatchdogTimeoutMs']],
+  ['duration', ['leaseTimeMs']],
+  ['expires', ['leaseTimeMs']],
+  ['redis', ['client']],
+])
 
-/** What an option that a call does not know is called there, if that can be told. */
+/** What an option that a call does not know is called there, if that can be told: most lack only their unit. */
 function nameHere(key: string, known: object): string | undefined {
-  const others = Object.hasOwn(OTHER_NAMES, key) ? (OTHER_NAMES[key] ?? []) : []
-  return [`${key}Ms`, ...others].find((name) => Object.hasOwn(known, name))
+  const isKnown = (name: string): boolean => Object.hasOwn(known, name)
+  return isKnown(`${key}Ms`) ? `${key}Ms` : OTHER_NAMES.get(key)?.find(isKnown)
 }
 
 /**
@@ -104,10 +104,9 @@ export function checkOptionalBoolean(path: string, value: unknown): boolean | un
   throw new ConfigError(path, value, 'true or false')
 }
 
-export function checkSignal(signal: unknown, lockName?: string): AbortSignal | undefined {
+export function checkSignal(signal: unknown, lockName: string): AbortSignal | undefined {
   if (signal === undefined || signal instanceof AbortSignal) return signal
-  const about = lockName === undefined ? {} : { lockName }
-  throw new ConfigError('signal', signal, 'an AbortSignal', about)
+  throw new ConfigError('signal', signal, 'an AbortSignal', { lockName })
 }
 
 export function checkFunction(path: string, value: unknown, lockName: string): void {

@@ -21,7 +21,7 @@ export function isMarked(clientId: string): boolean {
 
 /** @param uuid  of version 4, as Redisson's client ids */
 export function markedId(uuid: string): string {
-  return uuid.replace(/(?<=-[0-9a-f]{4})[0-9a-f]{8}$/, MARK)
+  return uuid.replace(/(?<=-[0-9a-f]{4})[0-9a-f]{8}/, MARK)
 }
 
 /**

@@ -3,14 +3,15 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import { CLIENT_OPTIONS } from '../../src/client-options.js'
-import { getMultiLock, getRedLock } from '../../src/index.js'
+import { connect, getMultiLock, getRedLock } from '../../src/index.js'
 import { checkNames } from '../../src/locks/with-lock.js'
-import { MAX_DURATION_MS } from '../../src/util/validate.js'
 import { mappedName } from '../../src/wire/names.js'
 import { fakeClient } from '../support/fake-client.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 
+/** 100 years of 365 days. */
+const MAX_DURATION_MS = 3_153_600_000_000
 const clock = new FakeClock()
 let port: FakePort
 let client: Client
@@ -99,7 +100,10 @@ describe('an option of the client', () => {
 
   it('is known', async () => {
     await refuses('timeout', () => fakeClient(clock, port, loose({ timeout: 1 })), /^commandTimeoutMs instead/)
-    await refuses('lockWatchdogTimeout', () => fakeClient(clock, port, loose({ lockWatchdogTimeout: 1 })))
+    for (const name of ['lockWatchdogTimeout', 'leaseTime', 'lockTimeout', 'ttl']) {
+      await refuses(name, () => fakeClient(clock, port, loose({ [name]: 1 })), /^lockWatchdogTimeoutMs instead, one of/)
+    }
+    await refuses('redis', () => connect(loose({ redis: {} })), /^client instead, one of/)
   })
 })
 
@@ -137,7 +141,7 @@ describe('an argument', () => {
       }
     }
     await refuses('atLeastMs', () => lock.lock(loose({ atLeastMs: 1_000 })))
-    await refuses('options', () => lock.lock(loose(5_000)), /^an object with some of leaseTimeMs/)
+    await refuses('options', () => lock.lock(loose(5_000)), /^an object with some of leaseTimeMs[\w, ]+$/)
     await refuses('options', () => lock.tryLock(loose(null)))
     await refuses('options', () => lock.lock(loose(() => {})), /withLock\(fn\)/)
   })
@@ -157,6 +161,8 @@ describe('an argument', () => {
     })) {
       await refuses(name, () => client.getLock('a').lock(loose({ [name]: 1 })), new RegExp(`^${here} instead, one of`))
     }
+    const timeToLive = loose({ timeToLive: 1 })
+    await refuses('timeToLive', () => client.getSemaphore('a').trySetPermits(1, timeToLive), /^timeToLiveMs instead/)
     await refuses('toString', () => client.getLock('a').lock(loose({ toString: 1 })), /^one of the options/)
   })
 
@@ -183,6 +189,9 @@ describe('an argument', () => {
     )
     await refuses('fn', () => client.getSemaphore('a').withPermit({}, loose(1)), /with permits$/, 'a')
     await refuses('fn', () => client.runInScope(loose(1)))
+    const explicit = fakeClient(clock, port, { implicitReentry: false })
+    await refuses('runInScope', () => explicit.runInScope(unused), /without implicitReentry: false/)
+    await clock.until(explicit.close())
   })
 
   it('names what client.withLock takes: a name, or an array of names with the options after it', async () => {

@@ -40,6 +40,7 @@ describe('fencedUpdate', () => {
     'shop.stock.seen': 'seen',
     '"fencingToken"': '"fencingToken"',
     's."fencingToken"': '"fencingToken"',
+    '"shop"."stock"."fencingToken"': '"fencingToken"',
     '`seen`': '`seen`',
     '`shop`.`seen`': '`seen`',
   }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
 import { Client } from '../../src/client.js'
 import { systemRandom } from '../../src/util/random.js'
-import { checkHolder, formatHolder, Owners } from '../../src/wire/holder.js'
+import { checkHolder, formatHolder, isMarked, markedId, Owners } from '../../src/wire/holder.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 
@@ -86,6 +86,14 @@ describe('a client id', () => {
     )
     assert.equal(new Set(ids).size, ids.length)
     assert.match(new Client(new FakePort(new FakeClock())).id, UUID)
+  })
+
+  it('ends in eight digits by which it is told from those of Redisson', () => {
+    const id = markedId('01234567-89ab-4cde-8f01-23456789abcd')
+    assert.equal(id, '01234567-89ab-4cde-8f01-2345401dfa57')
+    assert.equal(isMarked(id), true)
+    assert.equal(isMarked('01234567-89ab-4cde-8f01-23456789abcd'), false)
+    assert.equal(isMarked('401dfa57-89ab-4cde-8f01-23456789abcd'), false)
   })
 
   it('differs between two processes started from one snapshot', (t) => {

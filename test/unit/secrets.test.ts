@@ -41,19 +41,27 @@ describe('an error that leaves the library', () => {
     assert.equal(withoutSecrets(refused('auth', ['app', SECRET], repeated)).message, "ERR unknown command 'AUTH'")
     assertClean(withoutSecrets(new Error(repeated)))
     assertClean(withoutSecrets(new Error(repeated.replace("', with", "' with"))))
-    assertClean(withoutSecrets(refused('auth', ['app', SECRET], `ERR ${SECRET} is wrong`)))
+    assert.equal(withoutSecrets(refused('auth', [SECRET], `ERR ${SECRET} is wrong`)).message, 'ERR … is wrong')
+    const ofUser = withoutSecrets(refused('auth', ['app', SECRET], `ERR ${SECRET} of app is wrong`))
+    assert.equal(ofUser.message, 'ERR … of app is wrong')
     const buffers = [['3', Buffer.from('AUTH'), 'app', Buffer.from(SECRET)]]
     assertClean(withoutSecrets(refused('HELLO', buffers, `ERR ${SECRET} is wrong`)))
     const named = refused('hello', ['3', 'auth', 'app', SECRET, 'SETNAME', 'web'], `ERR ${SECRET} of web is wrong`)
     assert.equal(withoutSecrets(named).message, 'ERR … of web is wrong')
-    assertClean(withoutSecrets(new Error('failed', { cause: new Error(`ERR ${SECRET}`) }), SECRET, undefined, ''))
+    const failed = withoutSecrets(new Error('failed', { cause: new Error(`ERR ${SECRET}`) }), SECRET, undefined, '')
+    assertClean(failed)
+    assert.equal(failed.message, 'failed')
     assert.equal(withoutSecrets(repeated), "ERR unknown command 'AUTH'")
     assert.equal(withoutSecrets(`ERR ${SECRET}`, SECRET), 'ERR …')
   })
 
   it('keeps the arguments of commands that have no password', () => {
     const text = 'ERR 1 and app are wrong'
-    for (const error of [refused('evalsha', ['sha', '1', 'app'], text), refused('HELLO', ['3', 'app'], text)]) {
+    for (const error of [
+      refused('evalsha', ['sha', '1', 'app'], text),
+      refused('evalsha', ['sha', 'AUTH', '1', 'app'], text),
+      refused('HELLO', ['3', 'app'], text),
+    ]) {
       assert.equal(withoutSecrets(error).message, text)
     }
   })
@@ -61,10 +69,26 @@ describe('an error that leaves the library', () => {
   it('keeps its class, name, code and stack', () => {
     const error = Object.assign(new TypeError(`${SECRET} of app`), { code: 'X' })
     const calls = error.stack?.split('\n').slice(1)
-    assertClean(withoutSecrets(error, SECRET))
+    assert.match(calls?.[0] ?? '', /secrets\.test/)
+    assertClean(withoutSecrets(error, SECRET, 'secrets.test'))
     assert.ok(error instanceof TypeError)
     assert.equal(error.code, 'X')
     assert.deepEqual(error.stack?.split('\n').slice(1), calls)
+  })
+
+  it('is cleaned although it has no calls in its stack, no stack, or a message that is no text', () => {
+    const error = Object.assign(new Error('x'), { stack: `Error: ${SECRET}` })
+    assert.equal(withoutSecrets(error, SECRET).stack, 'Error: …')
+    for (const strange of [{ stack: undefined }, { message: 7 }]) {
+      assertClean(withoutSecrets(Object.assign(refused('auth', [SECRET]), strange)))
+    }
+  })
+
+  it('keeps its properties as they are if they contain no secret', () => {
+    const error = Object.assign(new Error(), { code: 'X' })
+    const before = [Object.getOwnPropertyDescriptors(error), error.stack]
+    withoutSecrets(error, SECRET)
+    assert.deepEqual([Object.getOwnPropertyDescriptors(error), error.stack], before)
   })
 
   it('may be frozen, or any other value', () => {
