@@ -26,8 +26,6 @@ export class TurnQueue {
   #isQueued = false
   /** It is this client's turn, and no request has been sent since. */
   #isOurTurn = false
-  /** Whether Redis keeps the ticket even if the request in flight is granted. */
-  #staysQueued = false
 
   constructor(inbox: Inbox, giveUpPlace: (ticket: string) => void, onMessage: (message: TurnMessage) => void) {
     this.#inbox = inbox
@@ -65,16 +63,14 @@ export class TurnQueue {
    */
   request(isPoll: boolean, hasMore: boolean): TurnRequest | undefined {
     this.#isOurTurn = false
-    this.#staysQueued = false
     if (!this.#ticket || !this.#inbox.isLive) return undefined
     this.#isQueued = true // from now on: its turn may come before the reply
-    this.#staysQueued = hasMore
     return { ticket: this.#ticket.id, isPoll, staysQueued: hasMore }
   }
 
-  /** The last request was granted. */
-  granted(): void {
-    this.#isQueued &&= this.#staysQueued
+  /** A request with the ticket was granted. @param staysQueued  as in that request */
+  granted(staysQueued: boolean): void {
+    this.#isQueued &&= staysQueued
   }
 
   /** The next release gives up the place. @returns the ticket, if Redis has it */
