@@ -269,9 +269,12 @@ export class WaitQueue {
     const poll = (): void => {
       this.#timer = undefined
       const leftMs = this.#pollAt - this.#clock.now()
-      if (leftMs > 0) return this.#pollWithin(leftMs)
-      this.#isPoll = true
-      this.wake()
+      if (leftMs > 0) {
+        this.#pollWithin(leftMs)
+      } else {
+        this.markPoll()
+        this.wake()
+      }
     }
     this.#timer = { firesAt: this.#pollAt, cancel: this.#clock.after(ms, poll) }
   }

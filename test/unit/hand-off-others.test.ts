@@ -115,6 +115,7 @@ describe('a release for other clients', () => {
     }
     const sent = await bench.commandsOf(async () => await (await bench.lock.lock()).unlock())
     assert.deepEqual(sent, ['lock/acquire', 'lock/release'])
+    assert.deepEqual(await bench.commandsOf(() => bench.clock.advance(1_000)), [])
   })
 
   /** A client that has passed the lock on twice, and lets another one have it. @returns that one's hold */

@@ -281,6 +281,24 @@ describe('a place in a turn queue', () => {
     assert.equal(bench.port.count('lock/leave-turn-queue'), 0)
   })
 
+  it('is given up again when its turn comes, if the command was lost', async () => {
+    const held = await bench.other.getLock('a').lock()
+    const waiting = bench.lock.tryLock({ waitTimeMs: 100 })
+    const behind = await wait(thirdClient().lock)
+    bench.port.once('lock/leave-turn-queue', { lost: 'request' })
+    await bench.clock.advance(200)
+    assert.equal(await waiting, null)
+    assert.equal(tickets()[0], ticketOf(bench.client))
+    await held.unlock()
+    assert.equal(await isServed(behind), true)
+  })
+
+  it('is not taken for a lock that is free, and nothing is left of the wait', async () => {
+    await (await bench.lock.lock()).unlock()
+    assert.equal(bench.clock.pending, 0)
+    assert.equal(bench.port.count('SUBSCRIBE'), 0)
+  })
+
   it('ends with a grant if no more callers wait, without a command of its own', async () => {
     const held = await bench.other.getLock('a').lock()
     const waiting = await wait()
