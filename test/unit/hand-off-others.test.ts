@@ -164,6 +164,7 @@ describe('a release for other clients', () => {
     const behind = await wait(bench.other)
     await bench.clock.advance(400)
     bench.port.resubscribe() // nobody waits who could have missed a message
+    await turn()
     assert.equal(tickets().length, 2)
     await hold.unlock()
     await (await behind.hold).unlock()

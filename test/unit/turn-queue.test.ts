@@ -316,6 +316,7 @@ describe('a place in a turn queue', () => {
     const held = await bench.other.getLock('a').lock()
     const first = await wait()
     const second = await wait()
+    await bench.clock.advance(500)
     await held.unlock()
     assert.equal(await isServed(first), true)
     assert.deepEqual(tickets(), [ticketOf(bench.client)])
