@@ -178,6 +178,19 @@ describe('what another caller offers', () => {
     await next
   })
 
+  it('ends the wait even if taking it over has woken the waiter', async () => {
+    const waiter: Waiter<string> = newWaiter({
+      takeOver: () => {
+        waiter.wake()
+        return 'taken over'
+      },
+    })
+    const pause = waiter.pause(100)
+    assert.equal(waiter.offer('fits'), true)
+    await pause
+    assert.deepEqual(waiter.given, { granted: 'taken over' })
+  })
+
   it('is taken during a pause only, as an attempt may bring a second grant', async () => {
     const waiter = newWaiter({ takeOver: () => assert.fail('it takes nothing over') })
     assert.equal(waiter.offer('fits'), false)
