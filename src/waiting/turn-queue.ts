@@ -22,12 +22,8 @@ export class TurnQueue {
   readonly #giveUpPlace: (ticket: string) => void
   readonly #onMessage: (message: TurnMessage) => void
   #ticket: Ticket | undefined
-  /** Whether Redis has the ticket, as far as this client knows. */
+  /** Whether Redis has the ticket, or has given it the turn, as far as this client knows. */
   #isQueued = false
-  /** It is this client's turn, and no request has been sent since. */
-  #isOurTurn = false
-  /** Whether Redis keeps the ticket even if the request in flight is granted. */
-  #staysQueued = false
 
   constructor(inbox: Inbox, giveUpPlace: (ticket: string) => void, onMessage: (message: TurnMessage) => void) {
     this.#inbox = inbox
@@ -64,17 +60,14 @@ export class TurnQueue {
    * @returns undefined: without the queue, as the client would not receive its turn yet
    */
   request(isPoll: boolean, hasMore: boolean): TurnRequest | undefined {
-    this.#isOurTurn = false
-    this.#staysQueued = false
     if (!this.#ticket || !this.#inbox.isLive) return undefined
     this.#isQueued = true // from now on: its turn may come before the reply
-    this.#staysQueued = hasMore
     return { ticket: this.#ticket.id, isPoll, staysQueued: hasMore }
   }
 
-  /** The last request was granted. */
-  granted(): void {
-    this.#isQueued &&= this.#staysQueued
+  /** A request with the ticket was granted. @param staysQueued  as in that request */
+  granted(staysQueued: boolean): void {
+    this.#isQueued &&= staysQueued
   }
 
   /** The next release gives up the place. @returns the ticket, if Redis has it */
@@ -86,9 +79,8 @@ export class TurnQueue {
 
   /** Gives up the place, and passes the turn on if it is this client's. */
   leave(): void {
-    if (this.#ticket && (this.#isQueued || this.#isOurTurn)) this.#giveUpPlace(this.#ticket.id)
+    if (this.#ticket && this.#isQueued) this.#giveUpPlace(this.#ticket.id)
     this.#isQueued = false
-    this.#isOurTurn = false
   }
 
   close(): void {
@@ -98,10 +90,7 @@ export class TurnQueue {
   }
 
   #receive(message: TurnMessage): void {
-    if (message === 'turn') {
-      this.#isQueued = false
-      this.#isOurTurn = true
-    }
+    if (message === 'turn') this.#isQueued = true // even if it has given up its place: Redis may not know
     this.#onMessage(message)
   }
 }

@@ -28,6 +28,9 @@ export interface Refusal {
   readonly place?: 'first' | 'behind' | undefined
 }
 
+/** What a queue needs of its subscription to the lock's channel. */
+type LockSubscription = Omit<Subscription, 'isRefused'>
+
 /** Other clients go first. */
 interface Pause {
   /** Whether the queue would have been woken meanwhile. */
@@ -46,10 +49,10 @@ interface Pause {
 export class WaitQueue {
   readonly #clock: Clock
   readonly #turns: TurnQueue | undefined
-  readonly #subscribe: (listener: () => void) => Subscription
+  readonly #subscribe: (listener: () => void) => LockSubscription
   readonly #onClose: () => void
   readonly #waiters = new Set<Waiter>()
-  #subscription: Subscription | undefined
+  #subscription: LockSubscription | undefined
   /** The earliest time to leave the lock's channel, on the clock. */
   #subscribedUntil = 0
   #hasRivals = false
@@ -68,7 +71,7 @@ export class WaitQueue {
     clock: Clock,
     inbox: Inbox,
     leaveTurnQueue: WakeUpSource['leaveTurnQueue'],
-    subscribe: (listener: () => void) => Subscription,
+    subscribe: (listener: () => void) => LockSubscription,
     onClose: () => void,
   ) {
     this.#clock = clock
@@ -206,7 +209,7 @@ export class WaitQueue {
     const wasHead = this.isHead(waiter)
     // After a hand-off the waiter has left already.
     if (!this.#waiters.delete(waiter)) return
-    if (takenUntil !== undefined) this.#turns?.granted()
+    if (takenUntil !== undefined && this.#lastRequest) this.#turns?.granted(this.#lastRequest.staysQueued)
     if (this.#waiters.size === 0) {
       this.#leaveTurnQueue()
       this.#linger()
@@ -266,9 +269,12 @@ export class WaitQueue {
     const poll = (): void => {
       this.#timer = undefined
       const leftMs = this.#pollAt - this.#clock.now()
-      this.#isPoll = leftMs <= 0
-      if (leftMs > 0 && this.#waiters.size > 0) this.#pollWithin(leftMs)
-      else this.wake()
+      if (leftMs > 0) {
+        this.#pollWithin(leftMs)
+      } else {
+        this.markPoll()
+        this.wake()
+      }
     }
     this.#timer = { firesAt: this.#pollAt, cancel: this.#clock.after(ms, poll) }
   }
@@ -278,7 +284,7 @@ export class WaitQueue {
   }
 }
 
-const NO_SUBSCRIPTION: Subscription = { isLive: false, isRefused: false, ownReceivers: 0, leave: () => {} }
+const NO_SUBSCRIPTION: LockSubscription = { isLive: false, ownReceivers: 0, leave: () => {} }
 
 /** The wait queues of one client. Not by channel: the locks `a` and `{a}` have the same channel. */
 export class WaitQueues {

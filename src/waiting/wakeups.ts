@@ -105,8 +105,8 @@ export class Wakeups {
 }
 
 function wakeAll({ listeners }: Channel, message?: string): void {
-  const [first] = listeners
+  const [first, second] = listeners
   for (const listener of [...listeners]) listener(message)
   // Another listener is first the next time, so that none is always the last.
-  if (first && listeners.size > 1 && listeners.delete(first)) listeners.add(first)
+  if (first && second && listeners.delete(first)) listeners.add(first)
 }

@@ -50,6 +50,7 @@ export class WaitBench {
 
   expectNothingLeft(): void {
     assert.equal(this.tools.waitQueues.size, 0, 'no waiter is left in a queue')
+    assert.equal(this.tools.waitQueues.at('a'), undefined, 'no queue is left')
     assert.equal(this.clock.pending, 0, 'no timer is left')
     assert.deepEqual(this.port.channels, [], 'no subscription is left')
     assert.equal(this.port.count('SUBSCRIBE'), this.port.count('UNSUBSCRIBE'))

@@ -158,6 +158,14 @@ describe('an abort', () => {
     assert.deepEqual(bench.undone, [])
   })
 
+  it('is not listened for once the wait has ended', async () => {
+    const { signal } = new AbortController()
+    assert.equal(await bench.clock.until(bench.start('me', { signal }).promise), 'me')
+    assert.deepEqual(getEventListeners(signal, 'abort'), [])
+    assert.equal(await bench.clock.until(bench.start('another', { signal, waitTimeMs: 100 }).promise), undefined)
+    assert.deepEqual(getEventListeners(signal, 'abort'), [])
+  })
+
   it('of one signal ends a thousand waits, by one listener', async () => {
     bench.takenUntil = Number.POSITIVE_INFINITY
     const controller = new AbortController()

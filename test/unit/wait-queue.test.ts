@@ -165,6 +165,28 @@ describe('a wait queue', () => {
     assert.equal(second.value, 'second')
   })
 
+  it('is not closed while somebody waits in it', async () => {
+    bench.takenUntil = Number.POSITIVE_INFINITY
+    const waiting = bench.start('me')
+    await turn()
+    bench.tools.waitQueues.close()
+    assert.deepEqual(bench.port.channels, [CHANNEL])
+    bench.release()
+    await turn()
+    assert.equal(waiting.value, 'me')
+  })
+
+  it('without a channel has a head that asks every 250 ms', async () => {
+    bench.takenUntil = Number.POSITIVE_INFINITY
+    const wait = { ...bench.waitOf('me'), channel: undefined }
+    const waiting = waitFor(wait, bench.tools)
+    await bench.clock.advance(10_000)
+    assert(bench.attempts.length >= 40 && bench.attempts.length <= 46, `${bench.attempts.length} attempts in 10 s`)
+    bench.takenUntil = 0
+    assert.equal(await bench.clock.until(waiting), 'me')
+    assert.equal(bench.port.count('SUBSCRIBE'), 0)
+  })
+
   it('is dismissed as a whole when the client closes', async () => {
     bench.takenUntil = Number.POSITIVE_INFINITY
     const waits = Array.from({ length: 10 }, (_, n) => bench.start(`${n}`))
