@@ -1,5 +1,4 @@
 import { type Operation, TooLate } from '../delivery/idempotency.js'
-import { mayBeGranted } from '../delivery/replica-acks.js'
 import type { Context, Section } from '../locks/context.js'
 import { untilReady } from '../locks/ready.js'
 import { semaphoreAcquire, semaphoreCancel } from '../lua/generated.js'
@@ -62,9 +61,7 @@ export class PermitsAcquisition implements Attempt<Operation> {
       return { is: 'granted', value: operation, leaseMs: 0 }
     } catch (error) {
       if (error instanceof TooLate) return this.#refused(0)
-      const isInDoubt = operation.openedAt > 0 && mayBeGranted(error)
-      operation.isInDoubt ||= isInDoubt
-      if (isInDoubt || isGranted) return { is: 'unknown', error }
+      operation.isInDoubt ||= isGranted
       throw error
     }
   }
@@ -75,8 +72,7 @@ export class PermitsAcquisition implements Attempt<Operation> {
       if (this.#section) this.#context.sections.delete(this.#section)
       this.#cancel(outcome.value)
     }
-    if (this.#operation && left.some(({ is }) => is === 'unknown')) this.#cancel(this.#operation)
-    else this.#cancelIfInDoubt()
+    this.#cancelIfInDoubt()
   }
 
   /** A copy of the operation may still arrive, and take permits for nobody. */

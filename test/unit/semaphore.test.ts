@@ -54,6 +54,30 @@ describe('permits of a semaphore', () => {
     await semaphore.release(2)
   })
 
+  it('are granted once if the reply was lost and the event loop was blocked until it was too late to ask again', async () => {
+    port.once('semaphore/acquire', { lost: 'reply' })
+    const acquiring = semaphore.acquire({ permits: 2 })
+    await turn()
+    clock.block(120_000)
+    await clock.until(acquiring)
+    await clock.advance(1_000)
+    assert.equal(await other.availablePermits(), 1)
+    await semaphore.release(2)
+  })
+
+  it('need not be given back if Redis refused the command', async () => {
+    port.once('semaphore/acquire', { errorReply: 'WRONGTYPE Operation against a key holding the wrong kind of value' })
+    await assert.rejects(clock.until(semaphore.tryAcquire()), { code: 'LOCK_WRONG_TYPE' })
+    assert.equal(port.count('semaphore/cancel'), 0)
+  })
+
+  it('that are not there are asked for again every 5 s, as a message may be lost', async () => {
+    const waiting = semaphore.acquire({ permits: 4, waitTimeMs: 50_000 })
+    await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT' })
+    const attempts = port.count('semaphore/acquire')
+    assert(attempts >= 10 && attempts <= 14, `${attempts} attempts`)
+  })
+
   it('are granted once if the Redis client sends the command again after a reconnect', async () => {
     port.once('semaphore/acquire', { resentMs: 100 })
     assert.equal(await clock.until(semaphore.tryAcquire()), true)
