@@ -1,4 +1,5 @@
 import { type Operation, TooLate } from '../delivery/idempotency.js'
+import { mayBeGranted } from '../delivery/replica-acks.js'
 import type { Context, Section } from '../locks/context.js'
 import { untilReady } from '../locks/ready.js'
 import { semaphoreAcquire, semaphoreCancel } from '../lua/generated.js'
@@ -61,8 +62,9 @@ export class PermitsAcquisition implements Attempt<Operation> {
       return { is: 'granted', value: operation, leaseMs: 0 }
     } catch (error) {
       if (error instanceof TooLate) return this.#refused(0)
-      operation.isInDoubt ||= isGranted
-      throw error
+      if (!isGranted) throw error
+      operation.isInDoubt ||= mayBeGranted(error)
+      return { is: 'unknown', error }
     }
   }
 
@@ -72,7 +74,8 @@ export class PermitsAcquisition implements Attempt<Operation> {
       if (this.#section) this.#context.sections.delete(this.#section)
       this.#cancel(outcome.value)
     }
-    this.#cancelIfInDoubt()
+    if (this.#operation && left.some(({ is }) => is === 'unknown')) this.#cancel(this.#operation)
+    else this.#cancelIfInDoubt()
   }
 
   /** A copy of the operation may still arrive, and take permits for nobody. */

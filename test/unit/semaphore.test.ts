@@ -1,7 +1,9 @@
 /** Permits without holders: whatever is lost on the way, they are conserved. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { Client } from '../../src/client.js'
 import type { Semaphore } from '../../src/synchronizers/semaphore.js'
+import { systemRandom } from '../../src/util/random.js'
 import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
@@ -140,5 +142,21 @@ describe('permits of a semaphore', () => {
     assert.equal(await semaphore.releaseIfExists(1), false)
     assert.equal(await semaphore.availablePermits(), 0)
     assert.equal(await semaphore.trySetPermits(3), true)
+  })
+})
+
+describe('permits with leases', () => {
+  it('are all free again soon after one of them was released by its id: the hold on the rest is lost', async () => {
+    const clock = new FakeClock()
+    const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
+    const client = new Client(port, {}, { clock, random: systemRandom })
+    const semaphore = client.getPermitExpirableSemaphore('s')
+    await semaphore.trySetPermits(3)
+    const permit = await clock.until(semaphore.acquire({ permits: 3 }))
+    assert.equal(await semaphore.tryRelease(permit.permitIds[1] ?? ''), true)
+    await clock.advance(10_500) // until the next renewal, well before the lease ends
+    assert.equal(permit.signal.aborted, true)
+    assert.equal(await semaphore.availablePermits(), 3)
+    await clock.until(client.close())
   })
 })
