@@ -1,5 +1,6 @@
 /** Permits without holders: whatever is lost on the way, they are conserved. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'
 import type { Semaphore } from '../../src/synchronizers/semaphore.js'
@@ -116,6 +117,39 @@ describe('permits of a semaphore', () => {
     await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT', message: /^Semaphore "s" .* permits/ })
     const leased = client.getPermitExpirableSemaphore('leased').acquire({ waitTimeMs: 100 })
     await assert.rejects(clock.until(leased), { code: 'LOCK_WAIT_TIMEOUT', message: /^Semaphore "leased" .* permits/ })
+  })
+
+  it('that a call waits for too long are reported with what is missing and its label', async () => {
+    const waits: unknown[] = []
+    client.on('longWait', ({ lockName, label, heldBy }) => waits.push([lockName, label, heldBy]))
+    const missing = client.getSemaphore('missing')
+    const waiting = missing.acquire({ waitTimeMs: 1_000, warnAfterMs: 100, label: 'refund' })
+    await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT' })
+    const latch = client.getCountDownLatch('l')
+    await latch.trySetCount(1)
+    assert.equal(await clock.until(latch.await({ waitTimeMs: 1_000, warnAfterMs: 100, label: 'start' })), false)
+    assert.match(String(waits[0]), /^missing,refund,it does not exist/)
+    assert.deepEqual(waits.slice(1), [['l', 'start', undefined]])
+  })
+
+  it('are waited for as long as the client waits by default', async () => {
+    const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
+    const hasty = fakeClient(clock, port, { waitTimeMs: 1_000 })
+    const startedAt = clock.now()
+    await assert.rejects(clock.until(hasty.getSemaphore('s').acquire()), {
+      message: /within 1000 ms|1[ ,_]?000 ms|1 s/,
+    })
+    assert(clock.now() - startedAt <= 1_100, `${clock.now() - startedAt} ms`)
+    await clock.until(hasty.close())
+  })
+
+  it('of a number of zero are held like others: the client that closes ends the function', async () => {
+    const ending = fakeClient(clock, port)
+    const running = ending.getSemaphore('s').withPermit({ permits: 0 }, (signal) => once(signal, 'abort'))
+    await turn()
+    const closing = ending.close()
+    await assert.rejects(clock.until(running), { code: 'LOCK_CLIENT_CLOSED' })
+    await clock.until(closing)
   })
 
   it('run a function once there are enough, and are released after it whatever it does', async () => {
