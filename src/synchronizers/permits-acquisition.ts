@@ -62,10 +62,9 @@ export class PermitsAcquisition implements Attempt<Operation> {
       return { is: 'granted', value: operation, leaseMs: 0 }
     } catch (error) {
       if (error instanceof TooLate) return this.#refused(0)
-      const isInDoubt = operation.openedAt > 0 && mayBeGranted(error)
-      operation.isInDoubt ||= isInDoubt
-      if (isInDoubt || isGranted) return { is: 'unknown', error }
-      throw error
+      if (!isGranted) throw error
+      operation.isInDoubt ||= mayBeGranted(error)
+      return { is: 'unknown', error }
     }
   }
 

@@ -1,7 +1,10 @@
 /** Permits without holders: whatever is lost on the way, they are conserved. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { Client } from '../../src/client.js'
 import type { Semaphore } from '../../src/synchronizers/semaphore.js'
+import { systemRandom } from '../../src/util/random.js'
 import { fakeClient } from '../support/fake-client.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
@@ -54,6 +57,30 @@ describe('permits of a semaphore', () => {
     await semaphore.release(2)
   })
 
+  it('are granted once if the reply was lost and the event loop was blocked until it was too late to ask again', async () => {
+    port.once('semaphore/acquire', { lost: 'reply' })
+    const acquiring = semaphore.acquire({ permits: 2 })
+    await turn()
+    clock.block(120_000)
+    await clock.until(acquiring)
+    await clock.advance(1_000)
+    assert.equal(await other.availablePermits(), 1)
+    await semaphore.release(2)
+  })
+
+  it('need not be given back if Redis refused the command', async () => {
+    port.once('semaphore/acquire', { errorReply: 'WRONGTYPE Operation against a key holding the wrong kind of value' })
+    await assert.rejects(clock.until(semaphore.tryAcquire()), { code: 'LOCK_WRONG_TYPE' })
+    assert.equal(port.count('semaphore/cancel'), 0)
+  })
+
+  it('that are not there are asked for again every 5 s, as a message may be lost', async () => {
+    const waiting = semaphore.acquire({ permits: 4, waitTimeMs: 50_000 })
+    await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT' })
+    const attempts = port.count('semaphore/acquire')
+    assert(attempts >= 10 && attempts <= 14, `${attempts} attempts`)
+  })
+
   it('are granted once if the Redis client sends the command again after a reconnect', async () => {
     port.once('semaphore/acquire', { resentMs: 100 })
     assert.equal(await clock.until(semaphore.tryAcquire()), true)
@@ -92,6 +119,39 @@ describe('permits of a semaphore', () => {
     await assert.rejects(clock.until(leased), { code: 'LOCK_WAIT_TIMEOUT', message: /^Semaphore "leased" .* permits/ })
   })
 
+  it('that a call waits for too long are reported with what is missing and its label', async () => {
+    const waits: unknown[] = []
+    client.on('longWait', ({ lockName, label, heldBy }) => waits.push([lockName, label, heldBy]))
+    const missing = client.getSemaphore('missing')
+    const waiting = missing.acquire({ waitTimeMs: 1_000, warnAfterMs: 100, label: 'refund' })
+    await assert.rejects(clock.until(waiting), { code: 'LOCK_WAIT_TIMEOUT' })
+    const latch = client.getCountDownLatch('l')
+    await latch.trySetCount(1)
+    assert.equal(await clock.until(latch.await({ waitTimeMs: 1_000, warnAfterMs: 100, label: 'start' })), false)
+    assert.match(String(waits[0]), /^missing,refund,it does not exist/)
+    assert.deepEqual(waits.slice(1), [['l', 'start', undefined]])
+  })
+
+  it('are waited for as long as the client waits by default', async () => {
+    const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
+    const hasty = fakeClient(clock, port, { waitTimeMs: 1_000 })
+    const startedAt = clock.now()
+    await assert.rejects(clock.until(hasty.getSemaphore('s').acquire()), {
+      message: /within 1000 ms|1[ ,_]?000 ms|1 s/,
+    })
+    assert(clock.now() - startedAt <= 1_100, `${clock.now() - startedAt} ms`)
+    await clock.until(hasty.close())
+  })
+
+  it('of a number of zero are held like others: the client that closes ends the function', async () => {
+    const ending = fakeClient(clock, port)
+    const running = ending.getSemaphore('s').withPermit({ permits: 0 }, (signal) => once(signal, 'abort'))
+    await turn()
+    const closing = ending.close()
+    await assert.rejects(clock.until(running), { code: 'LOCK_CLIENT_CLOSED' })
+    await clock.until(closing)
+  })
+
   it('run a function once there are enough, and are released after it whatever it does', async () => {
     assert.equal(await semaphore.withPermit({ permits: 3 }, () => semaphore.availablePermits()), 0)
     await assert.rejects(
@@ -116,5 +176,21 @@ describe('permits of a semaphore', () => {
     assert.equal(await semaphore.releaseIfExists(1), false)
     assert.equal(await semaphore.availablePermits(), 0)
     assert.equal(await semaphore.trySetPermits(3), true)
+  })
+})
+
+describe('permits with leases', () => {
+  it('are all free again soon after one of them was released by its id: the hold on the rest is lost', async () => {
+    const clock = new FakeClock()
+    const port = new FakePort(clock, new FakeRedis(clock, Date.now()))
+    const client = new Client(port, {}, { clock, random: systemRandom })
+    const semaphore = client.getPermitExpirableSemaphore('s')
+    await semaphore.trySetPermits(3)
+    const permit = await clock.until(semaphore.acquire({ permits: 3 }))
+    assert.equal(await semaphore.tryRelease(permit.permitIds[1] ?? ''), true)
+    await clock.advance(10_500) // until the next renewal, well before the lease ends
+    assert.equal(permit.signal.aborted, true)
+    assert.equal(await semaphore.availablePermits(), 3)
+    await clock.until(client.close())
   })
 })
