@@ -97,11 +97,6 @@ export class Watchdog {
     void this.#renewer.renew([...this.#watched])
   }
 
-  close(): void {
-    this.#watched.clear()
-    this.#stopTimer()
-  }
-
   #onTimer(): void {
     this.#wakeAt = Number.POSITIVE_INFINITY
     // Deadlines first: after a pause of this process no late renewal may revive an expired hold.

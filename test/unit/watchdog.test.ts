@@ -60,6 +60,13 @@ describe('the watchdog', () => {
     assert.deepEqual(bench.renewed(), [['a', 'b']])
   })
 
+  it('does not renew a hold with a lease of its own, however long that is', async () => {
+    await bench.take('leased', { leaseTimeMs: 60_000 })
+    await bench.take('a')
+    await bench.clock.advance(PERIOD_MS)
+    assert.deepEqual(bench.renewed(), [['a']])
+  })
+
   it('renews at once after a pause of the process, and skips what it missed', async () => {
     const startedAt = bench.clock.now()
     const hold = await bench.take('a')
@@ -79,7 +86,7 @@ describe('the watchdog', () => {
     assert(await bench.clock.step())
     assert.equal(bench.renewed().flat().length, 500)
     assert.equal(bench.clock.keepingAlive, 0)
-    const taking = bench.take('new')
+    const taking = bench.client.getLock('new').lock()
     await holds[700]?.unlock()
     const acquired = bench.port.count('lock/acquire')
     assert(await bench.clock.step())
@@ -89,7 +96,7 @@ describe('the watchdog', () => {
     )
     assert.equal(new Set(bench.renewed().flat()).size, 999)
     assert.equal(bench.port.count('lock/acquire'), acquired + 1)
-    await taking
+    await bench.clock.until(taking)
   })
 
   it('uses one timer however many holds there are, and none without holds', async (t) => {
