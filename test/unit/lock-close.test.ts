@@ -47,6 +47,21 @@ describe('close()', () => {
     await bench.clock.until(releasing)
   })
 
+  it('waits for operations that have been sent, and deletes the replies that Redis stored for them', async () => {
+    const semaphore = bench.client.getSemaphore('permits')
+    await bench.clock.until(semaphore.trySetPermits(1))
+    bench.port.fault = ({ name }) => (name.startsWith('semaphore/') ? { requestMs: 500, replyMs: 500 } : undefined)
+    const adding = semaphore.addPermits(1)
+    await turn()
+    await bench.clock.until(bench.client.close())
+    await adding
+    assert.deepEqual(
+      bench.redis.keys.filter((key) => key.startsWith('holdfast_idempotency')),
+      [],
+    )
+    await bench.clock.until(bench.other.getSemaphore('permits').delete())
+  })
+
   it('ends although Redis is silent', async () => {
     await bench.lock.lock({ leaseTimeMs: 10_000 })
     bench.port.fault = () => ({ lost: 'request' })
