@@ -66,7 +66,6 @@ export class Shutdown {
       lease.loseAll('closed')
       lease.releaseInBackground()
     }
-    watchdog.close()
     // Commands in flight may still bring grants to release: until all is quiet for one turn of the event loop.
     do {
       await backgroundRetries.close()

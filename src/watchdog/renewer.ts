@@ -92,12 +92,11 @@ export class Renewer<T extends Renewable> {
   /** Renews one batch, independently of the others. Repeated until Redis replies, or until the next period. */
   async #renewBatch(all: readonly Due<T>[]): Promise<void> {
     const { periodMs } = this.#terms
-    let batch = all
-    let isFirst = true
+    let batch: readonly Due<T>[] | undefined
     const attempt = async (): Promise<void> => {
-      if (!isFirst) batch = this.#stillDue(batch)
-      isFirst = false
-      if (batch.length === 0) return
+      batch = batch ? this.#stillDue(batch) : all
+      const [first] = batch
+      if (!first) return
       const sentAt = this.#clock.now()
       const replies = toArray(await this.#scripts.run(together(batch)))
       batch.forEach(({ lease }, index) => {
@@ -106,8 +105,9 @@ export class Renewer<T extends Renewable> {
         if (leftMs > 0) lease.renewed(sentAt, leftMs)
         else lease.markLost()
       })
-      this.#onRenewed(batch[0]?.call.keys[0] as string)
+      this.#onRenewed(first.call.keys[0] as string)
     }
+    const mustSplit = (error: unknown): boolean => isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(all)
     try {
       await retry(attempt, {
         clock: this.#clock,
@@ -116,14 +116,13 @@ export class Renewer<T extends Renewable> {
         until: this.#clock.now() + periodMs,
         // Whatever the error (no reply, a busy script, a demoted master): it may pass, and the deadline limits the retries.
         isRetryable: (error) => {
-          if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch)) return false
+          if (mustSplit(error)) return false
           if (!isRetryable(error)) this.#onRefused(error)
           return true
         },
       })
     } catch (error) {
-      if (isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(batch))
-        await this.renew(batch.map(({ lease }) => lease))
+      if (mustSplit(error)) await this.renew(all.map(({ lease }) => lease))
     }
   }
 

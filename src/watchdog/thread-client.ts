@@ -4,7 +4,6 @@ import type { Script } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
 import { type Clock, threadClock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
-import { clearTimeout, setTimeout } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { shared } from '../util/shared.js'
 import type { Watched } from './renewable.js'
@@ -48,7 +47,7 @@ class Thread {
   readonly #clients = new Map<number, ThreadClient>()
   #worker: Worker | undefined
   #failures = 0
-  #restart: NodeJS.Timeout | undefined
+  #cancelRestart: (() => void) | undefined
 
   constructor(file: string, random: Random) {
     this.file = file
@@ -62,7 +61,7 @@ class Thread {
       client.register()
       return
     }
-    clearTimeout(this.#restart)
+    this.#cancelRestart?.()
     this.#start()
   }
 
@@ -70,7 +69,7 @@ class Thread {
     this.#clients.delete(id)
     if (this.#clients.size > 0) return this.send({ client: id, isClosed: true })
     running.byFile.delete(this.file)
-    clearTimeout(this.#restart)
+    this.#cancelRestart?.()
     const worker = this.#worker
     this.#worker = undefined
     await worker?.terminate()
@@ -109,7 +108,7 @@ class Thread {
   #ended(cause: unknown): void {
     this.#worker = undefined
     const delayMs = backoffMs(this.#failures++, 100, LONGEST_PAUSE_MS, this.#random)
-    this.#restart = setTimeout(() => this.#start(), delayMs).unref()
+    this.#cancelRestart = threadClock.after(delayMs, () => this.#start(), false)
     for (const client of [...this.#clients.values()]) client.ended(cause)
   }
 }
@@ -169,19 +168,18 @@ export class ThreadClient {
    * @throws the error of the thread: Redis is unreachable, rejects the password …
    */
   async start(): Promise<void> {
-    const { file } = this.#thread
-    let timer: NodeJS.Timeout | undefined
+    const tooLate = (): void => this.#cannotStart(new Error(`it did not start within ${START_MS} ms`))
+    const cancelTimer = threadClock.after(START_MS, tooLate)
     try {
       await new Promise<void>((resolve, reject) => {
         this.#starting = { resolve, reject }
-        timer = setTimeout(() => reject(unusable(file, new Error(`it did not start within ${START_MS} ms`))), START_MS)
         this.#thread.join(this)
       })
     } catch (error) {
       await this.close()
       throw error
     } finally {
-      clearTimeout(timer)
+      cancelTimer()
       this.#starting = undefined
     }
   }
@@ -223,10 +221,8 @@ export class ThreadClient {
     // If the grant took long to arrive, the lease cannot wait for the next tick.
     const { periodMs } = this.#terms
     const latestAt = lease.leasedAt - this.#aheadMs + periodMs * (1 + GRACE)
-    if (latestAt < this.#takeOverAt) {
-      const at = Math.max(latestAt, threadClock.now() + periodMs * GRACE)
-      if (at < this.#takeOverAt) this.#setTakeOverAt(at)
-    }
+    const at = Math.max(latestAt, threadClock.now() + periodMs * GRACE)
+    this.#setTakeOverAt(Math.min(this.#takeOverAt, at))
     this.#sendRenewal(lease, slot)
   }
 
@@ -268,7 +264,7 @@ export class ThreadClient {
 
   /** The thread ended by itself; it will be started again. */
   ended(cause: unknown): void {
-    this.#starting?.reject(unusable(this.#thread.file, cause))
+    this.#cannotStart(cause)
     for (const [lease, slot] of this.#slots) {
       this.catchUp(lease)
       this.#assignId(slot)
@@ -282,6 +278,10 @@ export class ThreadClient {
     this.#onWarning(clientWarning('WATCHDOG_THREAD_ENDED', message, { cause }))
   }
 
+  #cannotStart(cause: unknown): void {
+    this.#starting?.reject(unusable(this.#thread.file, cause))
+  }
+
   #setTakeOverAt(at: number): void {
     this.#takeOverAt = at
     Atomics.store(this.#words, TAKE_OVER_AT, micros(at))
@@ -289,7 +289,7 @@ export class ThreadClient {
 
   #allocate(): Slot {
     const index = this.#free.pop() ?? this.#used++
-    if (index >= this.#words.length) this.#memory.grow(Math.min(2 * this.#memory.byteLength, 8 * MAX_WORDS))
+    if (index >= this.#words.length) this.#memory.grow(2 * this.#memory.byteLength)
     const slot = { index, id: 0n, until: 0, mayHaveBeenRenewed: false }
     this.#assignId(slot)
     return slot

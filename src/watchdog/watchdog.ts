@@ -48,7 +48,7 @@ export class Watchdog {
   }
 
   /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */
-  watch(lease: Watched, isWanted = true): void {
+  watch(lease: Watched, isWanted: boolean): void {
     if (this.#watched.size === 0) this.#renewNextAt(this.#clock.now() + this.#periodMs)
     this.#watched.add(lease)
     if (isWanted) this.schedule(lease)
@@ -95,11 +95,6 @@ export class Watchdog {
   audit(): void {
     this.#inspectAll()
     void this.#renewer.renew([...this.#watched])
-  }
-
-  close(): void {
-    this.#watched.clear()
-    this.#stopTimer()
   }
 
   #onTimer(): void {

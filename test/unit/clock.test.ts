@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { uptime } from 'node:os'
 import { describe, it } from 'node:test'
-import { SYSTEM, SystemClock, type TimeSources } from '../../src/util/clock.js'
+import { SYSTEM, SystemClock, type TimeSources, threadClock } from '../../src/util/clock.js'
 import { timersLeft } from '../support/leak-check.js'
 
 const MINUTE_MS = 60_000
@@ -9,15 +11,25 @@ const HOUR_MS = 60 * MINUTE_MS
 /** What setTimeout takes; anything longer fires after 1 ms. */
 const LONGEST_MS = 2 ** 31 - 1
 
+const CLOCKS = [
+  ['the clock of the machine', new SystemClock()],
+  ['the clock of the threads', threadClock],
+] as const
+
 /** A machine whose clocks go as the test says. */
 class Machine implements TimeSources {
   #monotonic = 5_000
   #wall = 1_700_000_000_000
   #sinceBoot = 90_000
+  /** How often the time since boot was read. */
+  bootReads = 0
 
   monotonic = (): number => this.#monotonic
   wall = (): number => this.#wall
-  sinceBoot = (): number => this.#sinceBoot
+  sinceBoot = (): number => {
+    this.bootReads++
+    return this.#sinceBoot
+  }
 
   run(ms: number): void {
     this.#monotonic += ms
@@ -31,6 +43,10 @@ class Machine implements TimeSources {
 
   setWall(byMs: number): void {
     this.#wall += byMs
+  }
+
+  setSinceBoot(byMs: number): void {
+    this.#sinceBoot += byMs
   }
 }
 
@@ -57,6 +73,41 @@ describe('now()', () => {
       assert.equal(clock.now() - start, 10)
     })
   }
+
+  it('reads the time since boot only when the wall clock has jumped by more than half a second', () => {
+    const machine = new Machine()
+    const clock = new SystemClock(machine)
+    for (let second = 0; second < 10; second++) {
+      machine.run(1_000)
+      clock.now()
+    }
+    machine.setWall(500)
+    clock.now()
+    assert.equal(machine.bootReads, 1, 'only at the start')
+    machine.setWall(1)
+    clock.now()
+    clock.now()
+    assert.equal(machine.bootReads, 2)
+  })
+
+  it('ignores that the time since boot is not precise', () => {
+    for (const byMs of [-10, 250]) {
+      const machine = new Machine()
+      const clock = new SystemClock(machine)
+      const start = clock.now()
+      machine.setWall(HOUR_MS)
+      machine.setSinceBoot(byMs)
+      assert.equal(clock.now() - start, 0)
+    }
+  })
+
+  it('counts a suspension of little more than half a second', () => {
+    const machine = new Machine()
+    const clock = new SystemClock(machine)
+    const start = clock.now()
+    machine.suspend(501)
+    assert.equal(clock.now() - start, 501)
+  })
 
   it('counts the time for which the machine was suspended, once', () => {
     const machine = new Machine()
@@ -220,14 +271,43 @@ describe('after()', () => {
     )
   })
 
-  it('works with the timers of Node', () => {
-    const clock = new SystemClock()
-    const before = timersLeft()
-    const cancel = clock.after(HOUR_MS, () => {})
-    const cancelOther = clock.after(HOUR_MS, () => {}, false)
-    assert.equal(timersLeft(before), 1)
-    cancel()
-    cancelOther()
-    assert.equal(timersLeft(before), 0)
+  for (const [name, clock] of CLOCKS) {
+    it(`of ${name} works with the timers of Node`, () => {
+      const before = timersLeft()
+      const cancel = clock.after(HOUR_MS, () => {})
+      assert.equal(timersLeft(before), 1)
+      cancel()
+      assert.equal(timersLeft(before), 0)
+      const cancelOther = clock.after(HOUR_MS, () => {}, false)
+      assert.equal(timersLeft(before), 0, 'it does not keep the process alive')
+      cancelOther()
+    })
+  }
+})
+
+describe('afterPoll()', () => {
+  for (const [name, clock] of CLOCKS) {
+    it(`of ${name} waits until what has arrived on the sockets was read`, async () => {
+      const server = createServer().listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+      const events: string[] = []
+      socket.on('data', (data) => events.push(String(data)))
+      const [[peer]] = (await Promise.all([once(server, 'connection'), once(socket, 'ready')])) as [[Socket], unknown]
+      peer.write('arrived')
+      await new Promise<void>((resolve) => clock.afterPoll(resolve))
+      events.push('polled')
+      for (const each of [socket, peer]) each.destroy()
+      server.close()
+      assert.deepEqual(events, ['arrived', 'polled'])
+    })
+  }
+})
+
+describe('the clock of the threads', () => {
+  it('has the monotonic time of the process in ms', () => {
+    const hrtimeMs = (): number => Number(process.hrtime.bigint() / 1_000n) / 1_000
+    const [before, now, after] = [hrtimeMs(), threadClock.now(), hrtimeMs()]
+    assert(before <= now && now <= after)
   })
 })

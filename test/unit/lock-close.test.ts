@@ -47,6 +47,21 @@ describe('close()', () => {
     await bench.clock.until(releasing)
   })
 
+  it('waits for operations that have been sent, and deletes the replies that Redis stored for them', async () => {
+    const semaphore = bench.client.getSemaphore('permits')
+    await bench.clock.until(semaphore.trySetPermits(1))
+    bench.port.fault = ({ name }) => (name.startsWith('semaphore/') ? { requestMs: 500, replyMs: 500 } : undefined)
+    const adding = semaphore.addPermits(1)
+    await turn()
+    await bench.clock.until(bench.client.close())
+    await adding
+    assert.deepEqual(
+      bench.redis.keys.filter((key) => key.startsWith('holdfast_idempotency')),
+      [],
+    )
+    await bench.clock.until(bench.other.getSemaphore('permits').delete())
+  })
+
   it('ends although Redis is silent', async () => {
     await bench.lock.lock({ leaseTimeMs: 10_000 })
     bench.port.fault = () => ({ lost: 'request' })
@@ -66,6 +81,53 @@ describe('close()', () => {
     await bench.clock.until(bench.client.close())
     assert.equal(long.signal.aborted, true)
     await closing
+  })
+})
+
+describe('a client that drains', () => {
+  it('lets holds ask Redis until the drain is over', async () => {
+    const hold = await bench.lock.lock()
+    const closing = bench.client.close({ drainMs: 60_000 })
+    assert.equal(await bench.clock.until(hold.isHeld()), true)
+    assert.equal(await bench.clock.until(bench.lock.isLocked()), true)
+    await hold.unlock()
+    await bench.clock.until(closing)
+    await assert.rejects(bench.lock.isLocked(), { code: 'LOCK_CLIENT_CLOSED', lockName: 'a' })
+  })
+
+  it('waits for what is held and for what runs with permits', async () => {
+    const hold = await bench.lock.lock()
+    const semaphore = bench.client.getSemaphore('permits')
+    await bench.clock.until(semaphore.trySetPermits(1))
+    let finish = (): void => {}
+    const working = semaphore.withPermit(() => new Promise<void>((resolve) => (finish = resolve)))
+    await turn()
+    const closing = bench.client.close({ drainMs: 60_000 })
+    await bench.clock.advance(1_000)
+    hold.assertHeld()
+    finish()
+    await bench.clock.until(working)
+    await bench.clock.advance(1_000)
+    hold.assertHeld()
+    await hold.unlock()
+    await bench.clock.until(closing)
+    await bench.clock.until(bench.other.getSemaphore('permits').delete())
+  })
+
+  it('tells calls that come too late why it was closed, as it was first', async () => {
+    const other = (): void => {}
+    process.on('SIGTERM', other)
+    bench.client.on('warning', () => {}) // of that handler
+    bench.client.closeOnSignals({ drainMs: 60_000 })
+    const hold = await bench.lock.lock()
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    await assert.rejects(bench.lock.lock(), /the process received SIGTERM\. To finish what is under way first/)
+    process.emit('SIGTERM', 'SIGTERM')
+    await bench.clock.until(bench.client.close())
+    assert.equal(hold.signal.aborted, true)
+    await assert.rejects(bench.lock.lock(), /the process received SIGTERM\. To finish what is under way first/)
+    process.off('SIGTERM', other)
   })
 })
 

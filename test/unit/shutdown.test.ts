@@ -1,6 +1,6 @@
 /** What a signal does, without ending this process: another handler of the signal keeps it alive. */
 import assert from 'node:assert/strict'
-import { afterEach, beforeEach, describe, it } from 'node:test'
+import { afterEach, beforeEach, describe, it, mock } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { closeOnSignals, type SignalOptions } from '../../src/shutdown.js'
 import { turn } from '../support/fake-clock.js'
@@ -11,6 +11,8 @@ let drains: number[]
 let whys: string[]
 let closing: Promise<void>
 let stop: () => void
+/** What was sent to this process. */
+let killed: unknown[][]
 
 const other = (): void => {}
 
@@ -26,7 +28,8 @@ function handle(options: SignalOptions = {}): void {
 }
 
 beforeEach(() => {
-  ;[calls, errors, drains, whys] = [[], [], [], []]
+  ;[calls, errors, drains, whys, killed] = [[], [], [], [], []]
+  mock.method(process, 'kill', (...args: unknown[]) => killed.push(args))
   closing = Promise.resolve()
   process.on('SIGTERM', other)
 })
@@ -34,6 +37,7 @@ beforeEach(() => {
 afterEach(() => {
   stop()
   process.off('SIGTERM', other)
+  mock.restoreAll()
 })
 
 describe('closeOnSignals', () => {
@@ -46,6 +50,18 @@ describe('closeOnSignals', () => {
     assert.match(whys[0] as string, /received SIGTERM\. .* `before`/)
     assert.deepEqual(process.listeners('SIGTERM'), [other], 'its own handler is gone')
     assert.deepEqual(process.listeners('SIGINT'), [])
+  })
+
+  it('leaves it to other handlers of the signal whether the process ends, and lets it end without one', async () => {
+    handle()
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(killed, [])
+    process.off('SIGTERM', other)
+    handle()
+    process.emit('SIGTERM', 'SIGTERM')
+    await turn()
+    assert.deepEqual(killed, [[process.pid, 'SIGTERM']])
   })
 
   it('drains for 10 s by default', async () => {

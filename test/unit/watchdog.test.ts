@@ -1,6 +1,7 @@
 /** When holds are renewed, and what a failed renewal does. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { slotOf } from '../../src/wire/slots.js'
 import { turn } from '../support/fake-clock.js'
 import { LEASE_MS, PERIOD_MS, SURE_MS, WatchdogBench } from '../support/watchdog-bench.js'
 
@@ -51,9 +52,58 @@ describe('the watchdog', () => {
     assert.equal(hold.remainingMs(), SURE_MS - 1_500)
   })
 
-  it('uses one timer however many holds there are, and none without holds', async () => {
-    assert.equal(bench.clock.pending, 0)
+  it('renews a hold that was taken later along with the others', async () => {
+    await bench.take('a')
+    await bench.clock.advance(4_000)
+    await bench.take('b')
+    await bench.clock.advance(PERIOD_MS - 4_000)
+    assert.deepEqual(bench.renewed(), [['a', 'b']])
+  })
+
+  it('does not renew a hold with a lease of its own, however long that is', async () => {
+    await bench.take('leased', { leaseTimeMs: 60_000 })
+    await bench.take('a')
+    await bench.clock.advance(PERIOD_MS)
+    assert.deepEqual(bench.renewed(), [['a']])
+  })
+
+  it('renews at once after a pause of the process, and skips what it missed', async () => {
+    const startedAt = bench.clock.now()
+    const hold = await bench.take('a')
+    await bench.clock.advance(PERIOD_MS)
+    bench.clock.block(25_000)
+    await bench.clock.advance(15_000)
+    assert.deepEqual(
+      bench.renewals().map(({ at }) => at - startedAt),
+      [10_000, 35_000, 40_000, 50_000],
+    )
+    hold.assertHeld()
+  })
+
+  it('renews 500 holds per turn of the event loop, and new locks wait until all are sent', async () => {
     const holds = await bench.takeMany(1_000)
+    bench.clock.block(PERIOD_MS)
+    assert(await bench.clock.step())
+    assert.equal(bench.renewed().flat().length, 500)
+    assert.equal(bench.clock.keepingAlive, 0)
+    const taking = bench.client.getLock('new').lock()
+    await holds[700]?.unlock()
+    const acquired = bench.port.count('lock/acquire')
+    assert(await bench.clock.step())
+    assert.deepEqual(
+      bench.renewed().map(({ length }) => length),
+      [100, 100, 100, 100, 100, 100, 100, 100, 100, 99],
+    )
+    assert.equal(new Set(bench.renewed().flat()).size, 999)
+    assert.equal(bench.port.count('lock/acquire'), acquired + 1)
+    await bench.clock.until(taking)
+  })
+
+  it('uses one timer however many holds there are, and none without holds', async (t) => {
+    assert.equal(bench.clock.pending, 0)
+    const after = t.mock.method(bench.clock, 'after')
+    const holds = await bench.takeMany(1_000)
+    assert.equal(after.mock.calls.filter(({ arguments: [, , keepAlive] }) => keepAlive === false).length, 1)
     assert.deepEqual([bench.clock.pending, bench.clock.keepingAlive], [1, 0])
     await bench.clock.advance(3 * PERIOD_MS)
     assert.equal(bench.clock.pending, 1)
@@ -146,19 +196,33 @@ describe('a renewal that fails', () => {
     assert(pauses.length >= 10 && pauses.length <= 22, `pauses of ${pauses.join(', ')} ms`)
     for (const [index, pause] of pauses.entries()) assert(pause >= (pauses[index - 1] ?? 25) && pause <= 1_000)
     assert(times.includes(2 * PERIOD_MS), 'the next tick renews, too')
+    assert.equal(bench.clock.keepingAlive, 0)
     assert.equal(bench.lost.length, 0)
     bench.port.fault = () => undefined
     await bench.clock.advance(PERIOD_MS)
     hold.assertHeld()
   })
 
-  for (const error of [
-    'LOADING Redis is loading the dataset in memory',
-    "READONLY You can't write against a read only replica.",
-    'CLUSTERDOWN The cluster is down',
-    'ERR something that nobody thought of',
-  ]) {
+  it('is retried often enough for a short lease', async () => {
+    bench = new WatchdogBench({ lockWatchdogTimeoutMs: 3_000 })
+    const hold = await bench.take('a')
+    bench.port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
+    await bench.clock.advance(1_900)
+    bench.port.fault = () => undefined
+    await bench.clock.advance(90)
+    assert(hold.remainingMs() > 2_900, 'it was renewed before the next tick')
+  })
+
+  for (const [error, warnings] of [
+    ['LOADING Redis is loading the dataset in memory', []],
+    ["READONLY You can't write against a read only replica.", []],
+    ['CLUSTERDOWN The cluster is down', []],
+    ['CROSSSLOT Keys in request do not hash to the same slot', ['RENEWAL_REFUSED']],
+    ['ERR something that nobody thought of', ['RENEWAL_REFUSED']],
+  ] as const) {
     it(`loses no hold when Redis replies ${error.split(' ')[0]} for less than the lease`, async () => {
+      const warned: unknown[] = []
+      bench.client.on('warning', (warning) => warned.push((warning as { code?: string }).code))
       const hold = await bench.take('a')
       bench.port.fault = () => ({ errorReply: error })
       await bench.clock.advance(2 * PERIOD_MS)
@@ -166,8 +230,26 @@ describe('a renewal that fails', () => {
       await bench.clock.advance(PERIOD_MS)
       hold.assertHeld()
       assert.equal(bench.lost.length, 0)
+      assert.deepEqual(warned, warnings)
     })
   }
+
+  it('because Redis refuses keys of different slots in one command is made by slot', async () => {
+    const warned: unknown[] = []
+    bench.client.on('warning', (warning) => warned.push((warning as { code?: string }).code))
+    for (const name of ['a{1}', 'b{2}', 'c{1}']) await bench.take(name)
+    bench.port.fault = ({ name, keys }) =>
+      name === 'lock/renew' && new Set(keys.map(slotOf)).size > 1
+        ? { errorReply: 'CROSSSLOT Keys in request do not hash to the same slot' }
+        : undefined
+    await bench.clock.advance(PERIOD_MS)
+    const bySlot = [['a{1}', 'c{1}'], ['b{2}']]
+    assert.deepEqual(bench.renewed(), [['a{1}', 'b{2}', 'c{1}'], ...bySlot])
+    await bench.clock.advance(PERIOD_MS)
+    assert.deepEqual(bench.renewed().slice(3), bySlot)
+    assert.deepEqual(warned, ['CROSSSLOT_REFUSED'])
+    assert.equal(bench.lost.length, 0)
+  })
 
   it('because of a lost reply counts as not done, and is retried', async () => {
     const hold = await bench.take('a')
