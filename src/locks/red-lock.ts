@@ -213,7 +213,7 @@ class Vote {
     if (live >= this.#needed) {
       this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
       const { hold } = this.#joint
-      return this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
+      return void this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
     }
     const errors = this.#errors.toSorted((a, b) => a.index - b.index)
     const isOutage = !isWaitOver && errors.length > this.#locks.length - this.#needed
