@@ -342,6 +342,23 @@ describe('an attempt in the turn queue', () => {
     await bench.clock.until(second)
   })
 
+  it('is made only when its turn comes, if this client has just let others go first', async () => {
+    bench.takenUntil = bench.clock.now() + 60_000
+    const first = start('first')
+    await bench.clock.advance(100)
+    bench.release()
+    await bench.clock.until(first)
+    const queue = bench.tools.waitQueues.at('a')
+    queue?.released(2)
+    assert.equal(queue?.ticketForRelease(true)?.staysQueued, true)
+    bench.takenUntil = 0
+    const before = polls.length
+    const next = start('next')
+    await bench.clock.advance(999)
+    assert.equal(polls.length, before)
+    assert.equal(await bench.clock.until(next), 'next')
+  })
+
   it('is no poll when the caller ahead was handed the lock', async () => {
     bench.takenUntil = bench.clock.now() + 60_000
     const first = start('first', { takeOver: (offered) => `${offered}` })
