@@ -106,6 +106,7 @@ describe('reads inside one write', () => {
       bench.port.once('read-lock/acquire', { requestMs: 100, replyMs: 100 })
       const first = read.lock()
       await turn()
+      assert.equal(bench.port.count('read-lock/acquire'), 1)
       const controller = new AbortController()
       const second = assert.rejects(read.lock({ signal: controller.signal }), { name: 'AbortError' })
       await bench.clock.advance(50)
