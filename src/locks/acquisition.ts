@@ -104,7 +104,7 @@ export class Acquisition implements Attempt<Hold> {
     if (this.#hasBegun) lease.mayHaveLateCopies ||= isInDoubt
     else if (isInDoubt) lease.releaseInBackground()
     else this.#leave()
-    if (left.length > 0) releaseLate(left)
+    releaseLate(left)
   }
 
   /** Redis granted nothing: gives up the owner's field, and the place in the queue. */

@@ -170,8 +170,8 @@ export class Election {
       const wasLeader = hold.isLive && !signal.aborted
       end(error)
       if (wasLeader) throw error
-      const isAbort = error === signal.reason || (error as Error | null)?.name === 'AbortError'
-      if (!isAbort && !(error instanceof LeaseLostError)) this.#warn(toError(error))
+      const isAbort = (error as Error | null)?.name === 'AbortError' || error instanceof LeaseLostError
+      if (!isAbort) this.#warn(toError(error))
     } finally {
       hold.onEnd = undefined
       stopListening()

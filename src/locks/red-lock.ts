@@ -149,7 +149,7 @@ class Vote {
       const hold = await lock.acquire({ terms, waitTimeMs: 0, signal: undefined, within: undefined })
       if (hold) this.#add(hold)
     } catch (error) {
-      if (this.#silent.has(index)) this.#errors.push({ lockName: lock.name, index, error })
+      this.#errors.push({ lockName: lock.name, index, error })
     }
     this.#silent.delete(index)
     this.#decide()
@@ -189,7 +189,6 @@ class Vote {
 
   /** The time is over: a server that has not replied has not granted it. */
   #endVote(limitMs: number, isWaitOver: boolean): void {
-    if (this.#isDecided) return
     for (const index of this.#silent) {
       const lockName = (this.#locks[index] as Lock).name
       const error = new OutcomeUnknownError(
@@ -206,17 +205,15 @@ class Vote {
   /** @param isWaitOver  whether more servers might have replied if the caller had waited longer */
   #decide(isWaitOver = false): void {
     if (this.#isDecided) return
-    const canStill = this.#granted.length + this.#silent.size >= this.#needed
-    if (this.#granted.length < this.#needed && canStill) return
+    // The first may have been lost since.
+    const live = this.#granted.filter(({ isLive }) => isLive).length
+    if (live < this.#needed && live + this.#silent.size >= this.#needed) return
     this.#isDecided = true
     this.#cancelLimit()
-    if (this.#granted.length >= this.#needed) {
+    if (live >= this.#needed) {
       this.#joint = new JointLease(this.#red, this.#granted, this.#needed, this.#locks.length, this.#terms)
       const { hold } = this.#joint
-      if (hold.isLive) {
-        this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
-        return
-      }
+      return void this.#resolve({ is: 'granted', value: hold, leaseMs: hold.remainingMs() })
     }
     const errors = this.#errors.toSorted((a, b) => a.index - b.index)
     const isOutage = !isWaitOver && errors.length > this.#locks.length - this.#needed

@@ -97,7 +97,7 @@ export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | u
   let failingSince: number | undefined
   try {
     const isTaken = !queue.isHead(waiter) || queue.takenUntil > clock.now()
-    if (isTaken && !(await isFirstInTime(wait, waiter, queue, tools))) return waiter.given?.granted
+    if (isTaken && !(await isFirstInTime(wait, waiter, queue, tools))) return undefined
     for (;;) {
       if (waiter.given) return waiter.given.granted
       waiter.throwIfDismissed()
@@ -131,7 +131,10 @@ export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | u
   }
 }
 
-/** Waits until the caller is first in the wait queue, and what it waits for may be free; false: its wait has ended. */
+/**
+ * Waits until the caller is first in the wait queue, and what it waits for may be free; or until it is handed that.
+ * @returns false: its wait time ended first
+ */
 async function isFirstInTime<T>(
   wait: Wait<T>,
   waiter: Waiter<T>,
@@ -142,13 +145,14 @@ async function isFirstInTime<T>(
   wait.onRefused?.()
   while (!queue.isHead(waiter)) {
     await waiter.pause(Number.POSITIVE_INFINITY)
-    if (waiter.given) return false
+    if (waiter.given) return true
     waiter.throwIfDismissed()
     if (waiter.isTimeOver) return false
     waiter.clearWakeUp()
   }
-  const takenForMs = queue.takenUntil > 0 ? queue.takenUntil - tools.clock.now() : 0
-  if (takenForMs > 0) await sleep(wait, waiter, queue, tools, takenForMs)
+  const { takenUntil } = queue
+  const now = tools.clock.now()
+  if (takenUntil > now) await sleep(wait, waiter, queue, tools, takenUntil - now)
   return true
 }
 
@@ -163,11 +167,10 @@ async function sleep<T>(
   const longestMs = queue.isListening ? POLL_MS : UNSUBSCRIBED_POLL_MS
   const pollMs = wait.pace?.() ?? longestMs * (0.9 + random.fraction() / 10)
   // A lease has ended only after its last millisecond, and a key that keeps replying 0 must not make us spin.
-  const untilFreeMs = heldForMs < 0 ? pollMs : Math.max(heldForMs + 1, 20)
+  const untilFreeMs = heldForMs < 0 ? Number.POSITIVE_INFINITY : Math.max(heldForMs + 1, 20)
   const pollsAt = clock.now() + pollMs
   await waiter.pause(Math.min(untilFreeMs, pollMs), sleepsUntil)
-  const isPoll = pollMs < untilFreeMs && clock.now() >= pollsAt
-  if (isPoll && !waiter.isWoken && !waiter.isTimeOver) queue.markPoll()
+  if (pollMs < untilFreeMs && clock.now() >= pollsAt && !waiter.isWoken) queue.markPoll()
 }
 
 /**

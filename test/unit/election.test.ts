@@ -106,6 +106,8 @@ describe('an election', () => {
     assert.equal(first.signal().reason.name, 'AbortError')
     assert.deepEqual(first.diary, ['elected 1'], 'what was resigned is not lost')
     await first.election.finished
+    await clock.advance(2 * LEASE_MS)
+    assert.deepEqual(warnings, [])
   })
 
   it('leadership outlasts onElected', async () => {
@@ -206,8 +208,9 @@ describe('an election', () => {
       // A generator function would return without running.
       { onElected: function* () {} },
     ]) {
-      assert.throws(() => client.elect(NAME, options as never), { code: 'LOCK_CONFIG' })
+      assert.throws(() => client.elect(NAME, options as never), { code: 'LOCK_CONFIG', lockName: NAME })
     }
+    assert.throws(() => client.elect(NAME, {} as never), /onElected: expected a function to call when elected/)
     assert.throws(() => client.elect('', { onElected: () => {} }), { code: 'LOCK_CONFIG' })
     await clock.until(client.close())
     assert.throws(() => client.elect(NAME, { onElected: () => {} }), { code: 'LOCK_CLIENT_CLOSED' })

@@ -47,6 +47,17 @@ describe('a grant that arrives after its caller gave up', () => {
   })
 })
 
+describe('an adoption whose reply takes long', () => {
+  it('is renewed at once, for what is left may end before the next renewal', async () => {
+    const holder = (await client.getLock('a').lock()).handOver()
+    port.once('lock/adopt', { replyMs: 1_000 })
+    const hold = await clock.until(client.adopt('a', holder))
+    await clock.advance(10)
+    assert.equal(port.count('lock/renew'), 1)
+    await hold.unlock()
+  })
+})
+
 describe('a grant that arrives after the reply to a forceUnlock that was sent after it', () => {
   it('is a refusal', async () => {
     port.once('lock/acquire', { replyMs: 500 })

@@ -1,62 +1,87 @@
-/** The vote of a red lock, to the turn of the event loop. */
+/** The vote of a red lock, to the turn of the event loop: which replies decide it, and what becomes of late ones. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { Client } from '../../src/client.js'
-import { getRedLock, type Hold, type Lock, type RedLock } from '../../src/index.js'
-import { FakeClock } from '../support/fake-clock.js'
-import { FakePort } from '../support/fake-port.js'
+import { type Hold, type Lock, QuorumError } from '../../src/index.js'
+import { RedLockBench } from '../support/red-lock-bench.js'
+
+let bench: RedLockBench
+
+beforeEach(() => {
+  bench = new RedLockBench()
+})
+
+afterEach(() => bench.close())
 
 describe('a red lock of three servers', () => {
-  let clock: FakeClock
-  let ports: FakePort[]
-  let clients: Client[]
-  let red: RedLock
-
-  beforeEach(() => {
-    clock = new FakeClock()
-    const random = { uuid: () => `client-${clients.length}`, fraction: () => 0.5 }
-    ports = []
-    clients = []
-    for (let n = 0; n < 3; n++) {
-      const port = new FakePort(clock)
-      ports.push(port)
-      clients.push(new Client(port, {}, { clock, random }))
-    }
-    red = getRedLock(...clients.map((client) => client.getLock('a')))
-  })
-
-  afterEach(async () => {
-    await clock.until(Promise.all(clients.map((client) => client.close())))
-    assert.deepEqual(
-      ports.flatMap(({ redis }) => redis.keys),
-      [],
-      'nothing is held',
-    )
-  })
-
-  it('a majority of which one lock was lost before the last grant arrived is no majority', async () => {
-    const [first, second, third] = ports as [FakePort, FakePort, FakePort]
-    second.once('lock/acquire', { replyMs: 100 })
-    third.redis.set('a', 'somebody:1', 1, 60_000)
+  it('a majority of which one lock was lost before the last grant arrived is no majority, nor a loss of the red lock', async () => {
+    const { clock, clients, ports, red } = bench
+    const lost: string[] = []
+    clients[0].on('lost', ({ hold }) => lost.push(hold.lockName))
+    ports[1].once('lock/acquire', { replyMs: 100 })
+    bench.take(2)
     const outcome = red.tryLock()
     await clock.advance(50)
-    assert.deepEqual(first.redis.keys, ['a'])
-    await clients[0]?.getLock('a').forceUnlock()
+    assert.deepEqual(bench.keys, [['a'], ['a'], ['a']])
+    await clients[0].getLock('a').forceUnlock()
     assert.equal(await clock.until(outcome), null)
-    third.redis.delete('a')
+    assert.deepEqual(lost, ['a'])
+    bench.free(2)
+  })
+
+  it('a lock that was lost while the others are asked is replaced by that of the last server', async () => {
+    const { clock, clients, ports, red } = bench
+    ports[1].once('lock/acquire', { replyMs: 100 })
+    ports[2].once('lock/acquire', { replyMs: 150 })
+    const outcome = red.tryLock()
+    await clock.advance(50)
+    await clients[0].getLock('a').forceUnlock()
+    const hold = await clock.until(outcome)
+    assert.deepEqual(bench.keys, [[], ['a'], ['a']])
+    assert(hold)
+    hold.assertHeld()
+    await hold.unlock()
   })
 
   it('a majority is granted as soon as it is complete', async () => {
-    ports[2]?.once('lock/acquire', { replyMs: 500 })
-    const hold = await red.tryLock()
+    bench.ports[2].once('lock/acquire', { replyMs: 500 })
+    const hold = await bench.red.tryLock()
     assert.equal(hold?.signal.aborted, false)
-    await clock.advance(500)
+    await bench.clock.advance(500)
     await hold?.unlock()
   })
 
+  it('a grant that arrives after the majority joins it, is not needed for it, and does not make up for two losses', async () => {
+    const { clock, clients, ports, red } = bench
+    const lost: string[] = []
+    clients[0].on('lost', ({ hold }) => lost.push(hold.lockName))
+    ports[2].once('lock/acquire', { replyMs: 500 })
+    const hold = (await red.tryLock()) as Hold
+    const { signal } = hold
+    await clock.advance(500)
+    assert.deepEqual(bench.keys, [['a'], ['a'], ['a']])
+    await clients[0].getLock('a').forceUnlock()
+    assert.deepEqual(lost, ['a'])
+    hold.assertHeld()
+    await clients[1].getLock('a').forceUnlock()
+    assert.equal(signal.aborted, true)
+    assert.deepEqual(lost, ['a', red.name])
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', lockName: red.name })
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+  })
+
+  it('a grant that arrives after the release is released', async () => {
+    bench.ports[2].once('lock/acquire', { replyMs: 500 })
+    const hold = await bench.red.tryLock()
+    await hold?.unlock()
+    assert.deepEqual(bench.keys, [[], [], ['a']])
+    await bench.clock.advance(500)
+    assert.deepEqual(bench.keys, [[], [], []])
+  })
+
   it('a hold is extended if a majority is, and else fails with the first error', async () => {
+    const { clock, ports, red } = bench
     const hold = (await red.tryLock({ leaseTimeMs: 10_000 })) as Hold
-    ports[0]?.once('lock/renew', { errorReply: 'NOPERM first' })
+    ports[0].once('lock/renew', { errorReply: 'NOPERM first' })
     await clock.until(hold.extend(20_000))
     assert(hold.remainingMs() > 15_000)
     for (const [index, port] of ports.slice(0, 2).entries()) port.once('lock/renew', { errorReply: `NOPERM ${index}` })
@@ -66,9 +91,10 @@ describe('a red lock of three servers', () => {
   })
 
   it('lasts as long as the lease of the majority, and not of the longest', async () => {
+    const { clock, ports, red } = bench
     const hold = (await red.tryLock({ leaseTimeMs: 10_000 })) as Hold
     const leftMs = hold.remainingMs()
-    ports[0]?.once('lock/renew', {})
+    ports[0].once('lock/renew', {})
     for (const port of ports.slice(1)) port.once('lock/renew', { errorReply: 'NOPERM' })
     await assert.rejects(clock.until(hold.extend(60_000)))
     assert.equal(hold.remainingMs(), leftMs)
@@ -81,9 +107,9 @@ describe('a red lock of three servers', () => {
   })
 
   it('inside a majority of its own locks, which cannot be re-entered, is a deadlock; inside a minority it is not', async () => {
-    const locks = clients.map((client) => client.getNonReentrantLock('a'))
-    const [first, second] = locks as [Lock, Lock]
-    const inside = getRedLock(...locks)
+    const { clock } = bench
+    const [first, second] = bench.clients.map((client) => client.getNonReentrantLock('a')) as [Lock, Lock]
+    const inside = bench.redOf((client) => client.getNonReentrantLock('a'))
     await first.withLock(async () => {
       const hold = await clock.until(inside.lock())
       assert.equal(await second.isLocked(), true)
@@ -91,32 +117,113 @@ describe('a red lock of three servers', () => {
       await second.withLock(async () => await assert.rejects(inside.lock(), { code: 'LOCK_SELF_DEADLOCK' }))
     })
   })
+})
 
-  it('is waited for until a majority is free, and tried once without a wait', async () => {
-    for (const port of ports.slice(0, 2)) port.redis.set('a', 'somebody:1', 1, 5_000)
-    assert.equal(await clock.until(red.tryLock()), null)
-    assert.deepEqual(
-      ports.map(({ redis }) => redis.keys),
-      [['a'], ['a'], []],
-    )
+describe('a round of a red lock', () => {
+  it('waits for servers that are slow as long as they make the majority', async () => {
+    const { clock, ports, red } = bench
+    for (const port of ports.slice(1)) port.once('lock/acquire', { replyMs: 500 })
     const startedAt = clock.now()
-    const waits: string[] = []
-    clients[0]?.on('longWait', ({ lockName }) => waits.push(lockName))
-    await assert.rejects(clock.until(red.lock({ waitTimeMs: 1_000 })), { code: 'LOCK_WAIT_TIMEOUT', waitTimeMs: 1_000 })
-    assert.equal(clock.now() - startedAt, 1_000)
-    const hold = await clock.until(red.lock({ warnAfterMs: 2_000 }))
-    assert(clock.now() - startedAt >= 5_000 && clock.now() - startedAt < 5_500, `${clock.now() - startedAt} ms`)
-    assert.deepEqual(waits, [red.name])
+    const hold = await clock.until(red.tryLock())
+    assert(hold)
+    hold.assertHeld()
+    assert.equal(clock.now() - startedAt, 500)
     await hold.unlock()
   })
 
-  it('is decided without a server that is silent, soon after the others have replied', async () => {
-    ports[1]?.redis.set('a', 'somebody:1', 1, 60_000)
-    ports[2]?.once('lock/acquire', { lost: 'request' })
+  it('is not lost with the first refusal, as the others may still grant it', async () => {
+    const { clock, ports, red } = bench
+    bench.take(0)
+    for (const port of ports.slice(1)) port.once('lock/acquire', { replyMs: 100 })
+    const hold = await clock.until(red.tryLock())
+    assert(hold)
+    hold.assertHeld()
+    await hold.unlock()
+    bench.free(0)
+  })
+
+  for (const [title, waitTimeMs] of [
+    ['a single try', 0],
+    ['a wait', 10_000],
+  ] as const) {
+    it(`of ${title} gives the last server 200 ms and twice the time that the others took`, async () => {
+      const { clock, ports, red } = bench
+      bench.take(0)
+      for (const [index, replyMs] of [100, 100, 499].entries()) ports[index]?.once('lock/acquire', { replyMs })
+      const startedAt = clock.now()
+      const hold = await clock.until(red.tryLock({ waitTimeMs }))
+      assert.equal(clock.now() - startedAt, 499)
+      assert.equal(ports[0].count('lock/acquire'), 1, 'in the first round')
+      await hold?.unlock()
+      bench.free(0)
+    })
+  }
+
+  it('is over without a server that takes longer, whose late grant is released', async () => {
+    const { clock, ports, red } = bench
+    bench.take(0)
+    for (const [index, replyMs] of [100, 100, 501].entries()) ports[index]?.once('lock/acquire', { replyMs })
     const startedAt = clock.now()
-    assert.equal(await clock.until(red.tryLock().catch(() => null)), null)
-    assert(clock.now() - startedAt < 500, `${clock.now() - startedAt} ms`)
-    ports[1]?.redis.delete('a')
-    await clock.advance(10_000)
+    assert.equal(await clock.until(red.tryLock()), null)
+    assert.equal(clock.now() - startedAt, 500)
+    assert.deepEqual(bench.keys, [['a'], [], ['a']])
+    await clock.advance(1)
+    assert.deepEqual(bench.keys, [['a'], [], []])
+    bench.free(0)
+  })
+
+  it('is over after a tenth of the lease, or after the command timeout if that is shorter', async () => {
+    const { clock, ports, red } = bench
+    for (const [leaseTimeMs, limitMs] of [
+      [10_000, 1_000],
+      [undefined, 2_000],
+      [60_000, 3_000],
+    ] as const) {
+      for (const port of ports.slice(1)) port.once('lock/acquire', { lost: 'request' })
+      const startedAt = clock.now()
+      const error = await clock.until(red.tryLock({ leaseTimeMs }).catch((reason: unknown) => reason))
+      assert(error instanceof QuorumError)
+      assert.equal(clock.now() - startedAt, limitMs)
+      assert.match(error.message, /red lock of "a", "a", "a"/)
+      assert.deepEqual(
+        error.errors.map(({ index, lockName, error }) => [index, lockName, (error as { code?: string }).code]),
+        [1, 2].map((index) => [index, 'a', 'LOCK_OUTCOME_UNKNOWN']),
+      )
+      await clock.advance(60_000)
+    }
+  })
+
+  it('lists the errors in the order of the locks, whichever came first', async () => {
+    const { clock, ports, red } = bench
+    ports[1].once('lock/acquire', { errorReply: 'NOPERM second', replyMs: 50 })
+    ports[2].once('lock/acquire', { errorReply: 'NOPERM third' })
+    const error = await clock.until(red.tryLock().catch((reason: unknown) => reason))
+    assert(error instanceof QuorumError)
+    assert.deepEqual(
+      error.errors.map(({ index, error }) => [index, (error as Error).message]),
+      [
+        [1, 'NOPERM second'],
+        [2, 'NOPERM third'],
+      ],
+    )
+    assert.deepEqual(bench.keys, [[], [], []], 'what the first server had granted is released')
+  })
+
+  it('is a refusal if only a minority failed, and an error if a silent server makes them a majority', async () => {
+    const { clock, ports, red } = bench
+    bench.take(0)
+    ports[1].once('lock/acquire', { errorReply: 'NOPERM' })
+    assert.equal(await clock.until(red.tryLock()), null)
+    bench.free(0)
+    ports[0].once('lock/acquire', { replyMs: 100 })
+    ports[1].once('lock/acquire', { errorReply: 'NOPERM', replyMs: 100 })
+    ports[2].once('lock/acquire', { lost: 'request' })
+    const startedAt = clock.now()
+    const error = await clock.until(red.tryLock().catch((reason: unknown) => reason))
+    assert(error instanceof QuorumError)
+    assert.equal(clock.now() - startedAt, 500)
+    const silent = error.errors[1]?.error as Error
+    assert.match((silent.cause as Error).message, /no reply within 500 ms/)
+    await clock.advance(60_000)
   })
 })

@@ -67,6 +67,20 @@ describe('an attempt that fails', () => {
     const waiting = bench.start('me', { waitTimeMs: 1_000 })
     await assert.rejects(bench.clock.until(waiting.promise), bench.failure)
     assert.equal(bench.clock.now() - startedAt, 1_000)
+    assert(
+      bench.attempts.every(({ at }) => at < startedAt + 1_000),
+      'none at the deadline',
+    )
+  })
+
+  it('does not cost the caller what it is handed during the pause that follows, however late it runs again', async () => {
+    bench.failure = new TransientError('no reply')
+    const wait = bench.waitOf('me', { waitTimeMs: 20_000 })
+    const waiting = waitFor({ ...wait, takeOver: (offered) => `${offered}` }, bench.tools)
+    await bench.clock.advance(10)
+    assert.equal(bench.tools.waitQueues.at('a')?.offer('what was released'), true)
+    bench.clock.block(60_000)
+    assert.equal(await waiting, 'what was released')
   })
 })
 
@@ -113,6 +127,14 @@ describe('an attempt that may not be sent yet', () => {
   it('is not sent when the wait time ends first', async () => {
     assert.equal(await bench.clock.until(waitFor(waitSoon(500), bench.tools)), undefined)
     assert.deepEqual(bench.attempts, [])
+  })
+
+  it('waits for that once', async () => {
+    const { attempt, ...wait } = bench.waitOf('me')
+    const untilReady = (): Promise<void> => bench.travel(1_000)
+    const startedAt = bench.clock.now()
+    assert.equal(await bench.clock.until(waitFor({ ...wait, attempt: { ...attempt, untilReady } }, bench.tools)), 'me')
+    assert.deepEqual(bench.attemptsSince(startedAt), [1_000])
   })
 
   it('is sent by a single try however long that takes', async () => {

@@ -1,10 +1,10 @@
 /** A wait for a lock: what makes it try again, and when. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { type Outcome, waitFor } from '../../src/waiting/wait-loop.js'
+import { type Attempt, type Outcome, type Wait, waitFor } from '../../src/waiting/wait-loop.js'
 import { Wakeups } from '../../src/waiting/wakeups.js'
 import { turn } from '../support/fake-clock.js'
-import { CHANNEL, WaitBench } from '../support/wait-bench.js'
+import { CHANNEL, WaitBench, type WaitOptions } from '../support/wait-bench.js'
 
 let bench: WaitBench
 
@@ -90,6 +90,21 @@ describe('a wait', () => {
     assert.equal(bench.attempts.at(-1)?.at, bench.clock.now(), 'it makes another attempt at once')
     await bench.clock.advance(100)
     assert.equal(waiting.value, 'me')
+  })
+
+  it('makes five attempts at once and then one every 10 ms, however many messages arrive', async () => {
+    bench.takenUntil = Number.POSITIVE_INFINITY
+    const startedAt = bench.clock.now()
+    const waiting = bench.start('me')
+    for (let ms = 0; ms <= 50; ms++) {
+      for (let forged = 0; forged < 10; forged++) {
+        bench.port.redis.publish(CHANNEL, '0')
+        await turn()
+      }
+      if (ms < 50) await bench.clock.advance(1)
+    }
+    assert.deepEqual(bench.attemptsSince(startedAt), [0, 0, 0, 0, 0, 10, 20, 30, 40, 50])
+    await bench.end(waiting)
   })
 
   it('makes an attempt after a re-subscription, as messages may have been missed', async () => {
@@ -206,7 +221,7 @@ describe('a wait', () => {
     })
   }
 
-  it('makes at most 50 attempts a second while every refusal says that the lease ends now', async () => {
+  it('makes 50 attempts a second while every refusal says that the lease ends now', async () => {
     let count = 0
     const run = async (): Promise<Outcome<string>> => {
       count++
@@ -214,9 +229,147 @@ describe('a wait', () => {
     }
     const waiting = waitFor({ ...bench.waitOf('me'), attempt: { ...bench.attemptOf('me'), run } }, bench.tools)
     await bench.clock.advance(10_000)
-    assert(count <= 505, `${count} attempts in 10 s`)
+    assert(count >= 495 && count <= 505, `${count} attempts in 10 s`)
     bench.tools.waitQueues.dismissAll(() => new Error('the test is over'))
     await Promise.allSettled([waiting])
+  })
+})
+
+describe('onRefused', () => {
+  /** How often a wait has called it. */
+  function counting(caller: string): { promise: Promise<unknown>; calls: number } {
+    const counted = { promise: Promise.resolve<unknown>(undefined), calls: 0 }
+    counted.promise = waitFor({ ...bench.waitOf(caller), onRefused: () => counted.calls++ }, bench.tools)
+    return counted
+  }
+
+  it('is not called by a wait that ends with its first attempt', async () => {
+    const wait = counting('me')
+    assert.equal(await bench.clock.until(wait.promise), 'me')
+    assert.equal(wait.calls, 0)
+  })
+
+  it('is called after each refusal, and at once by a wait behind another', async () => {
+    bench.takenUntil = Number.POSITIVE_INFINITY
+    const [first, second] = [counting('first'), counting('second')]
+    await turn()
+    assert.deepEqual([first.calls, second.calls], [2, 1])
+    bench.release()
+    await bench.clock.until(first.promise)
+    bench.release()
+    await bench.clock.until(second.promise)
+    assert.deepEqual([first.calls, second.calls], [2, 1])
+  })
+})
+
+describe('an attempt in the turn queue', () => {
+  /** Whether each attempt was a poll; undefined: it did not use the turn queue. */
+  let polls: (boolean | undefined)[]
+
+  beforeEach(() => {
+    polls = []
+  })
+
+  // The queue leaves its inbox a little later.
+  afterEach(() => bench.clock.advance(1_000))
+
+  function start(caller: string, { takeOver, ...options }: WaitOptions & Pick<Wait<string>, 'takeOver'> = {}) {
+    const wait = bench.waitOf(caller, options)
+    const run: Attempt<string>['run'] = (caller, turn) => {
+      polls.push(turn?.isPoll)
+      return wait.attempt.run(caller, turn)
+    }
+    const attempt = { ...wait.attempt, run }
+    return waitFor({ ...wait, attempt, takeOver, leaveTurnQueue: () => {} }, bench.tools)
+  }
+
+  for (const [title, leaseTimeMs] of [
+    ['a long lease', 60_000],
+    ['a lease without end', Number.POSITIVE_INFINITY],
+  ] as const) {
+    it(`is a poll after 5 s without a message, during ${title}, and not after a message`, async () => {
+      bench.takenUntil = bench.clock.now() + leaseTimeMs
+      const waiting = start('me')
+      await bench.clock.advance(4_000)
+      const before = polls.length
+      assert(!polls.includes(true))
+      await bench.clock.advance(1_000)
+      assert.deepEqual(polls.slice(before), [true])
+      bench.release()
+      await bench.clock.until(waiting)
+      assert.deepEqual(polls.slice(before), [true, false])
+    })
+  }
+
+  it('is no poll when the lease has ended, even after a pause of the process', async () => {
+    bench.takenUntil = bench.clock.now() + 1_000
+    const waiting = start('me')
+    await bench.clock.advance(500)
+    bench.clock.block(10_000)
+    await bench.clock.until(waiting)
+    assert.equal(polls.at(-1), false)
+  })
+
+  it('is no poll when a message has arrived during a pause of the process', async () => {
+    bench.takenUntil = bench.clock.now() + 60_000
+    const waiting = start('me')
+    await bench.clock.advance(500)
+    const before = polls.length
+    bench.clock.block(10_000)
+    bench.release()
+    await bench.clock.until(waiting)
+    assert.deepEqual(polls.slice(before), [false])
+  })
+
+  it('is no poll at the deadline of the wait', async () => {
+    bench.takenUntil = bench.clock.now() + 60_000
+    assert.equal(await bench.clock.until(start('me', { waitTimeMs: 1_000 })), undefined)
+    assert.equal(polls.at(-1), false)
+  })
+
+  it('is no poll when the caller ahead has just left', async () => {
+    bench.takenUntil = bench.clock.now() + 60_000
+    const controller = new AbortController()
+    const first = assert.rejects(start('first', { signal: controller.signal }), { name: 'AbortError' })
+    const second = start('second')
+    await bench.clock.advance(1_000)
+    const before = polls.length
+    controller.abort()
+    await first
+    await turn()
+    assert.deepEqual(polls.slice(before), [false])
+    bench.release()
+    await bench.clock.until(second)
+  })
+
+  it('is made only when its turn comes, if this client has just let others go first', async () => {
+    bench.takenUntil = bench.clock.now() + 60_000
+    const first = start('first')
+    await bench.clock.advance(100)
+    bench.release()
+    await bench.clock.until(first)
+    const queue = bench.tools.waitQueues.at('a')
+    queue?.released(2)
+    assert.equal(queue?.ticketForRelease(true)?.staysQueued, true)
+    bench.takenUntil = 0
+    const before = polls.length
+    const next = start('next')
+    await bench.clock.advance(999)
+    assert.equal(polls.length, before)
+    assert.equal(await bench.clock.until(next), 'next')
+  })
+
+  it('is no poll when the caller ahead was handed the lock', async () => {
+    bench.takenUntil = bench.clock.now() + 60_000
+    const first = start('first', { takeOver: (offered) => `${offered}` })
+    const second = start('second')
+    await bench.clock.advance(1_000)
+    const before = polls.length
+    bench.tools.waitQueues.at('a')?.offer('what was released')
+    assert.equal(await first, 'what was released')
+    bench.release()
+    await bench.clock.until(second)
+    assert.deepEqual(polls.slice(before), [false])
   })
 })
 

@@ -94,6 +94,19 @@ describe('a wait queue', () => {
     assert.equal(await bench.clock.until(next.promise), 'next')
   })
 
+  it('makes an attempt right after a grant that others can have, too', async () => {
+    bench.takenUntil = Number.POSITIVE_INFINITY
+    const share = (caller: string) => waitFor({ ...bench.waitOf(caller), isShared: true }, bench.tools)
+    const [head, next] = [share('head'), share('next')]
+    await bench.clock.advance(1_000)
+    bench.release()
+    assert.equal(await bench.clock.until(head), 'head')
+    await turn()
+    assert.deepEqual(bench.attempts.at(-1), { caller: 'next', at: bench.clock.now() })
+    bench.release()
+    assert.equal(await bench.clock.until(next), 'next')
+  })
+
   it('makes an attempt when the lease of a grant ends, if that is sooner than a poll', async () => {
     bench.takenUntil = Number.POSITIVE_INFINITY
     const attempt = bench.attemptOf('head')

@@ -1,0 +1,161 @@
+/** One acquire of a lock: when another attempt is worth it, what it leaves, and reads inside a write. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { NoReplyError } from '../../src/delivery/replies.js'
+import { LeaseLostError, NotDurableError, NotReplicatedError } from '../../src/errors.js'
+import type { Lock } from '../../src/index.js'
+import { isTransient } from '../../src/locks/acquisition.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+
+/** As short as this, a quarter of it in ms is how many requests may be in flight. */
+const LEASE_MS = 1_000
+
+let bench: ClientBench
+
+beforeEach(() => {
+  bench = new ClientBench({ lockWatchdogTimeoutMs: LEASE_MS, commandTimeoutMs: 3_000 })
+})
+
+afterEach(() => bench.close())
+
+describe('another attempt is worth it', () => {
+  for (const [title, error, expected] of [
+    ['without a reply', new NoReplyError('gone'), true],
+    ['while Redis loads its data', new Error('LOADING Redis is loading the dataset in memory'), true],
+    ['if no replica has acknowledged the grant', new NotReplicatedError('a', 1, 1_000, {}), true],
+    ['if the grant was not fsynced in time', new NotDurableError('a', 'late', 'not in time'), true],
+    ['if the lease ended before the grant arrived', new LeaseLostError('a', 'me:1', 'expired'), true],
+    ['not if the server cannot confirm an fsync', new NotDurableError('a', 'refused', 'no WAITAOF'), false],
+    ['not if another owner has the lock since', new LeaseLostError('a', 'me:1', 'gone'), false],
+    ['not after another error reply', new Error('NOPERM this user has no permissions'), false],
+    ['not after anything else', undefined, false],
+  ] as const) {
+    it(title, () => assert.equal(isTransient(error), expected))
+  }
+})
+
+describe('a caller that ends without the lock', () => {
+  it('leaves its owner free to take it', async () => {
+    const foreign = await bench.other.getLock('a').lock()
+    await bench.client.runInScope(async () => {
+      assert.equal(await bench.lock.tryLock(), null)
+      await foreign.unlock()
+      const hold = await bench.lock.lock()
+      assert.equal(hold.ownerId, (await bench.client.getLock('b').lock()).ownerId)
+      await bench.lock.unlock()
+      await bench.client.getLock('b').unlock()
+    })
+  })
+
+  it('is no attempt in flight any more, however the attempt ended', async () => {
+    const { attempts } = bench.lock.context
+    const hold = await bench.lock.lock()
+    assert.equal(await bench.client.getLock('a').tryLock(), null)
+    bench.port.once('lock/acquire', { errorReply: 'NOPERM' })
+    await assert.rejects(bench.client.getLock('b').tryLock(), /NOPERM/)
+    assert.equal(attempts.size, 0)
+    await hold.unlock()
+  })
+})
+
+describe('a caller of a fair lock that ends without it', () => {
+  let foreign: { unlock(): Promise<void> }
+  let fair: Lock
+
+  beforeEach(async () => {
+    foreign = await bench.other.getFairLock('a').lock({ leaseTimeMs: 60_000 })
+    fair = bench.client.getFairLock('a')
+  })
+
+  afterEach(() => foreign.unlock())
+
+  it('gives up its place in the queue, and tries for a while if there is no reply', async () => {
+    bench.port.once('fair-lock/leave', { lost: 'request', failsWith: 'Connection is closed' })
+    const controller = new AbortController()
+    const waiting = assert.rejects(fair.lock({ signal: controller.signal }), { name: 'AbortError' })
+    await bench.clock.advance(500)
+    assert.equal(bench.port.count('fair-lock/leave'), 0)
+    controller.abort()
+    await waiting
+    await bench.clock.advance(5_000)
+    assert.equal(bench.port.count('fair-lock/leave'), 2)
+  })
+
+  it('has no place to give up after a single try, or before its first attempt', async () => {
+    assert.equal(await fair.tryLock(), null)
+    await assert.rejects(fair.lock({ signal: AbortSignal.abort() }), { name: 'AbortError' })
+    await turn()
+    assert.equal(bench.port.count('fair-lock/leave'), 0)
+    assert.equal(bench.port.count('fair-lock/acquire'), 1)
+  })
+})
+
+describe('reads inside one write', () => {
+  let write: Lock
+  let read: Lock
+
+  beforeEach(() => {
+    const lock = bench.client.getReadWriteLock('rw')
+    write = lock.writeLock()
+    read = lock.readLock()
+  })
+
+  it('of which one is on its way and another gave up are one owner with one request', async () => {
+    await write.withLock(async () => {
+      bench.port.once('read-lock/acquire', { requestMs: 100, replyMs: 100 })
+      const first = read.tryLock()
+      await turn()
+      assert.equal(bench.port.count('read-lock/acquire'), 1)
+      const controller = new AbortController()
+      const second = assert.rejects(read.lock({ signal: controller.signal }), { name: 'AbortError' })
+      await bench.clock.advance(50)
+      controller.abort()
+      await second
+      const third = await bench.clock.until(read.tryLock())
+      assert.equal(bench.port.count('read-lock/acquire'), 1)
+      assert.equal((await first)?.count, 2)
+      await third?.unlock()
+      await (await first)?.unlock()
+    })
+  })
+
+  it('are not possible any more after one whose release is not settled', async () => {
+    await write.withLock(async () => {
+      const hold = await read.lock()
+      bench.port.once('read-lock/release', { lost: 'reply' })
+      await assert.rejects(bench.clock.until(hold.unlock()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+      await assert.rejects(read.tryLock(), { code: 'LOCK_NOT_HELD', message: /its release is not settled/ })
+      await assert.rejects(read.lock(), { code: 'LOCK_NOT_HELD' })
+    })
+  })
+
+  it('wait for requests in flight as any other request, and do not when they re-enter a read', async () => {
+    const { clock, client, port } = bench
+    port.fault = ({ keys }) => (keys[0]?.startsWith('silent') ? { lost: 'request' } : undefined)
+    const silent: Promise<unknown>[] = []
+    await write.withLock(async () => {
+      for (let n = 0; n < LEASE_MS / 4; n++)
+        silent.push(
+          client
+            .getLock(`silent:${n}`)
+            .tryLock()
+            .catch(() => null),
+        )
+      await turn()
+      const startedAt = clock.now()
+      const first = read.lock()
+      await turn()
+      assert.equal(port.count('read-lock/acquire'), 0)
+      await clock.until(first)
+      assert(clock.now() > startedAt)
+      const grantedAt = clock.now()
+      const second = await clock.until(read.lock())
+      assert.equal(clock.now(), grantedAt)
+      await second.unlock()
+      await (await first).unlock()
+    })
+    port.fault = () => undefined
+    await clock.until(Promise.all(silent))
+  })
+})

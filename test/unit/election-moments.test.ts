@@ -1,0 +1,148 @@
+/** An election at awkward moments: it is resigned or lost while a grant arrives, or Redis cannot be asked. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { type ElectionOptions, OutcomeUnknownError } from '../../src/index.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+
+const LEASE_MS = 30_000
+const NAME = 'leader:report'
+/** More microtasks than there are between a grant and `onElected`. */
+const MICROTASKS = 40
+
+let bench: ClientBench
+let warnings: (Error & { code?: string })[]
+
+beforeEach(() => {
+  bench = new ClientBench({})
+  warnings = []
+  bench.client.on('warning', (warning) => warnings.push(warning))
+})
+
+afterEach(() => bench.close())
+
+function elect(onElected: ElectionOptions['onElected'], onLost?: ElectionOptions['onLost']) {
+  return bench.client.elect(NAME, { onElected, onLost })
+}
+
+/** Does something so many microtasks after the next reply of Redis. */
+function afterReply(microtasks: number, action: () => void): void {
+  const { port } = bench
+  const send = port.send.bind(port)
+  const interrupt = async (): Promise<void> => {
+    for (let count = 0; count < microtasks; count++) await undefined
+    action()
+  }
+  port.send = async (command, key) => {
+    const reply = await send(command, key)
+    port.send = send
+    void interrupt()
+    return reply
+  }
+}
+
+/** Work that a test ends, whatever becomes of its signal. */
+function work(): { done: () => void; ended: Promise<void> } {
+  let done = (): void => {}
+  const ended = new Promise<void>((resolve) => {
+    done = resolve
+  })
+  return { done, ended }
+}
+
+describe('onElected', () => {
+  it('is not called after the election was resigned, however close to the grant', async () => {
+    let calls = 0
+    for (let microtasks = 0; microtasks < MICROTASKS; microtasks++) {
+      let isResigned = false
+      const election = elect(() => {
+        calls++
+        assert.equal(isResigned, false)
+      })
+      afterReply(microtasks, () => {
+        isResigned = true
+        void election.resign()
+      })
+      await bench.clock.until(election.finished)
+    }
+    assert(calls > 0 && calls < MICROTASKS, `${calls} calls`)
+  })
+
+  it('is not called with a hold whose lease is over, however close to the grant the process paused', async () => {
+    for (let microtasks = 0; microtasks < MICROTASKS; microtasks++) {
+      const election = elect((_signal, hold) => hold.assertHeld())
+      afterReply(microtasks, () => bench.clock.block(LEASE_MS))
+      await bench.clock.advance(60_000)
+      assert.equal(election.isLeader, true, 'it is elected again')
+      await bench.clock.until(election.resign())
+    }
+  })
+})
+
+describe('leadership that was resigned', () => {
+  it('is not lost, even if the lock is forced open while onElected ends', async () => {
+    const { done, ended } = work()
+    const election = elect(
+      () => ended,
+      () => assert.fail('lost'),
+    )
+    await bench.clock.advance(100)
+    const resigned = election.resign()
+    await bench.clock.until(bench.client.getLock(NAME).forceUnlock())
+    await bench.clock.advance(2 * LEASE_MS)
+    assert.deepEqual(
+      warnings.map(({ code }) => code),
+      ['LEADER_STILL_RUNNING'],
+    )
+    done()
+    await bench.clock.until(resigned)
+  })
+
+  it('does not keep the process alive while onElected ends', async () => {
+    const { done, ended } = work()
+    const election = elect(() => ended)
+    await bench.clock.advance(100)
+    const before = bench.clock.keepingAlive
+    const resigned = election.resign()
+    await turn()
+    assert.equal(bench.clock.keepingAlive, before)
+    done()
+    await bench.clock.until(resigned)
+  })
+})
+
+describe('while Redis cannot be asked, a campaign', () => {
+  for (const [title, fault, isCause] of [
+    [
+      'is not ready',
+      { errorReply: 'LOADING Redis is loading the dataset in memory' },
+      (cause: unknown) => cause instanceof Error && cause.message.startsWith('LOADING'),
+    ],
+    ['is silent', { lost: 'request' }, (cause: unknown) => cause instanceof OutcomeUnknownError],
+  ] as const) {
+    it(`is repeated as long as it ${title}`, async () => {
+      bench.port.fault = ({ name }) => (name === 'fenced-lock/acquire' ? fault : undefined)
+      const election = elect(() => {})
+      await bench.clock.advance(60_000)
+      assert(warnings.length > 1)
+      assert(warnings.every(({ code, cause }) => code === 'CAMPAIGN_FAILED' && isCause(cause)))
+      bench.port.fault = () => undefined
+      await bench.clock.advance(60_000)
+      assert.equal(election.isLeader, true)
+      await bench.clock.until(election.resign())
+    })
+  }
+
+  it('is repeated after pauses that grow to half a minute at most', async () => {
+    bench.port.fault = ({ name }) =>
+      name === 'fenced-lock/acquire' ? { errorReply: 'OOM command not allowed' } : undefined
+    const startedAt = bench.clock.now()
+    const election = elect(() => {})
+    await bench.clock.advance(200_000)
+    const times = bench.port.sent.filter(({ name }) => name === 'fenced-lock/acquire').map(({ at }) => at - startedAt)
+    const pauses = times.slice(1).map((at, index) => at - (times[index] as number))
+    assert.deepEqual(pauses.slice(0, 5), [1_500, 3_000, 6_000, 12_000, 22_500])
+    assert(pauses.every((pause) => pause <= 30_000))
+    await bench.clock.until(election.resign())
+  })
+})
