@@ -31,7 +31,7 @@ function lengthOf({ keys, args }: ScriptCall): number {
  */
 export function inBatches<T extends { readonly call: ScriptCall }>(all: readonly T[], maxCalls: number): T[][] {
   const batches: T[][] = []
-  let length = Number.POSITIVE_INFINITY
+  let length = 0
   for (const one of all) {
     const batch = batches.at(-1)
     length += lengthOf(one.call)
@@ -91,8 +91,8 @@ export class Batch {
     if (callers.length === 1) return this.#first
     const isShared = args.map((arg, index) => callers.every(({ call }) => call.args[index] === arg))
     const allKeys: string[] = []
-    const allArgs: Argument[] = [keys.length, isShared.map(Number).join('')]
-    for (let index = 0; index < args.length; index++) if (isShared[index]) allArgs.push(args[index] as Argument)
+    const shared = args.filter((_, index) => isShared[index])
+    const allArgs: Argument[] = [keys.length, isShared.map(Number).join(''), ...shared]
     for (const { call } of callers) {
       for (const key of call.keys) allKeys.push(key)
       for (let index = 0; index < args.length; index++) if (!isShared[index]) allArgs.push(call.args[index] as Argument)
@@ -111,7 +111,8 @@ export class Batch {
       callers[0]?.resolve(reply)
       return []
     }
-    const [failed, replies] = Array.isArray(reply) ? reply : []
+    if (!Array.isArray(reply)) return undefined
+    const [failed, replies] = reply
     if (!Array.isArray(failed) || !Array.isArray(replies)) return undefined
     const isFailed = new Set(failed.map(Number))
     return callers.filter(({ resolve }, index) => isFailed.has(index) || resolve(replies[index]))

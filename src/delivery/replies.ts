@@ -31,17 +31,17 @@ export function isErrorOf(error: unknown, ...codes: readonly string[]): boolean 
   return error instanceof Error && codes.some((code) => error.message.includes(code))
 }
 
+const INTEGER = /^-?\d+$/
+
 /**
  * An integer reply, in whatever form the client library returns it; null stays null.
  * @throws {NoReplyError} anything else, such as `QUEUED` in a transaction: then it is unknown whether the script ran
  */
 export function toInteger(reply: unknown): number | null {
   if (reply === null) return null
-  const integer = typeof reply === 'object' ? Number(String(reply)) : reply === undefined ? Number.NaN : Number(reply)
-  if (!Number.isInteger(integer)) {
-    throw notOurs(reply)
-  }
-  return integer
+  const text = String(reply)
+  if (!INTEGER.test(text)) throw notOurs(reply)
+  return Number(text)
 }
 
 /** For a reply that none of our scripts returns. */

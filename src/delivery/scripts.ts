@@ -227,7 +227,7 @@ export class Scripts {
   #withConnectionError(message: string): string {
     const { connectionError } = this.#port
     const why = connectionError === undefined ? '' : messageOf(withoutSecrets(connectionError))
-    return why === '' || message.includes(why) ? message : `${message} (${why})`
+    return message.includes(why) ? message : `${message} (${why})`
   }
 }
 

@@ -99,17 +99,6 @@ describe('a release whose reply was lost', () => {
     assert(last >= startedAt + 50_000, `last sent after ${last - startedAt} ms`)
   })
 
-  it('is not tried again for its caller once the client closes', async () => {
-    port.fault = () => ({ lost: 'request', failsWith: 'Connection is closed' })
-    const outcome = retries.retryUntilAnswered(RELEASE, 30_000, () => {})
-    outcome.catch(() => {})
-    await clock.advance(200)
-    const before = port.count()
-    await retries.close()
-    await assert.rejects(clock.until(outcome, 0), /Connection is closed/)
-    assert(port.count() <= before + 1, 'one last try')
-  })
-
   it('is given up when Redis rejects it for good', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { errorReply: "NOPERM this user has no permissions to run the 'evalsha' command" })
@@ -118,6 +107,43 @@ describe('a release whose reply was lost', () => {
     assert.equal(retries.size, 0)
     assert.equal(port.count(), 1)
   })
+
+  it('is replaced by another one if Redis rejects it for good', async () => {
+    const untilAt = take(30_000)
+    port.once('lock/release', { errorReply: 'NOPERM No permissions to access a key' })
+    port.once('lock/release', { lost: 'request', failsWith: 'Connection is closed' })
+    void retries.retryInBackground(RELEASE, untilAt, lockRelease('a', 'me:1', 'other channel', '0'))
+    await clock.advance(1_000)
+    assert.deepEqual(
+      port.sent.map(({ args }) => args[1]),
+      ['channel', 'other channel', 'other channel'],
+    )
+    assert.deepEqual(port.redis.keys, [])
+  })
+
+  it('is rejected once if there is no other one', async () => {
+    port.fault = () => ({ errorReply: 'NOPERM No permissions to access a key' })
+    void retries.retryInBackground(RELEASE, take(30_000), RELEASE)
+    await clock.advance(5_000)
+    assert.equal(port.count(), 1)
+    port.redis.delete('a')
+  })
+
+  for (const [what, fault] of [
+    ['found nothing', undefined],
+    ['got no reply', { lost: 'request', failsWith: 'Connection is closed' }],
+  ] as const) {
+    it(`is not replaced by another one if it ${what} until the end`, async () => {
+      port.fault = () => fault
+      let isReplaced = false
+      void retries.retryInBackground(RELEASE, clock.now() + 10_000, async () => {
+        isReplaced = true
+        return 1
+      })
+      await clock.advance(20_000)
+      assert.equal(isReplaced, false)
+    })
+  }
 
   it('leaves the lock to its next holder', async () => {
     take(60_000, 'other:1')
@@ -169,5 +195,71 @@ describe('a release whose reply was lost', () => {
     await clock.advance(0)
     assert.equal(retries.size, 0)
     assert.deepEqual(port.redis.keys, [])
+  })
+})
+
+describe('a command that its caller waits for', () => {
+  const CLOSED = { lost: 'request', failsWith: 'Connection is closed' } as const
+  let clock: FakeClock
+  let port: FakePort
+  let retries: BackgroundRetries
+  let failures: unknown[]
+
+  beforeEach(() => {
+    clock = new FakeClock()
+    port = new FakePort(clock)
+    retries = new BackgroundRetries(clock, random, new Scripts(port, clock, COMMAND_TIMEOUT_MS))
+    failures = []
+    port.redis.set('a', 'me:1', 1, 60_000)
+  })
+
+  afterEach(() => assert.equal(clock.pending, 0, 'no timer is left'))
+
+  function run(forMs: number): Promise<number | null> {
+    const outcome = retries.retryUntilAnswered(RELEASE, forMs, (error) => failures.push(error))
+    outcome.catch(() => {})
+    return outcome
+  }
+
+  it('is repeated until a reply arrives, and each failure is reported', async () => {
+    port.once('lock/release', CLOSED)
+    port.once('lock/release', { errorReply: 'LOADING Redis is loading the dataset in memory' })
+    assert.equal(typeof (await clock.until(run(30_000))), 'number')
+    assert.match(failures.join(), /Connection is closed.*LOADING/)
+    assert.deepEqual(port.redis.keys, [])
+  })
+
+  it('rejects with the last error when its time is over', async () => {
+    port.fault = () => CLOSED
+    const startedAt = clock.now()
+    await assert.rejects(clock.until(run(5_000)), /Connection is closed/)
+    const last = (port.sent.at(-1)?.at ?? 0) - startedAt
+    assert(last >= 3_500 && last < 5_000, `last sent after ${last} ms`)
+    assert.equal(failures.length, port.count())
+  })
+
+  it('is not repeated after an error that is final', async () => {
+    port.fault = () => ({ errorReply: 'NOPERM No permissions to access a key' })
+    await assert.rejects(clock.until(run(5_000)), /NOPERM/)
+    assert.equal(port.count(), 1)
+  })
+
+  it('is not tried again once the client closes, except for the last time if it waits for its next try', async () => {
+    port.fault = () => CLOSED
+    const outcome = run(30_000)
+    await clock.advance(200)
+    const before = port.count()
+    await retries.close()
+    await assert.rejects(clock.until(outcome, 0), /Connection is closed/)
+    assert(port.count() <= before + 1, 'one last try')
+  })
+
+  it('is not tried again if it fails after the client was closed', async () => {
+    port.fault = () => ({ ...CLOSED, replyMs: 100 })
+    const outcome = run(30_000)
+    await clock.advance(50)
+    await retries.close()
+    await assert.rejects(clock.until(outcome), /Connection is closed/)
+    assert.equal(port.count(), 1)
   })
 })

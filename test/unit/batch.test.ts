@@ -154,6 +154,29 @@ describe('a batch of calls', () => {
     await expectNothingInFlight()
   })
 
+  it('still combines calls after CROSSSLOT for a single key, which no combination has caused', async () => {
+    reply = async (command) => {
+      if (!isBatch(command)) throw new ErrorReply('CROSSSLOT Keys in request do not hash to the same slot')
+      return [[], [1, 2]]
+    }
+    await run(['a'])
+    assert.deepEqual(crossSlot, [])
+    assert.deepEqual(reasons(await run(['b', 'c'])), [1, 2])
+    await expectNothingInFlight()
+  })
+
+  it('reports CROSSSLOT once, however many commands Redis refuses', async () => {
+    reply = async (command) => {
+      if (command[2] !== '1') throw new ErrorReply('CROSSSLOT Keys in request do not hash to the same slot')
+      return 1
+    }
+    const releases = ['c', 'd'].map((name) => scripts.run(lockRelease(name, 'me:1', 'channel', '0')))
+    assert.deepEqual(reasons(await run(['a', 'b'])), [1, 1])
+    assert.deepEqual(await Promise.all(releases), [1, 1])
+    assert.equal(crossSlot.length, 1)
+    await expectNothingInFlight()
+  })
+
   it('is sent with its text after NOSCRIPT, once', async () => {
     reply = async (command) => {
       if (command[0] === 'EVALSHA') throw new ErrorReply('NOSCRIPT No matching script')

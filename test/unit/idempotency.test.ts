@@ -5,13 +5,16 @@ import { IdempotencyKeys, TooLate } from '../../src/delivery/idempotency.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { idempotencyForget, semaphoreRelease } from '../../src/lua/generated.js'
-import { FakeClock } from '../support/fake-clock.js'
+import { FakeClock, turn } from '../support/fake-clock.js'
 
 /** What the clock of Redis says at first. */
 const EPOCH_MS = 1_800_000_000_000
 const FORGET = idempotencyForget('', []).script
 const release = ({ key, number, openedAt }: { key: string; number: number; openedAt: number }) =>
   semaphoreRelease('a', key, 'generation', 1, 'create', 'channel', number, openedAt)
+
+/** An error reply of Redis. */
+class ErrorReply extends Error {}
 
 describe('an operation on a semaphore or latch', () => {
   function setUp(reply: (command: readonly string[]) => unknown, commandTimeoutMs = 3_000) {
@@ -22,7 +25,7 @@ describe('an operation on a semaphore or latch', () => {
         sent.push(command)
         return await reply(command)
       },
-      isErrorReply: () => false,
+      isErrorReply: (error) => error instanceof ErrorReply,
       subscribe: async () => {},
       unsubscribe: async () => {},
       listen: () => {},
@@ -62,6 +65,68 @@ describe('an operation on a semaphore or latch', () => {
     const startedAt = clock.now()
     assert((await clock.until(outcome)) instanceof NoReplyError)
     assert.equal(clock.now() - startedAt, 20_000)
+  })
+
+  it('may have run if its reply was lost, unless its time was not known', async () => {
+    let isLost = true
+    const { clock, keys } = setUp((command) => {
+      if (isLost) throw new Error('Connection is closed')
+      return redisAt(() => clock.now())(command)
+    })
+    const early = keys.open('a')
+    await assert.rejects(keys.send(early, release), NoReplyError)
+    assert.equal(keys.mayHaveRun(early), false, 'Redis refuses it whenever it arrives')
+    isLost = false
+    assert.equal(await keys.send(early, release), 7)
+    isLost = true
+    const operation = keys.open('a')
+    await assert.rejects(keys.send(operation, release), NoReplyError)
+    assert.equal(keys.mayHaveRun(operation), true)
+  })
+
+  it('has not run if Redis replied with an error', async () => {
+    let error: Error | undefined
+    const { clock, keys } = setUp((command) => {
+      if (error) throw error
+      return redisAt(() => clock.now())(command)
+    })
+    await keys.send(keys.open('a'), release) // from here on the clock of Redis is known
+    error = new ErrorReply('NOPERM no permissions')
+    const operation = keys.open('a')
+    await assert.rejects(keys.send(operation, release), error)
+    assert.equal(keys.mayHaveRun(operation), false)
+  })
+
+  it('that arrives too late is not sent with a new time if an earlier copy may have run', async () => {
+    let isLost = false
+    const { clock, sent, keys } = setUp((command) => {
+      if (isLost) throw new Error('Connection is closed')
+      return redisAt(() => clock.now())(command)
+    })
+    await keys.send(keys.open('a'), release)
+    isLost = true
+    const operation = keys.open('a')
+    await assert.rejects(keys.send(operation, release), NoReplyError)
+    isLost = false
+    await clock.advance(200_000)
+    sent.length = 0
+    await assert.rejects(keys.send(operation, release), TooLate)
+    assert.equal(sent.length, 1)
+  })
+
+  it('is sent again after a reconnect if Redis refuses it because its time was not known', async () => {
+    const { clock, keys, scripts } = setUp((command) => {
+      if (command.at(-1) === '0') scripts.reconnects++
+      return redisAt(() => clock.now())(command)
+    })
+    assert.equal(await keys.send(keys.open('a'), release), 7)
+  })
+
+  it('runs although the clock of Redis is set three times meanwhile', async () => {
+    const replies = [[1_000_000], [2_000_000], [3_000_000], 7]
+    const { sent, keys } = setUp(() => replies.shift())
+    assert.equal(await keys.send(keys.open('a'), release), 7)
+    assert.equal(sent.length, 4)
   })
 
   it('is given up if the clock of Redis jumps with every reply', async () => {
@@ -105,5 +170,81 @@ describe('an operation on a semaphore or latch', () => {
     await clock.advance(1_300_000)
     await keys.flush()
     assert.deepEqual(forgets(), [['2']])
+  })
+
+  it('needs no further round trip after a deletion whose reply said that the clock of Redis was set', async () => {
+    let setBy = 0
+    const { clock, sent, keys } = setUp((command) => redisAt(() => clock.now() + setBy)(command))
+    const operation = keys.open('a')
+    await keys.send(operation, release)
+    keys.close(operation)
+    setBy = 3_600_000
+    await keys.flush()
+    sent.length = 0
+    assert.equal(await keys.send(keys.open('a'), release), 7)
+    assert.equal(sent.length, 1)
+  })
+})
+
+describe('stored replies that are no longer needed', () => {
+  /** @param deleted  resolves to the reply of Redis */
+  function setUp(deleted: () => Promise<number> = async () => EPOCH_MS) {
+    const clock = new FakeClock()
+    const forgets: string[][] = []
+    const send = (command: readonly string[]): Promise<number> => {
+      forgets.push(command.slice(4))
+      return deleted()
+    }
+    const scripts = new Scripts({ send, isErrorReply: () => false } as unknown as RedisPort, clock, 3_000)
+    const keys = new IdempotencyKeys(clock, 'id', scripts, 3_000)
+    const close = (count: number): void => {
+      for (let n = 0; n < count; n++) keys.close(keys.open('a'))
+    }
+    return { clock, forgets, keys, close }
+  }
+
+  it('are deleted after 50 ms, all of one semaphore in one command, without keeping the process alive', async () => {
+    const { clock, forgets, close } = setUp()
+    close(1)
+    await clock.advance(49)
+    close(2)
+    assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
+    assert.deepEqual(forgets, [])
+    await clock.advance(1)
+    assert.deepEqual(forgets, [['1', '2', '3']])
+    assert.equal(clock.pending, 0)
+    close(1)
+    await clock.advance(50)
+    assert.deepEqual(forgets.slice(1), [['4']])
+  })
+
+  it('are deleted by 1,000 in one command', async () => {
+    const { forgets, keys, close } = setUp()
+    close(2_000)
+    await keys.flush()
+    assert.deepEqual(
+      forgets.map((numbers) => [numbers.length, numbers[0]]),
+      [
+        [1_000, '1'],
+        [1_000, '1001'],
+      ],
+    )
+  })
+
+  it('have been deleted when flush() resolves, or Redis could not be reached', async () => {
+    for (const outcome of [() => Promise.resolve(EPOCH_MS), () => Promise.reject(new Error('Connection is closed'))]) {
+      let end = (): void => {}
+      const { keys, close } = setUp(() => new Promise<void>((resolve) => (end = resolve)).then(outcome))
+      assert.equal(keys.isFlushed, true)
+      close(1)
+      assert.equal(keys.isFlushed, false)
+      let isFlushed = false
+      const flushing = keys.flush().then(() => (isFlushed = true))
+      await turn()
+      assert.equal(isFlushed, false)
+      end()
+      await flushing
+      assert.equal(keys.isFlushed, true)
+    }
   })
 })

@@ -25,7 +25,8 @@ describe('the connection of a confirmation', () => {
     const route = replication.routeTo('a')
     await replication.confirm('a', route)
     scripts.reconnects++
-    await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_REPLICATED' })
+    const message = /cannot show that it is the master \(the connection was lost/
+    await assert.rejects(replication.confirm('a', route), { code: 'LOCK_NOT_REPLICATED', message })
     await replication.confirm('a', replication.routeTo('a'))
   })
 
@@ -65,14 +66,19 @@ describe('a confirmation', () => {
     assert.equal(confirm({ fsynced: undefined }).replication.isWanted, true)
     assert.equal(confirm({}).replication.routeTo('a'), '')
     assert.equal(confirm({}).replication.isLocated('a'), true)
+    assert.equal(confirm({ acknowledge: undefined }).replication.isLocated('a'), true)
   })
 
   it('by replicas needs one of them, if there are any', async () => {
     await confirm({ acknowledge: { replicas: 2, acknowledged: 1 } }).run()
     await confirm({ acknowledge: { replicas: 0, acknowledged: 0 } }).run()
-    await confirm({ acknowledge: undefined }).run()
+    const warnings: Error[] = []
+    await confirm({ acknowledge: undefined }, warnings).run()
+    assert.deepEqual(warnings, [], 'they cannot be asked')
     const missing = confirm({ acknowledge: { replicas: 2, acknowledged: 0 } })
     await assert.rejects(missing.run(), { code: 'LOCK_NOT_REPLICATED', message: /2 replicas|of 2/ })
+    const replaced = confirm({ acknowledge: { replicas: 1, acknowledged: 0, why: 'it was replaced' } })
+    await assert.rejects(replaced.run(), { code: 'LOCK_NOT_REPLICATED', message: /the master \(it was replaced\)/ })
   })
 
   it('that a server cannot give while its role changes is none', async () => {
@@ -89,21 +95,27 @@ describe('a confirmation', () => {
 
   it('by replicas that Redis does not let the client ask for is done without for a minute, with a warning', async () => {
     const warnings: (Error & { code?: string })[] = []
-    const { calls, run } = confirm({ acknowledge: new Error('NOPERM no permissions') }, warnings)
+    const cause = new Error('NOPERM no permissions')
+    const { calls, run, replication } = confirm({ acknowledge: cause }, warnings)
     await run()
     await run()
     await clock.advance(59_999)
     await run()
+    replication.checkMaster('a')
     assert.deepEqual(calls, ['acknowledge'])
     await clock.advance(1)
+    replication.checkMaster('a')
     await run()
-    assert.deepEqual(calls, ['acknowledge', 'acknowledge'])
+    assert.deepEqual(calls, ['acknowledge', 'acknowledge', 'acknowledge'])
     assert.equal(warnings[0]?.code, 'WAIT_REFUSED')
+    assert.equal(warnings[0]?.cause, cause)
     assert.match(warnings[0]?.message ?? '', /NOPERM/)
   })
 
   it('by the disk is refused by servers that cannot give it, and late if it is not there in time', async () => {
-    await confirm({ fsynced: 'fsynced' }).run()
+    const { calls, run } = confirm({ fsynced: 'fsynced' })
+    await run()
+    assert.deepEqual(calls, ['fsynced'], 'replicas are not asked')
     for (const [fsynced, reason, said] of [
       [undefined, 'refused', /does not support WAITAOF/],
       ['premature', 'refused', /appendfsync always/],

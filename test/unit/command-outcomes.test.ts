@@ -1,0 +1,159 @@
+/** How a command ends: with a reply, with an error, or without either; and until when it counts as in flight. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { NoReplyError } from '../../src/delivery/replies.js'
+import { Scripts } from '../../src/delivery/scripts.js'
+import { lockAcquire } from '../../src/lua/generated.js'
+import { BusyClock, turn } from '../support/fake-clock.js'
+
+const TIMEOUT_MS = 3_000
+const TAKE = lockAcquire('a', 30_000, 'me:1')
+const REFUSED = 'connect ECONNREFUSED 127.0.0.1:6379'
+
+/** An error reply of Redis. */
+class ErrorReply extends Error {}
+
+let clock: BusyClock
+let scripts: Scripts
+/** What the Redis client does with the commands in flight, in order. */
+let inFlight: { resolve: (reply: unknown) => void; reject: (error: unknown) => void }[]
+let port: { -readonly [K in keyof RedisPort]: RedisPort[K] }
+
+beforeEach(() => {
+  clock = new BusyClock()
+  inFlight = []
+  port = {
+    send: () => new Promise((resolve, reject) => inFlight.push({ resolve, reject })),
+    isErrorReply: (error) => error instanceof ErrorReply,
+    subscribe: async () => {},
+    unsubscribe: async () => {},
+    listen: () => {},
+    close: async () => {},
+  }
+  scripts = new Scripts(port, clock, TIMEOUT_MS)
+})
+
+afterEach(async () => {
+  await turn()
+  clock.poll()
+  assert.equal(scripts.isIdle, true, 'nothing is in flight')
+  assert.equal(clock.pending, 0, 'no timer is left')
+})
+
+type Settle = (command: (typeof inFlight)[number]) => void
+
+/** Sends a script; `settle` makes its outcome arrive. */
+async function send(settle: Settle = () => {}) {
+  const outcome = scripts.run(TAKE)
+  outcome.catch(() => {})
+  await turn()
+  const command = inFlight.at(-1)
+  assert(command)
+  return { outcome, settle: () => settle(command) }
+}
+
+/** The time limit has passed, and the sockets have been read. */
+async function timeOut(): Promise<void> {
+  await clock.advance(TIMEOUT_MS)
+  clock.poll()
+}
+
+describe('a command whose reply arrived while the event loop was busy beyond the time limit', () => {
+  it('resolves to that reply', async () => {
+    const { outcome, settle } = await send((command) => command.resolve(7))
+    await clock.advance(TIMEOUT_MS)
+    settle()
+    await turn()
+    clock.poll()
+    assert.equal(await outcome, 7)
+  })
+
+  it('rejects with the error of Redis if that arrived', async () => {
+    const { outcome, settle } = await send((command) => command.reject(new ErrorReply('WRONGTYPE')))
+    await clock.advance(TIMEOUT_MS)
+    settle()
+    await turn()
+    clock.poll()
+    await assert.rejects(outcome, ErrorReply)
+  })
+})
+
+describe('a command without a reply', () => {
+  for (const [what, settle] of [
+    ['a reply', (command) => command.resolve(7)],
+    ['an error of Redis', (command) => command.reject(new ErrorReply('WRONGTYPE'))],
+    ['an error of the connection', (command) => command.reject(new Error('Connection is closed'))],
+  ] as const satisfies readonly [string, Settle][]) {
+    it(`has ended at its time limit, also if ${what} arrives later`, async () => {
+      const { outcome, settle: arrive } = await send(settle)
+      await timeOut()
+      await assert.rejects(outcome, NoReplyError)
+      assert.equal(scripts.isIdle, true)
+      arrive()
+    })
+  }
+
+  it('rejects with the time limit, or with what the Redis client said, and with its error as the cause', async () => {
+    const silent = await send()
+    await timeOut()
+    await assert.rejects(silent.outcome, { message: 'no reply within 3000 ms' })
+    const cause = new Error('Connection is closed')
+    const { outcome, settle } = await send((command) => command.reject(cause))
+    settle()
+    await assert.rejects(outcome, { message: 'Connection is closed', cause })
+  })
+
+  it('rejects with the reason why there is no connection, if the Redis client knows it', async () => {
+    port.connectionError = new Error(REFUSED)
+    const silent = await send()
+    await timeOut()
+    await assert.rejects(silent.outcome, { message: `no reply within 3000 ms (${REFUSED})` })
+    const closed = await send((command) => command.reject(new Error('Connection is closed')))
+    closed.settle()
+    await assert.rejects(closed.outcome, { message: `Connection is closed (${REFUSED})` })
+    const refused = await send((command) => command.reject(new Error(`Failed: ${REFUSED}`)))
+    refused.settle()
+    await assert.rejects(refused.outcome, { message: `Failed: ${REFUSED}` }, 'it is said once')
+  })
+})
+
+describe('commands in flight', () => {
+  it('have all ended when idle() resolves', async () => {
+    let isIdle = false
+    const [one, other] = [await send(), await send()]
+    const idle = scripts.idle().then(() => (isIdle = true))
+    inFlight[0]?.resolve(1)
+    assert.equal(await one.outcome, 1)
+    await turn()
+    assert.equal(isIdle, false)
+    inFlight[1]?.resolve(2)
+    assert.equal(await other.outcome, 2)
+    await idle
+    await scripts.idle()
+  })
+})
+
+describe('a confirmation by replicas or by the disk', () => {
+  it('may take twice its own time in addition to that of a command, because another one may be ahead of it', async () => {
+    port.acknowledge = () => new Promise(() => {})
+    port.fsynced = () => new Promise(() => {})
+    for (const confirm of [() => scripts.acknowledge('a', 1_000), () => scripts.fsynced('a', 1_000)]) {
+      const errors: unknown[] = []
+      confirm().catch((error: unknown) => errors.push(error))
+      await clock.advance(2 * 1_000 + TIMEOUT_MS - 1)
+      clock.poll()
+      await turn()
+      assert.equal(errors.length, 0)
+      await clock.advance(1)
+      clock.poll()
+      await turn()
+      assert(errors[0] instanceof NoReplyError)
+    }
+  })
+
+  it('is unknown to a Redis client that cannot ask for it', async () => {
+    assert.equal(await scripts.acknowledge('a', 1_000), undefined)
+    assert.equal(await scripts.fsynced('a', 1_000), undefined)
+  })
+})
