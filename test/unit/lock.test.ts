@@ -137,6 +137,13 @@ describe('a hold', () => {
     assert.equal(aborts, 1)
   })
 
+  it('has the name that the program uses, although a nameMapper gives its key another one', async () => {
+    const nameMapper = { map: (name: string) => `app:${name}`, unmap: (name: string) => name.slice(4) }
+    const hold = await bench.connect({ nameMapper }).client.getLock('order').lock()
+    assert.deepEqual([hold.lockName, bench.redis.keys], ['order', ['app:order']])
+    await hold.unlock()
+  })
+
   it('is lost if Redis granted the lock to another caller of the client before its own grant arrived', async () => {
     bench.port.once('lock/acquire', { replyMs: 500 })
     const late = bench.lock.tryLock()
