@@ -147,6 +147,19 @@ describe('nested holds', () => {
     assert.equal(bench.lost.length, 1)
   })
 
+  it('that end before the outer hold leave it a lease of its own', async () => {
+    const outer = await bench.lock.lock({ leaseTimeMs: 5_000 })
+    const inner = await bench.lock.lock({ within: outer })
+    await bench.clock.advance(1_000)
+    outer.assertHeld()
+    await inner.unlock()
+    await bench.clock.advance(4_000 - 53)
+    outer.assertHeld()
+    await bench.clock.advance(1)
+    await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+    await turn()
+  })
+
   it('are reported lost once each, whatever a listener does at the first report', async () => {
     const outer = await bench.lock.lock()
     const inner = await bench.lock.lock({ within: outer })
@@ -160,6 +173,7 @@ describe('nested holds', () => {
     bench.clock.block(LEASE_MS)
     assert.equal(await asking, false)
     assert.deepEqual(reasons, ['gone', 'expired'])
+    assert.equal(bench.lost.length, 2)
   })
 })
 
