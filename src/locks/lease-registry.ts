@@ -60,8 +60,8 @@ export class LeaseRegistry<L extends Registered> {
     return true
   }
 
+  /** A lease that begins. */
   add(lease: L): void {
-    if (this.#all.has(lease)) return
     this.#all.add(lease)
     const { lockName } = lease
     const others = this.#byName.get(lockName)
@@ -70,11 +70,11 @@ export class LeaseRegistry<L extends Registered> {
   }
 
   delete(lease: L): void {
+    if (!this.#all.has(lease)) return
     const { lockName } = lease
-    const others = this.#byName.get(lockName)
-    if (!others || !this.#all.has(lease)) return
-    if (others.length === 1) this.#byName.delete(lockName)
-    else others.splice(others.indexOf(lease), 1)
+    const named = this.#byName.get(lockName) as L[]
+    if (named.length === 1) this.#byName.delete(lockName)
+    else named.splice(named.indexOf(lease), 1)
     this.#all.delete(lease)
   }
 

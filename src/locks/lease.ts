@@ -160,9 +160,9 @@ export class Lease implements Watched, HeldLease {
   }
 
   keepAtLeast(hold: Hold): void {
-    const { atLeastMs } = this.#holds.get(hold)?.terms ?? {}
+    const atLeastMs = this.#holds.get(hold)?.terms.atLeastMs ?? 0
     // A re-entry is part of a run that has already started.
-    if (atLeastMs !== undefined && this.count === 1) this.#keptUntil = this.grantedAt + atLeastMs
+    if (this.count === 1) this.#keptUntil = Math.max(this.#keptUntil, this.grantedAt + atLeastMs)
   }
 
   /**
@@ -240,9 +240,8 @@ export class Lease implements Watched, HeldLease {
 
   /** Every hold is lost. */
   loseAll(reason: LossReason): void {
-    // The part that is left would keep others out until its lease ends.
-    if (this.kind.isDivisible && this.count > 0 && (reason === 'gone' || reason === 'forced'))
-      this.releaseInBackground()
+    // The part that is left would keep others out until its lease ends. A client that closes releases everything itself.
+    if (this.kind.isDivisible && this.count > 0 && reason !== 'closed') this.releaseInBackground()
     for (const hold of [...this.#holds.keys()]) this.#lose(hold, reason)
   }
 
@@ -259,8 +258,11 @@ export class Lease implements Watched, HeldLease {
 
   async askHoldCount(): Promise<number> {
     const holdCount = await inspectHolder(this.context, this.kind, this.lockName, this.holder)
-    if (holdCount === undefined) this.markLost()
-    return this.count > 0 ? Math.max(holdCount ?? 0, this.count) : 0
+    if (holdCount === undefined) {
+      this.markLost()
+      return 0
+    }
+    return this.count > 0 ? Math.max(holdCount, this.count) : 0
   }
 
   notHeld(why: string): NotHeldError {

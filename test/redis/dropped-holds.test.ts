@@ -10,41 +10,64 @@ setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
 /** Takes a lock and forgets it. In a function of its own, whose frame is gone when it returns. */
-async function takeAndForget(client: Client, name: string): Promise<void> {
-  await client.getLock(name).lock({ label: 'refund' })
+async function takeAndForget(client: Client, name: string, label?: string): Promise<void> {
+  await client.getLock(name).lock({ label })
 }
 
 describe('a hold that is dropped without unlock()', () => {
   const lab = setUpLab()
 
+  /** The warnings of the process until the test ends. */
+  function warningsOfProcess(): Error[] {
+    const warnings: Error[] = []
+    const onWarning = (warning: Error): unknown => warnings.push(warning)
+    process.on('warning', onWarning)
+    lab.onEnd(() => process.off('warning', onWarning))
+    return warnings
+  }
+
   it('is reported with its label and where it was taken', async () => {
     const client = await lab.connect()
+    const unheard = warningsOfProcess()
     const warnings: (Error & { code?: string })[] = []
     client.on('warning', (warning) => warnings.push(warning))
     await sleep(40) // holds that follow each other more quickly are not watched
-    await takeAndForget(client, 'a')
+    await takeAndForget(client, 'a', 'refund')
     await waitUntil(() => {
       collectGarbage()
       return warnings.length > 0
     })
     assert.equal(warnings[0]?.code, 'HOLD_DROPPED')
     assert.match(warnings[0]?.message ?? '', /^The hold of "a" \(label "refund"\) was dropped without unlock\(\)/)
-    assert.match(warnings[0]?.message ?? '', /It was taken at\n[\s\S]*at async takeAndForget .*dropped-holds\.test/)
+    assert.match(warnings[0]?.message ?? '', /: it was taken \d{1,3} s ago and stays held/)
+    const taken = /It was taken at\n +at \S*lock .*\n +at async takeAndForget .*dropped-holds\.test/
+    assert.match(warnings[0]?.message ?? '', taken)
+    assert(!unheard.some(({ message }) => message.startsWith('The hold of')))
     assert.equal(await client.getLock('a').isLocked(), true)
   })
 
   it('is a warning of the process if nobody listens', async () => {
     const client = await lab.connect()
-    const warnings: Error[] = []
-    const onWarning = (warning: Error): unknown => warnings.push(warning)
-    process.on('warning', onWarning)
-    lab.onEnd(() => process.off('warning', onWarning))
+    const warnings = warningsOfProcess()
     await sleep(40)
     await takeAndForget(client, 'b')
     await waitUntil(() => {
       collectGarbage()
-      return warnings.some(({ message }) => message.startsWith('The hold of "b"'))
+      return warnings.some(({ message }) => message.startsWith('The hold of "b" was dropped'))
     })
+  })
+
+  it('is watched unless another one was a moment before, because that costs more than the lock', async () => {
+    const client = await lab.connect()
+    for (let isQuick = false; !isQuick; ) {
+      await sleep(40)
+      const startedAt = performance.now()
+      const holds = [await client.getLock('a').lock(), await client.getLock('b').lock()]
+      isQuick = performance.now() - startedAt < 20
+      const areWatched = holds.map((hold) => hold.members[0] !== hold)
+      if (isQuick) assert.deepEqual(areWatched, [true, false])
+      for (const hold of holds) await hold.unlock()
+    }
   })
 
   it('is the object that `lost` has, even if it is lost before the program gets it', async () => {

@@ -267,3 +267,40 @@ describe('a waiter that gives up in the turn of the hand-off', () => {
     }
   })
 })
+
+describe('a write lock', () => {
+  it('is not handed off while its owner still reads', async () => {
+    const lock = bench.client.getReadWriteLock('rw')
+    const write = await lock.writeLock().lock()
+    const read = await lock.readLock().lock({ within: write })
+    const next = lock.writeLock().lock()
+    await turn()
+    await write.unlock()
+    assert.deepEqual(await lock.writeLock().getHolders(), [])
+    read.assertHeld()
+    await read.unlock()
+    const hold = await bench.clock.until(next, 1_000)
+    assert.notEqual(hold.holder, write.holder)
+    await hold.unlock()
+  })
+
+  it('is not handed off while a reader waits to join it', async () => {
+    const lock = bench.client.getReadWriteLock('rw')
+    const write = await lock.writeLock().lock()
+    const next = lock.writeLock().lock()
+    await turn()
+    const abort = new AbortController()
+    bench.port.once('read-lock/acquire', { replyMs: 5 })
+    const aborted = assert.rejects(lock.readLock().lock({ within: write, signal: abort.signal }), /enough/)
+    const reading = lock.readLock().lock({ within: write }) // tries again when the other one has given up
+    await turn()
+    abort.abort(new Error('enough'))
+    await aborted
+    await bench.clock.advance(5)
+    await write.unlock()
+    const hold = await bench.clock.until(next)
+    assert.notEqual(hold.holder, write.holder)
+    await hold.unlock()
+    await (await bench.clock.until(reading)).unlock()
+  })
+})

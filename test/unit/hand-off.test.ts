@@ -82,6 +82,15 @@ describe('a release', () => {
     await (await behind).unlock()
   })
 
+  it('frees the lock in Redis for a waiter with atLeastMs, whose period begins with its own grant', async () => {
+    const hold = await bench.lock.lock()
+    const run = bench.lock.withLock({ atLeastMs: 10_000 }, () => bench.redis.pttl('a'))
+    await bench.clock.advance(10)
+    await hold.unlock()
+    assert.equal(await bench.clock.until(run), 10_000)
+    await bench.clock.advance(10_001)
+  })
+
   it('makes a new head of the wait queue request the lock at once, although the queue knew of an earlier grant', async () => {
     const held = await bench.clock.until(bench.other.getLock('a').lock())
     const order: string[] = []
@@ -215,6 +224,33 @@ describe('a run of hand-offs', () => {
     const startedAt = bench.clock.now()
     await loop(bench.client, 3, 100, 1)
     assert(bench.clock.now() - startedAt < 300 + 16 * 12, `it took ${bench.clock.now() - startedAt} ms`)
+    await bench.otherPort.unsubscribe(CHANNEL)
+  })
+
+  it('is followed by the next run at once if no other client waits', async () => {
+    const of = bench.connect({ maxHandOffs: 1 })
+    const startedAt = bench.clock.now()
+    await loop(of.client, 3, 20, 1)
+    assert(bench.clock.now() - startedAt < 2 * 60, `it took ${bench.clock.now() - startedAt} ms`)
+  })
+
+  it('gives others 10 ms if they listen, and none after a loss', async () => {
+    const { client: of } = bench.connect({ maxHandOffs: 0 })
+    await bench.otherPort.subscribe(CHANNEL, () => {})
+    const hold = await of.getLock('a').lock()
+    const waiting = [of.getLock('a').lock(), of.getLock('a').lock()] as const
+    await turn()
+    const releasedAt = bench.clock.now()
+    await hold.unlock()
+    const second = await bench.clock.until(waiting[0])
+    assert.equal(bench.clock.now(), releasedAt + 10)
+    await bench.clock.advance(100)
+    bench.redis.flush()
+    const startedAt = bench.clock.now()
+    await assert.rejects(second.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    const third = await bench.clock.until(waiting[1])
+    assert.equal(bench.clock.now(), startedAt)
+    await third.unlock()
     await bench.otherPort.unsubscribe(CHANNEL)
   })
 

@@ -100,6 +100,42 @@ describe('re-entries', () => {
     assert.equal(outer.signal.aborted, true)
   })
 
+  it('whose reply arrives after their own lease have failed, and the outer hold goes on', async () => {
+    const outer = await bench.lock.lock()
+    bench.port.once('lock/reenter', { replyMs: 600 })
+    await assert.rejects(bench.clock.until(bench.lock.tryLock({ within: outer, leaseTimeMs: 500 })), {
+      code: 'LOCK_LEASE_LOST',
+      reason: 'expired',
+    })
+    bench.assertSafe(outer)
+    assert.equal(outer.count, 1)
+    await outer.unlock()
+  })
+
+  it('fail if the last hold is released before it is their turn', async () => {
+    const outer = await bench.lock.lock()
+    const inner = await bench.lock.lock({ within: outer })
+    bench.port.once('lock/release-one', { replyMs: 10 })
+    const steps = [inner.unlock(), outer.unlock()]
+    const again = assert.rejects(bench.lock.lock({ within: outer }), { code: 'LOCK_NOT_HELD' })
+    await bench.clock.advance(10)
+    await Promise.all([...steps, again])
+    assert.equal(bench.port.count('lock/reenter'), 1)
+  })
+
+  it('that are released twice behind another command count once', async () => {
+    const outer = await bench.lock.lock()
+    const inner = await bench.lock.lock({ within: outer })
+    bench.port.once('lock/reenter', { replyMs: 10 })
+    const third = bench.lock.lock({ within: outer })
+    const released = Promise.all([inner.unlock(), inner.unlock()])
+    await bench.clock.advance(10)
+    await released
+    assert.deepEqual([outer.count, bench.countInRedis(outer)], [2, 2])
+    await (await third).unlock()
+    await outer.unlock()
+  })
+
   it('keep their leases while a renewal overtakes them', async () => {
     const outer = await bench.lock.lock()
     await bench.clock.advance(9_950)
@@ -111,6 +147,77 @@ describe('re-entries', () => {
     assert(bench.redis.pttl('a') >= inner.remainingMs())
     await inner.unlock()
     await outer.unlock()
+  })
+})
+
+describe('the hold count', () => {
+  it('is that of Redis, and no less than there are holds', async () => {
+    await bench.client.runInScope(async () => {
+      const { holder } = await bench.lock.lock()
+      await bench.lock.lock()
+      bench.redis.set('a', holder, 1, 30_000) // by a late copy of an earlier command
+      assert.equal(await bench.lock.getHoldCount(), 2)
+      bench.redis.set('a', holder, 3, 30_000)
+      assert.equal(await bench.lock.getHoldCount(), 3)
+      await bench.lock.unlock()
+      await bench.lock.unlock()
+    })
+  })
+
+  it('is 0 if the lock was released while Redis was asked', async () => {
+    await bench.client.runInScope(async () => {
+      const hold = await bench.lock.lock()
+      bench.port.once('lock/inspect', { replyMs: 10 })
+      const asking = bench.lock.getHoldCount()
+      await hold.unlock()
+      assert.equal(await bench.clock.until(asking), 0)
+    })
+  })
+
+  it('says nothing of a hold that was released while Redis was asked: it is not held, and another one of its owner is', async () => {
+    const outer = await bench.lock.lock()
+    const inner = await bench.lock.lock({ within: outer })
+    bench.port.once('lock/inspect', { replyMs: 10 })
+    const asking = inner.isHeld()
+    await inner.unlock()
+    assert.equal(await bench.clock.until(asking), false)
+    assert.equal(await outer.isHeld(), true)
+    await outer.unlock()
+  })
+})
+
+describe('a lock of several values', () => {
+  const values = (...some: string[]) => bench.client.getFasterMultiLock('a', some)
+
+  it('of which one was lost frees the others at once', async () => {
+    const hold = await values('x', 'y').lock()
+    await bench.other.getFasterMultiLock('a', ['x']).forceUnlock()
+    assert.deepEqual(bench.redis.keys, ['a'])
+    assert.equal(await hold.isHeld(), false)
+    await turn()
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
+  it('that is taken again while Redis is asked about the previous hold stays held', async () => {
+    await bench.client.runInScope(async () => {
+      const first = await values('x').lock()
+      bench.port.once('faster-multi-lock/inspect', { requestMs: 5, replyMs: 20 })
+      const asking = values('x').getHoldCount()
+      await first.unlock()
+      await bench.clock.advance(6)
+      const second = await values('x').lock()
+      assert.equal(second.holder, first.holder)
+      assert.equal(await bench.clock.until(asking), 0)
+      await turn()
+      assert.equal(await second.isHeld(), true)
+      await second.unlock()
+    })
+  })
+
+  it('is released once when its client closes', async () => {
+    await values('x', 'y').lock()
+    await bench.clock.until(bench.client.close())
+    assert.equal(bench.port.count('faster-multi-lock/release'), 1)
   })
 })
 

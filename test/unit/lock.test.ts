@@ -125,6 +125,37 @@ describe('an acquire', () => {
   })
 })
 
+describe('a hold', () => {
+  it('has one signal, and the wall-clock time of the grant', async () => {
+    const before = Date.now()
+    const hold = await bench.lock.lock()
+    assert(hold.acquiredAt >= before && hold.acquiredAt <= Date.now(), `${hold.acquiredAt}`)
+    let aborts = 0
+    hold.signal.addEventListener('abort', () => aborts++)
+    assert.equal(hold.signal, hold.signal)
+    await bench.lock.forceUnlock()
+    assert.equal(aborts, 1)
+  })
+
+  it('has the name that the program uses, although a nameMapper gives its key another one', async () => {
+    const nameMapper = { map: (name: string) => `app:${name}`, unmap: (name: string) => name.slice(4) }
+    const hold = await bench.connect({ nameMapper }).client.getLock('order').lock()
+    assert.deepEqual([hold.lockName, bench.redis.keys], ['order', ['app:order']])
+    await hold.unlock()
+  })
+
+  it('is lost if Redis granted the lock to another caller of the client before its own grant arrived', async () => {
+    bench.port.once('lock/acquire', { replyMs: 500 })
+    const late = bench.lock.tryLock()
+    await bench.clock.advance(100)
+    bench.redis.flush()
+    const hold = (await bench.lock.tryLock()) as Hold
+    await assert.rejects(bench.clock.until(late), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    bench.assertSafe(hold)
+    await hold.unlock()
+  })
+})
+
 describe('a release', () => {
   it('is repeated until it has a reply, for as long as a command may take', async () => {
     const hold = await bench.lock.lock()
@@ -165,6 +196,36 @@ describe('a release', () => {
     bench.redis.flush()
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     assert.equal(hold.signal.aborted, true)
+  })
+
+  it('of a hold that Redis no longer knew sends nothing', async () => {
+    const hold = await bench.lock.lock()
+    bench.redis.flush()
+    assert.deepEqual(await bench.commandsOf(() => hold.isHeld()), ['lock/inspect'])
+    const released = (): Promise<void> => assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    assert.deepEqual(await bench.commandsOf(released), [])
+  })
+
+  it('that finds the lock gone does not affect what another caller has taken meanwhile', async () => {
+    const hold = await bench.lock.lock()
+    bench.redis.flush()
+    bench.port.once('lock/release-queued', { replyMs: 100 })
+    const released = assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    const next = await bench.lock.tryLock()
+    await bench.clock.advance(100)
+    await released
+    bench.assertSafe(next as Hold)
+    assert.equal(await bench.lock.forceUnlock(), true)
+    assert.throws(() => next?.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+  })
+
+  it('that is called again while it is in flight does not wait for the reply', async () => {
+    const hold = await bench.lock.lock()
+    bench.port.once('lock/release-queued', { replyMs: 100 })
+    const released = hold.unlock()
+    await hold.unlock()
+    await bench.clock.until(released)
+    assert.equal(bench.port.count('lock/release-queued'), 1)
   })
 
   it('of an inner hold that finds the lock gone loses the outer hold too', async () => {
@@ -247,6 +308,14 @@ describe('forceUnlock()', () => {
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
     bench.assertSafe(next)
     await next.unlock()
+  })
+
+  it('of the turn in which withLock() takes the lock ends the hold of its function', async () => {
+    const running = bench.lock.withLock({ atLeastMs: 1_000 }, (hold) => {
+      assert.equal(hold.signal.aborted, true)
+    })
+    assert.equal(await bench.lock.forceUnlock(), true)
+    await assert.rejects(running, { code: 'LOCK_LEASE_LOST', reason: 'forced' })
   })
 })
 

@@ -182,6 +182,12 @@ describe('maxHoldMs', () => {
       ],
     )
   })
+
+  it('is the reason if the lease ends at the same moment', async () => {
+    const hold = await bench.take('a', { leaseTimeMs: 1_000, maxHoldMs: 1_000 - 12 })
+    await bench.clock.advance(1_000)
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
+  })
 })
 
 describe('warnAfterMs', () => {

@@ -1,6 +1,7 @@
 /** When holds are renewed, and what a failed renewal does. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { getMultiLock } from '../../src/index.js'
 import { slotOf } from '../../src/wire/slots.js'
 import { turn } from '../support/fake-clock.js'
 import { LEASE_MS, PERIOD_MS, SURE_MS, WatchdogBench } from '../support/watchdog-bench.js'
@@ -158,6 +159,16 @@ describe('the watchdog', () => {
     const hold = await bench.take('a')
     await turn()
     assert.deepEqual(bench.renewed(), [['a']])
+    assert.equal(hold.remainingMs(), SURE_MS)
+  })
+
+  it('renews leases that one late reply granted at once, by one command', async () => {
+    bench = new WatchdogBench({ commandTimeoutMs: 10_000 })
+    bench.port.once('lock/acquire-all', { replyMs: 9_000 })
+    const both = getMultiLock(bench.client.getLock('a'), bench.client.getLock('b'))
+    const hold = await bench.clock.until(both.lock())
+    await turn()
+    assert.deepEqual(bench.renewed(), [['a', 'b']])
     assert.equal(hold.remainingMs(), SURE_MS)
   })
 
