@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { createHook } from 'node:async_hooks'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import type { Hold } from '../../src/index.js'
+import type { Hold, Lock } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
-import { turnQueueKey } from '../../src/wire/keys.js'
+import { fairQueue, turnQueueKey } from '../../src/wire/keys.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 
@@ -228,6 +228,35 @@ describe('a waiter', () => {
     await hold.unlock()
   })
 
+  it('whose wait time ends is told which lock did not become free', async () => {
+    const hold = await bench.other.getLock('a').lock()
+    const [lock, limit] = [bench.lock, { waitTimeMs: 50 }]
+    const calls: (() => Promise<unknown>)[] = [() => lock.lock(limit), () => lock.withLock(limit, () => {})]
+    for (const call of calls) {
+      await assert.rejects(
+        bench.clock.until(call()),
+        /^WaitTimeoutError: Lock "a" did not become free within 50 ms: held by/,
+      )
+    }
+    await hold.unlock()
+  })
+
+  it('for a fair lock is queued in Redis until it leaves, and a single try is not', async () => {
+    const queued = (): unknown => bench.redis.execute(['LRANGE', fairQueue('a'), '0', '-1'])
+    const [lock, abort] = [bench.client.getFairLock('a'), new AbortController()]
+    const hold = await bench.other.getFairLock('a').lock()
+    assert.equal(await lock.tryLock(), null)
+    assert.deepEqual(queued(), [])
+    const waiting = lock.lock({ signal: abort.signal })
+    await bench.clock.advance(100)
+    assert.equal((queued() as string[]).length, 1)
+    abort.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+    await bench.clock.advance(0)
+    assert.deepEqual(queued(), [])
+    await hold.unlock()
+  })
+
   it('is not held up by one for another lock that has the same channel', async () => {
     const [plain, braced] = [await bench.other.getLock('a').lock(), await bench.other.getLock('{a}').lock()]
     const [first, second] = [bench.lock.lock(), bench.client.getLock('{a}').lock()]
@@ -247,6 +276,49 @@ describe('forceUnlock()', () => {
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
     bench.assertSafe(next)
     await next.unlock()
+  })
+
+  it('leaves holds of other locks alone, and attempts to take them', async () => {
+    const { client, clock, port } = bench
+    await bench.other.getLock('a').lock()
+    const held = await client.getLock('b').lock()
+    port.once('lock/acquire', { replyMs: 500 })
+    const taking = client.getLock('c').tryLock()
+    await turn()
+    assert.equal(await clock.until(bench.lock.forceUnlock()), true)
+    const taken = (await clock.until(taking)) as Hold
+    for (const hold of [held, taken]) {
+      bench.assertSafe(hold)
+      await hold.unlock()
+    }
+  })
+
+  it('leaves holds of other values of a group alone', async () => {
+    const [one, two] = ['1', '2'].map((value) => bench.client.getFasterMultiLock('group', [value])) as [Lock, Lock]
+    const [forced, other] = [await one.lock(), await two.lock()]
+    assert.equal(await one.forceUnlock(), true)
+    assert.equal(forced.signal.aborted, true)
+    assert.equal(await other.isHeld(), true)
+    await other.unlock()
+  })
+
+  it('is the reason of a loss that shows while it is in flight', async () => {
+    const hold = await bench.lock.lock()
+    bench.port.once('lock/force-release-queued', { replyMs: 500 })
+    const forcing = bench.lock.forceUnlock()
+    await bench.clock.advance(100)
+    assert.equal(await hold.isHeld(), false)
+    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+    assert.equal(await bench.clock.until(forcing), true)
+  })
+
+  it('that fails leaves a hold of this client as it is: valid, and handed off to the next caller', async () => {
+    const [hold, waiting] = await bench.heldAndWaitedFor(1)
+    bench.port.once('lock/force-release-queued', { errorReply: 'BUSY Redis is busy running a script' })
+    await assert.rejects(bench.lock.forceUnlock(), /BUSY/)
+    bench.assertSafe(hold)
+    assert.deepEqual(await bench.commandsOf(() => hold.unlock()), [])
+    await (await waiting[0])?.unlock()
   })
 })
 
