@@ -47,6 +47,38 @@ describe('a SelfDeadlockError', () => {
   })
 })
 
+describe('a lock inside another', () => {
+  it('is re-entered at once if it is the same, although others wait for it', async () => {
+    const holding = bench.lock.withLock(async () => {
+      await bench.pause(100)
+      assert.equal(await bench.lock.withLock({ waitTimeMs: 50 }, (inner) => inner.count), 2)
+    })
+    await turn()
+    const outside = bench.lock.withLock(({ count }) => count)
+    await bench.clock.until(holding)
+    assert.equal(await bench.clock.until(outside), 1)
+  })
+
+  it('is taken if it is on other values of the same group', async () => {
+    const [one, two] = ['1', '2'].map((value) => bench.client.getFasterMultiLock('group', [value])) as [Lock, Lock]
+    const holders = await one.withLock((outer) => two.withLock((inner) => [outer.holder, inner.holder]))
+    assert.equal(new Set(holders).size, 2)
+  })
+
+  it('that is never granted, as each holder waits for the other, is an error that says so', async () => {
+    const [a, b] = [bench.lock, bench.client.getLock('b')]
+    const nested = (outer: Lock, inner: Lock, waitTimeMs: number): Promise<void> =>
+      outer.withLock(async () => {
+        await bench.pause(10)
+        await inner.withLock({ waitTimeMs }, () => {})
+      })
+    const both = Promise.allSettled([nested(a, b, 1_000), nested(b, a, 2_000)])
+    const [first, second] = await bench.clock.until(both)
+    assert(first.status === 'rejected' && second.status === 'fulfilled')
+    assert.match(first.reason.heldBy, /deadlock: the holder waits for "a", which this call chain holds/)
+  })
+})
+
 describe('the sides of a read-write lock', () => {
   it('are two locks to their owner, who holds and releases each by itself', async () => {
     const lock = bench.client.getReadWriteLock('rw')
@@ -74,17 +106,23 @@ describe('the sides of a read-write lock', () => {
 })
 
 describe('a red lock', () => {
-  it('of read locks inside a write of its own does not wait behind a caller who waits for that write', async () => {
-    const locks = ['a', 'b', 'c'].map((name) => bench.client.getReadWriteLock(name))
-    const reads = getRedLock(...locks.map((lock) => lock.readLock()))
-    const order: string[] = []
-    const writing = getMultiLock(...locks.map((lock) => lock.writeLock())).withLock(async () => {
-      await bench.pause(100)
-      await reads.withLock(() => order.push('inside'))
-    })
-    await turn()
-    const outside = reads.withLock(() => order.push('outside'))
-    await bench.clock.until(Promise.all([writing, outside]))
-    assert.deepEqual(order, ['inside', 'outside'])
+  it('inside a hold of its own, or its read locks inside a write, does not wait behind a caller who waits for that hold', async () => {
+    const plain = ['a', 'b', 'c'].map((name) => bench.client.getLock(name))
+    const cells = ['x', 'y', 'z'].map((name) => bench.client.getReadWriteLock(name))
+    for (const [outer, inner] of [
+      [plain, plain],
+      [cells.map((lock) => lock.writeLock()), cells.map((lock) => lock.readLock())],
+    ] as const) {
+      const red = getRedLock(...inner)
+      const order: string[] = []
+      const holding = getMultiLock(...outer).withLock(async () => {
+        await bench.pause(100)
+        await red.withLock(() => order.push('inside'))
+      })
+      await turn()
+      const outside = red.withLock(() => order.push('outside'))
+      await bench.clock.until(Promise.all([holding, outside]))
+      assert.deepEqual(order, ['inside', 'outside'])
+    }
   })
 })
