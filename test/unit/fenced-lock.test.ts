@@ -41,6 +41,19 @@ it('a client remembers the highest token of 10,000 locks, and forgets the lock t
   assert.deepEqual(['lock 1', 'lock 2', 'lock 3', 'lock 10001'].map(seen), ['8', '0', '7', '7'])
 })
 
+it('each caller of a client gets a token of its own, also if the lock is free only because another caller released it', async () => {
+  const bench = new ClientBench({})
+  const lock = bench.client.getFencedLock('a')
+  const hold = await lock.lock()
+  const next = lock.lock()
+  await bench.clock.advance(1)
+  await hold.unlock()
+  const later = await bench.clock.until(next)
+  assert.deepEqual([hold.fencingToken, later.fencingToken], [1n, 2n])
+  await later.unlock()
+  await bench.close()
+})
+
 it('getToken() returns the last token, whatever its length; 0n before the first', async () => {
   const bench = new ClientBench({})
   const lock = bench.client.getFencedLock('a')

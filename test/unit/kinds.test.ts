@@ -6,6 +6,7 @@ import { SpinKind, type SpinLockOptions } from '../../src/locks/kinds/spin.js'
 import { STRING } from '../../src/locks/kinds/string.js'
 import { KIND_IDS, KINDS, NAMED_KIND_IDS, type NamedKindId } from '../../src/locks/kinds/table.js'
 import type { Random } from '../../src/util/random.js'
+import { ClientBench } from '../support/client-bench.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakePort } from '../support/fake-port.js'
 
@@ -14,6 +15,19 @@ it('the getter in each row of the table of kinds returns a lock of that kind', a
   for (const id of NAMED_KIND_IDS) assert.equal(lockOfKind(client, id, 'a').kind.id, id)
   assert.equal(client[KINDS.fasterMulti.getter]('a', ['b']).kind.id, 'fasterMulti')
   assert.equal(KIND_IDS.length, NAMED_KIND_IDS.length + 1)
+})
+
+it('a lock of any kind is renewed as long as it is held', async () => {
+  const bench = new ClientBench({})
+  for (const id of NAMED_KIND_IDS) {
+    const lock = lockOfKind(bench.client, id, 'a')
+    const hold = await lock.lock()
+    await bench.clock.advance(61_000)
+    hold.assertHeld()
+    assert((await lock.remainingLeaseMs()) >= 20_000, id)
+    await hold.unlock()
+  }
+  await bench.close()
 })
 
 /** Every pair of kinds for which `relates` is true: the one that is requested, and the one that is held. */

@@ -123,3 +123,19 @@ describe('the place of a client in the turn queue', () => {
     await (await bench.clock.until(behind)).unlock()
   })
 })
+
+describe('a lock that is kept for atLeastMs', () => {
+  it('is left to its lease without a command, if that ends then', async () => {
+    const commands = await bench.commandsOf(() => bench.lock.withLock({ atLeastMs: 60_000 }, () => {}))
+    assert.deepEqual(commands, ['lock/acquire'])
+    assert.equal(bench.redis.pttl('a'), 60_000)
+    bench.redis.delete('a')
+  })
+
+  it('has its lease cut to the rest of that time, if it is longer', async () => {
+    await bench.clock.until(bench.lock.withLock({ atLeastMs: 700 }, () => bench.pause(200)))
+    assert.equal(bench.redis.pttl('a'), 500)
+    await bench.clock.advance(501)
+    assert.deepEqual(bench.redis.keys, [])
+  })
+})

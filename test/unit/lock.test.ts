@@ -269,6 +269,13 @@ describe('a waiter', () => {
 })
 
 describe('forceUnlock()', () => {
+  it('frees the lock in Redis by one command, also if this client holds it', async () => {
+    const hold = await bench.lock.lock()
+    assert.deepEqual(await bench.commandsOf(() => bench.lock.forceUnlock()), ['lock/force-release'])
+    assert.equal(hold.signal.aborted, true)
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
   it('ends what this client holds, and not what it takes right after', async () => {
     const hold = await bench.lock.lock()
     const [wasHeld, next] = await Promise.all([bench.lock.forceUnlock(), bench.lock.lock()])
