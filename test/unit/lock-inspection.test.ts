@@ -42,6 +42,7 @@ describe('each side of a read-write lock', () => {
     const [reads, writes] = [lock.readLock(), lock.writeLock()]
     const writer = await writes.lock()
     assert.deepEqual(await writes.getHolders(), [{ holder: writer.holder, holdCount: 1 }])
+    assert.equal(await writes.isLocked(), true)
     assert.deepEqual([await reads.isLocked(), await reads.remainingLeaseMs()], [false, 0])
     const reader = await reads.lock({ within: writer })
     assert.deepEqual(await reads.getHolders(), [{ holder: reader.holder, holdCount: 1 }])

@@ -59,6 +59,15 @@ describe('a lock inside another', () => {
     assert.equal(await bench.clock.until(outside), 1)
   })
 
+  it('is not re-entered through a hold of another lock or of another client', async () => {
+    const hold = await bench.lock.lock()
+    for (const lock of [bench.client.getLock('b'), bench.other.getLock('a')]) {
+      await assert.rejects(lock.lock({ within: hold }), { code: 'LOCK_CONFIG', path: 'within', lockName: lock.name })
+    }
+    await hold.unlock()
+    await assert.rejects(bench.lock.lock({ within: hold }), { code: 'LOCK_NOT_HELD' })
+  })
+
   it('is taken if it is on other values of the same group', async () => {
     const [one, two] = ['1', '2'].map((value) => bench.client.getFasterMultiLock('group', [value])) as [Lock, Lock]
     const holders = await one.withLock((outer) => two.withLock((inner) => [outer.holder, inner.holder]))
@@ -86,6 +95,7 @@ describe('the sides of a read-write lock', () => {
     await bench.client.runInScope(async () => {
       await writes.lock()
       assert.deepEqual([await writes.getHoldCount(), await reads.getHoldCount()], [1, 0])
+      assert.deepEqual([await writes.isHeldByCurrentOwner(), await reads.isHeldByCurrentOwner()], [true, false])
       await assert.rejects(reads.unlock(), { code: 'LOCK_NOT_HELD' })
       await reads.lock()
       await writes.unlock()
@@ -102,6 +112,15 @@ describe('the sides of a read-write lock', () => {
     await turn()
     assert.deepEqual(await bench.commandsOf(() => hold.unlock()), [])
     await (await next).unlock()
+  })
+})
+
+describe('a call about the current owner', () => {
+  it('is an error outside any hold or scope, which names the fix', async () => {
+    const { lock } = bench
+    for (const call of [() => lock.unlock(), () => lock.isHeldByCurrentOwner(), () => lock.getHoldCount()]) {
+      await assert.rejects(call, { code: 'LOCK_NOT_HELD', lockName: 'a', message: /needs a current owner.*runInScope/ })
+    }
   })
 })
 
