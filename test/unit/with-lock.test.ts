@@ -126,6 +126,17 @@ describe('withLock()', () => {
   })
 })
 
+describe('tryWithLock()', () => {
+  it('tells whether the function ran, and what it returned', async () => {
+    const bench = new ClientBench({})
+    assert.deepEqual(await bench.lock.tryWithLock(() => 7), { ran: true, value: 7 })
+    const hold = await bench.other.getLock('a').lock()
+    assert.deepEqual(await bench.lock.tryWithLock(() => assert.fail('must not run')), { ran: false })
+    await hold.unlock()
+    await bench.close()
+  })
+})
+
 describe('a count-down latch', () => {
   it('opens once, wakes who waits, and causes no warning', async () => {
     const bench = new ClientBench({})
