@@ -25,8 +25,8 @@ export async function inspectHolder(
   lockName: string,
   holder: string,
 ): Promise<number | undefined> {
-  const { holders, partial = [] } = await inspect(context, kind, lockName)
-  return partial.includes(holder) ? undefined : holders.find((other) => other.holder === holder)?.holdCount
+  const { holders, partial } = await inspect(context, kind, lockName)
+  return partial?.includes(holder) ? undefined : holders.find((other) => other.holder === holder)?.holdCount
 }
 
 /**

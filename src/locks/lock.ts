@@ -30,7 +30,7 @@ interface Place {
 /** The caller's frames of a stack. */
 function framesOf({ stack = '' }: { stack?: string }): string {
   const frames = stack.split('\n').slice(1)
-  return frames.filter((line) => !/ (#runLocked|#inScope) /.test(line)).join('\n')
+  return frames.filter((line) => !/[ .](#runLocked|#inScope) /.test(line)).join('\n')
 }
 
 /**

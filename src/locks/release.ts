@@ -104,11 +104,8 @@ export async function releaseOne(
   leaseTimeMs: number,
   count: number,
 ): Promise<boolean | undefined> {
-  try {
-    return toInteger(await context.scripts.run(kind.releaseOne(lockName, holder, leaseTimeMs, count))) === 1
-  } catch {
-    return undefined
-  }
+  const replying = context.scripts.run(kind.releaseOne(lockName, holder, leaseTimeMs, count))
+  return await replying.then((reply) => toInteger(reply) === 1).catch(() => undefined)
 }
 
 /** Frees a lock in the background. @param untilAt  when to give up, on the clock */

@@ -109,6 +109,22 @@ describe('a hold that is dropped without unlock()', () => {
     await kept.unlock()
   })
 
+  it('is not reported in a scope, which has it until its unlock()', async () => {
+    const client = await lab.connect()
+    const warnings: Error[] = []
+    client.on('warning', (warning) => warnings.push(warning))
+    await sleep(40)
+    await client.runInScope(async () => {
+      await takeAndForget(client, 'a')
+      for (let round = 0; round < 10; round++) {
+        collectGarbage()
+        await sleep(10)
+      }
+      await client.getLock('a').unlock()
+    })
+    assert.deepEqual(warnings, [])
+  })
+
   it('is the object of its events, as long as the program has it', async () => {
     const client = await lab.connect()
     const losses: unknown[] = []

@@ -4,6 +4,7 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { Client } from '../../src/client.js'
 import { NoReplyError } from '../../src/delivery/replies.js'
 import { FencedKind } from '../../src/locks/kinds/fenced.js'
+import { ClientBench } from '../support/client-bench.js'
 
 it('a fenced lock is granted by a token and by nothing else', () => {
   const kind = new FencedKind()
@@ -20,15 +21,54 @@ it('a fenced lock is granted by a token and by nothing else', () => {
     ['1', '1.5'],
     ['2', '7'],
     ['', '7'],
+    ['01', '7'],
+    ['10', '7'],
     ['0'],
   ]) {
     assert.throws(() => kind.parseReply(reply, 'a'), NoReplyError, JSON.stringify(reply))
   }
 })
 
-it('a server that replies with empty lists grants no fenced lock, and has no token', async () => {
+it('a client remembers the highest token of 10,000 locks, and forgets the lock that it saw longest ago', () => {
+  const kind = new FencedKind()
+  const saw = (lockName: string, token: string): unknown => kind.parseReply(['1', token, ''], lockName)
+  const seen = (lockName: string): unknown =>
+    kind.acquire({ lockName, holder: 'client:1', leaseTimeMs: 1_000, waitTimeMs: 0 }).args.at(-1)
+  for (let n = 1; n <= 10_000; n++) saw(`lock ${n}`, '7')
+  assert.equal(seen('lock 1'), '7')
+  saw('lock 1', '8')
+  saw('lock 10001', '7')
+  assert.deepEqual(['lock 1', 'lock 2', 'lock 3', 'lock 10001'].map(seen), ['8', '0', '7', '7'])
+})
+
+it('each caller of a client gets a token of its own, also if the lock is free only because another caller released it', async () => {
+  const bench = new ClientBench({})
+  const lock = bench.client.getFencedLock('a')
+  const hold = await lock.lock()
+  const next = lock.lock()
+  await bench.clock.advance(1)
+  await hold.unlock()
+  const later = await bench.clock.until(next)
+  assert.deepEqual([hold.fencingToken, later.fencingToken], [1n, 2n])
+  await later.unlock()
+  await bench.close()
+})
+
+it('getToken() returns the last token, whatever its length; 0n before the first', async () => {
+  const bench = new ClientBench({})
+  const lock = bench.client.getFencedLock('a')
+  assert.equal(await lock.getToken(), 0n)
+  for (const token of ['7', '12', '-5', '9007199254740993']) {
+    bench.redis.execute(['SET', 'redisson_lock_token:{a}', token])
+    assert.equal(await lock.getToken(), BigInt(token))
+  }
+  await bench.close()
+})
+
+it('a server that replies with nonsense grants no fenced lock, and has no token', async () => {
+  let reply: unknown[] = []
   const port: RedisPort = {
-    send: async () => [],
+    send: async () => reply,
     isErrorReply: () => false,
     subscribe: async () => {},
     unsubscribe: async () => {},
@@ -37,7 +77,9 @@ it('a server that replies with empty lists grants no fenced lock, and has no tok
   }
   const client = new Client(port)
   const lock = client.getFencedLock('a')
-  await assert.rejects(lock.tryLock(), { code: 'LOCK_OUTCOME_UNKNOWN' })
-  await assert.rejects(lock.getToken(), { code: 'LOCK_OUTCOME_UNKNOWN' })
+  for (reply of [[], ['x7'], ['7x'], ['1.5']]) {
+    await assert.rejects(lock.tryLock(), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await assert.rejects(lock.getToken(), { code: 'LOCK_OUTCOME_UNKNOWN' })
+  }
   await client.close()
 })

@@ -71,6 +71,29 @@ describe('close()', () => {
     await bench.clock.advance(10_000)
   })
 
+  it('refuses later calls without sending anything', async () => {
+    await bench.clock.until(bench.client.close())
+    const sent = bench.port.count()
+    for (const call of [
+      () => bench.lock.lock(),
+      () => bench.lock.tryLock(),
+      () => bench.client.adopt('a', 'client:1'),
+    ]) {
+      await assert.rejects(bench.clock.until(call()), { code: 'LOCK_CLIENT_CLOSED', lockName: 'a' })
+    }
+    assert.equal(bench.port.count(), sent)
+  })
+
+  it('lets work that drains take again what it holds', async () => {
+    let closing: Promise<void> | undefined
+    await bench.lock.withLock(async () => {
+      closing = bench.client.close({ drainMs: 1_000 })
+      assert.equal(await bench.lock.withLock((inner) => inner.count), 2)
+      await assert.rejects(bench.client.getLock('b').lock(), { code: 'LOCK_CLIENT_CLOSED' })
+    })
+    await bench.clock.until(closing as Promise<void>)
+  })
+
   it('lets holds continue for drainMs, and is cut by a second call', async () => {
     const [brief, long] = [await bench.lock.lock(), await bench.client.getLock('b').lock()]
     const closing = bench.client.close({ drainMs: 60_000 })

@@ -4,7 +4,7 @@ import { createHook } from 'node:async_hooks'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Hold } from '../../src/index.js'
 import type { Lease } from '../../src/locks/lease.js'
-import { turnQueueKey } from '../../src/wire/keys.js'
+import { fairQueue, turnQueueKey } from '../../src/wire/keys.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 
@@ -289,6 +289,35 @@ describe('a waiter', () => {
     await hold.unlock()
   })
 
+  it('whose wait time ends is told which lock did not become free', async () => {
+    const hold = await bench.other.getLock('a').lock()
+    const [lock, limit] = [bench.lock, { waitTimeMs: 50 }]
+    const calls: (() => Promise<unknown>)[] = [() => lock.lock(limit), () => lock.withLock(limit, () => {})]
+    for (const call of calls) {
+      await assert.rejects(
+        bench.clock.until(call()),
+        /^WaitTimeoutError: Lock "a" did not become free within 50 ms: held by/,
+      )
+    }
+    await hold.unlock()
+  })
+
+  it('for a fair lock is queued in Redis until it leaves, and a single try is not', async () => {
+    const queued = (): unknown => bench.redis.execute(['LRANGE', fairQueue('a'), '0', '-1'])
+    const [lock, abort] = [bench.client.getFairLock('a'), new AbortController()]
+    const hold = await bench.other.getFairLock('a').lock()
+    assert.equal(await lock.tryLock(), null)
+    assert.deepEqual(queued(), [])
+    const waiting = lock.lock({ signal: abort.signal })
+    await bench.clock.advance(100)
+    assert.equal((queued() as string[]).length, 1)
+    abort.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+    await bench.clock.advance(0)
+    assert.deepEqual(queued(), [])
+    await hold.unlock()
+  })
+
   it('is not held up by one for another lock that has the same channel', async () => {
     const [plain, braced] = [await bench.other.getLock('a').lock(), await bench.other.getLock('{a}').lock()]
     const [first, second] = [bench.lock.lock(), bench.client.getLock('{a}').lock()]
@@ -297,52 +326,6 @@ describe('a waiter', () => {
     await (await bench.clock.until(second, 1_000)).unlock()
     await plain.unlock()
     await (await bench.clock.until(first)).unlock()
-  })
-})
-
-describe('forceUnlock()', () => {
-  it('ends what this client holds, and not what it takes right after', async () => {
-    const hold = await bench.lock.lock()
-    const [wasHeld, next] = await Promise.all([bench.lock.forceUnlock(), bench.lock.lock()])
-    assert.equal(wasHeld, true)
-    assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
-    bench.assertSafe(next)
-    await next.unlock()
-  })
-
-  it('of the turn in which withLock() takes the lock ends the hold of its function', async () => {
-    const running = bench.lock.withLock({ atLeastMs: 1_000 }, (hold) => {
-      assert.equal(hold.signal.aborted, true)
-    })
-    assert.equal(await bench.lock.forceUnlock(), true)
-    await assert.rejects(running, { code: 'LOCK_LEASE_LOST', reason: 'forced' })
-  })
-})
-
-describe('the turn queue', () => {
-  it('is no longer used once an ACL forbids it, and a warning says why', async () => {
-    const warnings: unknown[] = []
-    bench.client.on('warning', (warning) => warnings.push(warning))
-    bench.port.fault = ({ name }) => (name.endsWith('-queued') ? { errorReply: 'NOPERM No permissions' } : undefined)
-    const cycle = async (): Promise<void> => await (await bench.lock.lock()).unlock()
-    await cycle()
-    assert.equal(bench.port.count('lock/release-queued'), 1)
-    assert.equal(bench.port.count('lock/release'), 1)
-    const [warning] = warnings as [Error & { code: string }]
-    assert.equal(warning.code, 'TURN_QUEUE_REFUSED')
-    assert.equal((warning.cause as Error).message, 'NOPERM No permissions')
-    await cycle()
-    assert.equal(bench.port.count('lock/release-queued'), 1)
-    assert.equal(await bench.lock.forceUnlock(), false)
-    assert.equal(bench.port.count('lock/force-release-queued'), 0)
-    assert.equal(warnings.length, 1)
-  })
-
-  it('is not blamed for other errors', async () => {
-    bench.client.on('warning', () => assert.fail('nothing is refused'))
-    bench.port.once('lock/force-release-queued', { errorReply: 'ERR unknown' })
-    await assert.rejects(bench.lock.forceUnlock(), { message: 'ERR unknown' })
-    assert.equal(bench.port.count('lock/force-release'), 0)
   })
 })
 

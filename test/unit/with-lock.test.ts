@@ -1,6 +1,7 @@
 /** Which error of withLock() wins, and what becomes of the others. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { LeaseLostError } from '../../src/index.js'
 import { ClientBench } from '../support/client-bench.js'
 
 const RELEASES = ['lock/release', 'lock/release-queued']
@@ -44,6 +45,7 @@ describe('withLock()', () => {
       warnings.map(({ code }) => code),
       ['RELEASE_FAILED'],
     )
+    assert.equal((warnings[0]?.cause as { code?: string } | undefined)?.code, 'LOCK_OUTCOME_UNKNOWN')
   })
 
   it('throws the loss after the function succeeded', async () => {
@@ -64,6 +66,18 @@ describe('withLock()', () => {
     await assert.rejects(failing, /of the function/)
     assert.equal(bench.lost.length, 1)
     assert.deepEqual(warnings, [])
+  })
+
+  it('says in the loss how long the function ran, and not in a loss of another hold that the function throws', async () => {
+    const losing = bench.lock.withLock({ leaseTimeMs: 1_000 }, () => bench.pause(1_500))
+    await assert.rejects(bench.clock.until(losing), { reason: 'expired', message: /\. The function ran for 1500 ms$/ })
+    const failing = run(async () => {
+      const other = await bench.client.getLock('b').lock()
+      bench.redis.delete('b')
+      await other.isHeld()
+      other.assertHeld()
+    })
+    await assert.rejects(failing, ({ lockName, message }: LeaseLostError) => lockName === 'b' && !/ ran /.test(message))
   })
 
   it('calls onAcquire before and onRelease after, whatever happens, and warns of what onRelease throws', async () => {
@@ -109,6 +123,17 @@ describe('withLock()', () => {
     }
     assert.deepEqual(await run(() => [1]), [1])
     assert.equal(await run(() => null), null)
+  })
+})
+
+describe('tryWithLock()', () => {
+  it('tells whether the function ran, and what it returned', async () => {
+    const bench = new ClientBench({})
+    assert.deepEqual(await bench.lock.tryWithLock(() => 7), { ran: true, value: 7 })
+    const hold = await bench.other.getLock('a').lock()
+    assert.deepEqual(await bench.lock.tryWithLock(() => assert.fail('must not run')), { ran: false })
+    await hold.unlock()
+    await bench.close()
   })
 })
 

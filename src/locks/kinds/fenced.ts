@@ -75,7 +75,7 @@ export class FencedLock extends Lock<FencedHold> {
 function tokensWentBack(lockName: string, to: string, seen: string): Error {
   return clientWarning(
     'FENCING_TOKENS_WENT_BACK',
-    `The fencing tokens of lock ${JSON.stringify(lockName)} went back from ${seen} to ${to || 0}: Redis lost data, and may ` +
+    `The fencing tokens of lock ${JSON.stringify(lockName)} went back from ${seen} to ${to}: Redis lost data, and may ` +
       'have issued a token twice. This client raised the counter again; check what was written in the meantime',
   )
 }

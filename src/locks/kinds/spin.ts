@@ -38,7 +38,7 @@ export class SpinKind extends PlainKind {
   }
 
   override channel(): undefined {
-    return undefined
+    // none
   }
 
   override release(lockName: string, holder: string): ScriptCall {

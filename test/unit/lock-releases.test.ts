@@ -1,0 +1,141 @@
+/** What a release tells the other clients, and what it keeps for its own. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Client } from '../../src/client.js'
+import type { Hold, Lock } from '../../src/index.js'
+import { turnQueueKey } from '../../src/wire/keys.js'
+import { CHANNEL, ClientBench, handOffsOf } from '../support/client-bench.js'
+import { FakeReplyError } from '../support/fake-redis.js'
+
+let bench: ClientBench
+let warnings: (Error & { code?: string })[]
+
+beforeEach(() => {
+  bench = new ClientBench({})
+  warnings = []
+  bench.client.on('warning', (warning) => warnings.push(warning))
+})
+
+afterEach(() => bench.close())
+
+describe('a release', () => {
+  /** How often `action` waits until the event loop has polled once more. */
+  async function pollsDuring(action: () => Promise<unknown>): Promise<number> {
+    let count = 0
+    bench.clock.afterPoll = (poll) => {
+      count++
+      poll()
+    }
+    await action()
+    return count
+  }
+
+  it('that gives the turn to another client waits for one poll, so that a next call here is no faster than that client', async () => {
+    const hold = await bench.lock.lock()
+    const waiting = bench.other.getLock('a').lock()
+    await bench.clock.advance(100)
+    assert.equal(await pollsDuring(() => hold.unlock()), 1)
+    await (await bench.clock.until(waiting)).unlock()
+    assert.deepEqual(warnings, [])
+  })
+
+  it('that nobody waits for resolves at once', async () => {
+    const hold = await bench.lock.lock()
+    assert.equal(await pollsDuring(() => hold.unlock()), 0)
+  })
+
+  it('that wakes only another caller of this client resolves at once', async () => {
+    const hold = await bench.lock.lock()
+    const waiting = bench.lock.lock({ leaseTimeMs: 5_000 }) // which is not handed off
+    await bench.clock.advance(3_000)
+    assert(bench.port.channels.includes(CHANNEL), 'it listens for releases by others')
+    assert.equal(await pollsDuring(() => hold.unlock()), 0)
+    await (await bench.clock.until(waiting)).unlock()
+  })
+
+  it('of a kind whose waiters have no turns resolves at once, although others wait', async () => {
+    const kinds: ((client: Client) => Lock)[] = [
+      (client) => client.getStringLock('s'),
+      (client) => client.getReadWriteLock('rw').writeLock(),
+    ]
+    for (const lockOf of kinds) {
+      const hold = await lockOf(bench.client).lock()
+      const waiting = lockOf(bench.other).lock()
+      await bench.clock.advance(40)
+      assert.equal(await pollsDuring(() => hold.unlock()), 0)
+      await (await bench.clock.until(waiting)).unlock()
+    }
+  })
+
+  it('that Redis refuses to publish frees the lock, with a warning that names it', async () => {
+    const hold = await bench.lock.lock()
+    const { keyspace } = bench.redis
+    const execute = keyspace.execute.bind(keyspace)
+    keyspace.execute = (name, args) => {
+      if (/publish/i.test(name)) throw new FakeReplyError('NOPERM No permissions to access a channel')
+      return execute(name, args)
+    }
+    await hold.unlock()
+    assert.deepEqual(bench.redis.keys, [])
+    assert.deepEqual(
+      warnings.map(({ code }) => code),
+      ['PUBLISH_REFUSED'],
+    )
+    assert.match(warnings[0]?.message ?? '', /^Redis released "a" but refused/)
+  })
+})
+
+describe('the place of a client in the turn queue', () => {
+  /** A hold of this client, granted by Redis in its turn, while another client waits behind it. */
+  async function holdBetweenOthers(): Promise<[Hold, Promise<Hold>]> {
+    const { client: third } = bench.connect({})
+    const first = await bench.lock.lock()
+    const waiting = []
+    for (const client of [bench.other, bench.client, third]) {
+      waiting.push(client.getLock('a').lock())
+      await bench.clock.advance(30)
+    }
+    const [second, own, behind] = waiting as [Promise<Hold>, Promise<Hold>, Promise<Hold>]
+    await first.unlock()
+    await (await bench.clock.until(second)).unlock()
+    return [await bench.clock.until(own), behind]
+  }
+
+  const ownTickets = (): string[] =>
+    bench.redis.tickets(turnQueueKey('a')).filter((ticket) => ticket.startsWith(bench.client.id))
+
+  it('ends with its release if it was granted once', async () => {
+    const [hold, behind] = await holdBetweenOthers()
+    await hold.unlock()
+    assert.deepEqual(ownTickets(), [])
+    await (await bench.clock.until(behind)).unlock()
+  })
+
+  it('is kept by the release after a run of hand-offs, whose callers will be back', async () => {
+    const [hold, behind] = await holdBetweenOthers()
+    const next = bench.lock.lock()
+    await bench.clock.advance(5)
+    await hold.unlock()
+    const handedOff = await next
+    assert.equal(handOffsOf(handedOff), 1)
+    await handedOff.unlock()
+    assert.equal(ownTickets().length, 1)
+    await (await bench.clock.until(behind)).unlock()
+  })
+})
+
+describe('a lock that is kept for atLeastMs', () => {
+  it('is left to its lease without a command, if that ends then', async () => {
+    const commands = await bench.commandsOf(() => bench.lock.withLock({ atLeastMs: 60_000 }, () => {}))
+    assert.deepEqual(commands, ['lock/acquire'])
+    assert.equal(bench.redis.pttl('a'), 60_000)
+    bench.redis.delete('a')
+  })
+
+  it('has its lease cut to the rest of that time, if it is longer', async () => {
+    await bench.clock.until(bench.lock.withLock({ atLeastMs: 700 }, () => bench.pause(200)))
+    assert.equal(bench.redis.pttl('a'), 500)
+    await bench.clock.advance(501)
+    assert.deepEqual(bench.redis.keys, [])
+  })
+})
