@@ -114,7 +114,7 @@ export class JointLease implements HeldLease {
     const held = replies.filter((reply) => reply === true).length
     const unknown = replies.flatMap((reply) => (typeof reply === 'object' ? [reply.error] : []))
     if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]
-    return held >= this.#needed ? 1 : 0
+    return this.hold.count // 0 if too many have turned out to be lost
   }
 
   /** Releases every member even if some fail; then throws the first error that matters. */

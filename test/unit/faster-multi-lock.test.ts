@@ -89,6 +89,17 @@ describe('locks on values of one group', () => {
     assert.deepEqual(bench.redis.keys, [])
   })
 
+  it('are waited for in a queue for each set of values', async () => {
+    const other = await bench.other.getFasterMultiLock('g', ['a']).lock()
+    const waiting = on('a').lock()
+    await bench.clock.advance(10)
+    const startedAt = bench.clock.now()
+    await (await bench.clock.until(on('c').lock())).unlock()
+    assert.equal(bench.clock.now(), startedAt)
+    await other.unlock()
+    await (await bench.clock.until(waiting)).unlock()
+  })
+
   it('say who has one of their values', async () => {
     const hold = await on('a', 'b').lock({ label: 'refund' })
     const other = await bench.other.getFasterMultiLock('g', ['c']).lock()

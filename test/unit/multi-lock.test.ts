@@ -144,6 +144,18 @@ describe('a multi-lock that waits', () => {
     await bench.clock.until(there.close())
   })
 
+  it('waits in the queue of a fair lock as any other caller does', async () => {
+    const other = await b.lock()
+    const waiting = [bench.client.getFairLock('b').lock(), multi.lock()]
+    await turn()
+    const requests = bench.port.sent.filter(({ name }) => name === 'fair-lock/acquire')
+    const terms = requests.map(({ args: [, , ...withoutHolder] }) => withoutHolder.join())
+    assert(terms.length >= waiting.length)
+    assert.equal(new Set(terms).size, 1, terms.join('\n'))
+    await other.unlock()
+    for (const each of waiting) await (await bench.clock.until(each)).unlock()
+  })
+
   it('begins to lose patience when it has something', async () => {
     const [first, last] = [await a.lock(), await b.lock()]
     const taking = multi.lock()
