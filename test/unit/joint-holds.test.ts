@@ -247,6 +247,16 @@ describe('a hold on a majority of three servers', () => {
     )
   })
 
+  it('is held if most of them say so, and unknown if that depends on one that does not reply', async () => {
+    ports[0]?.once('lock/inspect', { lost: 'reply' })
+    assert.equal(await bench.clock.until(hold.isHeld()), true)
+    ports[0]?.once('lock/inspect', { lost: 'reply' })
+    ports[1]?.redis.delete('a')
+    await assert.rejects(bench.clock.until(hold.isHeld()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    hold.assertHeld()
+    await hold.unlock()
+  })
+
   it('is released although one of them lost it, and another one fails', async () => {
     ports[0]?.redis.delete('a')
     ports[1]?.once('lock/release-queued', { errorReply: 'ERR out of order' })

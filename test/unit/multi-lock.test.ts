@@ -81,6 +81,13 @@ describe('a multi-lock that waits', () => {
     assert.equal(reports.length, 1)
   })
 
+  it('in vain says which of its locks is held', async () => {
+    const other = await b.lock()
+    const waiting = bench.clock.until(multi.lock({ waitTimeMs: 50 }))
+    await assert.rejects(waiting, { code: 'LOCK_WAIT_TIMEOUT', heldBy: /^"b" is held by/ })
+    await other.unlock()
+  })
+
   it('for a minute is reported once, as a whole', async () => {
     const reports: string[] = []
     bench.client.on('longWait', ({ lockName }) => reports.push(lockName))
