@@ -120,6 +120,10 @@ describe('a hold on several locks', () => {
     steal('a')
     assert.equal(await hold.isHeld(), false)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+    const mixed = await bench.clock.until(getMultiLock(bench.client.getLock('a'), bench.other.getLock('b')).lock())
+    bench.otherPort.once('lock/inspect', { lost: 'reply' })
+    await assert.rejects(bench.clock.until(mixed.isHeld()), { code: 'LOCK_OUTCOME_UNKNOWN' }, 'the other is held')
+    await mixed.unlock()
   })
 
   it('ends when they are released one by one, as code that was ported from Java may do', async () => {
