@@ -16,9 +16,8 @@ import { untilReady } from './ready.js'
  * @throws {SelfDeadlockError} the caller would wait for itself
  */
 export function canBeTakenTogether(locks: readonly Lock[]): boolean {
-  const [first] = locks
-  if (!first || locks.length < 2) return false
-  const { context, name } = first
+  if (locks.length < 2) return false
+  const { context, name } = locks[0] as Lock
   const slot = context.scripts.slotOf(name)
   return locks.every((lock) => {
     const isPlain = lock.kind === REENTRANT || lock.kind === NON_REENTRANT
@@ -108,7 +107,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
       // The caller waits for that lock.
       if (refused !== null) return { is: 'granted', value: this.#locks[refused] as Lock, leaseMs: 0 }
       isGranted = true
-      if (replication.isWanted) await replication.confirm(this.#name, route)
+      await replication.confirm(this.#name, route)
       // Granted, but one of them was force-unlocked since: the others are released, or all are asked for again.
       if (ours.some(({ isForced }) => isForced)) return { is: 'unknown' }
       const value = this.#begin(sentAt)
@@ -130,8 +129,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
       else if (isInDoubt) lease.releaseInBackground()
       else lease.owner.free(lease.field)
     }
-    for (const outcome of left)
-      if (outcome.is === 'granted' && Array.isArray(outcome.value)) void releaseAll(outcome.value)
+    for (const outcome of left) if ('value' in outcome && Array.isArray(outcome.value)) void releaseAll(outcome.value)
   }
 
   #begin(sentAt: number): readonly Hold[] {

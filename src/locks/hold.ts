@@ -37,7 +37,7 @@ export interface HeldLease {
     readonly noun: string
     readonly permitIds?: readonly string[] | undefined
     /** Whether its holds keep the stack of the call that took them. */
-    readonly tracesHolds: boolean
+    readonly tracesHolds?: boolean
   }
   /** The members of a hold on several locks. */
   readonly members?: readonly Hold[]

@@ -13,7 +13,7 @@ export class JointLease implements HeldLease {
   readonly members: Hold[]
   readonly hold: Hold
   readonly fencingToken = undefined
-  readonly kind = { noun: 'Lock', tracesHolds: false }
+  readonly kind = { noun: 'Lock' }
   readonly #needed: number
   /** How many of its locks others can do without. */
   readonly #dispensable: number
@@ -109,11 +109,12 @@ export class JointLease implements HeldLease {
   }
 
   async askHoldCount(): Promise<number> {
-    const results = await Promise.allSettled(this.members.map((member) => member.isHeld()))
-    const held = results.filter((result) => result.status === 'fulfilled' && result.value).length
-    const unknown = results.filter((result) => result.status === 'rejected')
-    if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]?.reason
-    return held >= this.#needed ? 1 : 0
+    const asked = this.members.map((member) => member.isHeld().catch((error: unknown) => ({ error })))
+    const replies = await Promise.all(asked)
+    const held = replies.filter((reply) => reply === true).length
+    const unknown = replies.flatMap((reply) => (typeof reply === 'object' ? [reply.error] : []))
+    if (held < this.#needed && held + unknown.length >= this.#needed) throw unknown[0]
+    return this.hold.count // 0 if too many have turned out to be lost
   }
 
   /** Releases every member even if some fail; then throws the first error that matters. */

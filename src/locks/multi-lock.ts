@@ -41,7 +41,7 @@ export class MultiLock extends BaseLock {
   async acquire(request: Request): Promise<Hold | undefined> {
     refuseForParts(request, this.name)
     const taking = new Taking(this, this.#locks, request)
-    const longWait = new LongWait(this.context, this.name, request.terms, () => this.heldBy((lock) => taking.has(lock)))
+    const longWait = new LongWait(this.context, this.name, request.terms, () => taking.heldBy())
     if (request.waitTimeMs !== 0) longWait.refused()
     try {
       return await taking.run()
@@ -50,9 +50,9 @@ export class MultiLock extends BaseLock {
     }
   }
 
-  /** @internal @param isOwn  whether the call that waits has it already */
-  async heldBy(isOwn: (lock: Lock) => boolean = () => false): Promise<string | undefined> {
-    return await firstHeld(this.#locks.filter((lock) => !isOwn(lock)))
+  /** @internal */
+  async heldBy(): Promise<string | undefined> {
+    return await firstHeld(this.#locks)
   }
 }
 
@@ -65,8 +65,8 @@ class Taking {
   readonly #request: Request
   readonly #deadlineAt: number
   #taken = new Map<Lock, Hold>()
-  /** Whether the leases of the locks taken so far began with one command. */
-  #isEven = true
+  /** Whether the leases of the locks taken so far began with one command; undefined before the first one. */
+  #isEven: boolean | undefined
   /** The lock to wait for first. */
   #next: Lock | undefined
   #patienceMs = PATIENCE_MS
@@ -81,15 +81,17 @@ class Taking {
     this.#locks = locks
     this.#terms = terms
     this.#request = { ...request, isMember: true, terms: { ...terms, maxHoldMs: undefined, warnAfterMs: undefined } }
-    const isOrdered = locks.every(
-      (lock, index) => locks[index - 1]?.name !== lock.name || locks[index - 1]?.context === lock.context,
-    )
+    const isOrdered = locks.slice(1).every((lock, index) => {
+      const before = locks[index] as Lock
+      return before.name !== lock.name || before.context === lock.context
+    })
     this.#mostPatienceMs = isOrdered ? Number.POSITIVE_INFINITY : MOST_PATIENCE_MS
     this.#deadlineAt = multi.context.clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
   }
 
-  has(lock: Lock): boolean {
-    return this.#taken.has(lock)
+  /** Who holds the first lock that is still to be taken. */
+  async heldBy(): Promise<string | undefined> {
+    return await firstHeld(this.#locks.filter((lock) => !this.#taken.has(lock)))
   }
 
   /** @returns undefined if the wait time ended first */
@@ -165,7 +167,7 @@ class Taking {
     let cancel: (() => void) | undefined
     const onRefused = (): void => {
       if (cancel || this.#taken.size === 0) return
-      const isInOrder = [...this.#taken.keys()].every((held) => this.#locks.indexOf(held) < this.#locks.indexOf(lock))
+      const isInOrder = !this.#locks.slice(this.#locks.indexOf(lock)).some((later) => this.#taken.has(later))
       // At random, so that two callers that want each other's locks do not give way in step.
       const forMs = isInOrder ? this.#patienceMs * (0.5 + random.fraction() / 2) : 0
       cancel = clock.after(forMs, () => {
@@ -216,9 +218,9 @@ class Taking {
     const lease = (hold: Hold): Promise<unknown> => {
       const lease = hold.lease as Lease
       const { lockName, context } = lease
-      const run = async (): Promise<Outcome<true>> => {
+      const run = async (): Promise<Outcome<Hold>> => {
         await lease.lease(hold, leaseTimeMs)
-        return { is: 'granted', value: true, leaseMs: 0 }
+        return { is: 'granted', value: hold, leaseMs: 0 }
       }
       const wait = {
         lockName,
@@ -307,10 +309,13 @@ export async function firstHeld(locks: readonly Lock[]): Promise<string | undefi
   return undefined
 }
 
-/** An order that all clients share; several locks on values of one group are ordered by their digests. */
+/**
+ * An order that all clients share; several locks on values of one group are ordered by their digests. Those of one name on
+ * several servers have no such order.
+ */
 function byNameAndQueue(a: Lock, b: Lock): number {
   const [first, second] = [a, b].map(({ name, kind }) => `${name} ${kind.queue}`) as [string, string]
-  return first < second ? -1 : first > second ? 1 : 0
+  return first < second ? -1 : 1
 }
 
 /**

@@ -1,9 +1,11 @@
 /** The hold of a lock made of several: how long it lasts, and what its release makes of the losses of single ones. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { getMultiLock, type Hold, LeaseLostError, type LockOptions } from '../../src/index.js'
+import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type LockOptions } from '../../src/index.js'
 import { ClientBench } from '../support/client-bench.js'
+import { fakeClient } from '../support/fake-client.js'
 import { turn } from '../support/fake-clock.js'
+import { FakePort } from '../support/fake-port.js'
 
 let bench: ClientBench
 let longHolds: { hold: Hold; heldMs: number }[]
@@ -24,6 +26,12 @@ async function take(options: LockOptions = {}): Promise<Hold> {
 /** Somebody else deletes a key. */
 function steal(name: string): void {
   bench.redis.delete(name)
+}
+
+/** What of a hold was lost, each time that its loss was reported. */
+function lossesOf({ lockName }: Hold): (string | undefined)[][] {
+  const losses = bench.lost.filter((lost) => lost.lockName === lockName)
+  return losses.map(({ parts }) => parts.map((part) => part.lockName))
 }
 
 describe('a hold on several locks', () => {
@@ -53,29 +61,43 @@ describe('a hold on several locks', () => {
     await hold.unlock()
   })
 
-  it('is lost with any of them, once, with what was lost', async () => {
+  it('is lost with any of them, at once, with what was lost', async () => {
     const hold = await take()
     steal('b')
     await bench.clock.advance(10_000)
+    assert.deepEqual(lossesOf(hold), [['b']], 'before anybody looks')
     assert.equal(hold.signal.aborted, true)
     assert.throws(
       () => hold.assertHeld(),
       (error) => error instanceof LeaseLostError && error.reason === 'gone' && error.parts[0]?.lockName === 'b',
     )
-    assert.deepEqual(
-      bench.lost.filter(({ lockName }) => lockName === hold.lockName).map(({ parts }) => parts.length),
-      [1],
-    )
+    assert.throws(() => hold.assertHeld(), {
+      message: /^Lock "multi-lock of [^:]*" is no longer held by .*: it lost "b"/,
+    })
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
     assert.deepEqual(bench.redis.keys, [], 'the others are free')
   })
 
-  it('whose release finds one of them gone was lost', async () => {
+  it('is lost once, however many of them are', async () => {
     const hold = await take()
-    steal('c')
-    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
-    assert(bench.lost.some(({ lockName, parts }) => lockName === hold.lockName && parts[0]?.lockName === 'c'))
-    assert.deepEqual(bench.redis.keys, [])
+    for (const name of ['a', 'b', 'c']) steal(name)
+    await bench.clock.advance(10_000)
+    assert.equal(lossesOf(hold).length, 1)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+  })
+
+  it('whose release finds some of them gone was lost', async () => {
+    for (const names of [['c'], ['a', 'b'], ['a', 'b', 'c']]) {
+      const hold = await take()
+      for (const name of names) steal(name)
+      await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+      assert.deepEqual(
+        lossesOf(hold).map(([, ...others]) => others.length),
+        [names.length - 1],
+      )
+      assert.deepEqual(bench.redis.keys, [])
+      bench.lost.length = 0
+    }
   })
 
   it('whose release gets an error for one of them rejects with it, and frees the others', async () => {
@@ -98,9 +120,23 @@ describe('a hold on several locks', () => {
     steal('a')
     assert.equal(await hold.isHeld(), false)
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+    const mixed = await bench.clock.until(getMultiLock(bench.client.getLock('a'), bench.other.getLock('b')).lock())
+    bench.otherPort.once('lock/inspect', { lost: 'reply' })
+    await assert.rejects(bench.clock.until(mixed.isHeld()), { code: 'LOCK_OUTCOME_UNKNOWN' }, 'the other is held')
+    await mixed.unlock()
   })
 
-  it('ends when they are released one by one', async () => {
+  it('ends when they are released one by one, as code that was ported from Java may do', async () => {
+    await bench.client.runInScope(async () => {
+      const hold = await take()
+      await bench.client.getLock('a').unlock()
+      assert.equal(hold.signal.aborted, true)
+      await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone', parts: [] })
+      assert.deepEqual(bench.redis.keys, [])
+    })
+  })
+
+  it('ends when one of them is force-unlocked', async () => {
     const a = bench.client.getLock('a')
     const hold = await take()
     assert.equal(await a.forceUnlock(), true)
@@ -116,12 +152,13 @@ describe('a hold on several locks', () => {
     await bench.clock.advance(4_999)
     hold.assertHeld()
     await bench.clock.advance(1)
-    assert.equal(hold.signal.aborted, true)
-    assert.throws(() => hold.assertHeld(), { reason: 'maxHold', parts: [] })
     assert.deepEqual(
       bench.lost.map(({ lockName, reason }) => [lockName, reason]),
       [[hold.lockName, 'maxHold']],
+      'before anybody looks',
     )
+    assert.equal(hold.signal.aborted, true)
+    assert.throws(() => hold.assertHeld(), { reason: 'maxHold', parts: [] })
     await bench.clock.advance(30_000)
     assert.deepEqual(bench.redis.keys, [])
     await assert.rejects(hold.unlock(), { reason: 'maxHold' })
@@ -154,6 +191,15 @@ describe('a hold on several locks', () => {
     assert.deepEqual(bench.lost, [])
   })
 
+  it('keeps no process alive for its limits', async () => {
+    const plain = await take()
+    const { keepingAlive } = bench.clock
+    await plain.unlock()
+    const limited = await take({ maxHoldMs: 6_000, warnAfterMs: 5_000 })
+    assert.equal(bench.clock.keepingAlive, keepingAlive)
+    await limited.unlock()
+  })
+
   it('with a lease of its own is extended as a whole, and cannot be handed over', async () => {
     const hold = await take({ leaseTimeMs: 10_000 })
     await bench.clock.advance(5_000)
@@ -182,5 +228,64 @@ describe('a hold on several locks', () => {
     await bench.clock.advance(10_000)
     assert.throws(() => hold.assertHeld(), { reason: 'expired' })
     await assert.rejects(hold.unlock(), { reason: 'expired' })
+  })
+})
+
+describe('a hold on a majority of three servers', () => {
+  let ports: FakePort[]
+  let clients: Client[]
+  let hold: Hold
+
+  beforeEach(async () => {
+    ports = Array.from({ length: 3 }, () => new FakePort(bench.clock))
+    clients = ports.map((port) => fakeClient(bench.clock, port))
+    const red = getRedLock(...clients.map((client) => client.getLock('a')))
+    hold = await bench.clock.until(red.lock({ leaseTimeMs: 10_000 }))
+  })
+
+  afterEach(async () => {
+    await bench.clock.until(Promise.all(clients.map((client) => client.close())))
+    assert.deepEqual(
+      ports.flatMap(({ redis }) => redis.keys),
+      [],
+    )
+  })
+
+  it('is held if most of them say so, and unknown if that depends on one that does not reply', async () => {
+    ports[0]?.once('lock/inspect', { lost: 'reply' })
+    assert.equal(await bench.clock.until(hold.isHeld()), true)
+    ports[0]?.once('lock/inspect', { lost: 'reply' })
+    ports[1]?.redis.delete('a')
+    await assert.rejects(bench.clock.until(hold.isHeld()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    hold.assertHeld()
+    await hold.unlock()
+  })
+
+  it('is released although one of them lost it, and another one fails', async () => {
+    ports[0]?.redis.delete('a')
+    ports[1]?.once('lock/release-queued', { errorReply: 'ERR out of order' })
+    await bench.clock.until(hold.unlock())
+    await bench.clock.advance(10_000)
+  })
+
+  it('was lost if its release finds that most of them lost it', async () => {
+    const lost: LeaseLostError[] = []
+    clients[0]?.on('lost', ({ error }) => lost.push(error))
+    for (const port of ports.slice(1)) port.redis.delete('a')
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+    assert.deepEqual(
+      lost.map(({ parts }) => parts.length),
+      [2],
+    )
+  })
+
+  it('lasts as long as most of its leases, whichever these are', async () => {
+    const leftMs = hold.remainingMs()
+    for (const [index, port] of ports.entries()) {
+      if (index !== 1) port.once('lock/renew', { errorReply: 'ERR out of order' })
+    }
+    await assert.rejects(bench.clock.until(hold.extend(60_000)), /out of order/)
+    assert.equal(hold.remainingMs(), leftMs)
+    await hold.unlock()
   })
 })

@@ -103,6 +103,15 @@ describe('locating the server of a lock', () => {
     assert.equal(port.scripts[0], 'lock/acquire')
   })
 
+  it('is waited for by a single try, of one lock as of several', async () => {
+    for (const lock of [getMultiLock(client.getLock('a'), client.getLock('b')), client.getLock('a')]) {
+      const hold = await clock.until(lock.tryLock())
+      assert(hold)
+      await hold.unlock()
+    }
+    await clock.until(client.close())
+  })
+
   it('takes no longer than the command timeout, after which a grant is not trusted', async () => {
     port.locatedAfterMs = undefined
     const startedAt = clock.now()

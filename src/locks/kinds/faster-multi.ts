@@ -80,14 +80,11 @@ export class FasterMultiKind extends PlainKind {
 
   override parseInspection(reply: unknown): Inspection {
     const [ttl, ...words] = toWords(reply)
-    const holders = []
-    const partial = []
-    for (let index = 0; index + 2 < words.length; index += 3) {
-      const [holder, count, values] = words.slice(index, index + 3) as [string, string, string]
-      holders.push({ holder, holdCount: Number(count) })
-      if (Number(values) < this.#fields.length) partial.push(holder)
-    }
-    return { remainingLeaseMs: remaining(Number(ttl)), holders, partial }
+    const holders = words.flatMap((holder, index) =>
+      index % 3 === 0 ? [{ holder, holdCount: Number(words[index + 1]) }] : [],
+    )
+    const partial = holders.filter((_, index) => Number(words[3 * index + 2]) < this.#fields.length)
+    return { remainingLeaseMs: remaining(Number(ttl)), holders, partial: partial.map(({ holder }) => holder) }
   }
 }
 
