@@ -35,6 +35,28 @@ describe('another attempt is worth it', () => {
   }
 })
 
+describe('an acquire whose grant replicas must confirm', () => {
+  it('is sent once it is known which server grants it', async () => {
+    const { port, client } = bench.connect({ checkLockSyncedSlaves: true })
+    let isLocated = false
+    port.fault = ({ name }) => {
+      isLocated ||= name === 'EXISTS'
+      return undefined
+    }
+    Object.assign(port, {
+      serverOf: () => (isLocated ? 'one' : undefined),
+      acknowledge: async () => ({ replicas: 1, acknowledged: 1 }),
+    })
+    const hold = await bench.clock.until(client.getLock('a').tryLock())
+    hold?.assertHeld()
+    assert.deepEqual(
+      port.sent.map(({ name }) => name),
+      ['EXISTS', 'lock/acquire'],
+    )
+    await hold?.unlock()
+  })
+})
+
 describe('a caller that ends without the lock', () => {
   it('leaves its owner free to take it', async () => {
     const foreign = await bench.other.getLock('a').lock()
