@@ -309,13 +309,10 @@ export async function firstHeld(locks: readonly Lock[]): Promise<string | undefi
   return undefined
 }
 
-/**
- * An order that all clients share; several locks on values of one group are ordered by their digests. Those of one name on
- * several servers have no such order.
- */
+/** An order that all clients share; several locks on values of one group are ordered by their digests. */
 function byNameAndQueue(a: Lock, b: Lock): number {
   const [first, second] = [a, b].map(({ name, kind }) => `${name} ${kind.queue}`) as [string, string]
-  return first < second ? -1 : 1
+  return first < second ? -1 : first > second ? 1 : 0
 }
 
 /**

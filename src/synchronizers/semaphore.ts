@@ -270,7 +270,7 @@ export class Semaphore {
   async #release(permits: number, into: 'create' | 'any' | number): Promise<boolean> {
     const { name } = this
     const context = this.#context
-    if (checkCount('permits', permits, 0, name) === 0) return into === 'create'
+    if (checkCount('permits', permits, 0, name) === 0) return false
     const receivers = await countOnce(context, name, 'release', ({ key, number, openedAt }) =>
       semaphoreRelease(name, key, generationKey(name), permits, into, semaphoreChannel(name), number, openedAt),
     )

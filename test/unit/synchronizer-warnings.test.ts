@@ -1,0 +1,122 @@
+/** What a client warns of if a semaphore or latch did what it was told, but others may not hear of it. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { Client } from '../../src/client.js'
+import { systemRandom } from '../../src/util/random.js'
+import { FakeClock } from '../support/fake-clock.js'
+import { FakePort } from '../support/fake-port.js'
+import { FakeRedis, FakeReplyError } from '../support/fake-redis.js'
+
+let clock: FakeClock
+let port: FakePort
+let client: Client
+let warnings: (string | undefined)[]
+
+beforeEach(() => {
+  clock = new FakeClock()
+  port = new FakePort(clock, new FakeRedis(clock, Date.now()))
+  client = new Client(port, { commandTimeoutMs: 3_000 }, { clock, random: systemRandom })
+  warnings = []
+  client.on('warning', (warning) => warnings.push((warning as { code?: string }).code))
+})
+
+afterEach(async () => {
+  await clock.until(client.close())
+  assert.equal(clock.pending, 0, 'no timer is left')
+})
+
+describe('a message that Redis refuses to publish', () => {
+  beforeEach(() => {
+    const { keyspace } = port.redis
+    const execute = keyspace.execute.bind(keyspace)
+    keyspace.execute = (name, args) => {
+      if (/publish/i.test(name)) throw new FakeReplyError('NOPERM No permissions to access a channel')
+      return execute(name, args)
+    }
+  })
+
+  it('is a warning of the release, which happened', async () => {
+    const semaphore = client.getSemaphore('s')
+    await semaphore.release(2)
+    assert.equal(await semaphore.availablePermits(), 2)
+    assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
+  })
+
+  it('is a warning of the release of a permit by its id, which happened', async () => {
+    const semaphore = client.getPermitExpirableSemaphore('s')
+    await semaphore.trySetPermits(1)
+    const permit = await semaphore.acquire()
+    assert.equal(await semaphore.tryRelease(permit.permitIds[0] ?? ''), true)
+    assert.equal(await semaphore.availablePermits(), 1)
+    assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
+  })
+
+  it('is a warning of the count down that opened the latch', async () => {
+    const latch = client.getCountDownLatch('l')
+    await latch.trySetCount(1)
+    await latch.countDown()
+    assert.equal(await latch.getCount(), 0)
+    assert.deepEqual(warnings, ['PUBLISH_REFUSED'])
+  })
+})
+
+describe('messages that Redis publishes', () => {
+  it('are no warnings, whether anybody listens or not', async () => {
+    const semaphore = client.getSemaphore('s')
+    const leased = client.getPermitExpirableSemaphore('p')
+    const latch = client.getCountDownLatch('l')
+    await semaphore.release()
+    await leased.trySetPermits(1)
+    const permit = await leased.acquire()
+    await leased.release(permit.permitIds[0] ?? '')
+    await latch.trySetCount(1)
+    const waiting = latch.await()
+    const acquiring = semaphore.acquire({ permits: 2 })
+    await clock.advance(100)
+    await latch.countDown()
+    await semaphore.release()
+    assert.equal(await clock.until(waiting), true)
+    await clock.until(acquiring)
+    assert.deepEqual(warnings, [])
+  })
+})
+
+describe('permits of a function', () => {
+  it('that may not have been released are a warning: the function has succeeded', async () => {
+    const semaphore = client.getSemaphore('s')
+    await semaphore.trySetPermits(1)
+    const refused = { errorReply: 'OOM command not allowed' }
+    port.fault = ({ name }) => (name === 'semaphore/release' ? refused : undefined)
+    assert.equal(await clock.until(semaphore.withPermit(() => 'done')), 'done')
+    assert.equal(warnings.length, 1)
+  })
+})
+
+describe('permits with leases', () => {
+  it('that are held by another process are held until their lease ends, as far as Redis knows', async () => {
+    const semaphore = client.getPermitExpirableSemaphore('s')
+    await semaphore.trySetPermits(2)
+    const permit = await semaphore.acquire({ permits: 2 })
+    assert.equal(await permit.isHeld(), true)
+    await semaphore.release(permit.permitIds[0] ?? '')
+    assert.equal(await permit.isHeld(), false, 'one of them is not')
+  })
+
+  it('that do not exist are the reason in the error of a wait', async () => {
+    const waiting = client.getPermitExpirableSemaphore('missing').acquire({ waitTimeMs: 100 })
+    await assert.rejects(clock.until(waiting), { heldBy: /^it does not exist/ })
+  })
+
+  it('of many calls are waited for by number: one that wants few is not held up by one that wants many', async () => {
+    const semaphore = client.getPermitExpirableSemaphore('s')
+    await semaphore.trySetPermits(2)
+    const held = await semaphore.acquire({ permits: 2 })
+    const many = semaphore.acquire({ permits: 3, waitTimeMs: 5_000 })
+    const few = semaphore.acquire({ permits: 1 })
+    await clock.advance(100)
+    await held.unlock()
+    const permit = await clock.until(few)
+    await permit.unlock()
+    await assert.rejects(clock.until(many), { code: 'LOCK_WAIT_TIMEOUT' })
+  })
+})
