@@ -250,7 +250,7 @@ describe('the end of a client', () => {
     await closing
   })
 
-  it('on a signal is told to those who call later, and a warning says that another handler may end the process', async () => {
+  it('on a signal is the reason in later errors, and a warning says that another handler may end the process', async () => {
     const other = (): void => {}
     process.on('SIGTERM', other) // else the signal would end this process
     try {

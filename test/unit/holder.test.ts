@@ -88,7 +88,7 @@ describe('a client id', () => {
     assert.match(new Client(new FakePort(new FakeClock())).id, UUID)
   })
 
-  it('ends in eight digits by which it is told from those of Redisson', () => {
+  it('ends in eight digits that no id of Redisson ends in', () => {
     const id = markedId('01234567-89ab-4cde-8f01-23456789abcd')
     assert.equal(id, '01234567-89ab-4cde-8f01-2345401dfa57')
     assert.equal(isMarked(id), true)

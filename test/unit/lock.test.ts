@@ -289,7 +289,7 @@ describe('a waiter', () => {
     await hold.unlock()
   })
 
-  it('whose wait time ends is told which lock did not become free', async () => {
+  it('whose wait time ends learns which lock did not become free', async () => {
     const hold = await bench.other.getLock('a').lock()
     const [lock, limit] = [bench.lock, { waitTimeMs: 50 }]
     const calls: (() => Promise<unknown>)[] = [() => lock.lock(limit), () => lock.withLock(limit, () => {})]

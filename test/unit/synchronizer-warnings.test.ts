@@ -1,4 +1,4 @@
-/** What a client warns of if a semaphore or latch did what it was told, but others may not hear of it. */
+/** What a client warns of when a semaphore or latch was changed, but others may not hear of it. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Client } from '../../src/client.js'

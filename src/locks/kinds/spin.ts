@@ -38,7 +38,7 @@ export class SpinKind extends PlainKind {
   }
 
   override channel(): undefined {
-    // none
+    // nobody is woken: callers poll
   }
 
   override release(lockName: string, holder: string): ScriptCall {
