@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { SETTLE_MS } from '../../src/synchronizers/count-once.js'
 import type { Task } from './task.js'
 import type { Workload, Workloads } from './workload.js'
-import type { World } from './world.js'
+import { LONGEST_LEASE_MS, type World } from './world.js'
 
 const PERMITS = 2
 const LATCHES = ['l1', 'l2', 'l3']
@@ -30,7 +30,9 @@ class PermitWorkload implements Workload {
     for (let n = 0; n < permits; n++) world.beliefs.holds(permit, ['permits'])
     task.note(`has ${permits} permits`)
     await task.pause(dice.chance(0.9) ? 400 : 6_000)
-    if (dice.chance(0.2)) await task.tolerate(semaphore.updateLeaseTime(permit.permitIds[0] as string, 2_000))
+    // The hold does not learn of it, so the lease must not end sooner than it believes.
+    const [id = ''] = permit.permitIds
+    if (dice.chance(0.2)) await task.tolerate(semaphore.updateLeaseTime(id, LONGEST_LEASE_MS))
     await permit.unlock()
   }
 
