@@ -10,8 +10,8 @@ interface Belief {
   readonly resource: string
   readonly isShared: boolean
   readonly since: number
-  /** More than one, if it is one lock on several servers. */
-  readonly owners: readonly object[]
+  /** More than one, if it is one lock on several servers; a server whose reply is late adds one. */
+  owners(): readonly object[]
   /** How often the lease had gone from caller to caller. */
   readonly handOffs: number
   readonly holder: string
@@ -44,7 +44,7 @@ export class Beliefs {
       for (const member of hold.members) this.holds(member, [member.lockName], isShared)
       return
     }
-    const owners = hold.members.map(({ lease }) => (lease as Lease).owner)
+    const owners = (): readonly object[] => hold.members.map(({ lease }) => (lease as Lease).owner)
     const { handOffs = 0 } = hold.lease as Partial<Lease>
     for (const resource of resources) {
       this.#rises(resource, hold.fencingToken, hold.lease)
@@ -56,7 +56,7 @@ export class Beliefs {
   /** Something without a lease. @returns to be called when the caller is about to give it back */
   enters(resource: string, who: string): () => void {
     let isInside = true
-    this.#add({ resource, isShared: false, owners: [], handOffs: 0, holder: who, isLive: () => isInside })
+    this.#add({ resource, isShared: false, owners: () => [], handOffs: 0, holder: who, isLive: () => isInside })
     return () => {
       isInside = false
     }
@@ -123,7 +123,8 @@ export class Beliefs {
 }
 
 function excludes(one: Belief, other: Belief): boolean {
-  if (one.owners.some((owner) => other.owners.includes(owner)))
+  const others = other.owners()
+  if (one.owners().some((owner) => others.includes(owner)))
     return !one.isShared && !other.isShared && one.handOffs !== other.handOffs
   return !one.isShared || !other.isShared
 }
