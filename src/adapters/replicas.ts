@@ -68,9 +68,10 @@ export class Replicas {
   #snapshotAt = 0
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
   #runId = ''
-  /** Whether that run had replicas (without a run: during this connection), and whether any had. */
+  /** Whether that run had replicas (without a run: during this connection). */
   #had = false
-  #everHad = false
+  /** The runs that had replicas. A connection may lead to one server, to another one, and back. */
+  readonly #runsWithReplicas = new Set<string>()
   /** Since when there are none, on the monotonic clock. */
   #noneSince: number | undefined
   readonly #wait: SharedCall<{ readonly acknowledged: number; readonly own: OwnStatus }>
@@ -133,7 +134,8 @@ export class Replicas {
     if (own.role !== '' && own.role !== 'master') return refuse(`it is a ${own.role}`)
     if (masterStatus?.refusal !== undefined) return refuse(masterStatus.refusal, masterStatus.isReplaced)
     if (own.replicas > 0) {
-      this.#had = this.#everHad = true
+      this.#had = true
+      this.#runsWithReplicas.add(this.#runId)
       this.#noneSince = undefined
       return undefined
     }
@@ -151,7 +153,7 @@ export class Replicas {
     const { isReplicated, masterStatus: check } = this.#options
     if (masterStatus?.isConfirmed && (masterStatus.replicas === 0 || !this.#had)) return false
     if (!this.#had && check) return true // it is cut off from the members that would know, and so are we
-    if (!isReplicated && !this.#everHad) return false
+    if (!isReplicated && this.#runsWithReplicas.size === 0) return false
     const now = this.#clock.now()
     this.#noneSince ??= now
     return now - this.#noneSince < DISTRUST_MS
@@ -176,6 +178,7 @@ export class Replicas {
       const runId = field(await this.#call('INFO', 'server'), 'run_id')
       // A master that has lost its replicas is no more trustworthy by a new connection.
       if (runId === '' || runId !== this.#runId) this.#forgetReplicas()
+      if (runId !== '') this.#had ||= this.#runsWithReplicas.has(runId)
       this.#runId = runId
       masterStatus = await within(MASTER_STATUS_MS, check(runId, key), undefined, this.#clock).catch(() => undefined)
     }

@@ -20,7 +20,7 @@ interface SentinelReply {
   readonly epoch: number
   readonly runId: string
   readonly address: string
-  readonly flags: readonly string[]
+  readonly flags: string
   /** The server that it names to clients: during a failover the successor. */
   readonly named: string
   /** How many replicas it can reach. */
@@ -86,9 +86,11 @@ export class SentinelMasterStatus {
     const latest = replies.reduce((best, one) => (one && (!best || one.epoch > best.epoch) ? one : best), undefined)
     if (!latest) return undefined
     const peers = replies.filter((one) => one !== undefined && one.epoch === latest.epoch) as SentinelReply[]
+    // One that has lost the server knows nothing of it: the others may be replacing it.
+    const seeing = peers.filter(({ flags }) => !isDown(flags))
     const status = {
       replicas: Math.max(...peers.map(({ replicas }) => replicas)),
-      isConfirmed: peers.length * 2 > this.#sentinels.size,
+      isConfirmed: seeing.length * 2 > this.#sentinels.size,
     }
     const isOurs = (latest.runId !== '' && latest.runId === runId) || latest.address === address
     // During its failover a Sentinel already names the successor, but still describes the previous master.
@@ -97,7 +99,7 @@ export class SentinelMasterStatus {
     if (successor) {
       return { ...status, refusal: `the Sentinels name ${successor.named} as the master`, isReplaced: true }
     }
-    const isDoubted = peers.some(({ flags }) => flags.includes('failover_in_progress') || flags.includes('o_down'))
+    const isDoubted = peers.some(({ flags }) => /\b(failover_in_progress|o_down)\b/.test(flags))
     return isDoubted ? { ...status, refusal: 'the Sentinels are about to replace it' } : status
   }
 
@@ -154,7 +156,7 @@ export class SentinelMasterStatus {
       epoch: Number(epoch),
       runId: runid,
       address: `${ip}:${port}`,
-      flags: flags.split(','),
+      flags,
       named: (named as unknown[]).map(String).join(':'),
       replicas: (replicas as unknown[]).filter((replica) => !isDown(fieldsOf(replica)['flags'])).length,
     }

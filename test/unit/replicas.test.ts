@@ -81,6 +81,18 @@ describe('Replicas.acknowledge', () => {
     assert.equal((await replicas.acknowledge('k', 10)).why, undefined, 'another server, whose replicas come later')
   })
 
+  it('refuses it even after a connection to another server in between', async () => {
+    const server = { connected: 2, runId: 'r1' }
+    const replicas = replicasOf(server, { masterStatus: async () => CURRENT })
+    await replicas.acknowledge('k', 10)
+    for (const runId of ['r2', 'r1']) {
+      Object.assign(server, { connected: 0, runId })
+      replicas.forget()
+      const { why } = await replicas.acknowledge('k', 10)
+      if (runId === 'r1') assert.match(why ?? '', /no replicas/)
+    }
+  })
+
   it('believes a master without replicas by a new connection, if the deployment confirms it', async () => {
     const options = { isReplicated: true, masterStatus: async () => CURRENT }
     assert.deepEqual(await replicasOf({ connected: 0 }, options).acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
@@ -213,6 +225,14 @@ describe('the status of a server among Sentinels', () => {
   it('is not confirmed when most of them are silent', async () => {
     const status = await sentinels({}, { isSilent: true }, { isSilent: true }).of(SELF, undefined)
     assert.equal(status?.isConfirmed, false)
+  })
+
+  it('is not confirmed by those that cannot reach it, which may be about to replace it', async () => {
+    const lost = { flags: 'master,s_down' }
+    const status = await sentinels({ isSilent: true }, lost, lost).of(SELF, undefined)
+    assert.deepEqual(status, { replicas: 2, isConfirmed: false })
+    assert.equal((await sentinels({}, lost, {}).of(SELF, undefined))?.isConfirmed, true)
+    assert.equal((await sentinels({}, { flags: 'master,disconnected' }, lost).of(SELF, undefined))?.isConfirmed, false)
   })
 
   it('is unknown when all of them are silent', async () => {
