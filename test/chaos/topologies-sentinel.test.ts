@@ -166,13 +166,21 @@ describe('sentinel', { concurrency: 1 }, () => {
         const { admin } = await group.master()
         for (const replica of replicas) replica.freeze()
         // What is in the sockets of a frozen server would still arrive.
-        await admin.call('CLIENT', 'KILL', 'TYPE', 'replica')
+        await waitUntil(
+          async () => {
+            await admin.call('CLIENT', 'KILL', 'TYPE', 'replica')
+            return /connected_slaves:0/.test(await admin.info('replication'))
+          },
+          { message: 'the master has no replicas' },
+        )
         const hold = await careless.getFencedLock('cut').lock()
         await assert.rejects(careful.getLock('other').tryLock(), { code: 'LOCK_NOT_REPLICATED' })
         await group.killMaster()
         const killedAt = performance.now()
         for (const replica of replicas) replica.thaw()
         await group.waitForFailover()
+        const successor = await group.master()
+        assert.equal(await successor.admin.exists('cut'), 0, 'the successor does not have the grant')
         await waitUntil(() => hold.signal.aborted, { timeoutMs: 8_000, message: 'the audit finds the hold gone' })
         t.diagnostic(`sentinel, ${driver}: a lost hold is reported ${ms(performance.now() - killedAt)} after the kill`)
         assert.deepEqual(lost, [{ lockName: 'cut', reason: 'gone' }])
