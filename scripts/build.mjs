@@ -1,7 +1,8 @@
 // src → dist (ESM) and dist/cjs (CommonJS). `--check` refuses stale generated files instead of writing them again.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { build, transform } from 'esbuild'
+import { buildUi } from './build-ui.mjs'
 import { capture, fail, root, run, since } from './run.mjs'
 
 const DIST = join(root, 'dist')
@@ -12,6 +13,8 @@ run(process.execPath, ['scripts/embed-lua.mjs', ...check])
 run(process.execPath, ['scripts/translate-lua.mjs', ...check])
 
 const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+/** The modules that use import.meta.url, by the folder of dist/cjs in which their code ends up: chunks are at its top. */
+const ESM_FILES = { '': '/../connect.js', dashboard: '/../../dashboard/dashboard.js' }
 /** What can be required as well as imported. */
 const entries = Object.values(exports).filter((target) => target.require)
 
@@ -21,6 +24,7 @@ buildTypes()
 format()
 await compactPrograms()
 await buildCommonJs()
+await buildUi()
 setModes()
 console.log(`Built dist in ${since(start)}`)
 
@@ -87,10 +91,10 @@ async function buildCommonJs() {
   })
   for (const { path, text } of outputFiles) {
     const source = text.replaceAll('import.meta.url', () => {
-      if (dirname(path) !== CJS)
-        fail(`The build expects the code that uses import.meta.url in dist/cjs, not in ${path}`)
-      // CommonJS knows its own file by another name. The thread is the one that lies next to the ESM file.
-      return "require('node:url').pathToFileURL(__dirname + '/../connect.js').href"
+      const esm = ESM_FILES[relative(CJS, dirname(path))]
+      if (!esm) fail(`The build does not know whose import.meta.url is in ${path}`)
+      // CommonJS knows its own file by another name. The thread and the page are those next to the ESM file.
+      return `require('node:url').pathToFileURL(__dirname + '${esm}').href`
     })
     // Tools that cannot require ESM cannot `import()` either.
     const supported = { 'dynamic-import': false }

@@ -7,6 +7,7 @@ const checks = [
   ['generated Lua is fresh', node, 'scripts/embed-lua.mjs', '--check'],
   ['Lua in JavaScript is fresh', node, 'scripts/translate-lua.mjs', '--check'],
   ['types of src, and build', node, 'scripts/build.mjs', '--check'],
+  ["types of the dashboard's page", 'tsc', '-p', 'ui/tsconfig.json'],
   ['types of tests and examples', 'tsc', '-p', 'tsconfig.test.json'],
   ['no unused files, exports or dependencies', 'knip', '--no-progress', '--treat-config-hints-as-errors'],
   ['imports go down, errors are documented', node, '--test', 'build/test/unit/house.test.js'],

@@ -1,4 +1,4 @@
-// npm run mutants -- [--sample 100 [--seed 1]] [--only locks/lease.ts:120] [--workers 2] [--json]
+// npm run mutants -- [--sample 100 [--seed 1]] [--only locks/lease.ts:120] [--workers 2] [--no-build] [--json]
 // Changes the core in one place at a time and runs the tests that reach this place: do they notice? The changes, called
 // mutants, come from StrykerJS. Prints those that survived; exit code 1 if fewer than 95 % were noticed.
 import { spawn } from 'node:child_process'
@@ -41,6 +41,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     only: { type: 'string', default: '' },
     workers: { type: 'string', default: String(availableParallelism()) },
+    'no-build': { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   },
 })
@@ -49,7 +50,7 @@ const scratch = mkdtempSync(join(tmpdir(), 'holdfast-mutants-'))
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }))
 const workers = Array.from({ length: Number(values.workers) }, (_, index) => copyOfBuild(`.mutants-${index + 1}`))
 
-compileTests()
+if (!values['no-build']) compileTests()
 for (const copy of workers) copy.make()
 const sources = new Map(coreFiles().map((file) => [file, readFileSync(join(root, 'src', file), 'utf8')]))
 const mutants = await instrument(workers)

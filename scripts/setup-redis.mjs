@@ -24,13 +24,16 @@ export function ensureRedis(programs = Object.keys(VERSION_ARGS)) {
   const start = performance.now()
   console.error(`Installing ${wanted.join(' and ')} with apt-get …`)
   // The packages are called like the programs.
-  const said = withoutStartingServices(() => [
-    apt('update'),
-    apt('install', '-y', '--no-install-recommends', ...wanted),
-  ])
+  const said = installPackages(wanted)
   const left = missing().join(' and ')
-  if (left !== '') fail(`${said.join('\n')}\n\napt-get (its words are above) did not bring ${left}.\n${HOW}`)
+  if (left !== '') fail(`${said}\n\napt-get (its words are above) did not bring ${left}.\n${HOW}`)
   console.error(`Installed in ${since(start)}`)
+}
+
+/** @returns what apt-get said */
+export function installPackages(names) {
+  const install = () => [apt('update'), apt('install', '-y', '--no-install-recommends', ...names)]
+  return withoutStartingServices(install).join('\n')
 }
 
 function apt(...args) {

@@ -1,28 +1,37 @@
-// npm test -- [--full [--except-fast]] [--stress] [--no-build] [part of a path …] [any option of `node --test`]
-// Without a part of a path it runs the fast lane, with --full every test.
+// npm test -- [--full [--except-fast]] [--shard=1/2] [--stress] [--no-build] [part of a path …] [any option of `node --test`]
+// Without a part of a path it runs the fast lane, with --full every test, with --shard=1/2 every second file of them.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { compileTests } from './compile-tests.mjs'
 import { capture, env, fail, root } from './run.mjs'
+import { ensureChromium } from './setup-chromium.mjs'
 import { ensureRedis } from './setup-redis.mjs'
 import { runTestFiles } from './stalls.mjs'
 import { FILE_LIMIT_MS } from './test-file.mjs'
 
 /** The fast lane: at most 60 s on two cores. redis/contract.test.ts has every kind of lock once. */
 const FAST = [
-  /^test\/(unit|simulation|memory|package|chaos-run|failover)\//,
+  /^test\/(unit|simulation|memory|package|chaos-run|failover|fleet)\//,
   /^test\/docs\/(configuration|guarantees|pages)\.test/,
   /^test\/support\/(late-copies|tcp-proxy)\.test/,
   /^test\/redis\/(contract|differential)\.test/,
 ]
 const OURS = ['--full', '--except-fast', '--stress', '--no-build']
+/** Not the option `--test-shard` of Node: files that run once more would be divided again. */
+const SHARD = '--shard='
 const TEST_LIMIT_MS = 120_000
 
 const args = process.argv.slice(2)
 const has = Object.fromEntries(OURS.map((name) => [name, args.includes(name)]))
-const options = args.filter((arg) => arg.startsWith('-') && !OURS.includes(arg))
+const [shard, shards] = args
+  .find((arg) => arg.startsWith(SHARD))
+  ?.slice(SHARD.length)
+  .split('/')
+  .map(Number) ?? [1, 1]
+if (!(shard >= 1 && shard <= shards)) fail('--shard takes a number and how many there are, such as --shard=1/2')
+const options = args.filter((arg) => arg.startsWith('-') && !arg.startsWith(SHARD) && !OURS.includes(arg))
 const filters = args.filter((arg) => !arg.startsWith('-'))
 /** How much longer everything may take. */
 const patience = has['--stress'] ? 4 : 1
@@ -42,7 +51,11 @@ const all = readdirSync(join(build, 'test'), { recursive: true })
 for (const part of filters) if (!all.some(isNamed(part))) fail(`No test file has ${part} in its path`)
 for (const pattern of FAST)
   if (!all.some((file) => pattern.test(file))) fail(`No test file of the fast lane is ${pattern}`)
-const files = all.filter(filters.length > 0 ? (file) => filters.some((part) => isNamed(part)(file)) : isInLane)
+const chosen = all.filter(filters.length > 0 ? (file) => filters.some((part) => isNamed(part)(file)) : isInLane)
+const files = chosen.filter((_, index) => index % shards === shard - 1)
+if (files.length === 0) fail('No test file in this shard')
+
+if (files.some((file) => file.startsWith('test/dashboard/page-'))) env.CHROMIUM = ensureChromium()
 
 // On Node 20 --test-timeout limits a whole file, later each test.
 const testLimitMs = Number.parseInt(process.versions.node, 10) < 22 ? fileLimitMs : patience * TEST_LIMIT_MS

@@ -23,6 +23,7 @@ const FUNCTIONS = {
   'math.max': 'max',
   'math.min': 'min',
   'redis.error_reply': 'errorReply',
+  'string.byte': 'byte',
   'string.char': 'char',
   'string.sub': 'sub',
   'table.insert': 'insert',
@@ -386,10 +387,15 @@ class Translation {
   #format(node) {
     const [format, value] = node.args
     const [, before, conversion, after] =
-      (format?.type === 'string' && /^([^%]*)%(d|\.\df)([^%]*)$/.exec(format.value)) ||
+      (format?.type === 'string' && /^([^%]*)%(d|02x|\.\df)([^%]*)$/.exec(format.value)) ||
       this.#refuse(node, 'such a format')
     const number = `lua.number(${this.#expression(value)})`
-    const text = conversion === 'd' ? `lua.integer(${number})` : `lua.fixed(${number}, ${conversion[1]})`
+    const text =
+      conversion === '02x'
+        ? `lua.hex(${number})`
+        : conversion === 'd'
+          ? `lua.integer(${number})`
+          : `lua.fixed(${number}, ${conversion[1]})`
     const words = [before && JSON.stringify(before), text, after && JSON.stringify(after)]
     return words.filter((word) => word !== '').join(' + ')
   }

@@ -7,6 +7,9 @@ type Listener<E extends keyof ClientEvents> = (...details: ClientEvents[E]) => v
 export class ClientEmitter extends EventEmitter<ClientEvents> {
   /**
    * Listens to an event. No event needs a listener, and one that throws is only a process warning.
+   * - `acquired`, `({ hold, waitedMs, path })`: a call got a lock: `direct`, after a `wait`, by a `handoff` inside this client,
+   *   or by `reentry`
+   * - `released`, `({ hold, heldMs, path })`: a hold ended: `released`, `handed_off` inside this client, or `transferred`
    * - `lost`, `({ hold, error })`: a hold was lost before it was released; its `signal` aborted with the same error
    * - `longWait`, `({ lockName, label, waitedMs, heldBy })`: a call has waited for `warnAfterMs`, 60 s by default
    * - `longHold`, `({ hold, heldMs })`: a hold has lasted for `warnAfterMs`

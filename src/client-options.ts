@@ -1,3 +1,5 @@
+import { ConfigError } from './errors.js'
+import type { Inspection } from './fleet/client-info.js'
 import {
   checkCount,
   checkDuration,
@@ -7,6 +9,15 @@ import {
   ownOptions,
 } from './util/validate.js'
 import { checkNameMapper, type NameMapper } from './wire/names.js'
+
+export interface InspectionOptions {
+  /** What this application is called where locks are listed. Default: the name of its package. */
+  name?: string | undefined
+  /** What this machine is called there; false: nothing. Default: its host name. */
+  host?: string | false | undefined
+  /** Whether every hold also says where in the program it was taken, which costs a few µs per lock. Default false. */
+  stacks?: boolean | undefined
+}
 
 export interface ClientOptions {
   /**
@@ -61,6 +72,12 @@ export interface ClientOptions {
    * it does not belong to.
    */
   implicitReentry?: boolean | undefined
+  /**
+   * Whether others may ask this client what it holds and waits for, and what its application is called: default true. It
+   * subscribes to a channel of its own and writes one key, `holdfast_client:<client id>`, with its first wait, or once
+   * something has been held for 10 s.
+   */
+  inspection?: boolean | InspectionOptions | undefined
 }
 
 /** The check and the default of every option. */
@@ -80,6 +97,7 @@ export const CLIENT_OPTIONS = {
   maxHandOffs: (path: string, value: unknown = 1_000) => checkCount(path, value, 0),
   maxHandOffMs: (path: string, value: unknown = 20) => checkDuration(path, value, 0),
   implicitReentry: (path: string, value: unknown) => checkOptionalBoolean(path, value) ?? true,
+  inspection: checkInspection,
 } satisfies { [Name in keyof Required<ClientOptions>]: (path: string, value: unknown) => ClientOptions[Name] }
 
 type CheckedOptions = { readonly [Name in keyof typeof CLIENT_OPTIONS]: ReturnType<(typeof CLIENT_OPTIONS)[Name]> }
@@ -90,4 +108,27 @@ export function checkClientOptions(options: ClientOptions): CheckedOptions {
   return Object.fromEntries(
     Object.entries(CLIENT_OPTIONS).map(([name, check]) => [name, check(name, own[name])]),
   ) as never
+}
+
+const MAX_NAME = 256
+const INSPECTION_OPTIONS = { name: 1, host: 1, stacks: 1 }
+
+/** @returns false: nobody may ask */
+function checkInspection(path: string, value: unknown = true): Inspection | false {
+  if (value === false) return false
+  if (value !== true && (typeof value !== 'object' || value === null)) {
+    throw new ConfigError(path, value, 'true, false, or an object with some of name, host, stacks')
+  }
+  const { name, host, stacks } = value === true ? {} : ownOptions(value as InspectionOptions, INSPECTION_OPTIONS)
+  return {
+    name: checkText(`${path}.name`, name),
+    host: host === false ? false : checkText(`${path}.host`, host, 'false, or '),
+    stacks: checkOptionalBoolean(`${path}.stacks`, stacks) ?? false,
+  }
+}
+
+/** @param allowed  what else it may be */
+function checkText(path: string, value: unknown, allowed = ''): string | undefined {
+  if (value === undefined || (typeof value === 'string' && value.length <= MAX_NAME)) return value
+  throw new ConfigError(path, value, `${allowed}text of at most ${MAX_NAME} characters`)
 }

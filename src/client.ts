@@ -6,7 +6,10 @@ import { IdempotencyKeys } from './delivery/idempotency.js'
 import { BackgroundRetries } from './delivery/lost-replies.js'
 import { Replication } from './delivery/replica-acks.js'
 import { Scripts } from './delivery/scripts.js'
-import { ConfigError, crossSlotRefused, renewalRefused, subscriptionRefused } from './errors.js'
+import { ConfigError } from './errors.js'
+import { Fleet, type InspectOptions, type ListOptions } from './fleet/fleet.js'
+import type { LockInfo } from './fleet/lock-info.js'
+import { Presence } from './fleet/presence.js'
 import { runOutside } from './locks/call-chain.js'
 import type { ClientEvents } from './locks/context.js'
 import { Election, type ElectionOptions } from './locks/election.js'
@@ -23,6 +26,7 @@ import type { Lease, LeaseContext } from './locks/lease.js'
 import { LeaseRegistry } from './locks/lease-registry.js'
 import { Lock } from './locks/lock.js'
 import { getMultiLock } from './locks/multi-lock.js'
+import { commandFailed, renewalEnded, warned } from './locks/observation.js'
 import type { HoldOptions, LockedCallback, WithLockOptions } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
 import { clientClosed, clientOpened } from './locks/who-holds.js'
@@ -35,8 +39,10 @@ import { type Clock, SystemClock } from './util/clock.js'
 import { DenseSet } from './util/collections.js'
 import { type Random, systemRandom } from './util/random.js'
 import { checkDuration, ownOptions } from './util/validate.js'
+import { Inbox } from './waiting/inbox.js'
 import { WaitQueues } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
+import { crossSlotRefused, renewalRefused, subscriptionRefused } from './warnings.js'
 import { ThreadClient, type ThreadTerms } from './watchdog/thread-client.js'
 import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
@@ -63,6 +69,9 @@ export class Client extends ClientEmitter {
   readonly #warned = new Set<string>()
   readonly #renewalTerms: Omit<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>
   readonly #shutdown = new Shutdown()
+  readonly #presence: Presence | undefined
+  /** All locks in Redis, and all clients: who holds what, and who waits. */
+  readonly fleet: Fleet
 
   /** @internal Clients come from `connect`. */
   constructor(port: RedisPort, options: ClientOptions = {}, seams?: Partial<Seams>) {
@@ -86,15 +95,23 @@ export class Client extends ClientEmitter {
       batchSize: checked.lockWatchdogBatchSize,
       commandTimeoutMs: checked.commandTimeoutMs,
     }
-    const wakeups = new Wakeups(port, (channel, error) => this.#warn(subscriptionRefused(channel, error)))
-    this.#context = this.#newContext(checked, clock, random, wakeups)
+    this.#context = this.#newContext(checked, clock, random)
     clientOpened(this.#context)
-    const { scripts, replication, watchdog } = this.#context
+    this.fleet = new Fleet(
+      this.#context,
+      (name) => this.#key(name),
+      () => this.#presence?.info,
+    )
+    const { scripts, replication, watchdog, wakeups } = this.#context
+    scripts.onError = (error) => commandFailed(this.id, error)
+    watchdog.onRenewal = (lease, result) => renewalEnded(lease as Lease, result)
+    if (checked.inspection) this.#presence = new Presence(this.#context, checked.inspection)
     port.listen({
       confirmsGrants: replication.isWanted,
       reconnected: () => {
         scripts.reconnects++
         watchdog.audit()
+        this.#presence?.renew()
       },
       subscriptionLost: (channel) => wakeups.subscriptionLost(channel),
       resubscribed: (channel, refusal) => wakeups.resubscribed(channel, refusal),
@@ -309,6 +326,24 @@ export class Client extends ClientEmitter {
   }
 
   /**
+   * Who holds a lock of any kind, since when and for what, and who waits for it: `fleet.inspect`.
+   * @throws as `Fleet.inspect`
+   * @example `const { holders, waiters } = await client.inspect('lock:order:1001')`
+   */
+  async inspect(name: string, options: InspectOptions = {}): Promise<LockInfo> {
+    return await this.fleet.inspect(name, options)
+  }
+
+  /**
+   * The locks in Redis, of all clients: `fleet.locks`.
+   * @throws as `Fleet.locks`
+   * @example `for await (const { name, holders } of client.locks({ match: 'lock:*' })) console.log(name, holders)`
+   */
+  locks(options: ListOptions = {}): AsyncIterable<LockInfo> {
+    return this.fleet.locks(options)
+  }
+
+  /**
    * End the client: new work and waiters are rejected with `ClientClosedError` at once; holds may continue for `drainMs`,
    * then they abort and are released; then the connections that the client opened are closed. Idempotent: every call
    * resolves when the client is closed, and a later call with a shorter `drainMs` cuts the drain.
@@ -376,12 +411,7 @@ export class Client extends ClientEmitter {
     return this.#port.isCluster ? checkSlots(key, noun) : key
   }
 
-  #newContext(
-    checked: ReturnType<typeof checkClientOptions>,
-    clock: Clock,
-    random: Random,
-    wakeups: Wakeups,
-  ): LeaseContext {
+  #newContext(checked: ReturnType<typeof checkClientOptions>, clock: Clock, random: Random): LeaseContext {
     const { lockWatchdogTimeoutMs, lockWatchdogBatchSize, commandTimeoutMs } = checked
     const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))
     const onReleased = (): void => this.#shutdown.released()
@@ -394,15 +424,20 @@ export class Client extends ClientEmitter {
       checked.checkLockFsynced ? new Durability(scripts, commandTimeoutMs) : undefined,
     )
     const onRenewed = (key: string): void => replication.checkMaster(key)
+    const wakeups = new Wakeups(this.#port, (channel, error) => this.#subscriptionRefused(channel, error))
+    const inbox = new Inbox(this.id, wakeups)
     return {
       ...checked,
       watchdogTimeoutMs: lockWatchdogTimeoutMs,
+      keepsStacks: checked.inspection !== false && checked.inspection.stacks,
       clientId: this.id,
       owners: new Owners(),
       clock,
       random,
       scripts,
-      waitQueues: new WaitQueues(clock, wakeups, this.id),
+      wakeups,
+      inbox,
+      waitQueues: new WaitQueues(clock, wakeups, inbox),
       watchdog: new Watchdog(
         clock,
         random,
@@ -421,13 +456,23 @@ export class Client extends ClientEmitter {
       sections: new DenseSet(onReleased),
       assertOpen: (lockName) => this.#shutdown.assertOpen(lockName),
       assertUsable: (lockName) => this.#shutdown.assertUsable(lockName),
+      hasListeners: (event) => this.listenerCount(event) > 0,
       emit: (event, ...details) => this.#emit(event, details),
     }
   }
 
   async #close(drainMs: number, why?: string): Promise<void> {
-    await this.#shutdown.close(this.#context, this.#port, drainMs, why)
+    await this.#shutdown.close(this.#context, this.#port, drainMs, why, () => this.#presence?.close())
     clientClosed(this.#context)
+  }
+
+  /** Without its inbox the client gets no turns, if it waits for any, and nobody can ask it. */
+  #subscriptionRefused(channel: string, error: unknown): void {
+    const { inbox } = this.#context
+    const isForTurns = !inbox.is(channel) || inbox.hasTickets
+    if (isForTurns) this.#warn(subscriptionRefused(channel, error))
+    // A client that can subscribe to nothing says so once.
+    if (inbox.is(channel)) this.#presence?.refused(this.#warned.has('SUBSCRIBE_REFUSED') ? undefined : error)
   }
 
   #warn(warning: Error): void {
@@ -441,6 +486,7 @@ export class Client extends ClientEmitter {
       if (this.#warned.has(code)) return true
       this.#warned.add(code)
     }
+    if (event === 'warning') warned(this.id, details[0] as Error)
     try {
       const emit = this.emit as (event: keyof ClientEvents, ...details: unknown[]) => boolean
       return runOutside(() => emit.call(this, event, ...details))

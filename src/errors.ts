@@ -44,7 +44,7 @@ export class NotHeldError extends LockError {
  * Why a hold ended before it was released.
  * - `expired`: its lease ended by this process's own clock (a blocked event loop, a silent Redis, a lease too short)
  * - `gone`: Redis reports that the holder is no longer there (forced, deleted, evicted, Redis restarted empty)
- * - `forced`: this client force-unlocked it
+ * - `forced`: this client force-unlocked it, or somebody made its holder give it up with `forceUnlock({ holder })`
  * - `maxHold`: `maxHoldMs` was reached
  * - `closed`: the client was closed while it was held
  */
@@ -58,6 +58,14 @@ const LOSS: Record<LossReason, string> = {
   closed: 'the client was closed',
 }
 
+/** What is known of a loss besides its reason. */
+export interface LossDetails {
+  readonly label?: string | undefined
+  readonly leaseTimeMs?: number | undefined
+  readonly by?: string | undefined
+  readonly note?: string | undefined
+}
+
 /** The lock was held and no longer is. Also the reason of the hold's `signal`. */
 export class LeaseLostError extends LockError {
   readonly code = 'LOCK_LEASE_LOST'
@@ -69,6 +77,10 @@ export class LeaseLostError extends LockError {
   readonly label: string | undefined
   /** The lease of its own that the hold had, ms. */
   readonly leaseTimeMs: number | undefined
+  /** Who broke the lock with `forceUnlock({ holder })`. Undefined: nobody, or it is not known. */
+  readonly by: string | undefined
+  /** The `reason` that they gave. */
+  readonly note: string | undefined
   #isRunKnown = false
 
   /** @param noun  what has this name, at the beginning of a sentence */
@@ -78,14 +90,16 @@ export class LeaseLostError extends LockError {
     reason: LossReason,
     noun = 'Lock',
     parts: readonly LeaseLostError[] = [],
-    { label, leaseTimeMs }: { label?: string | undefined; leaseTimeMs?: number | undefined } = {},
+    { label, leaseTimeMs, by, note }: LossDetails = {},
   ) {
     const lost = parts.map((part) => `${quote(part.lockName ?? '')} of ${part.holder}`).join(', ')
     const about = label === undefined ? '' : ` (label ${quote(label)})`
     const why =
       reason === 'expired' && leaseTimeMs !== undefined
         ? `its lease of ${leaseTimeMs} ms (leaseTimeMs) ended, which nothing renews`
-        : LOSS[reason]
+        : reason === 'forced' && by !== undefined
+          ? forcedBy(by, note)
+          : LOSS[reason]
     super(
       `${noun} ${quote(lockName)}${about} is no longer held by ${holder}: ${lost && `it lost ${lost}: `}${why}. ` +
         'Another owner may hold it now: stop the guarded work',
@@ -96,6 +110,15 @@ export class LeaseLostError extends LockError {
     this.parts = parts
     this.label = label
     this.leaseTimeMs = leaseTimeMs
+    this.by = by
+    this.note = note
+  }
+
+  /** @internal Redis no longer had the holder: this is why. */
+  explain(by: string, note: string | undefined): void {
+    if (this.by !== undefined) return
+    Object.assign(this, { by, note })
+    this.message += `. It was ${forcedBy(by, note)}`
   }
 
   /**
@@ -344,6 +367,7 @@ export function clientWarning(
     | 'WAIT_REFUSED'
     | 'CROSSSLOT_REFUSED'
     | 'RENEWAL_REFUSED'
+    | 'INSPECTION_REFUSED'
     | 'FENCING_TOKENS_WENT_BACK'
     | 'CONFIG_KEYS_IGNORED'
     | 'WATCHDOG_THREAD_ENDED'
@@ -352,39 +376,12 @@ export function clientWarning(
     | 'HOLD_DROPPED'
     | 'CLOSED_BESIDE_HANDLER'
     | 'CAMPAIGN_FAILED'
-    | 'LEADER_STILL_RUNNING',
+    | 'LEADER_STILL_RUNNING'
+    | 'AUDIT_FAILED',
   message: string,
   options?: ErrorCause,
 ): Error {
   return Object.assign(new Error(message, options), { code })
-}
-
-export function subscriptionRefused(channel: string, cause: unknown): Error {
-  const message =
-    `The channel ${JSON.stringify(channel)} cannot be subscribed to (${messageOf(cause)}): waiters are woken later, or poll. ` +
-    'If Redis refuses it, allow this user SUBSCRIBE and the channels &redisson_* and &holdfast_inbox:* in its ACL'
-  return clientWarning('SUBSCRIBE_REFUSED', message, { cause })
-}
-
-/** @param name  of the lock or synchronizer that was released */
-export function publishRefused(name: string): Error {
-  const message =
-    `Redis released ${JSON.stringify(name)} but refused to wake its waiters, which now wait until they poll or the lease ` +
-    'ends: allow PUBLISH and the channels &redisson_* and &holdfast_inbox:* in the ACL of this user'
-  return clientWarning('PUBLISH_REFUSED', message)
-}
-
-export function renewalRefused(cause: unknown): Error {
-  const message = `Redis refuses to renew what this client holds (${messageOf(cause)}): it will be lost when its lease ends`
-  return clientWarning('RENEWAL_REFUSED', message, { cause })
-}
-
-export function crossSlotRefused(cause: unknown): Error {
-  const message =
-    'Redis refuses keys of different slots in one command (CROSSSLOT): it is a cluster node, or a proxy in front of one. From ' +
-    'now on each lock is sent in its own command, and renewals are batched by slot. Connect with clusterServersConfig or a ' +
-    'cluster client, unless the proxy is the only way in'
-  return clientWarning('CROSSSLOT_REFUSED', message, { cause })
 }
 
 /**
@@ -398,11 +395,8 @@ export function notImported(path: string, name: string, cause: unknown): ConfigE
   return new ConfigError(path, undefined, `the package ${name} ${allowed}`, { cause })
 }
 
-export function closedBesideHandler(signal: string): Error {
-  const message =
-    `The client closes on ${signal}, and what other handlers of ${signal} let finish can take no more locks: pass ` +
-    '`before` to closeOnSignals, a function that resolves when that is finished'
-  return clientWarning('CLOSED_BESIDE_HANDLER', message)
+function forcedBy(by: string, note: string | undefined): string {
+  return `forced by ${quote(by)}${note === undefined ? '' : `, because of ${quote(note)}`}`
 }
 
 /** A lock name for a message: quoted, escaped, and truncated so that a 1 MB name does not flood a log. */

@@ -1,9 +1,10 @@
 import type { RedisPort } from './adapters/port.js'
-import { ClientClosedError, ConfigError, closedBesideHandler, toError } from './errors.js'
+import { ClientClosedError, ConfigError, toError } from './errors.js'
 import type { LeaseContext } from './locks/lease.js'
 import { threadClock } from './util/clock.js'
 import { sleep } from './util/sleep.js'
 import { checkDuration, ownOptions } from './util/validate.js'
+import { closedBesideHandler } from './warnings.js'
 
 export interface CloseOptions {
   /** How long holds may continue before they are aborted and released, ms from the call; default 0. */
@@ -47,21 +48,31 @@ export class Shutdown {
     for (const section of [...sections]) section.closing?.()
   }
 
-  /** Idempotent. A later call with a shorter `drainMs` cuts the drain. */
-  async close(context: LeaseContext, port: RedisPort, drainMs: number, why?: string): Promise<void> {
+  /**
+   * Idempotent. A later call with a shorter `drainMs` cuts the drain.
+   * @param onDrained  called once all holds have ended, or the drain is over
+   */
+  async close(
+    context: LeaseContext,
+    port: RedisPort,
+    drainMs: number,
+    why?: string,
+    onDrained: () => void = () => {},
+  ): Promise<void> {
     if (this.#closing === undefined) this.#why = why
-    this.#closing ??= this.#close(context, port)
+    this.#closing ??= this.#close(context, port, onDrained)
     const cancel = context.clock.after(drainMs, () => this.#cutDrain?.())
     await this.#closing.finally(cancel)
   }
 
-  async #close(context: LeaseContext, port: RedisPort): Promise<void> {
+  async #close(context: LeaseContext, port: RedisPort, onDrained: () => void): Promise<void> {
     const { clock, waitQueues, leases, idempotencyKeys, scripts, sections, backgroundRetries, watchdog } = context
     this.begin(context)
     waitQueues.dismissAll((lockName) => new ClientClosedError(lockName, this.#why))
     await this.#drain(context)
     for (const section of sections) section.giveUp()
     this.#isDrained = true
+    onDrained()
     for (const lease of leases) {
       lease.loseAll('closed')
       lease.releaseInBackground()

@@ -8,7 +8,16 @@ const PAGES = new URL('../../build/site/pages/', import.meta.url)
 const SECTIONS = [
   {
     text: 'Guide',
-    pages: ['getting-started', 'which-tool', 'ownership', 'configuration', 'nestjs', 'cli', 'examples/index'],
+    pages: [
+      'getting-started',
+      'which-tool',
+      'ownership',
+      'configuration',
+      'nestjs',
+      'metrics',
+      'cli',
+      'examples/index',
+    ],
   },
   { text: 'Recipes', folder: 'recipes', collapsed: false },
   { text: 'Locks', folder: 'locks', collapsed: true },

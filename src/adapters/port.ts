@@ -48,6 +48,12 @@ export interface RedisPort {
   /** In a cluster the server that owns `key`; undefined if that is not known yet. */
   serverOf?(key: string): string | undefined
 
+  /** In a cluster the addresses of all masters, for `sendTo`. Absent: there is one server. */
+  masters?(): Promise<readonly string[]>
+
+  /** In a cluster sends one command to the master with this address. */
+  sendTo?(master: string, command: readonly string[]): Promise<unknown>
+
   /** Unsubscribes. Never rejects because a connection is down. */
   unsubscribe(channel: string): Promise<void>
 

@@ -109,6 +109,14 @@ class ReplaceablePort implements RedisPort {
     return this.#port.serverOf ? this.#port.serverOf(key) : ''
   }
 
+  async masters(): Promise<readonly string[]> {
+    return (await this.#port.masters?.()) ?? ['']
+  }
+
+  async sendTo(master: string, command: readonly string[]): Promise<unknown> {
+    return await (this.#port.sendTo ? this.#port.sendTo(master, command) : this.send(command, ''))
+  }
+
   get connectionError(): unknown {
     return this.#port.connectionError
   }

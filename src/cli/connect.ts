@@ -1,4 +1,5 @@
 import type { Client } from '../client.js'
+import type { ClientOptions } from '../client-options.js'
 import { connect } from '../connect.js'
 import { ConfigError } from '../errors.js'
 import { EXIT, Failure, UsageError } from './exit-codes.js'
@@ -11,9 +12,13 @@ import type { Target } from './target.js'
  * @throws {Failure} Redis is unreachable or rejects the password
  * @throws the abort reason, as soon as `signal` aborts
  */
-export async function connectTo(target: Target, signal: AbortSignal): Promise<Client> {
+export async function connectTo(
+  target: Target,
+  signal: AbortSignal,
+  options: Pick<ClientOptions, 'inspection'> = {},
+): Promise<Client> {
   try {
-    return await Promise.race([connect(target), rejectedBy(signal)])
+    return await Promise.race([connect({ ...target, ...options }), rejectedBy(signal)])
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof ConfigError) throw new UsageError(`Redis ${error.message}`)

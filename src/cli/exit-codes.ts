@@ -8,6 +8,7 @@ export const EXIT = {
   software: 70,
   conflict: 75,
   lost: 76,
+  refused: 77,
   notExecutable: 126,
   notFound: 127,
 } as const

@@ -6,6 +6,8 @@ import { run } from './run/run.js'
 import { say, withoutUrls } from './stderr.js'
 import { USAGE } from './usage.js'
 
+const COMMANDS = ['run', 'ls', 'who', 'top', 'watch', 'unlock', 'deadlocks', 'ui', 'doctor', 'demo']
+
 async function main([name, ...args]: string[]): Promise<number> {
   switch (name) {
     case 'run':
@@ -14,9 +16,22 @@ async function main([name, ...args]: string[]): Promise<number> {
       const { demo } = await import('./demo/demo.js')
       return await demo(args)
     }
+    case 'ui': {
+      const { ui } = await import('./ui/ui.js')
+      return await ui(args)
+    }
     case 'doctor': {
       const { doctor } = await import('./doctor/doctor.js')
       return await doctor(args)
+    }
+    case 'ls':
+    case 'who':
+    case 'top':
+    case 'watch':
+    case 'unlock':
+    case 'deadlocks': {
+      const { runFleetCommand } = await import('./fleet/fleet.js')
+      return await runFleetCommand(name, args)
     }
     case 'help':
       return args[0] === undefined ? print(USAGE) : await main([args[0], '--help'])
@@ -45,7 +60,7 @@ function version(): string {
 
 function report(error: unknown): number {
   if (error instanceof UsageError) {
-    const command = ['run', 'doctor', 'demo'].find((name) => name === process.argv[2])
+    const command = COMMANDS.find((name) => name === process.argv[2])
     say(`${error.message}\nTry: holdfast ${command ? `${command} ` : ''}--help`)
     return error.exitCode
   }

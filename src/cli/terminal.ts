@@ -1,4 +1,5 @@
 import { styleText } from 'node:util'
+import { visible } from '../util/visible.js'
 
 export type Style = Parameters<typeof styleText>[0]
 
@@ -32,6 +33,11 @@ export class Terminal {
 
   print(...lines: string[]): void {
     this.#stream.write(lines.map((line) => `${line}\n`).join(''))
+  }
+
+  /** Prints a value as one line of JSON. What is infinite is null. */
+  printJson(value: unknown): void {
+    this.print(visible(JSON.stringify(value)))
   }
 
   /** Prints lines in place of those of the last call. They must fit the width. */

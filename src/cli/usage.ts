@@ -3,10 +3,17 @@ export const USAGE = `Usage: holdfast <command> [options]
 Distributed locks on Redis, shared with every program that uses Holdfast or Redisson.
 
 Commands:
-  run     run a program while holding a lock
-  doctor  check whether a Redis is fit for locks, and how to fix it
-  demo    a flash sale, without a lock and with one
-  help    help for a command: holdfast help run
+  run        run a program while holding a lock
+  ls         list locks: how long held, by whom, for what, and how many are waiting
+  who        everything known about one lock
+  top        the contended and the oldest locks, live
+  watch      each change to one lock, from now on
+  unlock     end the hold of one holder, which is notified first
+  deadlocks  find call chains that wait for each other
+  ui         serve a dashboard: who holds which lock, who is waiting, and a way to break locks
+  doctor     check whether a Redis is fit for locks, and how to fix it
+  demo       a flash sale, without a lock and with one
+  help       help for a command: holdfast help run
 
 Options:
   -h, --help  print this help
@@ -24,6 +31,7 @@ Waits for the lock, runs the program while holding it, and releases it when the 
                           than the interval between runs. Implies --wait 0 (default: off)
   --lease DURATION        hold the lock this long without renewal: the program must end within it
                           (default: renewed while the program runs)
+  --label TEXT            what holdfast ls shows of this run (default: the host and the program, without its arguments)
   --on-lost term          if the lock is lost, send the program SIGTERM, then SIGKILL after the grace period (default)
   --on-lost kill          send SIGKILL immediately
   --on-lost warn          let the program continue
@@ -72,7 +80,9 @@ only reads, except for a trial lock with a random name, which it removes.
   --acl            only print the ACL SETUSER rule, for redis-cli, of a Redis user that may do everything Holdfast does
                    with these names. Replace "secret" in it. It fits the version of the server; without an address it
                    is for Redis 7.2 or later and Valkey
-  --user NAME      the name of that user (default app)
+  --role ROLE      with --acl: app (default), viewer for a user that only sees locks (ls, who, top, watch, deadlocks),
+                   or operator for one that may also break them (unlock)
+  --user NAME      with --acl: the name of that user (default: its role)
   -h, --help       print this help
 
 Exit code:
@@ -101,3 +111,141 @@ Exit code:
    64  wrong usage
    69  no Redis is available, and none can be started
    70  any other failure`
+
+const FLEET_OPTIONS = `  --json              print JSON, one value per line; a duration without end is null
+  --timeout DURATION  how long to wait for replies from clients (default 300ms)
+  --no-color          no colours; the same as the environment variable NO_COLOR
+  --redis URL         which Redis (default $HOLDFAST_CONFIG or $REDIS_URL, else redis://127.0.0.1:6379). Other users of
+                      this machine may see it in the process list: pass a password in REDIS_URL instead
+  --config FILE       Redisson configuration, YAML or JSON, for Sentinel, clusters and more
+  -h, --help          print this help`
+
+const FLEET_EXITS = `   64  wrong usage
+   69  Redis is unreachable, rejects the password, or does not reply
+   70  a bug in holdfast
+   77  the Redis user lacks a right`
+
+const SIGNS = `● responding
+○ silent: connected, but its event loop is blocked or its process is stopped
+✗ disconnected: nothing listens on its inbox, so its process is probably gone
+? unlisted: it does not describe itself: Redisson, an older Holdfast, one without inspection, or one that has not waited
+  yet and has held its locks for only a few seconds`
+
+/** Of the commands for operators. */
+export const FLEET_USAGE = {
+  ls: `Usage: holdfast ls [pattern] [options]
+
+Lists locks: how long they have been held, by whom, for what, and how many are waiting. The pattern is a Redis glob,
+such as 'lock:order:*'. Read-only.
+
+  --contended         only locks with waiters
+  --older-than DURATION
+                      only locks held for at least this long, and those of unknown age
+  --sort ORDER        age (default), waiters or name
+${FLEET_OPTIONS}
+
+${SIGNS}
+
+Exit code:
+    0  listed
+${FLEET_EXITS}`,
+
+  who: `Usage: holdfast who <lock> [options]
+
+Prints everything known about one lock: its holders, since when and for what they hold it, and who is waiting.
+Read-only.
+
+  --stack             also print where it was taken, if its client has inspection: { stacks: true }
+${FLEET_OPTIONS}
+
+${SIGNS}
+
+Exit code:
+    0  it is held
+    1  it is free
+${FLEET_EXITS}`,
+
+  top: `Usage: holdfast top [pattern] [options]
+
+Shows contended locks first, then the oldest, updated live. It looks for all locks every 30 s; in between, it reads
+only those with waiters and those shown. An age such as >40.2s is how long this command has seen the hold. Read-only.
+
+  --interval DURATION how often to look (default 1s)
+  --once              print once
+${FLEET_OPTIONS}
+
+Exit code:
+    0  with --once
+  130  ended by Ctrl-C
+${FLEET_EXITS}`,
+
+  watch: `Usage: holdfast watch <lock> [options]
+
+Prints a line when a lock is taken, when a hold ends, and when a waiter comes or goes. It looks once per interval, so
+shorter changes may be missed. Read-only.
+
+  --interval DURATION how often to look (default 250ms)
+${FLEET_OPTIONS}
+
+Exit code:
+  130  ended by Ctrl-C
+${FLEET_EXITS}`,
+
+  unlock: `Usage: holdfast unlock <lock> --holder HOLDER [options]
+
+Ends the hold of exactly this holder. The holder is notified, its signal aborts, and the lock is released once its work
+has stopped, after the grace period at the latest. A holder that has not reacted 2.5 s after that keeps the lock,
+unless --anyway is given.
+
+  --holder HOLDER     the complete holder, as holdfast who prints it; nothing happens if another one holds the lock
+  --reason TEXT       recorded in the audit, and passed to the holder in its LeaseLostError
+  --grace DURATION    how long the holder may take to stop, at most 60s (default 2s)
+  --anyway            free the lock even if the holder does not react: it may still be working
+  --yes               do not ask to type the lock's name
+${FLEET_OPTIONS}
+
+Exit code:
+    0  released or freed
+    1  not held by that holder; nothing has changed
+   75  the holder did not react; nothing has changed
+   77  not confirmed, or the Redis user lacks a right
+   64, 69 and 70 as for the other commands`,
+
+  deadlocks: `Usage: holdfast deadlocks [options]
+
+Finds call chains that wait for each other, in any processes. A reported deadlock is certain: all of its holds and waits
+were seen twice. Possible deadlocks are listed separately. Java's waits are known only for fair locks. Read-only.
+
+  --watch             keep looking, and print what is new
+  --interval DURATION with --watch: how often to look (default 1s)
+${FLEET_OPTIONS}
+
+Exit code:
+    0  none
+    1  at least one; possible ones do not count
+  130  ended by Ctrl-C
+${FLEET_EXITS}`,
+}
+
+export const UI_USAGE = `Usage: holdfast ui [options]
+
+Serves a dashboard on this machine: which locks are held, by whom, since when and for what, who is waiting, deadlocks,
+and a way to break locks. Prints its URL, with a token that is valid until the program ends.
+
+  --port N           port to listen on (default: any free one)
+  --host ADDRESS     address to listen on (default 127.0.0.1). On any but a loopback address the dashboard is read-only,
+                     and there is no TLS: rather forward a port with ssh -L, or use a proxy with TLS
+  --read-only        locks cannot be broken: the route does not exist
+  --allow-unlock     locks can be broken on any address, not only on loopback
+  --allow-host NAME  another host name under which browsers may request it, such as a proxy's; may be repeated
+  --no-open          do not open a browser
+  --redis URL        the Redis to show (default $HOLDFAST_CONFIG or $REDIS_URL, else redis://127.0.0.1:6379). Other users
+                     of this machine may see it in the process list: pass a password in REDIS_URL instead
+  --config FILE      Redisson configuration, YAML or JSON, for Sentinel, clusters and more
+  -h, --help         print this help
+
+Exit code:
+    0  ended by a signal, such as Ctrl-C
+   64  wrong usage
+   69  Redis is unreachable or rejects the password, or the port is taken
+   70  a bug in holdfast`

@@ -1,5 +1,7 @@
 /** A command without a reply: it may have run, may still run, or may never have been sent. */
-export class NoReplyError extends Error {}
+export class NoReplyError extends Error {
+  readonly code = 'NO_REPLY'
+}
 
 /**
  * An array reply.

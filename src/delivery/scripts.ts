@@ -14,6 +14,8 @@ import { isErrorOf, NoReplyError, notOurs } from './replies.js'
 export class Scripts {
   /** Counts reconnects of the command connection: at each the Redis client may have sent a command twice. */
   reconnects = 0
+  /** Called with the error of each call that fails. */
+  onError: ((error: unknown) => void) | undefined
   readonly #port: RedisPort
   readonly #clock: Clock
   readonly #timeoutMs: number
@@ -80,11 +82,28 @@ export class Scripts {
   }
 
   /**
-   * Sends one command that changes nothing, such as EXISTS or TYPE.
+   * Sends one command that may be sent twice: it changes nothing, such as EXISTS, or the second one changes nothing more.
    * @throws as `run`
    */
   async ask(command: readonly string[], key: string, timeoutMs = this.#timeoutMs): Promise<unknown> {
     return await this.#call(timeoutMs, () => this.#port.send(command, key))
+  }
+
+  /** The masters to which `askAt` sends. Without a cluster there is one. */
+  async masters(): Promise<readonly string[]> {
+    const masters = this.#port.masters?.bind(this.#port)
+    return masters ? await this.#call(this.#timeoutMs, masters) : ['']
+  }
+
+  /**
+   * Sends one command that changes nothing to one of `masters()`, such as SCAN.
+   * @throws as `run`
+   */
+  async askAt(master: string, command: readonly string[]): Promise<unknown> {
+    const { sendTo } = this.#port
+    return await this.#call(this.#timeoutMs, () =>
+      sendTo ? sendTo.call(this.#port, master, command) : this.#port.send(command, ''),
+    )
   }
 
   /**
@@ -170,6 +189,7 @@ export class Scripts {
         if (callers.length > 1 && isErrorOf(error, 'NOPERM', 'CROSSSLOT'))
           return void this.#sendEach(callers, timeoutMs)
         this.#finished(callers.length)
+        this.onError?.(error)
         batch.reject(error)
       },
     )

@@ -1,13 +1,17 @@
 import {
+  AUDIT_KEY,
+  CLIENT_PREFIX,
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  forcedKey,
   generationKey,
   INBOX_PREFIX,
   idempotencyKey,
   latchChannel,
   lockChannel,
   permitLeases,
+  REPLY_PREFIX,
   readHoldPrefix,
   readWriteChannel,
   semaphoreChannel,
@@ -75,20 +79,54 @@ const ALL_COMMANDS = [
   'time',
 ]
 
+/** For finding locks and clients. */
+const SURVEY_COMMANDS = ['scan', 'pubsub channels', 'pubsub numsub']
+/** The same in a cluster. */
+const SHARDED_SURVEY_COMMANDS = ['pubsub shardchannels', 'pubsub shardnumsub']
+/** In the script that reads a lock, besides `time`, and for reading the audit. None of them writes. */
+export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hgetall', 'get', 'lrange', 'zrange']
+/** For recording which locks were broken. */
+const AUDIT_COMMANDS = ['lpush', 'ltrim']
+
+/**
+ * What a user of Redis is for: `app` takes locks; `viewer` sees who holds them, and changes nothing; `operator` sees them
+ * and may break them, so it may do all that `app` may.
+ */
+export type Role = 'app' | 'viewer' | 'operator'
+
+const COMMANDS: Record<Role, readonly string[]> = {
+  app: [...ALL_COMMANDS, ...Object.keys(SCRIPT_COMMANDS)],
+  viewer: [
+    ...ALL_COMMANDS.filter((command) => !command.startsWith('wait ')),
+    ...SURVEY_COMMANDS,
+    ...SHARDED_SURVEY_COMMANDS,
+    ...READ_COMMANDS,
+  ],
+  operator: [
+    ...ALL_COMMANDS,
+    ...Object.keys(SCRIPT_COMMANDS),
+    ...SURVEY_COMMANDS,
+    ...SHARDED_SURVEY_COMMANDS,
+    ...AUDIT_COMMANDS,
+  ],
+}
+
+export const ROLES = Object.keys(COMMANDS) as Role[]
+
 /** The name in ACL SETUSER of a command with its arguments: `cluster|slots`, `eval`. */
 export function rightTo(command: string): string {
   const [name = '', sub] = command.split(' ')
-  return name === 'cluster' || name === 'client' ? `${name}|${sub}` : name
+  return ['cluster', 'client', 'pubsub'].includes(name) ? `${name}|${sub}` : name
 }
 
 /** Newer than any other: used if the version is unknown. */
 const NEWEST: readonly number[] = [Number.POSITIVE_INFINITY]
 
 /** The rights that this version knows: it rejects a rule with others. */
-function rightsFor(version: readonly number[]): string[] {
-  const rights = [...ALL_COMMANDS.map(rightTo), ...Object.keys(SCRIPT_COMMANDS)]
+function rightsFor(role: Role, version: readonly number[]): string[] {
+  const rights = COMMANDS[role].map(rightTo)
   if (isBefore(version, 7)) {
-    const sharded = SHARDED_COMMANDS.map(rightTo)
+    const sharded = [...SHARDED_COMMANDS, ...SHARDED_SURVEY_COMMANDS].map(rightTo)
     // Accepts any subcommand, and logs a denial of those it does not have, such as this one of node-redis.
     return [...rights.filter((right) => !sharded.includes(right)), 'client|maint_notifications']
   }
@@ -108,36 +146,66 @@ const KEYS: readonly NameFormat[] = [
   (name) => idempotencyKey(name, ''),
   generationKey,
 ]
+/** What the script that reads a lock is given. */
+const VIEWED_KEYS: readonly NameFormat[] = [
+  (name) => name,
+  readHoldPrefix, // and `permitLeases`
+  turnQueueKey,
+  fairQueue,
+  fencingTokenKey,
+  generationKey,
+]
 const CHANNELS: readonly NameFormat[] = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
-/** Clients' inboxes, which do not depend on lock names. Their messages are hints that neither grant nor end a lock. */
-const INBOXES = `&${INBOX_PREFIX}*`
+/** Clients' own channels, which do not depend on lock names. Their messages are hints that neither grant nor end a lock. */
+const INBOXES = [`&${INBOX_PREFIX}*`, `&${REPLY_PREFIX}*`]
 
 /**
  * All that Holdfast needs, on any deployment, for all kinds of locks and synchronizers with this prefix, and nothing for
  * others.
  * @param prefix   of their names; a Redis pattern, with or without a `*` at the end
  * @param version  of Redis, or the one that another product claims to be compatible with
+ * @param role     what the user is for
  * @returns one line for redis-cli. The user has to replace `secret` in it
  */
-export function aclRule(user: string, prefix: string, version = NEWEST): string {
+export function aclRule(user: string, prefix: string, version = NEWEST, role: Role = 'app'): string {
   const pattern = prefix.endsWith('*') ? prefix : `${prefix}*`
   // Redis 6.0 cannot limit channels. Later versions need a reset before channels can be listed.
-  const channels = isBefore(version, 6, 2)
-    ? []
-    : ['resetchannels', INBOXES, ...patternsOf(CHANNELS, pattern).map((one) => `&${one}`)]
+  const ofLocks = role === 'viewer' ? [] : patternsOf(CHANNELS, pattern).map((one) => `&${one}`)
+  const channels = isBefore(version, 6, 2) ? [] : ['resetchannels', ...INBOXES, ...ofLocks]
   return [
     ...['ACL', 'SETUSER', user, 'reset', 'on', '>secret'], // an existing user keeps nothing
-    ...rightsFor(version).map((right) => `+${right}`),
-    ...patternsOf(KEYS, pattern).map((one) => `~${one}`),
+    ...rightsFor(role, version).map((right) => `+${right}`),
+    ...keyPatterns(role, pattern, version),
     ...channels,
   ].join(' ')
+}
+
+function keyPatterns(role: Role, pattern: string, version: readonly number[]): string[] {
+  const { all, readOnly } = keysOf(role, pattern)
+  const reads = isBefore(version, 7) ? '~' : '%R~' // before 7.0 nothing can be allowed for reading only
+  return withoutIncluded([...all, ...readOnly]).map((one) => `${readOnly.includes(one) ? reads : '~'}${one}`)
+}
+
+/**
+ * Marks are for operators to write, and for holders to read. A viewer has all rights to the keys of a lock, because Redis
+ * wants them for each key of a script, and writes none of them, because it has no command that writes.
+ */
+function keysOf(role: Role, pattern: string): { all: string[]; readOnly: string[] } {
+  const records = `${CLIENT_PREFIX}*`
+  const marks = patternsOf([forcedKey], pattern)
+  if (role === 'viewer') return { all: patternsOf(VIEWED_KEYS, pattern), readOnly: [records, AUDIT_KEY] }
+  const all = [...patternsOf(KEYS, pattern), records]
+  return role === 'app' ? { all, readOnly: marks } : { all: [...all, ...marks, AUDIT_KEY], readOnly: [] }
 }
 
 /** For ordinary names, which are put in braces, and for names with a brace, which are used as they are. */
 function patternsOf(formats: readonly NameFormat[], pattern: string): string[] {
   const starts = formats.flatMap((format) => ['@', '@{'].map((name) => format(name).split('@', 1)[0] as string))
-  const patterns = [...new Set(starts.map((start) => `${start}${pattern}`))]
-  // Redis rejects a pattern that another one, such as `*`, includes.
+  return withoutIncluded([...new Set(starts.map((start) => `${start}${pattern}`))])
+}
+
+/** Redis rejects a pattern that another one, such as `*`, includes. */
+function withoutIncluded(patterns: readonly string[]): string[] {
   return patterns.filter((one) => !patterns.some((other) => other !== one && one.startsWith(other.slice(0, -1))))
 }
 
@@ -154,10 +222,12 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
       [fencingTokenKey(name), 'fenced locks'],
       [idempotencyKey(name, 'x'), 'semaphores and latches'],
       [generationKey(name), 'semaphores'],
+      [CLIENT_PREFIX, 'inspection'],
     ]),
     channels: new Map([
       [lockChannel(name), 'all locks'],
       [INBOX_PREFIX, 'the turn queue'],
+      [REPLY_PREFIX, 'inspection'],
       [readWriteChannel(name), 'read-write locks'],
       [semaphoreChannel(name), 'semaphores'],
       [latchChannel(name), 'latches'],

@@ -10,6 +10,7 @@ import {
 import type { Context } from './context.js'
 import { watchDropped } from './dropped-holds.js'
 import type { Hold, HoldTerms } from './hold.js'
+import { given, observeRequest, settled } from './observation.js'
 import {
   type HoldOptions,
   LOCK_OPTIONS,
@@ -27,6 +28,8 @@ import { optionsAndFunction, runWithLock } from './with-lock.js'
 export abstract class BaseLock<H extends Hold = Hold> {
   /** Its name in errors and events. */
   readonly name: string
+  /** @internal The name of its kind. */
+  abstract readonly title: string
   /** @internal The client whose clock, defaults and events it uses. */
   readonly context: Context
 
@@ -64,7 +67,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const own = ownOptions(options, LOCK_OPTIONS, this.name)
     const { waitTimeMs = this.context.waitTimeMs } = own
     const request = this.#request(own, waitTimeMs)
-    return this.#inScope((await this.acquire(request)) ?? (await this.#timeOut(request)))
+    return this.#inScope((await this.#take(request)) ?? (await this.#timeOut(request)), request)
   }
 
   /**
@@ -77,8 +80,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
   async tryLock(options: LockOptions = {}): Promise<H | null> {
     const own = ownOptions(options, LOCK_OPTIONS, this.name)
     const { waitTimeMs = 0 } = own
-    const hold = await this.acquire(this.#request(own, waitTimeMs))
-    return hold === undefined ? null : this.#inScope(hold)
+    const request = this.#request(own, waitTimeMs)
+    const hold = await this.#take(request)
+    return hold === undefined ? null : this.#inScope(hold, request)
   }
 
   /**
@@ -98,8 +102,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
     const { waitTimeMs = this.context.waitTimeMs } = options
     const request = this.#request(options, waitTimeMs)
-    const hold = (await this.acquire(request)) ?? (await this.#timeOut(request))
-    return await this.#runLocked(hold, options, fn)
+    const hold = (await this.#take(request)) ?? (await this.#timeOut(request))
+    return await this.#runLocked(hold, request, options, fn)
   }
 
   /**
@@ -117,8 +121,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
   ): Promise<MaybeRan<T>> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
     const { waitTimeMs = 0 } = options
-    const hold = await this.acquire(this.#request(options, waitTimeMs))
-    return hold === undefined ? { ran: false } : { ran: true, value: await this.#runLocked(hold, options, fn) }
+    const request = this.#request(options, waitTimeMs)
+    const hold = await this.#take(request)
+    return hold === undefined ? { ran: false } : { ran: true, value: await this.#runLocked(hold, request, options, fn) }
   }
 
   /** @internal The terms of a hold, checked. */
@@ -133,35 +138,46 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
   }
 
-  /** @internal Who holds it, as a part of a sentence; undefined: that is not known. */
-  abstract heldBy(): Promise<string | undefined>
+  /** @internal Who holds it, as a part of a sentence; undefined: that is not known. @param waitedMs  of the call that asks */
+  abstract heldBy(waitedMs: number): Promise<string | undefined>
 
   /** @internal */
   waitTimeout(waitTimeMs: number, heldBy: string | undefined): WaitTimeoutError {
     return new WaitTimeoutError(this.name, waitTimeMs, false, heldBy)
   }
 
+  /** Acquires the lock for the caller of the API, rather than as a member of another lock. */
+  #take(request: Request): Promise<H | undefined> {
+    const { observed, signal } = request
+    return observed ? settled(observed, this.acquire(request), signal) : this.acquire(request)
+  }
+
   #request(options: WithLockOptions<H>, waitTimeMs: number | undefined): Request {
-    return {
-      terms: this.terms(options),
-      waitTimeMs: checkOptionalDuration('waitTimeMs', waitTimeMs, 0, this.name),
-      signal: checkSignal(options.signal, this.name),
-      within: options.within,
-    }
+    const terms = this.terms(options)
+    const checkedMs = checkOptionalDuration('waitTimeMs', waitTimeMs, 0, this.name)
+    const signal = checkSignal(options.signal, this.name)
+    const observed = observeRequest(this, terms, checkedMs)
+    return { terms, waitTimeMs: checkedMs, signal, within: options.within, observed }
   }
 
   /** @throws {WaitTimeoutError} */
   async #timeOut({ waitTimeMs = 0 }: Request): Promise<never> {
-    throw this.waitTimeout(waitTimeMs, await this.heldBy())
+    throw this.waitTimeout(waitTimeMs, await this.heldBy(waitTimeMs))
   }
 
-  async #runLocked<T>(hold: H, options: WithLockOptions<H>, fn: LockedCallback<T, H>): Promise<T> {
+  async #runLocked<T>(
+    hold: H,
+    { observed }: Request,
+    options: WithLockOptions<H>,
+    fn: LockedCallback<T, H>,
+  ): Promise<T> {
     this.#trace(hold)
+    given(hold, observed)
     return await runWithLock(this.context, this.name, hold, options, fn)
   }
 
   /** Leaves the hold to the caller: to its scope, or to the code that has the object. */
-  #inScope(hold: H): H {
+  #inScope(hold: H, { observed }: Request): H {
     let isInScope = false
     for (const member of hold.members) {
       const scope = currentScope(member.lease.context)
@@ -170,13 +186,15 @@ export abstract class BaseLock<H extends Hold = Hold> {
       scope.add(member)
       isInScope = true
     }
-    return isInScope ? hold : watchDropped(this.context, hold)
+    if (isInScope) return given(hold, observed)
+    if (this.context.keepsStacks) this.#trace(hold)
+    return given(watchDropped(this.context, hold), observed)
   }
 
-  /** Records where a hold was taken, if a later call can deadlock with it: inside `withLock`, and in a scope. */
+  /** Records where a hold was taken, if a later call can deadlock with it (inside `withLock`, and in a scope) or all are. */
   #trace(hold: Hold): void {
     for (const member of hold.members) {
-      if (!member.lease.kind.tracesHolds) continue
+      if (!member.lease.kind.tracesHolds && !this.context.keepsStacks) continue
       member.takenAt = {}
       Error.captureStackTrace(member.takenAt, this.#trace)
     }

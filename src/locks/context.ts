@@ -6,7 +6,9 @@ import type { LeaseLostError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
 import type { DenseSet } from '../util/collections.js'
 import type { Random } from '../util/random.js'
+import type { Inbox } from '../waiting/inbox.js'
 import type { WaitQueues } from '../waiting/wait-queue.js'
+import type { Wakeups } from '../waiting/wakeups.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
 import type { NameMapper } from '../wire/names.js'
 import type { Hold, HoldingClient } from './hold.js'
@@ -17,6 +19,8 @@ export interface Context extends HoldingClient {
   readonly clock: Clock
   readonly random: Random
   readonly scripts: Scripts
+  readonly wakeups: Wakeups
+  readonly inbox: Inbox
   readonly waitQueues: WaitQueues
   readonly watchdog: Watchdog
   readonly backgroundRetries: BackgroundRetries
@@ -35,13 +39,18 @@ export interface Context extends HoldingClient {
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
   readonly waitTimeMs: number | undefined
+  /** Reads what another client has recorded of itself. Undefined: this client takes no part in that. */
+  recordOf?: ((clientId: string, timeoutMs: number) => Promise<RecordedClient | undefined>) | undefined
   /** How often, and for how long, ms, a lock may be handed off inside the client before other clients get a turn. */
   readonly maxHandOffs: number
   readonly maxHandOffMs: number
+  /** Whether every hold keeps the stack of the call that took it. */
+  readonly keepsStacks: boolean
   /** @throws {ClientClosedError} the client is closing: it accepts no new work */
   assertOpen(lockName: string): void
   /** @throws {ClientClosedError} the client is closed, and has released its holds */
   assertUsable(lockName: string): void
+  hasListeners(event: keyof ClientEvents): boolean
   /** @returns whether anyone listens */
   emit<E extends keyof ClientEvents>(event: E, ...details: ClientEvents[E]): boolean
 }
@@ -52,6 +61,20 @@ export interface Section {
   closing?(): void
   /** The drain is over. */
   giveUp(): void
+}
+
+/** What a client has recorded of itself in Redis: anybody could have written it. */
+export interface RecordedClient {
+  readonly client: { readonly name: string; readonly host: string; readonly pid: number }
+  /** Those that had lasted for long; `heldMs` is as of the record. */
+  readonly holds: readonly {
+    readonly lock: string
+    readonly holder: string
+    readonly heldMs: number
+    readonly label?: string | undefined
+  }[]
+  /** When it was written, ms ago. */
+  readonly ageMs: number
 }
 
 export interface LongWaitDetails {
@@ -66,8 +89,21 @@ export interface LongWaitDetails {
   readonly heldBy: string | undefined
 }
 
+/**
+ * How a call got a lock: at once; after it had to wait; from a caller of the same client that released it, without asking
+ * Redis; or once more, because its call chain held it.
+ */
+export type AcquirePath = 'direct' | 'wait' | 'handoff' | 'reentry'
+
+/** How a hold ended: released; handed off to the next caller of the same client; or transferred by `handOver()`. */
+export type ReleasePath = 'released' | 'handed_off' | 'transferred'
+
 /** The events of a client. */
 export interface ClientEvents {
+  /** A call got a lock, `waitedMs` after it began. */
+  acquired: [grant: { readonly hold: Hold; readonly waitedMs: number; readonly path: AcquirePath }]
+  /** A hold ended as its owner wanted. A loss is `lost` instead. */
+  released: [end: { readonly hold: Hold; readonly heldMs: number; readonly path: ReleasePath }]
   /** A hold was lost before it was released. Its `signal` aborted with the same error. */
   lost: [loss: { readonly hold: Hold; readonly error: LeaseLostError }]
   /** A call has waited for `warnAfterMs`, 60 s by default. If nobody listens, the first one is a process warning. */

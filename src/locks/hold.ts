@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { LeaseLostError, type LossReason, type NotHeldError } from '../errors.js'
+import { LeaseLostError, type LossDetails, type LossReason, type NotHeldError } from '../errors.js'
 import { checkDuration, LEAST_LEASE_MS } from '../util/validate.js'
 import type { Owners } from '../wire/holder.js'
 import { runOutside } from './call-chain.js'
@@ -33,12 +33,16 @@ export interface HeldLease {
   readonly count: number
   readonly fencingToken: bigint | undefined
   readonly kind: {
+    /** Its name in messages. */
+    readonly title: string
     /** What is held, at the beginning of a sentence. */
     readonly noun: string
     readonly permitIds?: readonly string[] | undefined
     /** Whether its holds keep the stack of the call that took them. */
     readonly tracesHolds?: boolean
   }
+  /** How often it was handed off. */
+  readonly handOffs?: number
   /** The members of a hold on several locks. */
   readonly members?: readonly Hold[]
   /** For how long the hold is certain to be valid unless renewed, ms. */
@@ -235,6 +239,11 @@ export class Hold {
     return handle as this
   }
 
+  /** @internal What its lease knows. */
+  get core(): Hold {
+    return this.#core
+  }
+
   /** @internal The object that the caller has. */
   get given(): Hold {
     return this.#handle?.deref() ?? this
@@ -261,21 +270,36 @@ export class Hold {
     return this.#lease.members ?? [this.#core]
   }
 
+  /** @internal When it was granted, on the clock. */
+  grantedAt = 0
+
+  /** @internal Whether a caller got it: other holds are members of joint ones, or came too late. */
+  isGiven = false
+
   /** @internal Called when it has ended, whatever the cause. */
   onEnd: (() => void) | undefined
 
-  /** @internal The stack of the call that took it, if its kind keeps that. It is formatted when read: that is the costly part. */
+  /** @internal The stack of the call that took it, if it is kept. It is formatted when read: that is the costly part. */
   takenAt: { stack?: string } | undefined
+
+  /** @internal The trace id of its span, for those who ask this client what it holds. */
+  trace: string | undefined
+
+  /** @internal The caller's frames of that stack. */
+  get takenFrom(): string | undefined {
+    const frames = this.takenAt?.stack?.split('\n').slice(1)
+    return frames?.filter((line) => !/[ .](#runLocked|#inScope) /.test(line)).join('\n')
+  }
 
   /**
    * @internal Called by its lease only. A release may still turn out to have come too late.
    * @param parts  the losses of the members of a hold on several locks
-   * @param leaseTimeMs  its own lease, if it had one
+   * @param details  its own lease, if it had one, and who forced it
    */
   end(
     how: 'released' | LossReason,
     parts?: readonly LeaseLostError[],
-    leaseTimeMs?: number,
+    details?: Omit<LossDetails, 'label'>,
   ): LeaseLostError | undefined {
     if (this.#core.#ending instanceof LeaseLostError) return undefined
     if (how === 'released') {
@@ -285,8 +309,8 @@ export class Hold {
     }
     const { label } = this
     this.#core.#ending = new LeaseLostError(this.lockName, this.holder, how, this.#lease.kind.noun, parts, {
+      ...details,
       label,
-      leaseTimeMs,
     })
     this.onEnd?.()
     const abort = this.#core.#abort

@@ -2,6 +2,7 @@ import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../e
 import type { Context } from './context.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import type { Lease } from './lease.js'
+import { holdEnded } from './observation.js'
 
 /**
  * The lease of a hold on several locks: a hold on each of them, of which a certain number must be live. Each is renewed by the
@@ -13,7 +14,7 @@ export class JointLease implements HeldLease {
   readonly members: Hold[]
   readonly hold: Hold
   readonly fencingToken = undefined
-  readonly kind = { noun: 'Lock' }
+  readonly kind: HeldLease['kind']
   readonly #needed: number
   /** How many of its locks others can do without. */
   readonly #dispensable: number
@@ -27,7 +28,7 @@ export class JointLease implements HeldLease {
    * @param terms  `maxHoldMs` and `warnAfterMs` start now; the members have none
    */
   constructor(
-    lock: { readonly context: Context; readonly name: string },
+    lock: { readonly context: Context; readonly name: string; readonly title: string },
     members: readonly Hold[],
     needed: number,
     locks: number,
@@ -35,11 +36,13 @@ export class JointLease implements HeldLease {
   ) {
     this.context = lock.context
     this.lockName = lock.name
+    this.kind = { noun: 'Lock', title: lock.title }
     this.members = []
     this.#needed = needed
     this.#dispensable = locks - needed
     this.hold = new Hold(this, terms.label)
-    this.#maxHoldAt = lock.context.clock.now() + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
+    this.hold.grantedAt = lock.context.clock.now()
+    this.#maxHoldAt = this.hold.grantedAt + (terms.maxHoldMs ?? Number.POSITIVE_INFINITY)
     this.hold.onEnd = this.#startTimers(terms)
     for (const member of members) this.add(member)
   }
@@ -103,8 +106,12 @@ export class JointLease implements HeldLease {
 
   /** @param lost  the losses of its members */
   #lose(hold: Hold, reason: LossReason, lost: readonly LeaseLostError[] = []): LeaseLostError | undefined {
-    const error = hold.end(reason, lost)
-    if (error) this.context.emit('lost', { hold: hold.given, error })
+    const forced = lost.find(({ by }) => by !== undefined)
+    const error = hold.end(reason, lost, forced && { by: forced.by, note: forced.note })
+    if (error) {
+      this.context.emit('lost', { hold: hold.given, error })
+      holdEnded(hold, 'lost', error)
+    }
     return error
   }
 
@@ -130,6 +137,7 @@ export class JointLease implements HeldLease {
     if (lost && this.members.length - 1 - moreLost.length < this.#needed) {
       throw this.#lose(hold, lost.reason, [lost, ...moreLost]) as LeaseLostError
     }
+    holdEnded(hold, 'released')
     const unknown = failures.filter((error) => !(error instanceof LeaseLostError))
     if (unknown.length > this.#dispensable) throw unknown[0]
   }

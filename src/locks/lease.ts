@@ -1,5 +1,5 @@
 import { toArray, toInteger } from '../delivery/replies.js'
-import { ConfigError, LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
+import { LeaseLostError, type LossReason, NotHeldError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { DenseSet } from '../util/collections.js'
 import { OneAtATime } from '../util/one-at-a-time.js'
@@ -7,10 +7,12 @@ import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
 import { formatHolder, type Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
+import type { ForcedMark } from './forced-mark.js'
+import { GracefulEnd } from './graceful-end.js'
 import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './hand-off.js'
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { ask, inspectHolder } from './inspection.js'
-import { fieldOf, type LockKind, queueName } from './kinds/lock-kind.js'
+import { fieldOf, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
 import {
   checkExtensible,
   deadlineOf,
@@ -24,7 +26,9 @@ import {
   timesFrom,
 } from './lease-deadline.js'
 import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
-import { leaveToLease, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
+import { throwExplained, unlockLost } from './lost-holds.js'
+import { holdEnded } from './observation.js'
+import { leaveToLease, type Released, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
 
 /** What a client provides to code that takes leases. */
 export interface LeaseContext extends Context {
@@ -54,6 +58,7 @@ export class Lease implements Watched, HeldLease {
   mayHaveLateCopies = false
   /** `forceUnlock` of this client is in flight: if a reply shows that the lease is gone, this is why. */
   isBeingForced = false
+  #gracefulEnd: GracefulEnd | undefined
   /** Callers that are about to take another lock as the same owner: to read inside this write. */
   joining = 0
   /** How often it was handed off. A call chain that was inside it before a hand-off is outside now. */
@@ -192,17 +197,11 @@ export class Lease implements Watched, HeldLease {
   }
 
   #release(hold: Hold): Promise<void> | void {
-    if (!hold.isLive) {
-      const { lostError } = hold
-      if (!lostError) return
-      // After a renewal without a reply Redis may keep the key for a while longer: free it for the others.
-      const mayBeThere = lostError.reason === 'expired' || lostError.reason === 'maxHold'
-      if (mayBeThere && this.count === 0) this.releaseInBackground()
-      throw lostError
-    }
+    if (!hold.isLive) return unlockLost(this, hold, this.#gracefulEnd)
     if (this.count > 1) return this.#releaseOne(hold)
     if (this.#isKept) {
       this.end(hold, 'released')
+      holdEnded(hold, 'released')
       return leaveToLease(this, this.#keptUntil)
     }
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
@@ -226,16 +225,18 @@ export class Lease implements Watched, HeldLease {
     this.end(from, 'released')
     this.expireIfDue(hold)
     this.context.watchdog.inspect(this)
+    holdEnded(from, 'handed_off')
     return hold
   }
 
   /** Ends all holds but leaves the lease in Redis: another client adopts it. */
   handOver(): void {
-    if (!this.kind.adopt) {
-      throw new ConfigError('handOver', undefined, `a lock that can be adopted, and a ${this.kind.title} cannot`, this)
-    }
+    transferScript(this.kind, 'handOver', this.lockName)
     this.owner.retire(this.field) // the next lease of this owner must not share a field with the adopter
-    for (const hold of [...this.#holds.keys()]) this.end(hold, 'released')
+    for (const hold of [...this.#holds.keys()]) {
+      this.end(hold, 'released')
+      holdEnded(hold, 'transferred')
+    }
   }
 
   /** Every hold is lost. */
@@ -243,6 +244,12 @@ export class Lease implements Watched, HeldLease {
     // The part that is left would keep others out until its lease ends. A client that closes releases everything itself.
     if (this.kind.isDivisible && this.count > 0 && reason !== 'closed') this.releaseInBackground()
     for (const hold of [...this.#holds.keys()]) this.#lose(hold, reason)
+  }
+
+  /** An operator ends every hold; the lock is released when their work has ended, or the grace of the mark is over. */
+  endGracefully(mark: ForcedMark): void {
+    this.#gracefulEnd = new GracefulEnd(this, this.#holds.keys(), mark)
+    this.loseAll('forced')
   }
 
   /** A command that requests a lease is about to be sent: from now on the lock may be taken until that lease ends. */
@@ -258,18 +265,13 @@ export class Lease implements Watched, HeldLease {
 
   async askHoldCount(): Promise<number> {
     const holdCount = await inspectHolder(this.context, this.kind, this.lockName, this.holder)
-    if (holdCount === undefined) {
-      this.markLost()
-      return 0
-    }
-    return this.count > 0 ? Math.max(holdCount, this.count) : 0
+    if (holdCount === undefined) this.markLost()
+    return this.count > 0 ? Math.max(holdCount ?? 0, this.count) : 0
   }
 
   notHeld(why: string): NotHeldError {
-    return new NotHeldError(
-      `${this.kind.noun} ${JSON.stringify(this.lockName)} is not held by ${this.holder}: ${why}`,
-      this.lockName,
-    )
+    const what = `${this.kind.noun} ${JSON.stringify(this.lockName)} is not held by ${this.holder}`
+    return new NotHeldError(`${what}: ${why}`, this.lockName)
   }
 
   remainingMs(hold: Hold): number {
@@ -293,7 +295,7 @@ export class Lease implements Watched, HeldLease {
   }
 
   renewal(now: number): ScriptCall {
-    const owedMs = this.#leaseOwedMs(now)
+    const owedMs = leaseOwedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
     if (!this.#requested.isOverlong) return this.renewalFor(owedMs)
     return this.kind.renewCapped(this.lockName, this.holder, owedMs, Math.ceil(this.#requested.longestMs))
   }
@@ -340,16 +342,13 @@ export class Lease implements Watched, HeldLease {
     return now >= deadlineOf(times)
   }
 
-  #leaseOwedMs(now: number): number {
-    return leaseOwedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
-  }
-
   #timesOf(terms: HoldTerms, sentAt: number): HoldTimes {
     return timesFrom(sentAt, terms, leasedUntil(sentAt, terms.leaseTimeMs ?? this.context.watchdogTimeoutMs))
   }
 
   #add(terms: HoldTerms, times: HoldTimes): Hold {
     const hold = new Hold(this, terms.label)
+    hold.grantedAt = times.grantedAt
     this.#holds.set(hold, times)
     return hold
   }
@@ -357,12 +356,15 @@ export class Lease implements Watched, HeldLease {
   async #releaseOne(hold: Hold): Promise<void> {
     this.end(hold, 'released')
     const sentAt = this.context.clock.now()
-    const isHeld = await releaseOne(this, this.#leaseOwedMs(sentAt), this.count)
-    if (isHeld) return this.renewed(sentAt)
-    if (isHeld === undefined) return
-    this.#lose(hold, 'gone')
-    this.markLost()
-    throw this.#lossError('gone')
+    const owedMs = leaseOwedMs(this.#holds.values(), this.context.watchdogTimeoutMs, sentAt)
+    const isHeld = await releaseOne(this, owedMs, this.count)
+    if (isHeld === false) {
+      this.#lose(hold, 'gone')
+      this.markLost()
+      throw this.#lossError('gone')
+    }
+    if (isHeld) this.renewed(sentAt)
+    holdEnded(hold, 'released')
   }
 
   /** @param queue  the waiters of this client for the same lock */
@@ -371,13 +373,20 @@ export class Lease implements Watched, HeldLease {
     const { leasedUntil } = this.#holds.get(hold) as HoldTimes
     // From here on nothing renews it, so the lease ends it whatever becomes of the release.
     this.end(hold, 'released')
-    const released = await release(this, queue)
+    let released: Released
+    try {
+      released = await release(this, queue)
+    } catch (error) {
+      holdEnded(hold, 'released') // it is not known to have been lost
+      throw error
+    }
     const { receivers, mayHaveRunBefore } = released
     // If only the release came too late, the critical section was over in time.
     if (receivers === null && !mayHaveRunBefore && clock.now() < leasedUntil) {
       this.#lose(hold, 'gone')
-      throw this.#lossError('gone')
+      return await throwExplained(this, this.#lossError('gone'))
     }
+    holdEnded(hold, 'released')
     if (settleRelease(this, released, queue)) await new Promise<void>((resolve) => clock.afterPoll(resolve))
   }
 
@@ -389,7 +398,9 @@ export class Lease implements Watched, HeldLease {
     this.owner.retire(this.field)
     const error = this.end(hold, reason)
     this.context.waitQueues.at(this.queue)?.wake() // nobody will release it
-    if (error) this.context.emit('lost', { hold: hold.given, error })
+    if (!error) return
+    this.context.emit('lost', { hold: hold.given, error })
+    holdEnded(hold, 'lost', error)
   }
 
   end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
@@ -402,6 +413,6 @@ export class Lease implements Watched, HeldLease {
     } else {
       this.context.watchdog.threadClient?.watch(this)
     }
-    return hold.end(how, undefined, leaseTimeMs)
+    return hold.end(how, undefined, how === 'released' ? undefined : { leaseTimeMs, ...this.#gracefulEnd?.forced })
   }
 }

@@ -7,13 +7,15 @@ import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
 import { watchDropped } from './dropped-holds.js'
 import { forceUnlock } from './force-unlock.js'
-import { Hold } from './hold.js'
+import { type ForceUnlockOptions, type ForceUnlockResult, forceRelease } from './forced-release.js'
+import { Hold, type HoldTerms } from './hold.js'
 import { ask, asLockError, inspect } from './inspection.js'
-import { fieldOf, type Holder, type LockKind } from './kinds/lock-kind.js'
+import { fieldOf, type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
 import { LongWait } from './long-wait.js'
+import { given, observeRequest, settled } from './observation.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
-import { currentScope, enclosingHolds, hasCurrentOwner, holdsAround } from './ownership.js'
+import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { untilReady } from './ready.js'
 import { turnQueueOf } from './turn-scripts.js'
 import { stillHeld, waitBegan, whoHolds } from './who-holds.js'
@@ -25,12 +27,6 @@ interface Place {
   readonly handOffs?: number
   /** The write inside which it is read. */
   readonly joined?: Lease
-}
-
-/** The caller's frames of a stack. */
-function framesOf({ stack = '' }: { stack?: string }): string {
-  const frames = stack.split('\n').slice(1)
-  return frames.filter((line) => !/[ .](#runLocked|#inScope) /.test(line)).join('\n')
 }
 
 /**
@@ -49,6 +45,11 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal */
   declare readonly context: LeaseContext
 
+  /** @internal */
+  get title(): string {
+    return this.kind.title
+  }
+
   /** @internal Locks come from a client. */
   constructor(context: LeaseContext, kind: LockKind, name: string) {
     super(context, name)
@@ -56,15 +57,28 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * Frees the lock, whoever holds it, and wakes the waiters. A holder in this client loses it immediately, any other at its
-   * next renewal.
-   * @returns whether it was held
+   * Breaks the lock. With a holder, that one is interrupted: its `signal` aborts, and it releases the lock when its work has
+   * ended, within `graceMs`; only then does the next waiter get it. A holder that does not react keeps the lock, unless
+   * `anyway` is set. Each call is recorded in `holdfast_audit`.
+   *
+   * Without arguments it frees the lock at once, whoever holds it, and wakes the waiters. A holder in this client loses it
+   * immediately, any other at its next renewal.
+   * @returns with a holder, what became of it, after `graceMs` and 2.5 s at the latest; without, whether it was held
    * @throws {OutcomeUnknownError} Redis did not reply
-   * @example `const wasHeld = await lock.forceUnlock()`
-   * @see Redisson `RLock.forceUnlock`
+   * @throws {ConfigError} an option cannot work, or this is a multi-lock of values
+   * @throws {WrongTypeError} something else has the name, or a lock of another kind
+   * @example
+   * const [first] = await lock.getHolders()
+   * if (first) console.log(await lock.forceUnlock({ holder: first.holder, reason: 'INC-4711' })) // { outcome: 'released' }
+   * @see Redisson `RLock.forceUnlock`, which has no arguments
    */
-  async forceUnlock(): Promise<boolean> {
-    return await forceUnlock(this.context, this.kind, this.name)
+  async forceUnlock(): Promise<boolean>
+  async forceUnlock(options: ForceUnlockOptions): Promise<ForceUnlockResult>
+  async forceUnlock(...given: [] | [ForceUnlockOptions]): Promise<boolean | ForceUnlockResult> {
+    const [options] = given
+    // An option object that is missing by mistake must not free the lock.
+    if (given.length === 0) return await forceUnlock(this.context, this.kind, this.name)
+    return await forceRelease(this.context, this.kind, this.name, options as ForceUnlockOptions)
   }
 
   /**
@@ -146,15 +160,18 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const { context, kind, name: lockName } = this
     context.assertOpen(lockName)
     const terms = this.terms(ownOptions(options, HOLD_OPTIONS, lockName))
-    if (!kind.adopt) {
-      throw new ConfigError('adopt', undefined, `a lock that can be handed over, and a ${kind.title} cannot`, {
-        lockName,
-      })
-    }
+    const script = transferScript(kind, 'adopt', lockName)
+    const observed = observeRequest(this, terms, 0)
+    const adopting = this.#adopt(script, holder, terms)
+    return given((await (observed ? settled(observed, adopting) : adopting)) as H, observed)
+  }
+
+  async #adopt(script: NonNullable<LockKind['adopt']>, holder: string, terms: HoldTerms): Promise<H> {
+    const { context, kind, name: lockName } = this
     const lease = new Lease(context, kind, lockName, context.owners.next())
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
-    const call = kind.adopt(asked, checkHolder(holder, lockName))
+    const call = script(asked, checkHolder(holder, lockName))
     await untilReady(context, lockName, leaseTimeMs)
     const sentAt = context.clock.now()
     lease.requesting(leaseTimeMs, sentAt)
@@ -202,10 +219,13 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const attempt = reentered
       ? reentry(reentered, handOffs, terms, leaseTimeMs)
       : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
-    const longWait = request.isMember ? undefined : new LongWait(context, lockName, terms, () => this.heldBy())
+    const longWait = request.isMember
+      ? undefined
+      : new LongWait(context, lockName, terms, (waitedMs) => this.heldBy(waitedMs))
     let endWait: (() => void) | undefined
     const onRefused = (): void => {
-      endWait ??= waitBegan(context, { lockName, holds: holdsAround(context) })
+      endWait ??= waitBegan(context, lockName, terms.label, wait.deadlineAt)
+      request.observed?.refused()
       longWait?.refused()
       request.onRefused?.()
     }
@@ -223,8 +243,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /** @internal */
-  async heldBy(): Promise<string | undefined> {
-    return await whoHolds(this.context, this.kind, this.name)
+  async heldBy(waitedMs: number): Promise<string | undefined> {
+    return await whoHolds(this.context, this.kind, this.name, waitedMs)
   }
 
   #wait(attempt: Attempt<Hold>, lease: Lease, request: Request, isInside: boolean): Wait<Hold> {
@@ -278,7 +298,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     if (joined) return { joined }
     if (!obstacle) return {}
     const held = (obstacle.lease as Lease).kind
-    throw new SelfDeadlockError(this.name, this.kind, held, obstacle.takenAt && framesOf(obstacle.takenAt))
+    throw new SelfDeadlockError(this.name, this.kind, held, obstacle.takenFrom)
   }
 
   #checkWithin(within: unknown): asserts within is Hold {

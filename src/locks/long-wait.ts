@@ -14,18 +14,18 @@ export class LongWait {
   readonly #lockName: string
   readonly #label: string | undefined
   readonly #isDefault: boolean
-  readonly #heldBy: () => Promise<string | undefined>
+  readonly #heldBy: (waitedMs: number) => Promise<string | undefined>
   #cancel: (() => void) | undefined
 
   /**
    * @param warnAfterMs  from now; undefined: the default, from the first refusal
-   * @param heldBy  says who holds the lock
+   * @param heldBy  says who holds the lock, for a call that has waited so long
    */
   constructor(
     context: Context,
     lockName: string,
     { warnAfterMs, label }: { readonly warnAfterMs: number | undefined; readonly label: string | undefined },
-    heldBy: () => Promise<string | undefined>,
+    heldBy: (waitedMs: number) => Promise<string | undefined>,
   ) {
     this.#context = context
     this.#lockName = lockName
@@ -49,7 +49,7 @@ export class LongWait {
   }
 
   async #report(waitedMs: number): Promise<void> {
-    const heldBy = await this.#heldBy()
+    const heldBy = await this.#heldBy(waitedMs)
     const details = { lockName: this.#lockName, label: this.#label, waitedMs, heldBy }
     if (!this.#context.emit('longWait', details)) warnProcess(details)
   }

@@ -28,6 +28,8 @@ const MOST_EXPIRIES = 3
  * @see Redisson `RedissonMultiLock`: same locks
  */
 export class MultiLock extends BaseLock {
+  /** @internal */
+  readonly title = 'multi-lock'
   readonly #locks: readonly Lock[]
 
   /** @internal Locks come from `getMultiLock`. */
@@ -41,7 +43,7 @@ export class MultiLock extends BaseLock {
   async acquire(request: Request): Promise<Hold | undefined> {
     refuseForParts(request, this.name)
     const taking = new Taking(this, this.#locks, request)
-    const longWait = new LongWait(this.context, this.name, request.terms, () => taking.heldBy())
+    const longWait = new LongWait(this.context, this.name, request.terms, (waitedMs) => taking.heldBy(waitedMs))
     if (request.waitTimeMs !== 0) longWait.refused()
     try {
       return await taking.run()
@@ -51,8 +53,8 @@ export class MultiLock extends BaseLock {
   }
 
   /** @internal */
-  async heldBy(): Promise<string | undefined> {
-    return await firstHeld(this.#locks)
+  async heldBy(waitedMs: number): Promise<string | undefined> {
+    return await firstHeld(this.#locks, waitedMs)
   }
 }
 
@@ -90,8 +92,11 @@ class Taking {
   }
 
   /** Who holds the first lock that is still to be taken. */
-  async heldBy(): Promise<string | undefined> {
-    return await firstHeld(this.#locks.filter((lock) => !this.#taken.has(lock)))
+  async heldBy(waitedMs: number): Promise<string | undefined> {
+    return await firstHeld(
+      this.#locks.filter((lock) => !this.#taken.has(lock)),
+      waitedMs,
+    )
   }
 
   /** @returns undefined if the wait time ended first */
@@ -301,9 +306,9 @@ export function refuseForParts({ within, terms }: Request, lockName: string): vo
 }
 
 /** Who holds the first of them that is held. */
-export async function firstHeld(locks: readonly Lock[]): Promise<string | undefined> {
+export async function firstHeld(locks: readonly Lock[], waitedMs: number): Promise<string | undefined> {
   for (const lock of locks) {
-    const heldBy = await lock.heldBy()
+    const heldBy = await lock.heldBy(waitedMs)
     if (heldBy !== undefined) return `${JSON.stringify(lock.name)} is ${heldBy}`
   }
   return undefined

@@ -1,6 +1,7 @@
 import { checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
+import type { ObservedRequest } from './observation.js'
 
 /** The terms of a hold, for every call that acquires one. */
 export interface HoldOptions {
@@ -64,6 +65,8 @@ export interface Request {
   readonly waitTimeMs: number | undefined
   readonly signal: AbortSignal | undefined
   readonly within: Hold | undefined
+  /** Undefined: nobody watches. */
+  readonly observed?: ObservedRequest | undefined
   /** Called whenever another owner holds the lock, or another caller is ahead in the queue. */
   readonly onRefused?: (() => void) | undefined
   /** It is one of several locks that are acquired as one: the call as a whole reports a long wait. */

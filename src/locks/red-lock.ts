@@ -27,6 +27,8 @@ const STRAGGLER_MS = 200
  * @see https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/
  */
 export class RedLock extends BaseLock {
+  /** @internal */
+  readonly title = 'red lock'
   readonly #locks: readonly Lock[]
   readonly #needed: number
 
@@ -46,7 +48,7 @@ export class RedLock extends BaseLock {
     const { clock } = context
     const isNested = this.#isNested()
     const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-    const longWait = new LongWait(context, this.name, terms, () => this.heldBy())
+    const longWait = new LongWait(context, this.name, terms, (waitedMs) => this.heldBy(waitedMs))
     if (waitTimeMs !== 0) longWait.refused()
     try {
       const wait = {
@@ -57,6 +59,7 @@ export class RedLock extends BaseLock {
         },
         isTransient: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
         // Not behind callers that wait for what this one holds.
+        onRefused: () => request.observed?.refused(),
         queue: isNested ? Symbol(this.name) : this.name,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
@@ -70,8 +73,8 @@ export class RedLock extends BaseLock {
   }
 
   /** @internal */
-  async heldBy(): Promise<string | undefined> {
-    return await firstHeld(this.#locks)
+  async heldBy(waitedMs: number): Promise<string | undefined> {
+    return await firstHeld(this.#locks, waitedMs)
   }
 
   /** @throws {SelfDeadlockError} for a majority, the caller would wait for itself */

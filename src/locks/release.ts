@@ -1,7 +1,7 @@
 import { toInteger } from '../delivery/replies.js'
-import { publishRefused } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { WaitQueue } from '../waiting/wait-queue.js'
+import { publishRefused } from '../warnings.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { asLockError } from './inspection.js'

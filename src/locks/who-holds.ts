@@ -1,24 +1,37 @@
+import { visible } from '../util/visible.js'
 import { isMarked } from '../wire/holder.js'
+import type { Context, RecordedClient } from './context.js'
 import type { Hold } from './hold.js'
 import { inspect } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import type { Lease, LeaseContext } from './lease.js'
 import { holdsAround } from './ownership.js'
 
-/** A call that waits for a lock. */
+/** A call that waits for a lock or a synchronizer. */
 export interface WaitingCall {
+  /** Identifies it within this process. */
+  readonly wait: number
+  /** As in Redis. */
   readonly lockName: string
+  readonly label: string | undefined
+  /** When it was first refused, on the clock. */
+  readonly since: number
+  /** On the clock; Infinity: no limit. */
+  readonly deadlineAt: number
   /** The holds that its call chain is inside of. */
   readonly holds: readonly Hold[]
 }
 
 /** How long Redis may take to say who holds a lock, ms: it is asked when the caller has waited long enough. */
 const ASK_MS = 250
+/** From which wait on it is worth another round trip to name the holder's process, ms. */
+const WORTH_NAMING_MS = 1_000
 
 /** The clients of this process that are not closed, by their ids. */
 const clients = new Map<string, WeakRef<LeaseContext>>()
 /** The calls of this process that wait for a lock right now. */
-const waiting = new Map<WaitingCall, LeaseContext>()
+const waiting = new Map<WaitingCall, Context>()
+let waits = 0
 
 export function clientOpened(context: LeaseContext): void {
   clients.set(context.clientId, new WeakRef(context))
@@ -28,25 +41,47 @@ export function clientClosed({ clientId }: LeaseContext): void {
   clients.delete(clientId)
 }
 
-/** Registers a call until the returned function is called. */
-export function waitBegan(context: LeaseContext, call: WaitingCall): () => void {
+/** Registers the call that is running until the returned function is called. @param deadlineAt  of its wait, on the clock */
+export function waitBegan(
+  context: Context,
+  lockName: string,
+  label: string | undefined,
+  deadlineAt: number,
+): () => void {
+  const since = context.clock.now()
+  const call = { wait: ++waits, lockName, label, since, deadlineAt, holds: holdsAround(context) }
   waiting.set(call, context)
   return () => waiting.delete(call)
 }
 
+/** The calls of a client that wait, the oldest first. */
+export function waitingCalls(context: Context): WaitingCall[] {
+  return [...waiting].filter(([, one]) => one === context).map(([call]) => call)
+}
+
 /**
- * Says who holds a lock, for a call that has waited for it. What this client holds it knows; otherwise Redis is asked once.
+ * Says who holds a lock, for a call that has waited for it. What this client holds it knows; otherwise Redis is asked once,
+ * and after a long wait also for the record of the client that holds it.
+ * @param waitedMs  how long the call has waited
  * @returns undefined if that is not known, or nobody holds it by now
  */
-export async function whoHolds(context: LeaseContext, kind: LockKind, lockName: string): Promise<string | undefined> {
+export async function whoHolds(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  waitedMs: number,
+): Promise<string | undefined> {
   const own = context.leases.named(lockName).find((lease) => lease.isLive && kind.excludes(lease.kind))
   if (own) return `held by this client${detailsOf(own)}${deadlock(own, holdsAround(context))}`
+  const deadlineAt = context.clock.now() + ASK_MS
   try {
     const { holders, remainingLeaseMs } = await inspect(context, kind, lockName, ASK_MS)
     const [first, ...others] = holders
     if (!first) return undefined
     const more = others.length > 0 ? ` and ${others.length} more` : ''
-    return `held by ${describe(context, lockName, first.holder, remainingLeaseMs)}${more}`
+    const { holder } = first
+    const record = waitedMs < WORTH_NAMING_MS ? undefined : await recordFor(context, holder, deadlineAt)
+    return `held by ${describe(context, lockName, holder, remainingLeaseMs, record)}${more}`
   } catch {
     return undefined
   }
@@ -58,23 +93,70 @@ export function stillHeld({ leases }: LeaseContext, lockName: string): string {
   return own ? `. It stays held by this client${detailsOf(own)}` : ''
 }
 
-function describe(context: LeaseContext, lockName: string, holder: string, remainingLeaseMs: number): string {
-  const [, id = '', owner = ''] = /^([\da-f-]{36}):(\d+)/.exec(holder) ?? []
-  const client = clients.get(id)?.deref()
+/** What the client of another process that holds a lock says of itself; undefined: nothing that could be read in time. */
+async function recordFor(
+  context: LeaseContext,
+  holder: string,
+  deadlineAt: number,
+): Promise<RecordedClient | undefined> {
+  const { id } = partsOf(holder)
+  if (clients.has(id) || !isMarked(id)) return undefined
+  // Without it the message just says less.
+  const record = await context.recordOf?.(id, Math.max(1, deadlineAt - context.clock.now())).catch(() => undefined)
+  return record?.client.name === '' ? undefined : record
+}
+
+function describe(
+  context: LeaseContext,
+  lockName: string,
+  holder: string,
+  remainingLeaseMs: number,
+  record: RecordedClient | undefined,
+): string {
+  const client = clients.get(partsOf(holder).id)?.deref()
   const lease = client?.leases.find(lockName, holder)
   if (client && lease) return nameOf(client, context) + detailsOf(lease)
-  const who = client
-    ? `${nameOf(client, context)}, which has ended its hold: it keeps the lock for atLeastMs, has handed it over, or its release is not settled`
-    : id === ''
-      ? `holder ${JSON.stringify(holder.slice(0, 120))}`
-      : isMarked(id)
-        ? `a Holdfast client of another process, ${id} (owner ${owner})`
-        : `a Redisson client ${id} (thread ${owner})`
+  const recorded = record?.holds.find((hold) => hold.lock === lockName && hold.holder === holder)
+  if (record && recorded) return processOf(record) + since(recorded.heldMs + record.ageMs, recorded.label)
   const left =
     remainingLeaseMs < Number.POSITIVE_INFINITY
       ? `, whose lease ends in ${seconds(remainingLeaseMs)} unless renewed`
       : ''
-  return who + left
+  if (record) return processOf(record) + left
+  if (!client) return strangerOf(holder) + left
+  return `${nameOf(client, context)}, which has ended its hold: it keeps the lock for atLeastMs, has handed it over, or its release is not settled${left}`
+}
+
+/** Empty if it is neither of Holdfast nor of Redisson. */
+function partsOf(holder: string): { id: string; owner: string } {
+  const [, id = '', owner = ''] = /^([\da-f-]{36}):(\d+)/.exec(holder) ?? []
+  return { id, owner }
+}
+
+/** Somebody of whom nothing but the holder is known. */
+function strangerOf(holder: string): string {
+  const { id, owner } = partsOf(holder)
+  if (id === '') return `holder ${quoted(holder)}`
+  if (isMarked(id)) return `a Holdfast client of another process, ${id} (owner ${owner})`
+  return `a Redisson client ${id} (thread ${owner})`
+}
+
+/** Such as `orders-api, pid 4711 on orders-7f9c`. */
+function processOf({ client: { name, host, pid } }: RecordedClient): string {
+  return `${word(name)}, pid ${pid}${host === '' ? '' : ` on ${word(host)}`}`
+}
+
+function since(heldMs: number, label: string | undefined): string {
+  return `, for ${seconds(heldMs)}${label === undefined ? '' : `, label ${quoted(label)}`}`
+}
+
+/** A text that anybody could have written; in quotes unless it is a name of the usual kind. */
+function word(text: string): string {
+  return /^[\w@/.:+-]{1,120}$/.test(text) ? text : quoted(text)
+}
+
+function quoted(text: string): string {
+  return visible(JSON.stringify(text.slice(0, 120)))
 }
 
 function nameOf(client: LeaseContext, context: LeaseContext): string {
@@ -103,7 +185,7 @@ function waitsFor(lease: Lease, mine: ReadonlySet<unknown>, seen: Set<Lease>): s
   seen.add(lease)
   for (const [{ holds, lockName }, context] of waiting) {
     if (!holds.some((hold) => hold.lease === lease)) continue
-    for (const next of context.leases.named(lockName)) {
+    for (const next of clients.get(context.clientId)?.deref()?.leases.named(lockName) ?? []) {
       if (mine.has(next)) return lockName
       const found = seen.has(next) ? undefined : waitsFor(next, mine, seen)
       if (found !== undefined) return found

@@ -2,6 +2,7 @@ import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownEr
 import { type KnownOptions, ownOptions } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold } from './hold.js'
+import { runObserved } from './observation.js'
 import type { LockedCallback, WithLockOptions } from './options.js'
 import { runWithHold } from './ownership.js'
 
@@ -26,7 +27,7 @@ export async function runWithLock<T, H extends Hold>(
     error instanceof LeaseLostError && error === hold.lostError ? error.thrown(context.clock.now() - startedAt) : error
   try {
     if (onAcquire) await runWithHold(hold, () => onAcquire(hold))
-    value = await runWithHold(hold, () => fn(hold))
+    value = await runObserved(hold, () => runWithHold(hold, () => fn(hold)))
     refuseUnread(value, lockName)
   } catch (error) {
     await hold.unlock().catch((cause: unknown) => {

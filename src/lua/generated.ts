@@ -207,6 +207,61 @@ const LEASE_EXTEND_PART = `local function extendLease(key, lease)
 end
 `
 
+const READ_LOCK_READ_HOLDS_PART = `local function readHold(prefix, reader, index)
+  return prefix .. reader .. ':rwlock_timeout:' .. index
+end
+local MOST_HOLDS = 10000
+local function holdCount(text)
+  local count = tonumber(text) or 0
+  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+end
+local function longestRead(prefix, reader, count)
+  local longest = -2
+  for index = 1, holdCount(count) do
+    longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
+  end
+  return longest
+end
+`
+
+const FLEET_ENTRIES_PART = `local MOST_ENTRIES = 200
+local MOST_BYTES = 256
+local MOST_CHECKED = 50
+local function cut(text)
+  return string.sub(text, 1, MOST_BYTES)
+end
+local function unlessRefused(reply)
+  if type(reply) == 'table' and reply.err then
+    return nil
+  end
+  return reply
+end
+local function entriesOf(list)
+  local entries = {}
+  for _, entry in ipairs(unlessRefused(redis.pcall('lrange', list, 0, MOST_ENTRIES)) or {}) do
+    table.insert(entries, cut(entry))
+  end
+  return entries
+end
+local function isData(lock, kind, left)
+  if kind == 'hash' then
+    return left == -1 and redis.call('hlen', lock) > 1
+  elseif kind == 'string' then
+    return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+\$')
+  end
+  return kind ~= 'none'
+end
+local function hasStoppedReading(mode, prefix, field, count)
+  local canRead = (mode == 'read' or mode == 'write') and field ~= 'mode' and string.sub(field, -6) ~= ':write'
+  return canRead and holdCount(count) <= MOST_CHECKED and longestRead(prefix, field, count) < 0
+end
+local function hexOf(bytes)
+  return (string.gsub(bytes, '.', function(byte)
+    return string.format('%02x', string.byte(byte))
+  end))
+end
+`
+
 const IDEMPOTENCY_KEEP_REPLIES_PART = `local function keepReplies(replies)
   redis.call('pexpire', replies, 1200000)
 end
@@ -363,23 +418,6 @@ const PERMIT_RECLAIM_PART = `local function reclaim(semaphore, leases, channel, 
     return 0
   end
   return announcePermits(channel, redis.call('incrby', semaphore, returned))
-end
-`
-
-const READ_LOCK_READ_HOLDS_PART = `local function readHold(prefix, reader, index)
-  return prefix .. reader .. ':rwlock_timeout:' .. index
-end
-local MOST_HOLDS = 10000
-local function holdCount(text)
-  local count = tonumber(text) or 0
-  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
-end
-local function longestRead(prefix, reader, count)
-  local longest = -2
-  for index = 1, holdCount(count) do
-    longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
-  end
-  return longest
 end
 `
 
@@ -867,6 +905,151 @@ return { redis.call('get', KEYS[1]) or '' }
  */
 export function fencedLockToken(tokens: string): ScriptCall {
   return { script: FENCED_LOCK_TOKEN, keys: [tokens], args: [] }
+}
+
+const FLEET_READ: Script = {
+  name: 'fleet/read',
+  sha1: '2ba2e9699826b2f4f59e70fab01441cf6a28fa4c',
+  text: `-- holdfast fleet/read
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}local lock, now, isCut = KEYS[1], epochMs(), 0
+local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
+if isData(lock, kind, left) then
+  return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
+end
+if kind == 'string' then
+  text = cut(redis.call('get', lock))
+elseif kind == 'hash' and redis.call('hlen', lock) > 3 * MOST_ENTRIES then
+  isCut = 1
+elseif kind == 'hash' then
+  local mode, all = redis.call('hget', lock, 'mode'), redis.call('hgetall', lock)
+  for n = 1, #all, 2 do
+    if not hasStoppedReading(mode, ARGV[1], all[n], all[n + 1]) then
+      table.insert(fields, cut(all[n]))
+      table.insert(fields, cut(all[n + 1]))
+    end
+  end
+end
+local waiting, tickets = entriesOf(KEYS[2]), entriesOf(KEYS[3])
+local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MOST_ENTRIES, 'withscores')) or {}
+for n = 1, math.min(#scored, 2 * MOST_ENTRIES), 2 do
+  local ends = scored[n + 1] ~= '922337203685477' and toInteger(scored[n + 1])
+  if not ends or ends > now then
+    table.insert(permits, hexOf(cut(scored[n])))
+    table.insert(permits, ends and ends - now or -1)
+  end
+end
+if #waiting > MOST_ENTRIES or #tickets > MOST_ENTRIES or #scored > 2 * MOST_ENTRIES then
+  isCut = 1
+end
+local hasToken, hasGeneration = redis.call('exists', KEYS[4]), redis.call('exists', KEYS[6])
+return { now, kind, left, text, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut }
+`,
+}
+
+/**
+ * fleet/read: what is known of one name, whatever kind of lock, semaphore or latch it is. Changes nothing. At most 200
+ * entries each, one more in a list that was cut; texts cut to 256 bytes; nothing of data that cannot be a lock.
+ * KEYS[1] lock         of any type
+ * KEYS[2] queue        list: waiting holders of a fair lock, the next one first
+ * KEYS[3] turnQueue    list: tickets of waiting clients, the next one first
+ * KEYS[4] tokens       string: the last fencing token
+ * KEYS[5] leases       sorted set: permit -> until when it is held, epoch ms
+ * KEYS[6] generation   string: exists with a semaphore
+ * ARGV[1] prefix       what the keys of read holds begin with
+ * Reply   array        the server's time, epoch ms; the type of the lock; its PTTL (-2: no such key, -1: no expiry); its
+ *                      text, if it is a string; its fields and their values, without readers whose holds have ended;
+ *                      waiting holders; tickets; permits in hexadecimal digits and what is left of their leases, ms
+ *                      (-1: no end); 1 if there is a token; 1 if there is a generation; 1 if something was left out
+ */
+export function fleetRead(lock: string, queue: string, turnQueue: string, tokens: string, leases: string, generation: string, prefix: Argument): ScriptCall {
+  return { script: FLEET_READ, keys: [lock, queue, turnQueue, tokens, leases, generation], args: [prefix] }
+}
+
+const FORCED_MARK: Script = {
+  name: 'forced/mark',
+  sha1: 'fb925c3a37a82190e345c3e737194c91a227acda',
+  text: `-- holdfast forced/mark
+local form = redis.call('type', KEYS[1]).ok
+if form == 'none' then
+  return 0
+end
+if form == 'hash' and redis.call('hexists', KEYS[1], 'mode') == 1 then
+  form = 'read-write'
+end
+if form ~= ARGV[1] then
+  return redis.error_reply('WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data')
+end
+local isHeld
+if form == 'string' then
+  isHeld = redis.call('get', KEYS[1]) == ARGV[2]
+else
+  isHeld = redis.call('hexists', KEYS[1], ARGV[2]) == 1
+end
+if not isHeld then
+  return 0
+end
+redis.call('set', KEYS[2], ARGV[3], 'px', ARGV[4])
+return 1
+`,
+}
+
+/**
+ * forced/mark: name a holder that has to give the lock up, if it holds the lock. The lock itself stays as it is.
+ * KEYS[1] lock       hash: holder -> hold count; or string: the holder
+ * KEYS[2] mark       string: the holder, by whom and why
+ * ARGV[1] form       what the lock is: "hash", "read-write" (a hash with a mode) or "string"
+ * ARGV[2] holder     as in the lock
+ * ARGV[3] content    of the mark
+ * ARGV[4] markTtlMs  ms
+ * Reply   integer    1 marked, 0 that holder does not hold the lock
+ */
+export function forcedMark(lock: string, mark: string, form: Argument, holder: Argument, content: Argument, markTtlMs: Argument): ScriptCall {
+  return { script: FORCED_MARK, keys: [lock, mark], args: [form, holder, content, markTtlMs] }
+}
+
+const FORCED_RECORD: Script = {
+  name: 'forced/record',
+  sha1: '38ab40d732671ffe66e0782028cdb06d5515b28d',
+  text: `-- holdfast forced/record
+if redis.call('lpos', KEYS[1], ARGV[1]) then
+  return 0
+end
+redis.call('ltrim', KEYS[1], 0, ARGV[2])
+redis.call('lpush', KEYS[1], ARGV[1])
+return 1
+`,
+}
+
+/**
+ * forced/record: add an entry to the audit, once, and drop the oldest ones if there are too many.
+ * KEYS[1] audit    list: JSON, the newest first
+ * ARGV[1] entry    JSON
+ * ARGV[2] lastKept index of the oldest entry that stays
+ * Reply   integer  1 added, 0 it was there
+ */
+export function forcedRecord(audit: string, entry: Argument, lastKept: Argument): ScriptCall {
+  return { script: FORCED_RECORD, keys: [audit], args: [entry, lastKept] }
+}
+
+const FORCED_WITHDRAW: Script = {
+  name: 'forced/withdraw',
+  sha1: 'b442ee1e97e8e965571c9383734b6ccdc7ce031b',
+  text: `-- holdfast forced/withdraw
+if redis.call('get', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+return redis.call('del', KEYS[1])
+`,
+}
+
+/**
+ * forced/withdraw: delete a mark, unless another one has replaced it.
+ * KEYS[1] mark     string, as written by forced/mark
+ * ARGV[1] content  of the mark
+ * Reply   integer  1 deleted, 0 it was not there
+ */
+export function forcedWithdraw(mark: string, content: Argument): ScriptCall {
+  return { script: FORCED_WITHDRAW, keys: [mark], args: [content] }
 }
 
 const IDEMPOTENCY_FORGET: Script = {
@@ -2409,6 +2592,10 @@ export const SCRIPTS: readonly Script[] = [
   FENCED_LOCK_ACQUIRE,
   FENCED_LOCK_ADOPT,
   FENCED_LOCK_TOKEN,
+  FLEET_READ,
+  FORCED_MARK,
+  FORCED_RECORD,
+  FORCED_WITHDRAW,
   IDEMPOTENCY_FORGET,
   LATCH_COUNT_DOWN,
   LATCH_DELETE,

@@ -1,13 +1,14 @@
 import { isRetryable, toInteger } from '../delivery/replies.js'
-import { publishRefused } from '../errors.js'
 import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
 import { checkWait } from '../locks/options.js'
+import { waitBegan } from '../locks/who-holds.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, ownOptions } from '../util/validate.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { Waiter } from '../waiting/waiter.js'
+import { publishRefused } from '../warnings.js'
 import { LATCH_CLOSED_MESSAGE, LATCH_OPEN_MESSAGE, latchChannel } from '../wire/keys.js'
 import { countOnce } from './count-once.js'
 
@@ -146,7 +147,9 @@ export class CountDownLatch {
     if (waitTimeMs === 0) return (await this.getCount()) === 0
 
     const gate = this.#gate()
-    const waiter = new Waiter(context.clock, name, context.clock.now() + waitTimeMs, signal)
+    const deadlineAt = context.clock.now() + waitTimeMs
+    const waiter = new Waiter(context.clock, name, deadlineAt, signal)
+    const endWait = waitBegan(context, name, label, deadlineAt)
     const longWait = new LongWait(context, name, { warnAfterMs, label }, async () => undefined)
     longWait.refused()
     gate.enter(waiter)
@@ -156,6 +159,7 @@ export class CountDownLatch {
       return waiter.isWoken
     } finally {
       longWait.end()
+      endWait()
       waiter.end()
       gate.leave(waiter)
     }

@@ -1,10 +1,11 @@
 import { toInteger } from '../delivery/replies.js'
-import { ClientClosedError, publishRefused, WaitTimeoutError } from '../errors.js'
+import { ClientClosedError, WaitTimeoutError } from '../errors.js'
 import { isTransient } from '../locks/acquisition.js'
 import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
 import { checkWait, type MaybeRan } from '../locks/options.js'
+import { waitBegan } from '../locks/who-holds.js'
 import { optionsAndFunction, refuseUnread } from '../locks/with-lock.js'
 import {
   semaphoreDelete,
@@ -15,6 +16,7 @@ import {
 } from '../lua/generated.js'
 import { checkCount, checkOptionalDuration, ownOptions } from '../util/validate.js'
 import { tryOnce, waitFor } from '../waiting/wait-loop.js'
+import { publishRefused } from '../warnings.js'
 import { generationKey, semaphoreChannel } from '../wire/keys.js'
 import { addPermits, countOnce } from './count-once.js'
 import { whyNoPermits } from './no-permits.js'
@@ -242,9 +244,13 @@ export class Semaphore {
       return true
     }
     const longWait = new LongWait(context, name, { warnAfterMs, label }, () => whyNoPermits(context, name))
+    let endWait: (() => void) | undefined
     const wait = {
       lockName: name,
-      onRefused: () => longWait.refused(),
+      onRefused: () => {
+        endWait ??= waitBegan(context, name, label, wait.deadlineAt)
+        longWait.refused()
+      },
       attempt: new PermitsAcquisition(context, name, permits, section),
       isTransient,
       // Callers that want the same number: one that wants few is not held up by one that wants many. Never callers that want
@@ -263,6 +269,7 @@ export class Semaphore {
       throw await asLockError(context, name, 'acquire', error)
     } finally {
       longWait.end()
+      endWait?.()
     }
   }
 

@@ -612,6 +612,142 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
       let T: any
       return [lua.table([(lua.truth(T = redis.call("get", lua.index(KEYS, 1))) ? T : "")])]
     },
+    'fleet/read': (KEYS: Table, ARGV: Table): any[] => {
+      let T: any
+      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
+      }
+      let MOST_HOLDS: any = 10000
+      const holdCount = (text?: any): any[] => {
+        let T: any
+        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
+      }
+      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
+        let longest: any = -2
+        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+          let index$2: any = $at
+          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+        }
+        return [longest]
+      }
+      let MOST_ENTRIES: any = 200
+      let MOST_BYTES: any = 256
+      let MOST_CHECKED: any = 50
+      const cut = (text$2?: any): any[] => {
+        return [lua.sub(text$2, 1, MOST_BYTES)]
+      }
+      const unlessRefused = (reply?: any): any[] => {
+        if (((lua.type(reply) === "table") && lua.truth(lua.index(reply, "err")))) {
+          return [undefined]
+        }
+        return [reply]
+      }
+      const entriesOf = (list?: any): any[] => {
+        let T: any
+        let entries: any = lua.table([])
+        for (let [, entry] of lua.ipairs((lua.truth(T = unlessRefused(redis.pcall("lrange", list, 0, MOST_ENTRIES))[0]) ? T : lua.table([])))) {
+          lua.insert(entries, ...cut(entry))
+        }
+        return [entries]
+      }
+      const isData = (lock?: any, kind?: any, left?: any): any[] => {
+        let T: any
+        if ((kind === "hash")) {
+          return [(lua.truth(T = (left === -1)) ? lua.gt(redis.call("hlen", lock), 1) : T)]
+        } else {
+          if ((kind === "string")) {
+            return [(lua.truth(T = (left === -1)) ? !lua.truth(lua.find(redis.call("get", lock), /^-?\d+$/s)) : T)]
+          }
+        }
+        return [(kind !== "none")]
+      }
+      const hasStoppedReading = (mode?: any, prefix$3?: any, field?: any, count$3?: any): any[] => {
+        let T: any
+        let canRead: any = (lua.truth(T = (lua.truth(T = ((lua.truth(T = (mode === "read")) ? T : (mode === "write")))) ? (field !== "mode") : T)) ? (lua.sub(field, -6) !== ":write") : T)
+        return [(lua.truth(T = (lua.truth(T = canRead) ? lua.le(holdCount(count$3)[0], MOST_CHECKED) : T)) ? lua.lt(longestRead(prefix$3, field, count$3)[0], 0) : T)]
+      }
+      const hexOf = (bytes?: any): any[] => {
+        return [(lua.gsub(bytes, /./gs, (byte?: any): any[] => {
+          return [lua.hex(lua.number(lua.byte(byte)))]
+        }))]
+      }
+      let [lock$2, now, isCut]: any[] = [lua.index(KEYS, 1), epochMs()[0], 0]
+      let [kind$2, left$2, text$3, fields]: any[] = [lua.index(redis.call("type", lock$2), "ok"), redis.call("pttl", lock$2), "", lua.table([])]
+      if (lua.truth(isData(lock$2, kind$2, left$2)[0])) {
+        return [lua.table([now, kind$2, left$2, "", lua.table([]), lua.table([]), lua.table([]), lua.table([]), 0, 0, 0])]
+      }
+      if ((kind$2 === "string")) {
+        text$3 = cut(redis.call("get", lock$2))[0]
+      } else {
+        if (((kind$2 === "hash") && lua.gt(redis.call("hlen", lock$2), (3 * lua.number(MOST_ENTRIES))))) {
+          isCut = 1
+        } else {
+          if ((kind$2 === "hash")) {
+            let [mode$2, all]: any[] = [redis.call("hget", lock$2, "mode"), redis.call("hgetall", lock$2)]
+            for (let $at$2 = 1, $limit$2 = lua.length(all); $at$2 <= $limit$2; $at$2 += 2) {
+              let n: any = $at$2
+              if (!lua.truth(hasStoppedReading(mode$2, lua.index(ARGV, 1), lua.index(all, n), lua.index(all, (lua.number(n) + 1)))[0])) {
+                lua.insert(fields, ...cut(lua.index(all, n)))
+                lua.insert(fields, ...cut(lua.index(all, (lua.number(n) + 1))))
+              }
+            }
+          }
+        }
+      }
+      let [waiting, tickets]: any[] = [entriesOf(lua.index(KEYS, 2))[0], ...entriesOf(lua.index(KEYS, 3))]
+      let [permits, scored]: any[] = [lua.table([]), (lua.truth(T = unlessRefused(redis.pcall("zrange", lua.index(KEYS, 5), 0, MOST_ENTRIES, "withscores"))[0]) ? T : lua.table([]))]
+      for (let $at$3 = 1, $limit$3 = lua.min(lua.length(scored), (2 * lua.number(MOST_ENTRIES))); $at$3 <= $limit$3; $at$3 += 2) {
+        let n$2: any = $at$3
+        let ends: any = (lua.truth(T = (lua.index(scored, (lua.number(n$2) + 1)) !== "922337203685477")) ? toInteger(lua.index(scored, (lua.number(n$2) + 1)))[0] : T)
+        if ((!lua.truth(ends) || lua.gt(ends, now))) {
+          lua.insert(permits, ...hexOf(...cut(lua.index(scored, n$2))))
+          lua.insert(permits, (lua.truth(T = (lua.truth(T = ends) ? (lua.number(ends) - lua.number(now)) : T)) ? T : -1))
+        }
+      }
+      if (((lua.gt(lua.length(waiting), MOST_ENTRIES) || lua.gt(lua.length(tickets), MOST_ENTRIES)) || (lua.length(scored) > (2 * lua.number(MOST_ENTRIES))))) {
+        isCut = 1
+      }
+      let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
+      return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
+    },
+    'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
+      let form: any = lua.index(redis.call("type", lua.index(KEYS, 1)), "ok")
+      if ((form === "none")) {
+        return [0]
+      }
+      if (((form === "hash") && (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
+        form = "read-write"
+      }
+      if ((form !== lua.index(ARGV, 1))) {
+        return [lua.errorReply("WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data")]
+      }
+      let isHeld: any = undefined
+      if ((form === "string")) {
+        isHeld = (redis.call("get", lua.index(KEYS, 1)) === lua.index(ARGV, 2))
+      } else {
+        isHeld = (redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 1)
+      }
+      if (!lua.truth(isHeld)) {
+        return [0]
+      }
+      redis.call("set", lua.index(KEYS, 2), lua.index(ARGV, 3), "px", lua.index(ARGV, 4))
+      return [1]
+    },
+    'forced/record': (KEYS: Table, ARGV: Table): any[] => {
+      if (lua.truth(redis.call("lpos", lua.index(KEYS, 1), lua.index(ARGV, 1)))) {
+        return [0]
+      }
+      redis.call("ltrim", lua.index(KEYS, 1), 0, lua.index(ARGV, 2))
+      redis.call("lpush", lua.index(KEYS, 1), lua.index(ARGV, 1))
+      return [1]
+    },
+    'forced/withdraw': (KEYS: Table, ARGV: Table): any[] => {
+      if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 1))) {
+        return [0]
+      }
+      return [redis.call("del", lua.index(KEYS, 1))]
+    },
     'idempotency/forget': (KEYS: Table, ARGV: Table): any[] => {
       redis.call("hdel", lua.index(KEYS, 1), ...lua.unpack(ARGV, 1, lua.length(ARGV)))
       return epochMs()

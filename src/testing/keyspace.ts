@@ -256,6 +256,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     const at = keys.read(key, 'list')?.indexOf(element) ?? -1
     return at === -1 ? null : at
   },
+  lpush: (keys, [key = '', ...elements]) => keys.write(key, 'list').unshift(...elements.reverse()),
   lrange: (keys, [key = '', from, to]) => range(keys.read(key, 'list') ?? [], from, to),
   lrem: (keys, [key = '', count, element = '']) => removeFromList(keys, key, Number(integer(count)), element),
   pexpire(keys, [key = '', ms]) {
@@ -265,6 +266,12 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     const found = keys.content(key)
     if (!found) return -2
     return found.expiresAt === undefined ? -1 : found.expiresAt - keys.now
+  },
+  ltrim: (keys, [key = '', from, to]) => {
+    const list = keys.read(key, 'list')
+    if (list) list.splice(0, list.length, ...range(list, from, to))
+    keys.removeIfEmpty(key)
+    return OK
   },
   publish: (keys, [channel = '', message = '']) => keys.publish(channel, message, false),
   rpush(keys, [key = '', ...elements]) {

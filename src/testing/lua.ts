@@ -187,6 +187,8 @@ function bytes(value: Value, name: string): string {
 
 export const char = (...codes: Value[]): string => String.fromCharCode(...codes.map((code) => argument(code, 'char')))
 
+export const byte = (value: Value): number | undefined => bytes(value, 'byte').codePointAt(0)
+
 export function sub(value: Value, from: Value, to: Value = -1): string {
   const whole = bytes(value, 'sub')
   const place = (at: number): number => (at < 0 ? Math.max(0, whole.length + at + 1) : at)
@@ -216,6 +218,9 @@ export function gsub(value: Value, pattern: RegExp, replace: (word: string) => V
 export function integer(value: number): string {
   return Math.abs(value) < 2 ** 63 ? String(BigInt(Math.trunc(value))) : String(-(2n ** 63n))
 }
+
+/** `%02x` of a byte. */
+export const hex = (value: number): string => value.toString(16).padStart(2, '0')
 
 /** `%.0f`, `%.1f`: of two that are equally near the even one, unlike JavaScript. */
 export function fixed(value: number, digits: number): string {

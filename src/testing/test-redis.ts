@@ -94,12 +94,13 @@ export class TestRedis implements AsyncDisposable {
   }
 
   /**
-   * Opens a client, as another process does.
+   * Opens a client, as another process does. The default of `inspection` is false here, so that only what a test does is
+   * in `keys()` and `sent()`.
    * @throws {ConfigError} an option cannot work
    */
   connect(options: ClientOptions = {}): Client {
     const port = new MemoryPort(this.#clock, this.#redis)
-    const client = new Client(port, options, { clock: this.#clock, random: this.#random })
+    const client = new Client(port, { inspection: false, ...options }, { clock: this.#clock, random: this.#random })
     this.#ports.set(client, port)
     return client
   }

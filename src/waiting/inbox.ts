@@ -10,13 +10,19 @@ export interface Ticket {
   close(): void
 }
 
-/** The channel on which one client receives its turns, for every lock. Subscribed while the client has any ticket. */
+/**
+ * The channel on which one client receives its turns, for every lock, and what others want to know of it. Subscribed while
+ * the client has any ticket, and while it is kept open.
+ */
 export class Inbox {
+  /** Called with each message that is an object in JSON. */
+  onMessage: ((text: string) => void) | undefined
   readonly #clientId: string
   readonly #wakeups: Wakeups
   readonly #listeners = new Map<string, (message: TurnMessage) => void>()
   #subscription: Subscription | undefined
   #issued = 0
+  #isKeptOpen = false
 
   constructor(clientId: string, wakeups: Wakeups) {
     this.#clientId = clientId
@@ -37,13 +43,42 @@ export class Inbox {
     const number = String(++this.#issued)
     this.#listeners.set(number, listener)
     if (this.isLive) listener(undefined)
-    this.#subscription ??= this.#wakeups.listen(INBOX_PREFIX + this.#clientId, (message) => this.#receive(message))
+    this.#subscribe()
     return { id: `${this.#clientId}:${number}`, close: () => this.#close(number) }
+  }
+
+  /** Whether this is the channel of the inbox. */
+  is(channel: string): boolean {
+    return channel === INBOX_PREFIX + this.#clientId
+  }
+
+  /** Whether the client needs it for its turns. */
+  get hasTickets(): boolean {
+    return this.#listeners.size > 0
+  }
+
+  /** Subscribes until `letGo`, also without tickets. */
+  keepOpen(): void {
+    this.#isKeptOpen = true
+    this.#subscribe()
+  }
+
+  letGo(): void {
+    this.#isKeptOpen = false
+    this.#leaveIfUnused()
+  }
+
+  #subscribe(): void {
+    this.#subscription ??= this.#wakeups.listen(INBOX_PREFIX + this.#clientId, (message) => this.#receive(message))
   }
 
   #close(number: string): void {
     this.#listeners.delete(number)
-    if (this.#listeners.size > 0) return
+    this.#leaveIfUnused()
+  }
+
+  #leaveIfUnused(): void {
+    if (this.hasTickets || this.#isKeptOpen) return
     this.#subscription?.leave()
     this.#subscription = undefined
   }
@@ -51,6 +86,10 @@ export class Inbox {
   #receive(text: string | undefined): void {
     if (text === undefined) {
       for (const listener of [...this.#listeners.values()]) listener(undefined)
+      return
+    }
+    if (text.startsWith('{')) {
+      this.onMessage?.(text)
       return
     }
     const [message, number = ''] = text.split(' ', 2)

@@ -1,6 +1,6 @@
 import type { Clock } from '../util/clock.js'
 import { NameMap } from '../util/collections.js'
-import { Inbox, type TurnMessage } from './inbox.js'
+import type { Inbox, TurnMessage } from './inbox.js'
 import { TurnQueue, type TurnRequest, type TurnTicket } from './turn-queue.js'
 import type { Waiter } from './waiter.js'
 import type { Subscription, Wakeups } from './wakeups.js'
@@ -293,10 +293,10 @@ export class WaitQueues {
   readonly #inbox: Inbox
   readonly #queues = new NameMap<WaitQueue>()
 
-  constructor(clock: Clock, wakeups: Wakeups, clientId: string) {
+  constructor(clock: Clock, wakeups: Wakeups, inbox: Inbox) {
     this.#clock = clock
     this.#wakeups = wakeups
-    this.#inbox = new Inbox(clientId, wakeups)
+    this.#inbox = inbox
   }
 
   /** Adds a waiter at the end of a queue. */

@@ -1,4 +1,5 @@
 import type { RedisPort } from '../adapters/port.js'
+import { queueMicrotask } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 
 /** Called with each message; undefined: messages may have been missed. */
@@ -31,6 +32,8 @@ export interface Subscription {
  * missed, when the subscription is confirmed, lost or restored. Every call is only a hint to try again.
  */
 export class Wakeups {
+  /** Called once, when the first channel has been subscribed to: from then on there is a connection for messages. */
+  onFirst: (() => void) | undefined
   readonly #port: RedisPort
   readonly #onRefused: (channel: string, error: unknown) => void
   readonly #channels = new Map<string, Channel>()
@@ -39,6 +42,10 @@ export class Wakeups {
   constructor(port: RedisPort, onRefused: (channel: string, error: unknown) => void) {
     this.#port = port
     this.#onRefused = (channel, error) => onRefused(channel, withoutSecrets(error))
+  }
+
+  isListening(name: string): boolean {
+    return this.#channels.has(name)
   }
 
   listen(name: string, listener: Listener): Subscription {
@@ -86,6 +93,9 @@ export class Wakeups {
   #open(name: string): Channel {
     const channel: Channel = { listeners: new Set(), isSubscribed: false, isRefused: false }
     this.#channels.set(name, channel)
+    const { onFirst } = this
+    this.onFirst = undefined
+    if (onFirst) queueMicrotask(onFirst)
     this.#port
       .subscribe(name, (message) => wakeAll(channel, message))
       .then(

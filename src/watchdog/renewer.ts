@@ -34,11 +34,13 @@ export class Renewer<T extends Renewable> {
   readonly #isWanted: (lease: T) => boolean
   readonly #onRefused: (error: unknown) => void
   readonly #onRenewed: (key: string) => void
+  readonly #onResult: (lease: T, result: 'renewed' | 'gone' | 'failed') => void
 
   /**
    * @param isWanted  called before each attempt, and before its result is applied
    * @param onRefused  called for each renewal that Redis rejects with a permanent error
    * @param onRenewed  called for each script call that renewed something, with one of its keys
+   * @param onResult  called for each lease, before it is notified
    */
   constructor(
     clock: Clock,
@@ -48,6 +50,7 @@ export class Renewer<T extends Renewable> {
     isWanted: (lease: T) => boolean,
     onRefused: (error: unknown) => void,
     onRenewed: (key: string) => void = () => {},
+    onResult: (lease: T, result: 'renewed' | 'gone' | 'failed') => void = () => {},
   ) {
     this.#clock = clock
     this.#random = random
@@ -56,6 +59,7 @@ export class Renewer<T extends Renewable> {
     this.#isWanted = isWanted
     this.#onRefused = onRefused
     this.#onRenewed = onRenewed
+    this.#onResult = onResult
   }
 
   async renew(all: readonly T[]): Promise<void> {
@@ -102,6 +106,7 @@ export class Renewer<T extends Renewable> {
       batch.forEach(({ lease }, index) => {
         if (!this.#isWanted(lease)) return
         const leftMs = toInteger(replies[index]) ?? 0
+        this.#onResult(lease, leftMs > 0 ? 'renewed' : 'gone')
         if (leftMs > 0) lease.renewed(sentAt, leftMs)
         else lease.markLost()
       })
@@ -122,7 +127,8 @@ export class Renewer<T extends Renewable> {
         },
       })
     } catch (error) {
-      if (mustSplit(error)) await this.renew(all.map(({ lease }) => lease))
+      if (mustSplit(error)) return await this.renew(all.map(({ lease }) => lease))
+      for (const { lease } of all) if (this.#isWanted(lease)) this.#onResult(lease, 'failed')
     }
   }
 

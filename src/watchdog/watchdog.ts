@@ -17,6 +17,12 @@ const BATCH_SIZE = 100
 export class Watchdog {
   /** The watchdog thread, if the client uses it: it renews while this event loop is blocked. */
   threadClient: ThreadClient | undefined
+  /** Called with the outcome of each renewal, before the lease knows it. */
+  onRenewal: ((lease: Watched, result: 'renewed' | 'gone' | 'failed') => void) | undefined
+  /** How late the timer fired the last time, ms. */
+  delayMs = 0
+  /** Called when renewals are due, every third of the lease while something is held. */
+  onTick: (() => void) | undefined
   readonly #clock: Clock
   readonly #periodMs: number
   readonly #renewer: Renewer<Watched>
@@ -44,7 +50,9 @@ export class Watchdog {
     this.#periodMs = leaseTimeMs / 3
     const terms = { periodMs: this.#periodMs, batchSize }
     const isWanted = (one: Watched): boolean => this.#watched.has(one)
-    this.#renewer = new Renewer(clock, random, scripts, terms, isWanted, onRefused, onRenewed)
+    this.#renewer = new Renewer(clock, random, scripts, terms, isWanted, onRefused, onRenewed, (lease, result) =>
+      this.onRenewal?.(lease, result),
+    )
   }
 
   /** @param isWanted  false: it will be released at once, so not even a late grant is renewed before the next tick */
@@ -98,6 +106,7 @@ export class Watchdog {
   }
 
   #onTimer(): void {
+    this.delayMs = Math.max(0, this.#clock.now() - this.#wakeAt)
     this.#wakeAt = Number.POSITIVE_INFINITY
     // Deadlines first: after a pause of this process no late renewal may revive an expired hold.
     let next = this.#inspectAll()
@@ -106,6 +115,7 @@ export class Watchdog {
       // A fixed rate, however long the renewals take; missed ticks are skipped.
       this.#renewNextAt(Math.max(this.#nextRenewalAt + this.#periodMs, now + this.#periodMs / 2))
       void this.#renewer.renew([...this.#watched].filter(isRenewed))
+      this.onTick?.()
     }
     next = Math.min(next, this.#nextRenewalAt)
     if (this.#watched.size > 0) this.#wakeBy(next)

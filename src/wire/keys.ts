@@ -97,3 +97,21 @@ export function generationKey(name: string): string {
 export function idempotencyKey(name: string, clientId: string): string {
   return `holdfast_idempotency:${tagged(name)}:${clientId}`
 }
+
+/** With 128 random bits in hexadecimal appended, the channel on which a client receives the replies to its requests. */
+export const REPLY_PREFIX = 'holdfast_reply:'
+
+/** How a client describes itself (JSON), with a TTL. Readers GET it by the client's id. Holdfast only. */
+export function clientRecordKey(clientId: string): string {
+  return CLIENT_PREFIX + clientId
+}
+
+export const CLIENT_PREFIX = 'holdfast_client:'
+
+/** Who is to be interrupted in a lock, by whom and why (JSON), for ten minutes. Holdfast only. */
+export function forcedKey(lockName: string): string {
+  return `holdfast_forced:${tagged(lockName)}${lockName.includes('{') ? ':' : ''}`
+}
+
+/** The newest 1,000 forced releases (a list of JSON). Holdfast only. */
+export const AUDIT_KEY = 'holdfast_audit'

@@ -260,8 +260,8 @@ async function mayStay(
 ): Promise<boolean> {
   if (semaphores.includes(key) || latches.includes(key)) return true
   if (key.startsWith('redisson_lock_token:') || key.endsWith(':observed')) return true
-  // Idempotency keys and generations of semaphores expire.
-  return /^holdfast_(idempotency|generation):/.test(key) && (await ttl()) > 0
+  // Idempotency keys, generations of semaphores, and the records of clients that were killed expire.
+  return /^holdfast_(idempotency|generation|client):/.test(key) && (await ttl()) > 0
 }
 
 function added(summaries: readonly Summary[]): Record<string, number> {

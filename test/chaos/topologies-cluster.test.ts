@@ -46,7 +46,7 @@ describe('cluster', { concurrency: 1 }, () => {
     await waitUntil(
       async () => {
         left = (await cluster.keys()).filter(
-          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation):/.test(key),
+          (key) => !/^(redisson_lock_token|holdfast_idempotency|holdfast_generation|holdfast_client):/.test(key),
         )
         return left.length === 0
       },

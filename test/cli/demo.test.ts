@@ -8,7 +8,9 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { Redis } from 'ioredis'
 import { resultOf } from '../../src/cli/demo/flash-sale-result.js'
+import { lookAt } from '../../src/cli/demo/onlooker.js'
 import { timeline } from '../../src/cli/demo/timeline.js'
 import { Terminal } from '../../src/cli/terminal.js'
 import { expectNothingLeft } from '../support/leak-check.js'
@@ -82,6 +84,27 @@ test('the demo prints plain text to a pipe: progress, table, timeline', async ()
   assert.match(demo.stdout, /process 3 +[█─ ]*█/)
 })
 
+test('the demo shows its lock at one moment of the sale, as operators see it', async () => {
+  let printed = ''
+  // A machine that stalls may miss the moment.
+  for (let tries = 0; tries < 3; tries++) {
+    await using demo = new Demo(['--stock', '600', '--processes', '3'])
+    assert.equal(await demo.exitCode, 0, demo.stderr)
+    printed = demo.stdout
+    for (const line of printed.split('\n')) assert.ok(line.length < 80, `too long for a terminal: ${line}`)
+    const [, row = ''] =
+      /as operators see it:\n\n {2}LOCK .*\n {2}(.*)\n\n.*npx holdfast top --redis/.exec(printed) ?? []
+    if (/^holdfast:demo:\S+ +lock +\d+ms +shop pid \d+ +● +\d+\.\ds +≥?\d+$/.test(row)) return
+  }
+  assert.fail(printed)
+})
+
+test('a look at the lock that fails shows nothing, and is no failure of the demo', async () => {
+  const redis = new Redis({ lazyConnect: true })
+  redis.disconnect()
+  assert.equal(await lookAt(redis, 'a', () => false), undefined)
+})
+
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   test(`${signal} during a sale ends the demo cleanly`, async () => {
     await using server = await startRedis()
@@ -125,8 +148,8 @@ test('the keys of a killed demo on a given Redis expire', async () => {
   const keys = await server.admin.keys('*')
   assert.ok(keys.length > 0)
   for (const key of keys) {
-    // The turn queue of the killed waiters is a separate key.
-    assert.match(key, /^(holdfast_turn_queue:\{)?holdfast:demo:/)
+    // The turn queue of the killed waiters is a separate key, and so are the records of their clients.
+    assert.match(key, /^((holdfast_turn_queue:\{)?holdfast:demo:|holdfast_client:)/)
     assert.ok((await server.admin.pttl(key)) > 0, key)
   }
 })

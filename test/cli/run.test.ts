@@ -237,7 +237,7 @@ describe('holdfast run', () => {
       assert.equal(child.stdout, 'up\nSIGTERM\n')
       assert.match(
         child.stderr,
-        /^holdfast: Lock "a" is no longer held by \S+: its lease of 3000 ms \(leaseTimeMs\) ended.*\n/,
+        /^holdfast: Lock "a" \(label ".*"\) is no longer held by \S+: its lease of 3000 ms \(leaseTimeMs\) ended.*\n/,
       )
       assert.match(child.stderr, /sending SIGTERM to process \d+, and SIGKILL in 10000 ms\n$/)
     })
@@ -488,7 +488,7 @@ describe('holdfast run', () => {
       assert(permit)
       await server.admin.multi().zrem('{pool}:timeout', permit).incr('pool').exec()
       assert.equal(await exitCode(child), 76)
-      assert.match(child.stderr, /A permit of semaphore "pool" is no longer held by [\da-f]{32}/)
+      assert.match(child.stderr, /A permit of semaphore "pool" \(label ".*"\) is no longer held by [\da-f]{32}/)
     })
   })
 

@@ -23,6 +23,7 @@ const PUBLIC = [
 /** Functions that users import, by the module that has them. */
 const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
   'connect.ts': ['connect'],
+  'dashboard/dashboard.ts': ['createDashboard'],
   'locks/multi-lock.ts': ['getMultiLock'],
   'locks/red-lock.ts': ['getRedLock'],
   'fencing.ts': ['fencedSet', 'fencedUpdate'],

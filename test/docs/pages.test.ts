@@ -78,6 +78,19 @@ describe('the pages', () => {
     ])
   })
 
+  it('explain every option and route of the dashboard in docs/dashboard.md', () => {
+    expectNamed('docs/dashboard.md', optionsOf('src/dashboard/dashboard.ts', 'DashboardOptions'))
+    const page = readPage('docs/dashboard.md')
+    const routes = [...source('src/dashboard/api.ts').matchAll(/^ \* \| `(?:GET|POST) ([\w/]+)/gm)].map(
+      ([, path]) => path,
+    )
+    assert.deepEqual(
+      routes.filter((path = '') => !page.includes(path)),
+      [],
+    )
+    assert.ok(routes.length > 5)
+  })
+
   it('name every lock in docs/locks/README.md, link its page there, and name its getter on that page', () => {
     const overview = linksOf('docs/locks/README.md').map(({ path }) => path)
     const joint = [

@@ -7,8 +7,9 @@ import { after, before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { aclRule, CLUSTER_COMMANDS, EXTRA_COMMANDS, namesOf, rightTo, SHARDED_COMMANDS } from '../../src/doctor/acl.js'
+import { writeStateRequest } from '../../src/fleet/protocol.js'
 import { type Client, type ConnectOptions, connect, type Hold } from '../../src/index.js'
-import { INBOX_PREFIX, turnQueueKey } from '../../src/wire/keys.js'
+import { CLIENT_PREFIX, INBOX_PREFIX, REPLY_PREFIX, turnQueueKey } from '../../src/wire/keys.js'
 import { ENGINE_VERSION } from '../support/engine.js'
 import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -36,6 +37,9 @@ const NOT_USED_HERE = [
   ...[...SHARDED_COMMANDS, ...CLUSTER_COMMANDS, ...EXTRA_COMMANDS, 'wait'].map(rightTo),
   ...ONLY_HERE.map((word) => word.slice(1)),
 ]
+
+/** Without lock names; they grant or end no lock. */
+const OF_CLIENTS = [CLIENT_PREFIX, INBOX_PREFIX, REPLY_PREFIX]
 
 /** The name in Redis of an object of a kind. */
 type NameOf = (kind: Pick<Kind, 'name'>) => string
@@ -92,10 +96,12 @@ for (const { user, kinds } of users) {
       try {
         for (const name of ['bank:1001', 'bank:{lock:}1001', '{bank}lock:1001']) {
           const { keys, channels } = namesOf(name)
-          for (const [key] of keys) await assert.rejects(redis.del(key), /NOPERM/, key)
-          // Inboxes have no lock names, and grant or end no lock.
+          for (const [key] of keys) {
+            if (OF_CLIENTS.includes(key)) continue
+            await assert.rejects(redis.del(key), /NOPERM/, key)
+          }
           for (const channel of channels.keys()) {
-            if (channel === INBOX_PREFIX) continue
+            if (OF_CLIENTS.includes(channel)) continue
             await assert.rejects(redis.publish(channel, '0'), /NOPERM/, channel)
             await assert.rejects(redis.subscribe(channel), /NOPERM/, channel)
           }
@@ -114,6 +120,8 @@ for (const { user, kinds } of users) {
         await admin.acl('LOG', 'RESET')
         await using holder = await connect(server.url)
         await using client = await connect(urlOf('less'))
+        const warnings: (string | undefined)[] = []
+        client.on('warning', (warning) => warnings.push((warning as { code?: string }).code))
         const prefix = pattern.slice(1, -1)
         const nameOf = prefix.includes('{') ? inBraces : withBraces
         await Promise.all(
@@ -127,6 +135,7 @@ for (const { user, kinds } of users) {
           }),
         )
         if (user === 'app') await touchSynchronizers((kind) => nameOf({ name: kind }), client)
+        await askForState(client, () => warnings.includes('INSPECTION_REFUSED'))
         const refused = (await refusals()).map(({ object }) => object)
         assert.ok(refused.length > 0)
         assert.deepEqual(
@@ -157,8 +166,11 @@ for (const { user, kinds } of users) {
           await exerciseMore(client)
           await exerciseSynchronizers((kind) => nameOf({ name: kind }), client, other)
         }
+        await askForState(client, () => false)
         const left = async () =>
-          (await admin.keys('*')).filter((key) => !/^(redisson_lock_token|holdfast_generation):/.test(key))
+          (await admin.keys('*')).filter(
+            (key) => !/^(redisson_lock_token|holdfast_generation|holdfast_client):/.test(key),
+          )
         await waitUntil(async () => (await left()).length === 0, { message: 'all is released' })
       }
       assert.deepEqual(complaints, [])
@@ -303,6 +315,23 @@ for (const { user, kinds } of users) {
       ])
     }
 
+    /** Somebody asks a client what it holds: it replies, or is refused. */
+    async function askForState({ id }: Client, isRefused: () => boolean): Promise<void> {
+      const channel = REPLY_PREFIX + '0'.repeat(32)
+      const asker = server.admin.duplicate()
+      let hasReplied = false
+      asker.on('message', () => (hasReplied = true))
+      try {
+        await asker.subscribe(channel)
+        const request = writeStateRequest({ reply: channel, limit: 1 })
+        const receivers = await server.admin.publish(INBOX_PREFIX + id, request)
+        const isOver = (): boolean => hasReplied || isRefused() || receivers === 0
+        await waitUntil(isOver, { message: 'the client replies, or is refused' })
+      } finally {
+        asker.disconnect()
+      }
+    }
+
     async function somebodyListens(pattern: string): Promise<void> {
       await waitUntil(async () => (await server.admin.pubsub('CHANNELS', pattern)).length > 0, {
         message: `a caller waits on ${pattern}`,
@@ -328,3 +357,38 @@ async function renewal(hold: Hold): Promise<void> {
   }
   await waitUntil(isRenewed, { message: `a renewal of ${hold.lockName}` })
 }
+
+describe('the rights of the user "operator" in docs/architecture.md', () => {
+  it('suffice to break the locks of the user "app", and are all needed', async () => {
+    const server = await startRedis()
+    const { admin } = server
+    try {
+      const app = [...(shown.get('app') ?? []).filter((word) => !unknownHere(word)), ...ONLY_HERE]
+      const more = (shown.get('operator') ?? []).slice(2)
+      await admin.call('ACL', ...app)
+      const outcomeWith = async (words: readonly string[]): Promise<string> => {
+        await admin.call('ACL', 'SETUSER', 'operator', ...app.slice(2), ...words)
+        await using holder = await connect(server.url.replace('//', '//app:secret@'))
+        await using operator = await connect(server.url.replace('//', '//operator:secret@'))
+        const complaints: string[] = []
+        operator.on('warning', ({ message }) => complaints.push(message))
+        return await Promise.all(
+          ['lock:a', 'lock:{a}'].map(async (name) => {
+            const hold = await holder.getLock(name).lock()
+            const { outcome } = await operator
+              .getLock(name)
+              .forceUnlock({ holder: hold.holder, graceMs: 0, anyway: true })
+            return complaints.length > 0 ? 'not recorded' : outcome
+          }),
+        ).then(String, (error: Error) => (/NOPERM/.test(error.message) ? 'denied' : error.message))
+      }
+      assert.equal(await outcomeWith(more), 'freed,freed')
+      for (const word of more) {
+        const outcome = await outcomeWith(more.filter((other) => other !== word))
+        assert.match(outcome, /denied|not recorded/, word)
+      }
+    } finally {
+      await server.stop()
+    }
+  })
+})

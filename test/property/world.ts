@@ -14,8 +14,15 @@ import { DUMP_SHA1, type Stage, type Tally } from './stage.js'
 const SERVED_WITHIN_MS = 4_000
 /** How soon any other call settles. */
 const SETTLED_WITHIN_MS = 10_000
+/** The same for a single try inside a write: up to `commandTimeoutMs`, here 20 s, it waits for a sibling that wants to read. */
+const TRY_INSIDE_SETTLED_WITHIN_MS = 30_000
 /** The same if a multi-lock waits, which keeps what it has for a while before it releases it; longer after each round. */
 const JOINT_SERVED_WITHIN_MS = 10_000
+
+function isTryInside(operation: Operation): boolean {
+  if (operation.do !== 'take' || operation.how !== 'now') return false
+  return operation.within !== undefined || operation.scope !== undefined
+}
 
 /** Redis and the clients do not do what the model does. */
 class Disagreement extends Error {}
@@ -109,7 +116,8 @@ export class World {
       return this.#history.length - 1
     })
     const started = operations.map((operation) => this.#callers.start(operation, this.#model))
-    const settled = await settlesWithin(Promise.all(started), SETTLED_WITHIN_MS).catch(() => undefined)
+    const withinMs = operations.some(isTryInside) ? TRY_INSIDE_SETTLED_WITHIN_MS : SETTLED_WITHIN_MS
+    const settled = await settlesWithin(Promise.all(started), withinMs).catch(() => undefined)
     if (settled?.status === 'rejected') throw settled.reason
     const outcomes =
       settled?.value ?? (await Promise.all(started.map((outcome) => Promise.race([outcome, 'not settled']))))

@@ -110,7 +110,7 @@ lockWatchdogTimeout: 12000
       .getReadWriteLock('b')
       .readLock()
       .withLock(async () => {
-        assert((await lab.server.admin.keys('*')).every((key) => /^(app:b|\{app:b\}:)/.test(key)))
+        assert((await lab.server.admin.keys('*')).every((key) => /^(app:b|\{app:b\}:|holdfast_client:)/.test(key)))
       })
     await client.getSemaphore('c').trySetPermits(1)
     assert.equal(await lab.server.admin.get('app:c'), '1')

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
+import { hostname } from 'node:os'
 import { describe, it } from 'node:test'
+import { applicationOf } from '../../src/fleet/client-info.js'
 import { type Client, getMultiLock, type Lock, WaitTimeoutError } from '../../src/index.js'
 import type { ClientEvents } from '../../src/locks/context.js'
+import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
 import { setUpLab } from '../support/lab.js'
 import { settlesWithin, waitUntil } from '../support/wait-until.js'
@@ -220,5 +223,25 @@ describe('longWait', () => {
       ours[0]?.message ?? '',
       /waited 0\.05 s for "a" \(label "export"\), held by (this|another) client.*"refund"/,
     )
+  })
+})
+
+describe('a lock that a process has which says who it is', () => {
+  const lab = setUpLab(undefined, [], { keysThatStay: /^(a$|holdfast_)/ })
+
+  it('is held by that process, in words', async () => {
+    const child = spawnChild(new URL('../support/forced-holder-process.js', import.meta.url), [lab.server.url])
+    lab.onEnd(() => child.stop())
+    const { holder: id } = await child.nextMessage(({ at }) => at === 'ready')
+    const hasRecord = async () => (await lab.server.admin.exists(`holdfast_client:${id}`)) === 1
+    await waitUntil(hasRecord, { message: 'a record' })
+    child.send({ hold: 'lock', stopMs: 0 })
+    await child.nextMessage(({ at }) => at === 'held')
+    const client = await lab.connect({ inspection: true })
+    const { heldBy } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 1_000 }))
+    const [before = '', lease] = heldBy?.split(', whose lease ends in ') ?? []
+    const { name } = applicationOf(process.env, process.argv[1])
+    assert.equal(before, `held by ${name}, pid ${child.pid} on ${hostname()}`)
+    assert.match(lease ?? '', /^[\d.]+ s unless renewed$/)
   })
 })

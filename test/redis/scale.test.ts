@@ -79,9 +79,15 @@ describe('many waiters, locks and processes', () => {
       collectGarbage()
       return process.memoryUsage().heapUsed
     }
-    const before = await heapAfter(1_000)
-    const grownBy = (await heapAfter(5_000)) - before
-    assert(grownBy < 1_000_000, `the heap grew by ${grownBy} bytes in 5,000 cycles`)
+    // Code that V8 compiles meanwhile, and connections, count once; a leak counts in every round.
+    const growths: number[] = []
+    let before = await heapAfter(1_000)
+    do {
+      const after = await heapAfter(5_000)
+      growths.push(after - before)
+      before = after
+    } while (growths.length < 4 && (growths.at(-1) as number) >= 1_000_000)
+    assert((growths.at(-1) as number) < 1_000_000, `the heap grew in each 5,000 cycles, by ${growths.join(', ')} bytes`)
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 

@@ -4,9 +4,11 @@ import { describe, it } from 'node:test'
 import type { ScriptCall } from '../../src/lua/script.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
+  AUDIT_KEY,
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  forcedKey,
   permitLeases,
   readHoldPrefix,
   turnQueueKey,
@@ -16,6 +18,7 @@ import {
   type Commands,
   DIGEST,
   LEASE_MS,
+  MARK,
   NAME,
   OTHER,
   OURS,
@@ -130,6 +133,10 @@ const CASES: readonly Case[] = [
   { script: 'lock/release-queued', before: [...held(OURS), ...queued('gone:1')], replies: [0, null] },
   { script: 'lock/renew', before: held(OURS), replies: [[LEASE_MS], [LEASE_MS]], extends: lockLease },
   { script: 'lock/renew-capped', before: held(OURS), replies: [[LEASE_MS], [LEASE_MS]], sets: lockLease },
+
+  { script: 'forced/mark', before: held(OURS), replies: [1, 1], sets: { [forcedKey(NAME)]: LEASE_MS } },
+  { script: 'forced/record', before: [['rpush', AUDIT_KEY, '{"n":1}']], replies: [1, 0] },
+  { script: 'forced/withdraw', before: [['set', forcedKey(NAME), MARK, 'px', TTL_MS]], replies: [1, 0] },
 
   { script: 'fair-lock/acquire', before: waiting(OURS, 'ours:2'), replies: [null, null], extends: lockLease },
   {
@@ -263,6 +270,16 @@ const CASES: readonly Case[] = [
   { script: 'latch/delete', before: number(2), replies: [1, 0] },
   { script: 'latch/inspect', before: number(2), replies: [2, 2], isReadOnly: true },
   { script: 'latch/set-count', before: [], replies: [1, 1] },
+
+  {
+    script: 'fleet/read',
+    before: [...held(OURS, 2), ...queued(TICKET), ['set', fencingTokenKey(NAME), 41]],
+    replies: [
+      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0],
+      [0, 'hash', TTL_MS, '', [OURS, '2'], [], [TICKET], [], 1, 0, 0],
+    ],
+    isReadOnly: true,
+  },
 
   { script: 'idempotency/forget', before: [['hset', STORED_REPLIES, 7, 1]], replies: [0, 0] },
 ]

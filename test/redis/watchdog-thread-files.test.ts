@@ -11,8 +11,8 @@ import { setUpLab } from '../support/lab.js'
 
 const PROGRAM = new URL('../support/guarded-program.js', import.meta.url)
 const THREAD = new URL('../../src/watchdog-thread.js', import.meta.url)
-/** In the project, so that what is not bundled is found. */
-const OUT = fileURLToPath(new URL('../bundles/', import.meta.url))
+/** In the project, so that what is not bundled is found. Two versions of Node may run this file at the same time. */
+const OUT = fileURLToPath(new URL(`../bundles-${process.pid}/`, import.meta.url))
 
 const lab = setUpLab()
 

@@ -9,13 +9,25 @@ import { promisify } from 'node:util'
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 /** What the tarball is made of and with. */
-const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json', 'biome.json', 'README.md', 'LICENSE']
+const SOURCES = [
+  'src',
+  'ui',
+  'site/icon.svg',
+  'scripts',
+  'grafana',
+  'prometheus',
+  'package.json',
+  'tsconfig.json',
+  'biome.json',
+  'README.md',
+  'LICENSE',
+]
 
 describe('npm pack', () => {
   it('makes the same tarball of the same sources, wherever they are and whatever the umask is', async (t) => {
     const [one, other] = await Promise.all([
       pack(t, 'a', 'umask 022'),
-      pack(t, 'an/other/place', 'umask 077 && chmod -R go-rwx src scripts *.* LICENSE'),
+      pack(t, 'an/other/place', 'umask 077 && chmod -R go-rwx src ui site scripts *.* LICENSE'),
     ])
     assert(one.length > 100_000)
     assert(one.equals(other), 'the tarballs differ')

@@ -221,7 +221,7 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
   },
   'leases end by the wall clock': {
     workload: 'lock',
-    finding: /something never settles/,
+    finding: /something never settles|does not in Redis/,
     plant: timeOf((clock) => clock.wall()),
   },
   'a subscription is left': {

@@ -128,13 +128,13 @@ class LockWorkload implements Workload {
   async #useAsJava(task: Task, choice: Choice): Promise<void> {
     const { lock } = choice
     const { dice } = task
-    let last: Hold | undefined
+    const taken: Hold[] = []
     const rounds = async (): Promise<void> => {
       for (let round = dice.between(1, 3); round > 0; round--) {
         const hold = await task.tolerate(lock.lock(task.options()))
         if (!hold) continue
-        await task.tolerate(last?.unlock()) // too late, or once more: it must not end the new one
-        last = hold
+        await task.tolerate(taken.at(-1)?.unlock()) // too late, or once more: it must not end the new one
+        taken.push(hold)
         await this.#workWith(task, hold, choice)
         await task.tolerate(lock.unlock === undefined || dice.chance(0.5) ? hold.unlock() : lock.unlock())
       }
@@ -145,7 +145,8 @@ class LockWorkload implements Workload {
       () => task.tolerate(lock.withLock(task.options(), (hold) => this.#workWith(task, hold, choice))),
     ])
     await Promise.all([rounds(), task.pause(300).then(sibling)])
-    await task.tolerate(last?.unlock())
+    // An unlock() of the lock may have ended the hold of the sibling instead of its own.
+    for (const hold of taken) await task.tolerate(hold.unlock())
   }
 
   async #workWith(task: Task, hold: Hold, { resources, isShared }: Choice): Promise<void> {

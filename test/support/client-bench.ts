@@ -18,6 +18,8 @@ export class ClientBench {
   readonly lock: Lock
   /** The losses that `client` has reported. */
   readonly lost: LeaseLostError[] = []
+  /** Its warnings. */
+  readonly warnings: (Error & { code?: string })[] = []
   /** The other process. */
   readonly otherPort = new FakePort(this.clock, this.redis)
   readonly other: Client
@@ -31,6 +33,7 @@ export class ClientBench {
     this.other = this.#newClient(this.otherPort)
     this.lock = this.client.getLock('a')
     this.client.on('lost', ({ error }) => this.lost.push(error))
+    this.client.on('warning', (warning) => this.warnings.push(warning))
   }
 
   /** A further client, on a port of its own. */
@@ -77,6 +80,12 @@ export class ClientBench {
   assertSafe(hold: Hold): void {
     hold.assertHeld()
     assert(this.redis.isHeldBy(hold.lockName, hold.holder), 'Redis agrees with the hold')
+  }
+
+  /** Releases a hold, of one lock or of several, that has to be safe. */
+  async releaseSafe(hold: Hold): Promise<void> {
+    for (const member of hold.members) this.assertSafe(member)
+    await hold.unlock()
   }
 
   async pause(ms: number): Promise<void> {

@@ -8,7 +8,10 @@ let ids = 0
 /** Each client has an id of its own, and random pauses come out in the middle. */
 const random: Random = { uuid: () => `client-${++ids}-401dfa57`, fraction: () => 0.5 }
 
-/** A client on a fake Redis, for which time passes only when a test says so. */
+/**
+ * A client on a fake Redis, for which time passes only when a test says so. Nobody asks it what it holds, unless a test
+ * wants that: tests count its commands, channels and timers.
+ */
 export function fakeClient(clock: FakeClock, port: FakePort, options: ClientOptions = {}): Client {
-  return new Client(port, options, { clock, random })
+  return new Client(port, { inspection: false, ...options }, { clock, random })
 }

@@ -2,10 +2,12 @@ import assert from 'node:assert/strict'
 import type { Argument, ScriptCall } from '../../src/lua/script.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
+  AUDIT_KEY,
   fairChannelPrefix,
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  forcedKey,
   generationKey,
   INBOX_PREFIX,
   idempotencyKey,
@@ -23,6 +25,8 @@ export const OURS = 'ours:1'
 export const OTHER = 'other:1'
 export const DIGEST = fieldDigest('one')
 export const STORED_REPLIES = idempotencyKey(NAME, 'client')
+/** Of a forced release. */
+export const MARK = '{"holder":"ours:1"}'
 export const PERMIT = '0f'.repeat(16)
 export const TICKET = `${OURS.split(':')[0]}:4711`
 /** Scripts request a lease far from the existing one, so that a changed expiry shows. */
@@ -48,6 +52,15 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
     isQueueing: 1,
   },
   ...{ generation: generationKey(NAME), into: 'create', openedAt: Date.now() },
+  ...{
+    mark: forcedKey(NAME),
+    form: 'hash',
+    content: MARK,
+    markTtlMs: LEASE_MS,
+    audit: AUDIT_KEY,
+    entry: '{}',
+    lastKept: 9,
+  },
   ...{ permits: 1, operation: '7', operations: ['7'], id: PERMIT, ids: [PERMIT] },
 }
 

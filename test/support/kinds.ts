@@ -178,9 +178,10 @@ export class Bench {
     return (await this.#lab.server.admin.exists(...this.#kind.keys(name))) === 0
   }
 
-  /** All keys but those that may stay: none, when nobody holds anything and nobody waits. */
+  /** All keys but those that may stay and records of clients: none, when nobody holds anything and nobody waits. */
   async keys(): Promise<string[]> {
-    return (await this.#lab.server.admin.keys('*')).filter((key) => !this.#kind.keysThatStay?.test(key))
+    const keys = await this.#lab.server.admin.keys('*')
+    return keys.filter((key) => !this.#kind.keysThatStay?.test(key) && !key.startsWith('holdfast_client:'))
   }
 
   /** Resolves when there are these keys and no more: places in a queue are given up in the background. */

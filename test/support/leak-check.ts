@@ -27,8 +27,8 @@ export async function expectNothingLeft(
   )
 }
 
-/** Which semaphore of a name it was: stays for a while, and expires. */
-const GENERATION = /^holdfast_generation:/
+/** Which semaphore of a name it was, and the record of a client that was killed: both stay for a while, and expire. */
+const EXPIRING = /^holdfast_(generation|client):/
 
 async function whatIsLeft(place: Place, allowed: RegExp | undefined): Promise<string[]> {
   const { admin } = place
@@ -41,7 +41,7 @@ async function whatIsLeft(place: Place, allowed: RegExp | undefined): Promise<st
   const expiries = await Promise.all(
     keys.filter((key) => !allowed?.test(key)).map(async (key) => ({ key, ms: await admin.pttl(key) })),
   )
-  const unexpected = expiries.filter(({ key, ms }) => !(GENERATION.test(key) && ms >= 0))
+  const unexpected = expiries.filter(({ key, ms }) => !(EXPIRING.test(key) && ms >= 0))
   return [
     ...unexpected.map(({ key, ms }) => `key ${key}, PTTL ${ms}`),
     ...channels.map((channel) => `channel ${String(channel)}`),

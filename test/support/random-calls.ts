@@ -4,10 +4,12 @@ import type { Argument, ScriptCall } from '../../src/lua/script.js'
 import { forCluster } from '../../src/lua/variants.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
+  AUDIT_KEY,
   fairChannelPrefix,
   fairDeadlines,
   fairQueue,
   fencingTokenKey,
+  forcedKey,
   generationKey,
   INBOX_PREFIX,
   idempotencyKey,
@@ -44,6 +46,10 @@ const BAD_NUMBERS = [
 /** In memory an expiry is exact up to 2^53 ms, the year 287396. */
 const BAD_LEASES = BAD_NUMBERS.filter((number) => number !== '9007199254740993')
 
+const ALL_FAMILIES = [
+  ...['lock', 'fair-lock', 'fenced-lock', 'string-lock', 'faster-multi-lock', 'read-write'],
+  ...['semaphore', 'permits', 'latch'],
+]
 /** Whose names a script uses, by its folder; others: their own. */
 const FAMILIES: Readonly<Record<string, readonly string[]>> = {
   'read-lock': ['read-write'],
@@ -51,11 +57,9 @@ const FAMILIES: Readonly<Record<string, readonly string[]>> = {
   permit: ['permits'],
   semaphore: ['semaphore', 'permits'],
   idempotency: ['semaphore', 'permits', 'latch'],
+  forced: ['lock', 'read-write', 'string-lock'],
+  fleet: ALL_FAMILIES,
 }
-const ALL_FAMILIES = [
-  ...['lock', 'fair-lock', 'fenced-lock', 'string-lock', 'faster-multi-lock', 'read-write'],
-  ...['semaphore', 'permits', 'latch'],
-]
 const NAMES = ALL_FAMILIES.flatMap((family) => [`${family}:1`, `${family}:2`])
 
 const CHANNELS = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
@@ -117,6 +121,13 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
     permits: () => (dice.chance(0.03) ? dice.pick([-1, 'x', 10 ** 15]) : dice.between(0, 3)),
     operation,
     operations: () => [operation(), operation()],
+    mark: () => forcedKey(name),
+    form: () => dice.pick(['hash', 'hash', 'read-write', 'string']),
+    content: () => dice.pick(['one', 'two', 'é']),
+    markTtlMs: lease,
+    audit: () => AUDIT_KEY,
+    entry: () => dice.pick(['one', 'two', 'three', 'four']),
+    lastKept: () => dice.between(0, 3),
     id: () => dice.pick(PERMITS),
     ids: () => dice.some(PERMITS),
   }

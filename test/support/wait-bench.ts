@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import type { Random } from '../../src/util/random.js'
+import { Inbox } from '../../src/waiting/inbox.js'
 import { type Attempt, type Wait, type WaitTools, waitFor } from '../../src/waiting/wait-loop.js'
 import { WaitQueues } from '../../src/waiting/wait-queue.js'
 import { Wakeups } from '../../src/waiting/wakeups.js'
@@ -133,6 +134,6 @@ export class WaitBench {
       resubscribed: (name, refusal) => wakeups.resubscribed(name, refusal),
     })
     const random: Random = { uuid: () => 'id', fraction: () => this.fraction }
-    return { clock, random, waitQueues: new WaitQueues(clock, wakeups, 'id') }
+    return { clock, random, waitQueues: new WaitQueues(clock, wakeups, new Inbox('id', wakeups)) }
   }
 }

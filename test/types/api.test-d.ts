@@ -1,4 +1,5 @@
 /** What the types promise. Compiled with the tests, and never run. */
+import { subscribe } from 'node:diagnostics_channel'
 import type { GlideClient, GlideClusterClient } from '@valkey/valkey-glide'
 import type { Redis } from 'ioredis'
 import type { createClient } from 'redis'
@@ -10,8 +11,10 @@ import {
   type ClientEvents,
   connect,
   type Election,
+  type ForceUnlockResult,
   type Hold,
   type Holder,
+  type HoldfastChannels,
   LeaseLostError,
   type Lock,
   LockError,
@@ -191,7 +194,10 @@ export async function holding() {
 
 export async function inspecting() {
   expectSame<ReturnType<Lock['isLocked']>, Promise<boolean>>(true)
-  expectSame<ReturnType<Lock['forceUnlock']>, Promise<boolean>>(true)
+  const wasHeld = lock.forceUnlock()
+  expectSame<typeof wasHeld, Promise<boolean>>(true)
+  const broken = lock.forceUnlock({ holder: 'a:1', graceMs: 1, reason: 'r', by: 'b', anyway: true })
+  expectSame<typeof broken, Promise<ForceUnlockResult>>(true)
   expectSame<ReturnType<Lock['getHolders']>, Promise<readonly Holder[]>>(true)
   expectSame<ReturnType<Lock['remainingLeaseMs']>, Promise<number>>(true)
   expectSame<ReturnType<Lock['getHoldCount']>, Promise<number>>(true)
@@ -248,7 +254,23 @@ export function listening() {
     expectSame<typeof heldMs, number>(true)
   })
   client.on('warning', (warning) => expectSame<typeof warning, Error>(true))
-  expectSame<keyof ClientEvents, 'lost' | 'longWait' | 'longHold' | 'warning'>(true)
+  client.on('acquired', ({ hold, waitedMs, path }) => {
+    expectSame<typeof hold, Hold>(true)
+    expectSame<typeof waitedMs, number>(true)
+    expectSame<typeof path, 'direct' | 'wait' | 'handoff' | 'reentry'>(true)
+  })
+  client.on('released', ({ hold, heldMs, path }) => {
+    expectSame<typeof hold, Hold>(true)
+    expectSame<typeof heldMs, number>(true)
+    expectSame<typeof path, 'released' | 'handed_off' | 'transferred'>(true)
+  })
+  subscribe('holdfast:request:grant' satisfies keyof HoldfastChannels, (message) => {
+    const { clientId, path, waitedMs } = message as HoldfastChannels['holdfast:request:grant']
+    expectSame<typeof clientId, string>(true)
+    expectSame<typeof path, 'direct' | 'wait' | 'handoff' | 'reentry' | undefined>(true)
+    expectSame<typeof waitedMs, number>(true)
+  })
+  expectSame<keyof ClientEvents, 'acquired' | 'released' | 'lost' | 'longWait' | 'longHold' | 'warning'>(true)
   // @ts-expect-error: what a loss reports is read-only
   client.on('lost', (loss) => (loss.hold = hold))
   // @ts-expect-error: the payload of another event

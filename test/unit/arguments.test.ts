@@ -86,7 +86,21 @@ describe('an option of the client', () => {
       maxHandOffs: 1_000,
       maxHandOffMs: 20,
       implicitReentry: true,
+      inspection: { name: undefined, host: undefined, stacks: false },
     })
+  })
+
+  it('inspection is on, off, or says how the client describes itself', async () => {
+    const check = (value: unknown): unknown => CLIENT_OPTIONS.inspection('inspection', value)
+    assert.equal(check(false), false)
+    assert.deepEqual(check(true), check(undefined))
+    const given = { name: 'orders-api', host: false, stacks: true }
+    assert.deepEqual(check(given), given)
+    for (const wrong of ['on', 1, null, { stack: true }, { name: 1 }, { host: true }, { stacks: 1 }]) {
+      assert.throws(() => check(wrong), { code: 'LOCK_CONFIG' })
+    }
+    assert.throws(() => check({ name: 'x'.repeat(257) }), { path: 'inspection.name' })
+    await refuses('inspection', () => fakeClient(clock, port, { inspection: 'on' as never }))
   })
 
   it('nameMapper has both functions, and maps to names that can be keys', async () => {

@@ -11,12 +11,9 @@ const NAME = 'leader:report'
 const MICROTASKS = 40
 
 let bench: ClientBench
-let warnings: (Error & { code?: string })[]
 
 beforeEach(() => {
   bench = new ClientBench({})
-  warnings = []
-  bench.client.on('warning', (warning) => warnings.push(warning))
 })
 
 afterEach(() => bench.close())
@@ -91,7 +88,7 @@ describe('leadership that was resigned', () => {
     await bench.clock.until(bench.client.getLock(NAME).forceUnlock())
     await bench.clock.advance(2 * LEASE_MS)
     assert.deepEqual(
-      warnings.map(({ code }) => code),
+      bench.warnings.map(({ code }) => code),
       ['LEADER_STILL_RUNNING'],
     )
     done()
@@ -124,8 +121,8 @@ describe('while Redis cannot be asked, a campaign', () => {
       bench.port.fault = ({ name }) => (name === 'fenced-lock/acquire' ? fault : undefined)
       const election = elect(() => {})
       await bench.clock.advance(60_000)
-      assert(warnings.length > 1)
-      assert(warnings.every(({ code, cause }) => code === 'CAMPAIGN_FAILED' && isCause(cause)))
+      assert(bench.warnings.length > 1)
+      assert(bench.warnings.every(({ code, cause }) => code === 'CAMPAIGN_FAILED' && isCause(cause)))
       bench.port.fault = () => undefined
       await bench.clock.advance(60_000)
       assert.equal(election.isLeader, true)

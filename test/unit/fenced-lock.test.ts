@@ -19,6 +19,8 @@ it('a fenced lock is granted by a token and by nothing else', () => {
     ['1', null],
     ['1', 'x'],
     ['1', '1.5'],
+    ['1', '9223372036854775808'],
+    ['1', '-9223372036854775809'],
     ['2', '7'],
     ['', '7'],
     ['01', '7'],
@@ -39,6 +41,13 @@ it('a client remembers the highest token of 10,000 locks, and forgets the lock t
   saw('lock 1', '8')
   saw('lock 10001', '7')
   assert.deepEqual(['lock 1', 'lock 2', 'lock 3', 'lock 10001'].map(seen), ['8', '0', '7', '7'])
+})
+
+it('a client does not ask for tokens beyond one below 0, which somebody has set', () => {
+  const kind = new FencedKind()
+  const request = { lockName: 'a', holder: 'client:1', leaseTimeMs: 1_000, waitTimeMs: 0 }
+  assert.deepEqual(kind.parseReply(['1', '-5', ''], 'a'), { isGranted: true, fencingToken: -5n })
+  assert.equal(kind.acquire(request).args.at(-1), '0')
 })
 
 it('each caller of a client gets a token of its own, also if the lock is free only because another caller released it', async () => {

@@ -84,21 +84,19 @@ describe('forceUnlock()', () => {
 
 describe('the turn queue', () => {
   it('is no longer used once an ACL forbids it, and a warning says why', async () => {
-    const warnings: unknown[] = []
-    bench.client.on('warning', (warning) => warnings.push(warning))
     bench.port.fault = ({ name }) => (name.endsWith('-queued') ? { errorReply: 'NOPERM No permissions' } : undefined)
     const cycle = async (): Promise<void> => await (await bench.lock.lock()).unlock()
     await cycle()
     assert.equal(bench.port.count('lock/release-queued'), 1)
     assert.equal(bench.port.count('lock/release'), 1)
-    const [warning] = warnings as [Error & { code: string }]
+    const [warning] = bench.warnings as [Error & { code: string }]
     assert.equal(warning.code, 'TURN_QUEUE_REFUSED')
     assert.equal((warning.cause as Error).message, 'NOPERM No permissions')
     await cycle()
     assert.equal(bench.port.count('lock/release-queued'), 1)
     assert.equal(await bench.lock.forceUnlock(), false)
     assert.equal(bench.port.count('lock/force-release-queued'), 0)
-    assert.equal(warnings.length, 1)
+    assert.equal(bench.warnings.length, 1)
   })
 
   it('is not blamed for other errors', async () => {

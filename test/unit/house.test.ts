@@ -10,24 +10,25 @@ import { test } from 'node:test'
  */
 const FLOORS = [
   ['cli', 'nestjs'],
-  ['doctor', 'testing'],
+  ['doctor', 'testing', 'telemetry', 'dashboard'],
   ['index', 'connect', 'watchdog-thread'],
   ['config'],
   ['client'],
-  ['synchronizers', 'client-events', 'client-options', 'shutdown'],
+  ['synchronizers', 'client-events', 'client-options', 'shutdown', 'fleet'],
   ['locks'],
   ['watchdog'],
   ['delivery', 'waiting'],
   ['adapters'],
   ['wire', 'fencing'],
   ['util'],
-  ['lua', 'errors'],
+  ['lua', 'errors', 'warnings'],
 ]
 
 const CLIENT_PACKAGES = ['ioredis', 'redis', '@valkey/valkey-glide']
 /** Reads configuration files. */
 const YAML = 'yaml'
 const NEST_PACKAGES = ['@nestjs/common', '@nestjs/core']
+const TELEMETRY_PACKAGES = ['@opentelemetry/api', 'prom-client']
 
 /** From the compiled test in build/test/unit. */
 const ROOT = new URL('../../../', import.meta.url)
@@ -124,12 +125,13 @@ test('only its adapter and the command line import a Redis client; config and do
   })
 })
 
-test('nothing else is imported except Node itself, and Nest by its module', () => {
+test('nothing else is imported except Node itself, Nest by its module, and what telemetry reports to', () => {
   expectNone(({ from, to }) => {
     const allowed = [
       ...files,
       ...CLIENT_PACKAGES,
       ...(from.startsWith('nestjs/') ? NEST_PACKAGES : []),
+      ...(from.startsWith('telemetry/') ? TELEMETRY_PACKAGES : []),
       ...(from.startsWith('config/') ? [YAML] : []),
     ]
     return !to.startsWith('node:') && !allowed.includes(to)

@@ -156,8 +156,6 @@ describe('a client that drains', () => {
 
 describe('a channel that Redis refuses', () => {
   it('is reported once, and its waiters are served nevertheless', async () => {
-    const warnings: Error[] = []
-    bench.client.on('warning', (warning) => warnings.push(warning))
     bench.port.fault = ({ name }) =>
       name === 'SUBSCRIBE' ? { errorReply: 'NOPERM No permissions to access a channel' } : undefined
     for (let round = 0; round < 3; round++) {
@@ -168,7 +166,7 @@ describe('a channel that Redis refuses', () => {
       await (await bench.clock.until(waiting)).unlock()
     }
     assert.deepEqual(
-      warnings.map(({ message }) => /holdfast_inbox:/.test(message)),
+      bench.warnings.map(({ message }) => /holdfast_inbox:/.test(message)),
       [true],
     )
   })

@@ -8,12 +8,9 @@ import { CHANNEL, ClientBench, handOffsOf } from '../support/client-bench.js'
 import { FakeReplyError } from '../support/fake-redis.js'
 
 let bench: ClientBench
-let warnings: (Error & { code?: string })[]
 
 beforeEach(() => {
   bench = new ClientBench({})
-  warnings = []
-  bench.client.on('warning', (warning) => warnings.push(warning))
 })
 
 afterEach(() => bench.close())
@@ -36,7 +33,7 @@ describe('a release', () => {
     await bench.clock.advance(100)
     assert.equal(await pollsDuring(() => hold.unlock()), 1)
     await (await bench.clock.until(waiting)).unlock()
-    assert.deepEqual(warnings, [])
+    assert.deepEqual(bench.warnings, [])
   })
 
   it('that nobody waits for resolves at once', async () => {
@@ -78,10 +75,10 @@ describe('a release', () => {
     await hold.unlock()
     assert.deepEqual(bench.redis.keys, [])
     assert.deepEqual(
-      warnings.map(({ code }) => code),
+      bench.warnings.map(({ code }) => code),
       ['PUBLISH_REFUSED'],
     )
-    assert.match(warnings[0]?.message ?? '', /^Redis released "a" but refused/)
+    assert.match(bench.warnings[0]?.message ?? '', /^Redis released "a" but refused/)
   })
 })
 

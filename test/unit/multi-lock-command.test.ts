@@ -25,11 +25,6 @@ beforeEach(() => {
 
 afterEach(() => bench.close())
 
-async function releaseSafe(hold: Hold): Promise<void> {
-  for (const member of hold.members) bench.assertSafe(member)
-  await hold.unlock()
-}
-
 describe('a multi-lock sends one command', () => {
   it('for plain locks, re-entrant or not, with and without a lease of their own', async () => {
     const mixed = getMultiLock(x, bench.client.getNonReentrantLock('z'))
@@ -68,7 +63,7 @@ describe('a multi-lock sends one command', () => {
     assert.deepEqual([...new Set(commands)], ['lock/acquire-all', 'lock/acquire'])
     assert.equal(commands[0], 'lock/acquire-all')
     assert.equal(bench.port.count('lock/acquire-all'), 1)
-    await releaseSafe(holds[0] as Hold)
+    await bench.releaseSafe(holds[0] as Hold)
   })
 
   it('and none while another caller of its client waits for one of them, behind which it waits', async () => {
@@ -82,7 +77,7 @@ describe('a multi-lock sends one command', () => {
     assert.deepEqual(commands, [])
     await other.unlock()
     await (await bench.clock.until(before)).unlock()
-    await releaseSafe(await bench.clock.until(joint as Promise<Hold>))
+    await bench.releaseSafe(await bench.clock.until(joint as Promise<Hold>))
   })
 
   it('and none for a lock that it re-enters', async () => {
@@ -120,7 +115,7 @@ describe('if the command for several locks', () => {
     bench.port.once('lock/acquire-all', { errorReply: "CROSSSLOT Keys in request don't hash to the same slot" })
     const hold = await bench.clock.until(both.tryLock())
     assert(hold)
-    await releaseSafe(hold)
+    await bench.releaseSafe(hold)
   })
 
   it('finds that one of them is something else, the error says which', async () => {
@@ -143,7 +138,7 @@ describe('if the command for several locks', () => {
     const [first, second] = bench.port.sent.filter(({ name }) => name === 'lock/acquire-all')
     assert.deepEqual(first?.args, second?.args)
     await bench.clock.advance(1_000)
-    await releaseSafe(hold)
+    await bench.releaseSafe(hold)
     assert.deepEqual(bench.redis.keys, [])
     await bench.clock.advance(20_000)
     assert(bench.clock.now() > (first?.at ?? 0) + 5_000)
@@ -195,7 +190,7 @@ describe('if the command for several locks', () => {
     bench.assertSafe(rival)
     assert.deepEqual(bench.redis.keys, ['y'])
     await rival.unlock()
-    await releaseSafe(await bench.clock.until(taking))
+    await bench.releaseSafe(await bench.clock.until(taking))
   })
 
   it('has been sent, the client remembers the attempt only until it knows the outcome', async () => {
@@ -220,7 +215,7 @@ describe('a forced release of one of several locks while one command takes them'
     const taking = both.lock()
     await turn()
     assert.equal(await bench.clock.until(y.forceUnlock()), true)
-    await releaseSafe(await bench.clock.until(taking))
+    await bench.releaseSafe(await bench.clock.until(taking))
   })
 
   it('ends the hold if the grant arrives first', async () => {
@@ -245,5 +240,5 @@ it('a forced release does not end what several locks were granted by a later com
   const hold = await bench.clock.until(taking)
   assert.equal(port.count('lock/acquire-all'), 2)
   assert.equal(await bench.clock.until(forced), true)
-  await releaseSafe(hold)
+  await bench.releaseSafe(hold)
 })

@@ -21,11 +21,6 @@ beforeEach(() => {
 
 afterEach(() => bench.close())
 
-async function releaseSafe(hold: Hold): Promise<void> {
-  for (const member of hold.members) bench.assertSafe(member)
-  await hold.unlock()
-}
-
 describe('a multi-lock that waits takes again', () => {
   it('what was force-unlocked meanwhile', async () => {
     const other = await b.lock()
@@ -33,7 +28,7 @@ describe('a multi-lock that waits takes again', () => {
     await bench.clock.advance(20)
     await bench.client.getLock('a').forceUnlock()
     await other.unlock()
-    await releaseSafe(await bench.clock.until(taking))
+    await bench.releaseSafe(await bench.clock.until(taking))
   })
 
   it('what Redis lost meanwhile', async () => {
@@ -42,7 +37,7 @@ describe('a multi-lock that waits takes again', () => {
     await bench.clock.advance(20)
     bench.redis.delete('a')
     await other.unlock()
-    await releaseSafe(await bench.clock.until(taking))
+    await bench.releaseSafe(await bench.clock.until(taking))
   })
 
   it('what was handed over meanwhile by the hold that it re-entered', async () => {
@@ -55,7 +50,7 @@ describe('a multi-lock that waits takes again', () => {
       await bench.clock.advance(20)
       adopted.assertHeld()
       await adopted.unlock()
-      await releaseSafe(await bench.clock.until(taking))
+      await bench.releaseSafe(await bench.clock.until(taking))
     })
   })
 
@@ -66,7 +61,7 @@ describe('a multi-lock that waits takes again', () => {
     const startedAt = bench.clock.now()
     const hold = await bench.clock.until(getMultiLock(first.client.getLock('a'), slow.client.getLock('b')).lock())
     assert(bench.clock.now() - startedAt < 3_300, `${bench.clock.now() - startedAt} ms`)
-    await releaseSafe(hold)
+    await bench.releaseSafe(hold)
   })
 
   it('what runs out while it takes the rest, and gives up at the third time in a row', async () => {
@@ -132,7 +127,7 @@ describe('a multi-lock that re-enters a hold that others have taken away', () =>
         })
         assert.deepEqual([...new Set(commands)], ['lock/reenter', 'lock/acquire'])
         await rival.unlock()
-        await releaseSafe(await bench.clock.until(taking as Promise<Hold>))
+        await bench.releaseSafe(await bench.clock.until(taking as Promise<Hold>))
       })
     }
   })
@@ -151,7 +146,7 @@ describe('a multi-lock with a lease of its own, which begins when it has all its
     for (const fault of [{ lost: 'reply' } as const, { errorReply: 'LOADING Redis is loading the dataset' }]) {
       bench.port.once('lock/renew', fault)
       const hold = await bench.clock.until(multi.lock({ leaseTimeMs: 20_000 }))
-      await releaseSafe(hold)
+      await bench.releaseSafe(hold)
     }
   })
 

@@ -8,12 +8,9 @@ const RELEASES = ['lock/release', 'lock/release-queued']
 
 describe('withLock()', () => {
   let bench: ClientBench
-  let warnings: (Error & { code?: string })[]
 
   beforeEach(() => {
     bench = new ClientBench({ commandTimeoutMs: 1_000 })
-    warnings = []
-    bench.client.on('warning', (warning) => warnings.push(warning))
   })
 
   afterEach(() => bench.close())
@@ -28,7 +25,7 @@ describe('withLock()', () => {
     loseReleases()
     assert.equal(await run(() => 7), 7)
     assert.deepEqual(
-      warnings.map(({ code }) => code),
+      bench.warnings.map(({ code }) => code),
       ['LOCK_OUTCOME_UNKNOWN'],
     )
   })
@@ -42,10 +39,10 @@ describe('withLock()', () => {
       /of the function/,
     )
     assert.deepEqual(
-      warnings.map(({ code }) => code),
+      bench.warnings.map(({ code }) => code),
       ['RELEASE_FAILED'],
     )
-    assert.equal((warnings[0]?.cause as { code?: string } | undefined)?.code, 'LOCK_OUTCOME_UNKNOWN')
+    assert.equal((bench.warnings[0]?.cause as { code?: string } | undefined)?.code, 'LOCK_OUTCOME_UNKNOWN')
   })
 
   it('throws the loss after the function succeeded', async () => {
@@ -55,7 +52,7 @@ describe('withLock()', () => {
     })
     await assert.rejects(losing, { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     assert.equal(bench.lost.length, 1)
-    assert.deepEqual(warnings, [])
+    assert.deepEqual(bench.warnings, [])
   })
 
   it('throws what the function threw after a loss, which is reported as such and not as a warning', async () => {
@@ -65,7 +62,7 @@ describe('withLock()', () => {
     })
     await assert.rejects(failing, /of the function/)
     assert.equal(bench.lost.length, 1)
-    assert.deepEqual(warnings, [])
+    assert.deepEqual(bench.warnings, [])
   })
 
   it('says in the loss how long the function ran, and not in a loss of another hold that the function throws', async () => {
@@ -96,7 +93,7 @@ describe('withLock()', () => {
     )
     assert.deepEqual(calls, ['a', 'run', 'free', 'a', 'free'])
     assert.deepEqual(
-      warnings.map(({ message }) => message),
+      bench.warnings.map(({ message }) => message),
       ['of onRelease', 'of onRelease'],
     )
     const refusing = { ...options, onAcquire: () => assert.fail('of onAcquire') }
@@ -140,8 +137,6 @@ describe('tryWithLock()', () => {
 describe('a count-down latch', () => {
   it('opens once, wakes who waits, and causes no warning', async () => {
     const bench = new ClientBench({})
-    const warnings: Error[] = []
-    bench.client.on('warning', (warning) => warnings.push(warning))
     const latch = bench.client.getCountDownLatch('latch')
     assert.equal(await latch.trySetCount(2), true)
     assert.equal(await latch.trySetCount(3), false)
@@ -153,7 +148,7 @@ describe('a count-down latch', () => {
     assert.equal(await bench.clock.until(waiting), true)
     await latch.countDown()
     assert.equal(await latch.getCount(), 0)
-    assert.deepEqual(warnings, [])
+    assert.deepEqual(bench.warnings, [])
     await bench.clock.advance(1_000)
     await bench.close()
   })

@@ -17,6 +17,18 @@ export async function openWithThread(options: OpenOptions): Promise<Locker> {
   }
 }
 
+/** With the SDK of OpenTelemetry, whose numbers nobody collects: what recording them costs. */
+export async function openWithMetrics(options: OpenOptions): Promise<Locker> {
+  const { MeterProvider, MetricReader } = await import('@opentelemetry/sdk-metrics')
+  class Reader extends MetricReader {
+    protected override async onForceFlush(): Promise<void> {}
+    protected override async onShutdown(): Promise<void> {}
+  }
+  const { openTelemetry } = await import('../../../dist/telemetry/opentelemetry.js')
+  openTelemetry({ meterProvider: new MeterProvider({ readers: [new Reader()] }) })
+  return await open(options)
+}
+
 export async function openThroughNodeRedis(options: OpenOptions): Promise<Locker> {
   const { createClient } = await import('redis')
   const redis = createClient({ url: options.url })

@@ -18,6 +18,10 @@ export const LIBRARIES: readonly Library[] = [
   ...ours('holdfast', async (options) => (await import('./holdfast.js')).open(options)),
   ...ours('holdfast-node-redis', async (options) => (await import('./holdfast.js')).openThroughNodeRedis(options)),
   ...ours('holdfast-thread', async (options) => (await import('./holdfast.js')).openWithThread(options), ['w6', 'w7']),
+  ...ours('holdfast-metrics', async (options) => (await import('./holdfast.js')).openWithMetrics(options), [
+    'w1',
+    'w2',
+  ]),
   ...floors('floor', async (options) => (await import('./floor.js')).open(options)),
   ...floors('floor-redisson', async (options) => (await import('./floor.js')).openOnTheWire(options)),
   ...twice({

@@ -82,6 +82,15 @@ export class IoredisClusterPort implements RedisPort {
     return await this.#cluster.call(name, ...args)
   }
 
+  async masters(): Promise<readonly string[]> {
+    return this.#cluster.nodes('master').map(addressOf)
+  }
+
+  async sendTo(master: string, command: readonly string[]): Promise<unknown> {
+    const [name, ...args] = command as [string, ...string[]]
+    return await this.#nodeAt(master).call(name, ...args)
+  }
+
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
     return await this.#replicasOf(key).acknowledge(key, timeoutMs)
   }

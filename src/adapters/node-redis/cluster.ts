@@ -63,6 +63,14 @@ export class NodeRedisClusterPort implements RedisPort {
     return await this.#cluster.sendCommand(key, false, command as string[])
   }
 
+  async masters(): Promise<readonly string[]> {
+    return this.#cluster.masters.map(({ address }) => address)
+  }
+
+  async sendTo(master: string, command: readonly string[]): Promise<unknown> {
+    return await (await this.#nodeAt(master)).sendCommand(command as string[])
+  }
+
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
     return await (await this.#replicasOf(key)).acknowledge(key, timeoutMs)
   }
@@ -130,14 +138,18 @@ export class NodeRedisClusterPort implements RedisPort {
     return replicas
   }
 
+  async #nodeAt(address: string): Promise<NodeRedisNodeLike> {
+    const master = this.#cluster.masters.find((node) => node.address === address)
+    if (!master) throw new Error(`${address} is not a known master`)
+    return await this.#cluster.nodeClient(master)
+  }
+
   async #open(
     address: string,
     onMessage: (channel: string, message: string) => void,
     onChange: () => void,
   ): Promise<Listener> {
-    const master = this.#cluster.masters.find((node) => node.address === address)
-    if (!master) throw new Error(`${address} is not a known master`)
-    const node = await this.#cluster.nodeClient(master)
+    const node = await this.#nodeAt(address)
     const { socket } = (node.options ?? {}) as { socket?: object }
     const client = node.duplicate({
       disableOfflineQueue: false,

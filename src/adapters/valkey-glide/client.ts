@@ -85,6 +85,12 @@ export class Connections {
     return before === undefined ? [] : now.filter((one) => !before.has(one))
   }
 
+  /** The addresses of the masters. */
+  async masters(): Promise<readonly string[]> {
+    const connections = connectionsIn(await send(this.#client, ['CLIENT', 'INFO'], undefined))
+    return [...new Set(connections.map(serverOf))]
+  }
+
   /** The connection that carries commands for `key`. */
   async of(key: string): Promise<string> {
     const [connection] = connectionsIn(await send(this.#client, ['CLIENT', 'INFO'], key))

@@ -88,6 +88,17 @@ class GlidePort implements RedisPort {
     return value
   }
 
+  async masters(): Promise<readonly string[]> {
+    return this.isCluster ? await this.#connections.masters() : ['']
+  }
+
+  async sendTo(master: string, command: readonly string[]): Promise<unknown> {
+    if (!this.isCluster) return await send(this.#client, command, undefined)
+    const colon = master.lastIndexOf(':')
+    const [host, port] = [master.slice(0, colon), Number(master.slice(colon + 1))]
+    return await sendTo(this.#client, command, { type: 'routeByAddress', host, port })
+  }
+
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
     return this.#confirm(key, (replicas) => replicas.acknowledge(key, timeoutMs))
   }

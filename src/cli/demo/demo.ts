@@ -1,14 +1,15 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { exitCodeOf } from '../exit-codes.js'
 import { Terminal } from '../terminal.js'
 import { DEMO_USAGE } from '../usage.js'
 import { Crew } from './flash-sale.js'
 import { resultOf, type SaleResult } from './flash-sale-result.js'
 import { Stock } from './flash-sale-stock.js'
+import { lookAt } from './onlooker.js'
 import { type DemoOptions, readDemoOptions } from './options.js'
 import { SaleProgress } from './progress.js'
 import { openDemoRedis } from './redis.js'
-import { BUYERS, explanation, introduction, summary, table, verdict } from './report.js'
+import { BUYERS, explanation, introduction, moment, summary, table, verdict } from './report.js'
 import { timeline } from './timeline.js'
 
 /**
@@ -37,9 +38,9 @@ export async function demo(args: string[]): Promise<number> {
 
 async function show(options: DemoOptions, signal: AbortSignal): Promise<number> {
   const terminal = new Terminal(options.json ? process.stderr : process.stdout, process.env)
-  const { unlocked, locked } = await bothSales(options, terminal, signal)
+  const { unlocked, locked, seen } = await bothSales(options, terminal, signal)
   terminal.print('', ...table(terminal, unlocked, locked))
-  terminal.print('', ...timeline(terminal, locked), '', ...explanation(terminal), '')
+  terminal.print('', ...timeline(terminal, locked), '', ...moment(terminal, seen), ...explanation(terminal), '')
   if (options.json) process.stdout.write(`${summary(options.processes, unlocked, locked)}\n`)
   await Promise.all([flushed(process.stdout), flushed(process.stderr)])
   return locked.oversold === 0 ? 0 : 1
@@ -50,7 +51,7 @@ async function bothSales(options: DemoOptions, terminal: Terminal, signal: Abort
   await using shared = await openDemoRedis(options, signal)
   terminal.print(...introduction(terminal, options, shared.description))
 
-  const keyPrefix = `holdfast:demo:${randomUUID()}`
+  const keyPrefix = `holdfast:demo:${randomBytes(3).toString('hex')}`
   const stock = new Stock(shared.redis, keyPrefix)
   try {
     await using crew = await Crew.open(processes, { redisUrl: shared.url, keyPrefix, buyers: BUYERS }, signal)
@@ -65,7 +66,13 @@ async function bothSales(options: DemoOptions, terminal: Terminal, signal: Abort
       return result
     }
     const unlocked = await sale('1  Without a lock', false)
-    return { unlocked, locked: await sale('2  The same with Holdfast', true) }
+    let isOver = false
+    const selling = sale('2  The same with Holdfast', true).finally(() => {
+      isOver = true
+    })
+    const looking = lookAt(shared.redis, stock.lockName, () => isOver)
+    await Promise.allSettled([selling, looking])
+    return { unlocked, locked: await selling, seen: await looking }
   } finally {
     // If Redis is unreachable, the keys expire.
     await stock.clear().catch(() => {})

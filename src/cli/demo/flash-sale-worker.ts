@@ -59,7 +59,7 @@ class Worker {
     const redis = new Redis(shop.redisUrl, { lazyConnect: true, retryStrategy: () => null, ...tlsOfUrl(shop.redisUrl) })
     redis.on('error', () => {}) // the failing command rejects
     await redis.connect()
-    return new Worker(shop, redis, await connect({ client: redis }))
+    return new Worker(shop, redis, await connect({ client: redis, inspection: { name: 'shop', host: false } }))
   }
 
   async sell(isLocked: boolean): Promise<void> {

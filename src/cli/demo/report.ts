@@ -1,3 +1,5 @@
+import type { LockInfo } from '../../fleet/lock-info.js'
+import { tableOfLocks } from '../fleet/list.js'
 import { counted, grouped, type Style, type Terminal } from '../terminal.js'
 import type { SaleResult } from './flash-sale-result.js'
 import type { DemoOptions } from './options.js'
@@ -53,6 +55,19 @@ export function table(terminal: Terminal, unlocked: SaleResult, locked: SaleResu
     row('withLock', locked, [milliseconds(locked.waitP50Ms), milliseconds(locked.waitP99Ms)]),
     '',
     terminal.paint('dim', '  at once: the most buyers between reading the stock and ordering at one moment'),
+  ]
+}
+
+/** The lock at one moment of the sale with Holdfast. @param lock  undefined: nobody looked in time */
+export function moment(terminal: Terminal, lock: LockInfo | undefined): string[] {
+  if (!lock) return []
+  return [
+    `  ${terminal.paint('bold', 'One moment of that sale')}, as operators see it:`,
+    '',
+    ...tableOfLocks([lock], terminal, undefined, terminal.columns - 2).map((line) => `  ${line}`),
+    '',
+    `  Live, for your own Redis:  ${terminal.paint('cyan', 'npx holdfast top --redis redis://…')}`,
+    '',
   ]
 }
 

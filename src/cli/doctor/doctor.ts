@@ -5,8 +5,9 @@ import { problem } from '../../doctor/finding.js'
 import { runChecks } from '../../doctor/run-checks.js'
 import { DeploymentUnderTest, type Target } from '../../doctor/target.js'
 import { ConfigError } from '../../errors.js'
+import { visible } from '../../util/visible.js'
 import { EXIT, Failure, UsageError } from '../exit-codes.js'
-import { reasonOf, visible } from '../stderr.js'
+import { reasonOf } from '../stderr.js'
 import { Terminal } from '../terminal.js'
 import { DOCTOR_USAGE } from '../usage.js'
 import { type DoctorOptions, parseDoctorOptions } from './options.js'
@@ -33,12 +34,12 @@ export async function doctor(args: string[]): Promise<number> {
 
 /** The rule for the version of the server, or for the newest if no address was given. */
 async function ruleOf(options: DoctorOptions): Promise<string> {
-  const { target, isTargetGiven, user, prefix } = options
-  if (!isTargetGiven) return aclRule(user, prefix)
+  const { target, isTargetGiven, user, prefix, role } = options
+  if (!isTargetGiven) return aclRule(user, prefix, undefined, role)
   try {
     await using deployment = await open(options)
     const { compatible } = await deployment.servers[0].version()
-    return aclRule(user, prefix, compatible)
+    return aclRule(user, prefix, compatible, role)
   } catch (error) {
     if (error instanceof UsageError) throw error
     const { message } = unreachable(target, error)

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { ROLES, type Role } from '../../doctor/acl.js'
 import { messageOf } from '../../errors.js'
 import { UsageError } from '../exit-codes.js'
 import { type Target, targetOf } from '../target.js'
@@ -11,7 +12,9 @@ export interface DoctorOptions {
   acl: boolean
   /** Whether an address was given; otherwise `target` is the default. */
   isTargetGiven: boolean
-  /** The Redis user in the rule. */
+  /** What the Redis user in the rule is for. */
+  role: Role
+  /** Its name. */
   user: string
   /** Of lock names, in the rule and for trial locks. */
   prefix: string
@@ -25,13 +28,16 @@ export function parseDoctorOptions(args: string[], env: NodeJS.ProcessEnv): Doct
   const values = parse(args)
   if (values.help) return undefined
   if (values.user !== undefined && !values.acl) throw new UsageError('--user needs --acl')
+  if (values.role !== undefined && !values.acl) throw new UsageError('--role needs --acl')
+  const role = parseRole(values.role ?? 'app')
   return {
     target: targetOf(values, env),
     json: values.json,
     isVerbose: values.verbose,
     acl: values.acl,
     isTargetGiven: Boolean(values.redis ?? values.config ?? (env['HOLDFAST_CONFIG'] || env['REDIS_URL'])),
-    user: word('--user', values.user ?? 'app'),
+    role,
+    user: word('--user', values.user ?? role),
     prefix: word('--prefix', values.prefix),
   }
 }
@@ -47,6 +53,7 @@ function parse(args: string[]) {
         json: { type: 'boolean', default: false },
         verbose: { type: 'boolean', default: false },
         acl: { type: 'boolean', default: false },
+        role: { type: 'string' },
         user: { type: 'string' },
         help: { type: 'boolean', short: 'h', default: false },
       },
@@ -55,6 +62,12 @@ function parse(args: string[]) {
     const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
     throw new UsageError(problem)
   }
+}
+
+function parseRole(text: string): Role {
+  const role = ROLES.find((known) => known === text)
+  if (role) return role
+  throw new UsageError(`--role: expected ${ROLES.join(', ')}, not ${JSON.stringify(text)}`)
 }
 
 /** In the rule, a space would end the word. */

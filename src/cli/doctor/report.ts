@@ -1,6 +1,6 @@
 import { GROUPS, type Result } from '../../doctor/check.js'
 import type { Status } from '../../doctor/finding.js'
-import { visible } from '../stderr.js'
+import { visible } from '../../util/visible.js'
 import { counted, type Style, type Terminal } from '../terminal.js'
 
 const MARKS: Record<Status, { mark: string; style: Style }> = {

@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { ConfigError } from '../../errors.js'
 import { checkName, LEAST_LEASE_MS } from '../../util/validate.js'
@@ -14,6 +15,8 @@ export interface RunOptions {
   lockName: string
   /** How many copies may run at once; undefined: one, by a lock. */
   permits: number | undefined
+  /** What other processes are shown of it. */
+  label: string
   /** The program and its arguments. */
   command: [string, ...string[]]
   /** The shortest time between two runs; undefined: none. */
@@ -32,6 +35,7 @@ export interface RunOptions {
 
 const OPTIONS = {
   permits: { type: 'string' },
+  label: { type: 'string' },
   wait: { type: 'string' },
   lease: { type: 'string' },
   'at-least': { type: 'string' },
@@ -66,6 +70,8 @@ export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOpti
   return {
     lockName: checkedName(lockName),
     permits: values.permits === undefined ? undefined : parsePermits(values.permits),
+    // Without the arguments, which may be secret.
+    label: values.label ?? `${hostname()}: ${program}`,
     command: [program, ...programArgs],
     atLeastMs,
     waitTimeMs: wait === undefined ? undefined : parseDuration('--wait', wait, 0),

@@ -82,14 +82,15 @@ interface Terms {
   readonly signal: AbortSignal
 }
 
-function guardOf(client: Client, { lockName, permits, atLeastMs }: RunOptions): Guard {
+function guardOf(client: Client, { lockName, permits, atLeastMs, label }: RunOptions): Guard {
   if (permits === undefined) {
     const lock = client.getLock(lockName)
     return {
       title: `lock ${quote(lockName)}`,
       async acquire({ leaseTimeMs, ...terms }) {
         return (
-          (await lock.acquire({ ...terms, terms: lock.terms({ leaseTimeMs, atLeastMs }), within: undefined })) ?? null
+          (await lock.acquire({ ...terms, terms: lock.terms({ leaseTimeMs, atLeastMs, label }), within: undefined })) ??
+          null
         )
       },
       async holders() {
@@ -105,7 +106,8 @@ function guardOf(client: Client, { lockName, permits, atLeastMs }: RunOptions): 
     title: `one of ${permits} permits of ${quote(lockName)}`,
     async acquire({ waitTimeMs, ...terms }) {
       await semaphore.setPermits(permits)
-      return waitTimeMs === undefined ? semaphore.acquire(terms) : semaphore.tryAcquire({ ...terms, waitTimeMs })
+      const labelled = { ...terms, label }
+      return waitTimeMs === undefined ? semaphore.acquire(labelled) : semaphore.tryAcquire({ ...labelled, waitTimeMs })
     },
     holders: async () => `, ${await semaphore.acquiredPermits()} in use`,
   }

@@ -1,4 +1,4 @@
-import { fencingTokenKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
+import { fencingTokenKey, forcedKey, lockChannel, turnQueueKey } from '../../wire/keys.js'
 import {
   CLIENT_COMMANDS,
   CLUSTER_COMMANDS,
@@ -105,6 +105,8 @@ export async function missingRights(
     onChannels.map((command) => [command, command.endsWith('publish') ? 'x' : '']),
     [...channels],
   )
+  const mark = forcedKey(deployment.trialName)
+  const [isMarkDenied] = await areDenied([['get', mark]]) // and never written by those whose locks are forced
   const others = [
     ...CLIENT_COMMANDS,
     ...REPLICA_COMMANDS,
@@ -121,7 +123,11 @@ export async function missingRights(
         deniedOthers[at] ? [name === 'cluster' ? `${name} ${sub}` : name] : [],
       ),
     ],
-    names: [...inScripts.names, ...inMessages.names],
+    names: [
+      ...inScripts.names,
+      ...inMessages.names,
+      ...(isMarkDenied ? [[mark, 'forced releases'] as [string, string]] : []),
+    ],
     excess: way === 'ask' ? await excessOf(areDenied, deployment) : undefined,
   }
 }

@@ -33,6 +33,7 @@ export class FencedKind extends PlainKind {
     if (!/^[01]$/.test(status) || !/^-?\d+$/.test(value)) throw notOurs(reply)
     if (status === '0') return { heldForMs: Number(value) }
     const fencingToken = BigInt(value)
+    if (BigInt.asIntN(64, fencingToken) !== fencingToken) throw notOurs(reply) // Redis counts in 64 bits
     const warning = wentBackTo ? tokensWentBack(lockName, wentBackTo, this.#seenOf(lockName)) : undefined
     this.#remember(lockName, fencingToken)
     return warning === undefined ? { isGranted: true, fencingToken } : { isGranted: true, fencingToken, warning }
@@ -43,6 +44,7 @@ export class FencedKind extends PlainKind {
   }
 
   #remember(lockName: string, token: bigint): void {
+    if (token < 0n) return // somebody set the counter: the scripts compare numbers without a sign
     this.#seen.delete(lockName) // moves it to the end: the lock seen longest ago is forgotten first
     this.#seen.set(lockName, token)
     if (this.#seen.size > REMEMBERED) this.#seen.delete(this.#seen.keys().next().value as string)

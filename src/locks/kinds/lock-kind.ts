@@ -1,3 +1,4 @@
+import { ConfigError } from '../../errors.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
 import type { TurnRequest, TurnTicket } from '../../waiting/turn-queue.js'
@@ -136,4 +137,13 @@ export function queueName(kind: LockKind, lockName: string): string {
 /** Identifies a lock, and the side of it, among what its owner claims: a reader and a writer have a field each in Redis. */
 export function fieldOf(kind: LockKind, lockName: string): string {
   return `${kind.holder('')}/${lockName}`
+}
+
+/**
+ * @param call  what needs it, for the error
+ * @throws {ConfigError} holds of this kind cannot be transferred
+ */
+export function transferScript(kind: LockKind, call: string, lockName: string): NonNullable<LockKind['adopt']> {
+  if (kind.adopt) return kind.adopt
+  throw new ConfigError(call, undefined, `a lock that can be handed over, and a ${kind.title} cannot`, { lockName })
 }

@@ -1,0 +1,64 @@
+import type { Cycle, Deadlocks } from '../../fleet/deadlocks.js'
+import { counted, type Terminal } from '../terminal.js'
+import { clockTime, durationOf, nameOf, STATUSES, unlockCommand, word } from './describe.js'
+import { repeat } from './repeat.js'
+import type { Session } from './view.js'
+
+/** `holdfast deadlocks`: call chains that wait for each other. @returns the exit code: 0 none, 1 found */
+export async function deadlocks(session: Session): Promise<number> {
+  const { fleet, options, terminal, now } = session
+  const { timeoutMs } = options
+  const print = (found: Deadlocks): void =>
+    options.json ? terminal.printJson(found) : terminal.print(...linesOf(found, terminal))
+  if (!options.watch) {
+    const found = await fleet.deadlocks({ timeoutMs })
+    print(found)
+    return found.cycles.length > 0 ? 1 : 0
+  }
+  let shown: string | undefined
+  await repeat(session, async () => {
+    const found = await fleet.deadlocks({ timeoutMs })
+    const members = JSON.stringify(membersOf(found))
+    if (members === shown) return
+    shown = members
+    if (!options.json) terminal.print(clockTime(now()))
+    print(found)
+  })
+  return 0
+}
+
+/** What makes it the same deadlock as a moment ago. */
+function membersOf({ cycles, suspected }: Deadlocks): string[][] {
+  return [...cycles, ...suspected].map(({ locks, owners }) =>
+    locks.map((lock, index) => `${lock} ${owners[index]?.holder}`).sort(),
+  )
+}
+
+function linesOf({ cycles, suspected }: Deadlocks, terminal: Terminal): string[] {
+  const all = [
+    ...cycles.flatMap((cycle) => cycleLines('Deadlock', cycle, terminal)),
+    ...suspected.flatMap((cycle) => cycleLines('Possible deadlock', cycle, terminal)),
+  ]
+  if (all.length === 0) return ['no deadlock']
+  const advice = 'Take these locks in the same order everywhere, or together with getMultiLock.'
+  return cycles.length > 0 ? [...all, advice] : all
+}
+
+function cycleLines(title: string, { locks, owners, endsInMs }: Cycle, terminal: Terminal): string[] {
+  const end = endsInMs === null ? 'it does not end by itself' : `ends in ${durationOf(endsInMs)}, when a wait gives up`
+  return [
+    terminal.paint('bold', `${title} of ${counted(locks.length, 'hold')}: ${end}`),
+    ...owners.flatMap((owner, index) => {
+      const lock = locks[index] ?? ''
+      const next = locks[(index + 1) % locks.length] ?? ''
+      const { sign, style } = STATUSES[owner.status]
+      const held = owner.heldMs === undefined ? '' : ` for ${durationOf(owner.heldMs)}`
+      const purpose = owner.label === undefined ? '' : ` (${word(owner.label)})`
+      return [
+        `  ${word(lock)} is held${held} by ${nameOf(owner)} ${terminal.paint(style, sign)}${purpose}, waits for ${word(next)}`,
+        ...(owner.stack ? owner.stack.split('\n').map((line) => `      ${word(line.trim())}`) : []),
+        `      ${unlockCommand(lock, owner)}`,
+      ]
+    }),
+  ]
+}

@@ -1,0 +1,104 @@
+/** How locks, holders and waiters are put into words. All text that comes from Redis passes through here. */
+import type { HolderInfo, HolderStatus, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
+import { visible } from '../../util/visible.js'
+import { isMarked } from '../../wire/holder.js'
+import type { Style } from '../terminal.js'
+
+export const STATUSES = {
+  responding: { sign: '●', style: 'green', meaning: 'responding' },
+  silent: {
+    sign: '○',
+    style: 'yellow',
+    meaning: 'silent: connected, but its event loop is blocked or its process is stopped',
+  },
+  disconnected: {
+    sign: '✗',
+    style: 'red',
+    meaning: 'disconnected: nothing listens on its inbox, so its process is probably gone',
+  },
+  unlisted: {
+    sign: '?',
+    style: 'gray',
+    meaning: 'unlisted: it does not describe itself, and cannot be notified',
+  },
+} as const satisfies Record<HolderStatus, { sign: string; style: Style; meaning: string }>
+
+/** Names and labels as one line, without anything that a terminal would execute or that looks like another line. */
+export function word(text: string): string {
+  return visible(text).replace(
+    /[\t\n\u2028\u2029]/g,
+    (space) => `\\u${space.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+/** `681ms`, `24.1s`, `11m 2s`, `2h 14m`, `3d 4h`, as exact as is useful. */
+export function durationOf(ms: number): string {
+  if (ms === Number.POSITIVE_INFINITY) return 'no end'
+  const seconds = Math.floor(ms / 1_000)
+  if (ms < 1_000) return `${Math.round(ms)}ms`
+  if (seconds < 60) return `${(Math.floor(ms / 100) / 10).toFixed(1)}s`
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)}m ${seconds % 60}s`
+  const hours = Math.floor(seconds / 3_600)
+  if (hours < 48) return `${hours}h ${Math.floor(seconds / 60) % 60}m`
+  return `${Math.floor(hours / 24)}d ${hours % 24}h`
+}
+
+/** `03:12:44`, local, with the date if it was another day. */
+export function timeOf(at: number, now: number): string {
+  const [date, time] = localTime(at)
+  return date === localTime(now)[0] ? time : `${date} ${time}`
+}
+
+/** `03:14:33.120`, local. */
+export function clockTime(at: number): string {
+  return `${localTime(at)[1]}.${String(at % 1_000).padStart(3, '0')}`
+}
+
+function localTime(at: number): [date: string, time: string] {
+  const when = new Date(at)
+  const two = (part: number): string => String(part).padStart(2, '0')
+  return [
+    [when.getFullYear(), two(when.getMonth() + 1), two(when.getDate())].join('-'),
+    [when.getHours(), when.getMinutes(), when.getSeconds()].map(two).join(':'),
+  ]
+}
+
+/** `reports@rep-5d8 pid 1`, or `Redisson 10488e73:41`: short enough for a table, and for the waiters of a lock. */
+export function nameOf({ client, holder = '' }: Pick<WaiterInfo | HolderInfo, 'client' | 'holder'>): string {
+  if (client) return `${word(client.name)}${client.host ? `@${word(client.host)}` : ''} pid ${client.pid}`
+  const [, uuid = '', owner = ''] = /^([\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}):(.*)$/s.exec(holder) ?? []
+  if (!uuid) return holder === '' ? 'unknown' : word(holder)
+  return `${isMarked(uuid) ? 'Holdfast' : 'Redisson'} ${uuid.slice(0, 8)}:${word(owner)}`
+}
+
+/** `orders-api 2.3.1, pid 1 on orders-7f9c`; undefined: it does not describe itself. */
+export function clientOf({ client }: HolderInfo): string | undefined {
+  if (!client) return undefined
+  const { name, version, pid, host } = client
+  return `${word(name)}${version ? ` ${word(version)}` : ''}, pid ${pid}${host ? ` on ${word(host)}` : ''}`
+}
+
+/** How many wait; `≥` if there may be more than that. */
+export function waitingCount({ waiters, otherListeners, isComplete }: LockInfo): string {
+  const isExact = otherListeners === 0 && isComplete
+  return `${isExact ? '' : '≥'}${waiters.length + otherListeners}`
+}
+
+/** How long its oldest hold has lasted; undefined: not known. */
+export function ageOf({ holders }: LockInfo): number | undefined {
+  const ages = holders.flatMap(({ heldMs }) => (heldMs === undefined ? [] : [heldMs]))
+  return ages.length === 0 ? undefined : Math.max(...ages)
+}
+
+/** A command that breaks the lock, to paste into a shell. */
+export function unlockCommand(lock: string, { holder, status }: HolderInfo): string {
+  const anyway = status === 'responding' ? '' : ' --anyway'
+  return `holdfast unlock ${quoted(lock)}${anyway} --holder ${quoted(holder)}`
+}
+
+/** One word for a shell; `$'…'` can have control characters as escapes, which are not executed when it is shown. */
+function quoted(text: string): string {
+  if (/^[\w:.@/+][\w:.@/+-]*$/.test(text)) return text
+  const plain = text.replace(/['\\]/g, '\\$&')
+  return word(text) === text && !text.includes("'") ? `'${text}'` : `$'${word(plain)}'`
+}

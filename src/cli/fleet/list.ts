@@ -1,0 +1,94 @@
+import type { HolderStatus, LockInfo } from '../../fleet/lock-info.js'
+import { counted, type Terminal } from '../terminal.js'
+import { ageOf, durationOf, nameOf, STATUSES, waitingCount, word } from './describe.js'
+import type { FleetOptions, Sort } from './options.js'
+import { type Cell, type Column, tableOf } from './table.js'
+
+const COLUMNS: Column[] = [
+  { title: 'LOCK', isFlexible: true },
+  { title: 'KIND' },
+  { title: 'HELD', isRight: true },
+  { title: 'BY', isFlexible: true },
+  { title: '' },
+  { title: 'LEASE', isRight: true },
+  { title: 'WAITING', isRight: true },
+  { title: 'FOR', isFlexible: true },
+]
+
+/**
+ * A table of locks.
+ * @param seenSince  what to show of a lock whose age nobody says
+ * @param width      columns are cut to fit; default that of a terminal that can be redrawn
+ */
+export function tableOfLocks(
+  locks: readonly LockInfo[],
+  terminal: Terminal,
+  seenSince: (lock: LockInfo) => string = () => '?',
+  width = terminal.isLive ? terminal.columns : undefined,
+): string[] {
+  const rows = locks.map((lock): Cell[] => {
+    const [oldest, ...others] = lock.holders
+    const age = ageOf(lock)
+    const status = oldest && STATUSES[oldest.status]
+    const more = others.length > 0 ? ` +${others.length}` : ''
+    return [
+      word(lock.name),
+      oldest?.mode ?? lock.kind,
+      age === undefined ? (oldest ? seenSince(lock) : '') : durationOf(age),
+      oldest ? nameOf(oldest) + more : 'free',
+      status ? { text: status.sign, style: status.style } : '',
+      durationOf(lock.remainingLeaseMs),
+      waitingCount(lock),
+      oldest?.label === undefined ? '' : word(oldest.label),
+    ]
+  })
+  return tableOf(COLUMNS, rows, terminal, width)
+}
+
+/** Those of unknown age stay: what an operator looks for may be one of them. */
+export function isListed(lock: LockInfo, { contended, olderThanMs }: FleetOptions): boolean {
+  const age = ageOf(lock)
+  if (contended && lock.waiters.length + lock.otherListeners === 0) return false
+  return age === undefined ? olderThanMs === 0 || lock.holders.length > 0 : age >= olderThanMs
+}
+
+export function sorted(locks: readonly LockInfo[], sort: Sort): LockInfo[] {
+  const waiting = (lock: LockInfo): number => lock.waiters.length + lock.otherListeners
+  const oldestFirst = (a: LockInfo, b: LockInfo): number => (ageOf(b) ?? -1) - (ageOf(a) ?? -1)
+  const byName = (a: LockInfo, b: LockInfo): number => (a.name < b.name ? -1 : 1)
+  const order = {
+    name: byName,
+    age: (a: LockInfo, b: LockInfo) => oldestFirst(a, b) || byName(a, b),
+    waiters: (a: LockInfo, b: LockInfo) => waiting(b) - waiting(a) || oldestFirst(a, b) || byName(a, b),
+  }
+  return [...locks].sort(order[sort])
+}
+
+export interface Summary {
+  locks: number
+  /** Locks of which something is not known, because a client was silent or there was too much. */
+  incomplete: number
+  /** Clients that hold or wait, by status. */
+  clients: Record<HolderStatus, number>
+}
+
+export function summaryOf(locks: readonly LockInfo[]): Summary {
+  const statuses = new Map<string, HolderStatus>()
+  for (const { holders, waiters } of locks) {
+    for (const { client, holder = '', status } of [...holders, ...waiters]) {
+      statuses.set(client?.id ?? holder.replace(/:[^:]*(?::write)?$/, ''), status)
+    }
+  }
+  const clients: Record<HolderStatus, number> = { responding: 0, silent: 0, disconnected: 0, unlisted: 0 }
+  for (const status of statuses.values()) clients[status]++
+  return { locks: locks.length, incomplete: locks.filter(({ isComplete }) => !isComplete).length, clients }
+}
+
+/** `3 locks · clients: ● 2 responding  ○ 0 silent  ✗ 1 disconnected  ? 1 unlisted` */
+export function summaryLine({ locks, incomplete, clients }: Summary, terminal: Terminal): string {
+  const parts = Object.entries(STATUSES).map(
+    ([status, { sign, style }]) => `${terminal.paint(style, sign)} ${clients[status as HolderStatus]} ${status}`,
+  )
+  const doubt = incomplete > 0 ? ` · ${incomplete} incomplete` : ''
+  return `${counted(locks, 'lock')}${doubt} · clients: ${parts.join('  ')}`
+}

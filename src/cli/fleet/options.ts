@@ -1,0 +1,126 @@
+import { parseArgs } from 'node:util'
+import { messageOf } from '../../errors.js'
+import { UsageError } from '../exit-codes.js'
+import { parseDuration } from '../run/duration.js'
+import { type Target, targetOf } from '../target.js'
+
+const SORTS = ['name', 'age', 'waiters'] as const
+export type Sort = (typeof SORTS)[number]
+
+const COMMON = ['redis', 'config', 'json', 'timeout', 'no-color', 'help'] as const
+
+/** Of each command what it is about, and its own options. */
+const COMMANDS = {
+  ls: { subject: 'pattern', options: ['contended', 'older-than', 'sort'] },
+  who: { subject: 'lock', options: ['stack'] },
+  top: { subject: 'pattern', options: ['interval', 'once'] },
+  watch: { subject: 'lock', options: ['interval'] },
+  unlock: { subject: 'lock', options: ['holder', 'yes', 'grace', 'anyway', 'reason'] },
+  deadlocks: { subject: 'none', options: ['watch', 'interval'] },
+} as const satisfies Record<string, { subject: string; options: readonly string[] }>
+
+export type FleetCommand = keyof typeof COMMANDS
+
+export interface FleetOptions {
+  target: Target
+  json: boolean
+  /** How long to wait for the replies of the clients. */
+  timeoutMs: number
+  hasColors: boolean
+  /** The name of a lock, or a pattern of names; '' if the command was given none. */
+  subject: string
+  contended: boolean
+  olderThanMs: number
+  sort: Sort
+  stack: boolean
+  /** Between two looks, for what repeats itself. */
+  intervalMs: number
+  once: boolean
+  watch: boolean
+  holder: string
+  yes: boolean
+  graceMs: number
+  anyway: boolean
+  /** Undefined: none was given. */
+  reason: string | undefined
+}
+
+/**
+ * @param args  the command line after the command
+ * @returns undefined if help was asked for
+ * @throws {UsageError} it is invalid
+ */
+export function parseFleetOptions(
+  command: FleetCommand,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+): FleetOptions | undefined {
+  const { values, positionals } = parse(args)
+  if (values.help) return undefined
+  const { subject, options }: { subject: string; options: readonly string[] } = COMMANDS[command]
+  const foreign = Object.keys(values).find((name) => ![...COMMON, ...options].includes(name))
+  if (foreign !== undefined) throw new UsageError(`--${foreign} is not an option of ${command}`)
+  if (subject === 'lock' && positionals.length === 0) throw new UsageError('no lock name')
+  const surplus = positionals[subject === 'none' ? 0 : 1]
+  if (surplus !== undefined) throw new UsageError(`unexpected ${JSON.stringify(surplus)}; quote names and patterns`)
+  if (command === 'unlock' && !values.holder) {
+    throw new UsageError('--holder is missing: the whole holder as `holdfast who` prints it')
+  }
+  return {
+    target: targetOf(values, env),
+    json: values.json ?? false,
+    timeoutMs: parseDuration('--timeout', values.timeout ?? '300ms', 1),
+    hasColors: !values['no-color'],
+    subject: positionals[0] ?? '',
+    contended: values.contended ?? false,
+    olderThanMs: parseDuration('--older-than', values['older-than'] ?? '0', 0),
+    sort: parseSort(values.sort ?? 'age'),
+    stack: values.stack ?? false,
+    intervalMs: parseDuration('--interval', values.interval ?? (command === 'watch' ? '250ms' : '1s'), 50),
+    once: values.once ?? false,
+    watch: values.watch ?? false,
+    holder: values.holder ?? '',
+    yes: values.yes ?? false,
+    graceMs: parseDuration('--grace', values.grace ?? '2s', 0),
+    anyway: values.anyway ?? false,
+    reason: values.reason,
+  }
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      allowPositionals: true,
+      options: {
+        redis: { type: 'string' },
+        config: { type: 'string' },
+        json: { type: 'boolean' },
+        timeout: { type: 'string' },
+        'no-color': { type: 'boolean' },
+        help: { type: 'boolean', short: 'h' },
+        contended: { type: 'boolean' },
+        'older-than': { type: 'string' },
+        sort: { type: 'string' },
+        stack: { type: 'boolean' },
+        interval: { type: 'string' },
+        once: { type: 'boolean' },
+        watch: { type: 'boolean' },
+        holder: { type: 'string' },
+        yes: { type: 'boolean' },
+        grace: { type: 'string' },
+        anyway: { type: 'boolean' },
+        reason: { type: 'string' },
+      },
+    })
+  } catch (error) {
+    const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
+    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value'))
+  }
+}
+
+function parseSort(text: string): Sort {
+  const sort = SORTS.find((known) => known === text)
+  if (sort) return sort
+  throw new UsageError(`--sort: expected ${SORTS.join(', ')}, not ${JSON.stringify(text)}`)
+}

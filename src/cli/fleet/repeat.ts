@@ -1,0 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Session } from './view.js'
+
+/** Looks again and again until a signal arrives. */
+export async function repeat({ options, signal }: Session, look: () => Promise<void>): Promise<void> {
+  while (!signal.aborted) {
+    const startedAt = performance.now()
+    await look()
+    const restMs = options.intervalMs - (performance.now() - startedAt)
+    await sleep(Math.max(0, restMs), undefined, { signal }).catch(() => {})
+  }
+}

@@ -1,0 +1,75 @@
+import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
+import { patienceFor } from '../../locks/forced-release.js'
+import { userAtHost } from '../../util/user-at-host.js'
+import { EXIT, Failure } from '../exit-codes.js'
+import { say } from '../stderr.js'
+import { clockTime, durationOf, nameOf, STATUSES, word } from './describe.js'
+import type { FleetOptions } from './options.js'
+import type { Session } from './view.js'
+
+/** `holdfast unlock`: ends the hold of exactly one holder. @returns the exit code */
+export async function unlock(session: Session): Promise<number> {
+  const { fleet, options, terminal, now } = session
+  const { subject: name, holder, anyway, graceMs, reason, json } = options
+  const print = (text: string): void => (json ? say(text) : terminal.print(text))
+  const lock = await fleet.inspect(name, { timeoutMs: options.timeoutMs })
+  const found = lock.holders.find((one) => one.holder === holder)
+  if (!found) {
+    print(`${word(name)} is not held by ${word(holder)}: ${whoHolds(lock)}`)
+    return 1
+  }
+  if (!options.yes) await confirm(session, found, print)
+  const by = userAtHost()
+  const startedAt = now()
+  const { outcome } = await fleet.forceUnlock(name, { holder, graceMs, by, reason, anyway })
+  const took = durationOf(now() - startedAt)
+  if (json) {
+    terminal.printJson({ time: new Date(now()).toISOString(), lock: name, holder, by, reason, outcome })
+  } else {
+    const sentences = {
+      released: `released by its holder within ${took}`,
+      freed: `freed: its holder did not react within ${took}`,
+      silent: `nothing has changed: its holder did not react within ${took}. --anyway would free the lock`,
+      'not-held': 'nothing has changed: that holder no longer held it',
+    }
+    terminal.print(`${clockTime(now())}  ${sentences[outcome]}`)
+  }
+  return { released: 0, freed: 0, silent: EXIT.conflict, 'not-held': 1 }[outcome]
+}
+
+function whoHolds({ holders }: LockInfo): string {
+  if (holders.length === 0) return 'it is free'
+  return `it is held by ${holders.map(({ holder }) => word(holder)).join(', ')}`
+}
+
+/** @throws {Failure} nobody is there to confirm it, or something else was typed than the lock's name */
+async function confirm({ options, ask }: Session, holder: HolderInfo, print: (text: string) => void): Promise<void> {
+  const { subject: name } = options
+  if (!ask) throw new Failure(EXIT.refused, 'not confirmed: without a terminal it needs --yes')
+  print(`${word(name)} is held by ${nameOf(holder)} ${STATUSES[holder.status].sign}${forHowLong(holder)}`)
+  print(consequence(holder, options))
+  const typed = (await ask(`Type the lock's name to break it: `)).trim()
+  if (typed !== name.trim() && typed !== word(name).trim()) {
+    throw new Failure(EXIT.refused, 'not confirmed, nothing has changed')
+  }
+}
+
+function forHowLong({ heldMs, label }: HolderInfo): string {
+  return `${heldMs === undefined ? '' : `, for ${durationOf(heldMs)}`}${label === undefined ? '' : ` (${word(label)})`}`
+}
+
+function consequence({ status }: HolderInfo, { graceMs, anyway }: FleetOptions): string {
+  if (status === 'responding') {
+    return (
+      'It is responding, and will be interrupted. The next waiter gets the lock once its work has stopped, ' +
+      `after ${durationOf(graceMs)} at the latest.`
+    )
+  }
+  const problem = status === 'unlisted' ? 'It cannot be notified' : 'It is not responding'
+  const patience = durationOf(patienceFor(graceMs))
+  if (!anyway) return `${problem}. Unless it reacts within ${patience}, nothing changes; --anyway would free the lock.`
+  return (
+    `${problem}: after ${patience} the lock is freed for the next waiter, even if this holder is still working.\n` +
+    'Only data that is guarded by a fencing token rejects its later writes.'
+  )
+}

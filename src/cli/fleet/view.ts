@@ -1,0 +1,33 @@
+import type { Deadlocks } from '../../fleet/deadlocks.js'
+import type { LockInfo } from '../../fleet/lock-info.js'
+import type { Terminal } from '../terminal.js'
+import type { FleetOptions } from './options.js'
+
+/** What the commands use of `client.fleet`. */
+export interface FleetView {
+  inspect(name: string, options: { timeoutMs: number }): Promise<LockInfo>
+  locks(options: { match: string | undefined; contended: boolean; timeoutMs: number }): AsyncIterable<LockInfo>
+  deadlocks(options: { timeoutMs: number }): Promise<Deadlocks>
+  forceUnlock(name: string, order: ForceOrder): Promise<{ outcome: 'released' | 'freed' | 'silent' | 'not-held' }>
+}
+
+export interface ForceOrder {
+  holder: string
+  graceMs: number
+  by: string
+  reason: string | undefined
+  anyway: boolean
+}
+
+/** What a command has to work with. */
+export interface Session {
+  readonly fleet: FleetView
+  readonly options: FleetOptions
+  readonly terminal: Terminal
+  /** Aborts on SIGINT and SIGTERM. */
+  readonly signal: AbortSignal
+  /** Shows a question and returns the line that is typed. Undefined: nobody is there to type. */
+  readonly ask: ((question: string) => Promise<string>) | undefined
+  /** Epoch ms. */
+  readonly now: () => number
+}

@@ -1,0 +1,83 @@
+import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
+import { counted, grouped, type Terminal } from '../terminal.js'
+import { clientOf, durationOf, nameOf, STATUSES, timeOf, unlockCommand, waitingCount, word } from './describe.js'
+import type { Session } from './view.js'
+
+const MOST_WAITERS = 50
+
+/** `holdfast who`: everything that is known of a lock. @returns the exit code: 0 held, 1 free */
+export async function who({ fleet, options, terminal, now }: Session): Promise<number> {
+  const lock = await fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
+  if (options.json) terminal.printJson(lock)
+  else terminal.print(...linesOf(lock, { terminal, now: now(), stack: options.stack }))
+  return lock.holders.length > 0 ? 0 : 1
+}
+
+interface Shown {
+  terminal: Terminal
+  now: number
+  stack: boolean
+}
+
+function linesOf(lock: LockInfo, shown: Shown): string[] {
+  const { name, kind, holders, remainingLeaseMs } = lock
+  const lease = remainingLeaseMs === Number.POSITIVE_INFINITY ? 'never expires' : `${durationOf(remainingLeaseMs)} left`
+  const title =
+    holders.length === 0 ? `${word(name)} is free` : `${word(name)}: ${kind}, ${countOf(holders)}lease ${lease}`
+  return [
+    shown.terminal.paint('bold', title),
+    ...holders.flatMap((holder) => holderLines(lock, holder, shown)),
+    ...waiterLines(lock, shown.terminal),
+  ]
+}
+
+function countOf(holders: readonly HolderInfo[]): string {
+  return holders.length > 1 ? `${counted(holders.length, 'holder')}, ` : ''
+}
+
+function holderLines(lock: LockInfo, holder: HolderInfo, { terminal, now, stack }: Shown): string[] {
+  const { sign, style, meaning } = STATUSES[holder.status]
+  const { heldMs, label, trace } = holder
+  const mode = { read: ' for reading', write: ' for writing' }
+  const since = heldMs === undefined ? 'not known' : `${timeOf(now - heldMs, now)} (${durationOf(heldMs)})`
+  const purpose = [label === undefined ? [] : word(label), trace === undefined ? [] : `trace ${word(trace)}`].flat()
+  return [
+    `  held${holder.mode ? mode[holder.mode] : ''}, count ${holder.holdCount}, by ${word(holder.holder)}`,
+    `    who     ${clientOf(holder) ?? nameOf(holder)}`,
+    `            ${terminal.paint(style, `${sign} ${meaning}`)}`,
+    `    since   ${since}`,
+    ...(purpose.length > 0 ? [`    for     ${purpose.join('  ')}`] : []),
+    ...(stack && holder.stack ? holder.stack.split('\n').map((line) => `            ${word(line.trim())}`) : []),
+    `    break   ${unlockCommand(lock.name, holder)}`,
+  ]
+}
+
+function waiterLines(lock: LockInfo, terminal: Terminal): string[] {
+  const { waiters, otherListeners, isComplete } = lock
+  if (waiters.length === 0 && otherListeners === 0) return isComplete ? ['  no waiters'] : [INCOMPLETE]
+  const others = counted(otherListeners, 'other process', 'other processes')
+  return [
+    `  waiting: ${waitingCount(lock)}`,
+    ...waiters.slice(0, MOST_WAITERS).map((waiter, index) => waiterLine(waiter, index, terminal)),
+    ...(waiters.length > MOST_WAITERS
+      ? [`    and ${grouped(waiters.length - MOST_WAITERS)} more: --json has all`]
+      : []),
+    ...(otherListeners > 0 ? [`    ${others} (Redisson, or an older Holdfast)`] : []),
+    ...(isComplete ? [] : [INCOMPLETE]),
+  ]
+}
+
+const INCOMPLETE =
+  '  There may be more: a client did not reply in time, there were too many waiters, or this user may not see listeners.'
+
+function waiterLine(waiter: WaiterInfo, index: number, terminal: Terminal): string {
+  const { position, status, label, waitedMs, givesUpInMs, chain } = waiter
+  const { sign, style } = STATUSES[status]
+  const facts = [
+    waitedMs === undefined ? [] : durationOf(waitedMs),
+    givesUpInMs === undefined ? [] : `gives up in ${durationOf(givesUpInMs)}`,
+    label === undefined ? [] : `for ${word(label)}`,
+    chain.length === 0 ? [] : `holds ${chain.map((link) => word(link.lock)).join(', ')}`,
+  ].flat()
+  return `    ${position ?? index + 1}. ${nameOf(waiter)} ${terminal.paint(style, sign)}  ${facts.join(', ')}`.trimEnd()
+}

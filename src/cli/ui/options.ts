@@ -1,0 +1,69 @@
+import { parseArgs } from 'node:util'
+import { isLoopback } from '../../dashboard/serve.js'
+import { messageOf } from '../../errors.js'
+import { UsageError } from '../exit-codes.js'
+import { type Target, targetOf } from '../target.js'
+
+export interface UiOptions {
+  target: Target
+  host: string
+  /** 0: any free one. */
+  port: number
+  readOnly: boolean
+  /** Names under which it may be requested besides its address. */
+  hosts: string[]
+  /** Whether to open a browser, if there is one. */
+  isOpened: boolean
+}
+
+/**
+ * @returns undefined if help was asked for
+ * @throws {UsageError} it is invalid
+ */
+export function parseUiOptions(args: string[], env: NodeJS.ProcessEnv): UiOptions | undefined {
+  const values = parse(args)
+  if (values.help) return undefined
+  if (values['read-only'] && values['allow-unlock']) {
+    throw new UsageError('--read-only and --allow-unlock exclude each other')
+  }
+  return {
+    target: targetOf(values, env),
+    host: values.host,
+    port: portOf(values.port),
+    readOnly: values['read-only'] || (!isLoopback(values.host) && !values['allow-unlock']),
+    hosts: values['allow-host'].map(checkHost),
+    isOpened: !values['no-open'],
+  }
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        redis: { type: 'string' },
+        config: { type: 'string' },
+        port: { type: 'string', default: '0' },
+        host: { type: 'string', default: '127.0.0.1' },
+        'read-only': { type: 'boolean', default: false },
+        'allow-unlock': { type: 'boolean', default: false },
+        'allow-host': { type: 'string', multiple: true, default: [] },
+        'no-open': { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+    }).values
+  } catch (error) {
+    const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
+    throw new UsageError(problem)
+  }
+}
+
+function portOf(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
+  throw new UsageError(`--port: expected 0 to 65535, not ${JSON.stringify(text)}`)
+}
+
+function checkHost(name: string): string {
+  if (/^([\w.-]+|\[[\da-f:.]+\])$/i.test(name)) return name
+  throw new UsageError(`--allow-host: expected a name such as locks.example.com, not ${JSON.stringify(name)}`)
+}

@@ -1,0 +1,50 @@
+/** What no single client can know, for Prometheus: of the whole fleet, Redisson's processes included. */
+import type { LockInfo } from '../fleet/lock-info.js'
+import type { Totals } from './api.js'
+import { waitersOf } from './totals.js'
+
+/** Names of locks are never labels: there may be millions. Kinds are ours; together at most 50 series. */
+const MAX_KINDS = 14
+
+export function metricsOf(locks: readonly LockInfo[], totals: Totals): string {
+  const kinds = new Map<string, { held: number; oldestMs: number; waiters: number }>()
+  for (const lock of locks) {
+    const kind = kinds.has(lock.kind) || kinds.size < MAX_KINDS ? lock.kind : 'other'
+    const sums = kinds.get(kind) ?? { held: 0, oldestMs: 0, waiters: 0 }
+    if (lock.holders.length > 0) sums.held++
+    sums.waiters += waitersOf(lock)
+    for (const { heldMs = 0 } of lock.holders) sums.oldestMs = Math.max(sums.oldestMs, heldMs)
+    kinds.set(kind, sums)
+  }
+  const byKind = (read: (sums: { held: number; oldestMs: number; waiters: number }) => number): [string, number][] =>
+    [...kinds].map(([kind, sums]) => [`{kind="${kind.replace(/[\\"\n]/g, '_')}"}`, read(sums)])
+  return [
+    ...metric(
+      'held_locks',
+      'Locks that are held.',
+      byKind(({ held }) => held),
+    ),
+    ...metric(
+      'oldest_hold_seconds',
+      'The longest present hold, as far as it is known.',
+      byKind(({ oldestMs }) => oldestMs / 1_000),
+    ),
+    ...metric(
+      'waiters',
+      'Waiting calls, and other listening processes.',
+      byKind(({ waiters }) => waiters),
+    ),
+    ...metric('unlisted_holders', 'Holders that do not describe themselves.', [['', totals.unlisted]]),
+    ...metric('deadlocks', 'Confirmed deadlocks.', [['', totals.deadlocks]]),
+    ...metric('truncated', '1: there are more locks than are sampled.', [['', Number(totals.isTruncated)]]),
+    '',
+  ].join('\n')
+}
+
+function metric(name: string, help: string, values: readonly (readonly [labels: string, value: number])[]): string[] {
+  return [
+    `# HELP holdfast_fleet_${name} ${help}`,
+    `# TYPE holdfast_fleet_${name} gauge`,
+    ...values.map(([labels, value]) => `holdfast_fleet_${name}${labels} ${value}`),
+  ]
+}

@@ -1,0 +1,270 @@
+/** The one sampler behind all pages, streams and scrapes of a dashboard. */
+import { messageOf } from '../errors.js'
+import { confirm, type Deadlocks } from '../fleet/deadlocks.js'
+import type { ClientInfo, HolderStatus, LockInfo } from '../fleet/lock-info.js'
+import type { Clock } from '../util/clock.js'
+import { withoutSecrets } from '../util/secrets.js'
+import type { History, LockRow, Segment, Totals } from './api.js'
+import { idOf, isUnchanged, type Reading, rowOf } from './rows.js'
+import { Timeline } from './timeline.js'
+import { TotalsHistory, totalsOf, waitersOf } from './totals.js'
+
+/** What the dashboard needs of `client.fleet`. */
+export interface FleetSource {
+  locks(options?: { contended?: boolean; limit?: number }): AsyncIterable<LockInfo>
+  inspect(name: string): Promise<LockInfo>
+  clients(): Promise<readonly (ClientInfo & { readonly status: HolderStatus })[]>
+  audit(): Promise<readonly AuditEntry[]>
+  forceUnlock(
+    name: string,
+    options: { holder: string; graceMs?: number; reason: string; by: string; anyway: boolean },
+  ): Promise<{
+    readonly outcome: 'released' | 'freed' | 'silent' | 'not-held'
+    readonly heldBy?: { readonly holder: string }
+  }>
+}
+
+export interface AuditEntry {
+  readonly time: string
+  readonly lock: string
+  readonly holder: string
+  readonly by: string
+  readonly reason?: string | undefined
+  readonly outcome: string
+}
+
+/** What differs between two samples. */
+export interface Difference {
+  readonly changed: readonly LockRow[]
+  readonly removed: readonly string[]
+  readonly totals: Totals
+  readonly error?: string
+}
+
+const PERIOD_MS = 1_000
+const IDLE_MS = 60_000
+const MAX_LOCKS = 2_000
+/** Locks looked at one by one in a sample. */
+const MAX_LOOKS = 50
+const NONE: Deadlocks = { cycles: [], suspected: [] }
+
+interface Tracked {
+  /** The last reading. */
+  reading: Reading
+  /** What the pages have: older than `reading` as long as nothing but its durations has changed. */
+  sent: Reading
+  /** When each present holder was first seen. */
+  readonly seenAt: Map<string, number>
+  readonly timeline: Timeline
+}
+
+/**
+ * Samples the fleet once a second while somebody listens, and for a minute afterwards; then it forgets everything.
+ * A sample reads all locks if that is quick. Among millions of keys it is not: then it takes at most a fifth of the
+ * time, and the samples in between read the contended locks and those that seem to be over.
+ */
+export class Sampler {
+  readonly #fleet: FleetSource
+  readonly #clock: Clock
+  readonly #tracked = new Map<string, Tracked>()
+  readonly #history = new TotalsHistory()
+  readonly #listeners = new Set<(difference: Difference) => void>()
+  /** Resolves with the first sample after a start. */
+  #first: Promise<void> | undefined
+  #cancel: (() => void) | undefined
+  #usedAt = 0
+  #nextScanAt = 0
+  #isTruncated = false
+  #deadlocks = NONE
+  /** The contended locks of the last sample. */
+  #contended: LockInfo[] = []
+  #totals = totalsOf([], { deadlocks: 0, newHolds: 0, isTruncated: false })
+  #isClosed = false
+
+  constructor(fleet: FleetSource, clock: Clock) {
+    this.#fleet = fleet
+    this.#clock = clock
+  }
+
+  /** Starts sampling, or keeps it going for another minute. Rejects if the first sample fails. */
+  async ready(): Promise<void> {
+    if (this.#isClosed) throw new Error('the dashboard is closed')
+    this.#usedAt = this.#clock.now()
+    this.#first ??= this.#start()
+    await this.#first
+  }
+
+  get totals(): Totals {
+    return this.#totals
+  }
+
+  get deadlocks(): Deadlocks {
+    return this.#deadlocks
+  }
+
+  get locks(): LockInfo[] {
+    return [...this.#tracked.values()].map(({ reading }) => reading.info)
+  }
+
+  history(): History {
+    return this.#history.columns(this.#clock.now())
+  }
+
+  rows(): LockRow[] {
+    return [...this.#tracked.values()].map((tracked) => this.#rowOf(tracked))
+  }
+
+  /** The whole name of a sampled lock. */
+  nameOf(id: string): string | undefined {
+    return this.#tracked.get(id)?.reading.info.name
+  }
+
+  /** Reads one lock, sampled or not. */
+  async detail(name: string): Promise<{ lock: LockRow; timeline: Segment[] }> {
+    const info = await this.#fleet.inspect(name)
+    const now = this.#clock.now()
+    const tracked = this.#tracked.get(idOf(name))
+    const seenMs = (holder: string): number => now - (tracked?.seenAt.get(holder) ?? now)
+    return { lock: rowOf(info, 0, seenMs), timeline: tracked?.timeline.read(now) ?? [] }
+  }
+
+  /** @returns ends it */
+  listen(listener: (difference: Difference) => void): () => void {
+    this.#listeners.add(listener)
+    return () => {
+      if (this.#listeners.delete(listener)) this.#usedAt = this.#clock.now()
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#stop()
+  }
+
+  async #start(): Promise<void> {
+    try {
+      await this.#read(true)
+      // It takes two samples to see a deadlock.
+      if (this.#contended.length > 0) await this.#read(true)
+    } catch (error) {
+      this.#stop()
+      throw error
+    }
+    this.#schedule(0)
+  }
+
+  #stop(): void {
+    this.#cancel?.()
+    this.#cancel = undefined
+    this.#first = undefined
+    this.#nextScanAt = 0
+    this.#contended = []
+    this.#deadlocks = NONE
+    this.#tracked.clear()
+    this.#history.clear()
+  }
+
+  async #sample(): Promise<void> {
+    const startedAt = this.#clock.now()
+    let difference: Difference
+    try {
+      difference = await this.#read()
+    } catch (error) {
+      difference = { changed: [], removed: [], totals: this.#totals, error: messageOf(withoutSecrets(error)) }
+    }
+    for (const listener of [...this.#listeners]) listener(difference)
+    this.#schedule(this.#clock.now() - startedAt)
+  }
+
+  /** @param tookMs  what the last sample took: sampling takes half of the time at most */
+  #schedule(tookMs: number): void {
+    const isIdle = this.#listeners.size === 0 && this.#clock.now() - this.#usedAt >= IDLE_MS
+    if (this.#isClosed || isIdle) this.#stop()
+    else this.#cancel = this.#clock.after(Math.max(PERIOD_MS - tookMs, tookMs), () => void this.#sample(), false)
+  }
+
+  async #read(isFirst = false): Promise<Difference> {
+    const found = await this.#find()
+    const changed: LockRow[] = []
+    const removed: string[] = []
+    let newHolds = 0
+    for (const [id, reading] of found) {
+      if (!reading) {
+        if (this.#tracked.delete(id)) removed.push(id)
+        continue
+      }
+      const known = this.#tracked.get(id)
+      const tracked = known ?? { reading, sent: reading, seenAt: new Map<string, number>(), timeline: new Timeline() }
+      tracked.reading = reading
+      this.#tracked.set(id, tracked)
+      newHolds += updateSeen(tracked, reading)
+      tracked.timeline.update(reading.info, reading.at)
+      if (known && isUnchanged(tracked.sent, reading)) continue
+      tracked.sent = reading
+      changed.push(this.#rowOf(tracked))
+    }
+    this.#findDeadlocks(found)
+    const counts = { deadlocks: this.#deadlocks.cycles.length, newHolds: isFirst ? 0 : newHolds }
+    this.#totals = totalsOf(this.locks, { ...counts, isTruncated: this.#isTruncated })
+    this.#history.add(this.#clock.now(), this.#totals)
+    return { changed, removed, totals: this.#totals }
+  }
+
+  /** The locks of this sample, by id; undefined: it is free now. */
+  async #find(): Promise<Map<string, Reading | undefined>> {
+    const startedAt = this.#clock.now()
+    const isScan = startedAt >= this.#nextScanAt
+    const found = new Map<string, Reading | undefined>()
+    let isTruncated = false
+    for await (const info of this.#fleet.locks({ contended: !isScan, limit: MAX_LOCKS + 1 })) {
+      if (found.size >= MAX_LOCKS) isTruncated = true
+      else found.set(idOf(info.name), { info, at: this.#clock.now() })
+    }
+    if (isScan) {
+      this.#isTruncated = isTruncated
+      const now = this.#clock.now()
+      this.#nextScanAt = now + 4 * (now - startedAt)
+    }
+    const missing = [...this.#tracked].filter(([id]) => !found.has(id))
+    if (isScan && !isTruncated) for (const [id] of missing) found.set(id, undefined)
+    else await this.#look(missing, found)
+    return found
+  }
+
+  /** Reads those again that may be over although nobody reported it. */
+  async #look(missing: readonly [string, Tracked][], found: Map<string, Reading | undefined>): Promise<void> {
+    const now = this.#clock.now()
+    const doubtful = missing.filter(
+      ([, { reading }]) => waitersOf(reading.info) > 0 || now - reading.at >= reading.info.remainingLeaseMs,
+    )
+    const look = async ([id, { reading }]: [string, Tracked]): Promise<void> => {
+      const info = await this.#fleet.inspect(reading.info.name)
+      const isFree = info.holders.length === 0 && waitersOf(info) === 0
+      found.set(id, isFree ? undefined : { info, at: this.#clock.now() })
+    }
+    await Promise.all(doubtful.slice(0, MAX_LOOKS).map(look))
+  }
+
+  /** Those that are in two samples, each of which has read all locks that somebody waits for. */
+  #findDeadlocks(found: ReadonlyMap<string, Reading | undefined>): void {
+    const contended = [...found.values()].flatMap((reading) =>
+      reading && waitersOf(reading.info) > 0 ? [reading.info] : [],
+    )
+    this.#deadlocks = confirm(this.#contended, contended)
+    this.#contended = contended
+  }
+
+  #rowOf({ sent, seenAt }: Tracked): LockRow {
+    const now = this.#clock.now()
+    return rowOf(sent.info, now - sent.at, (holder) => sent.at - (seenAt.get(holder) ?? sent.at))
+  }
+}
+
+/** @returns how many holders are new */
+function updateSeen({ seenAt }: Tracked, { info, at }: Reading): number {
+  const present = new Set(info.holders.map(({ holder }) => holder))
+  for (const holder of seenAt.keys()) if (!present.has(holder)) seenAt.delete(holder)
+  const before = seenAt.size
+  for (const holder of present) if (!seenAt.has(holder)) seenAt.set(holder, at)
+  return seenAt.size - before
+}

@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto'
+import { publish } from '../delivery/publish.js'
+import type { LeaseContext } from '../locks/lease.js'
+import type { Subscription } from '../waiting/wakeups.js'
+import { INBOX_PREFIX, REPLY_PREFIX } from '../wire/keys.js'
+import { ownState } from './own-state.js'
+import { MAX_READ_BYTES, readStateReply, type StateReply, type StateRequest, writeStateRequest } from './protocol.js'
+
+/** How many messages are published at once. */
+const AT_ONCE = 100
+
+export interface TimedReply extends StateReply {
+  /** On the clock. */
+  readonly at: number
+}
+
+/** What came of asking some clients. */
+export interface Answers {
+  /** By client id. */
+  readonly replies: ReadonlyMap<string, TimedReply>
+  /** Connected, and without a reply in time. */
+  readonly silent: ReadonlySet<string>
+  /** Nobody listens on their inboxes. The rest could not be asked. */
+  readonly absent: ReadonlySet<string>
+  /** Every client with an inbox, if Redis lists them and all of them were asked. */
+  readonly listed?: ReadonlySet<string> | undefined
+}
+
+/**
+ * Asks clients for their holds and waits, by their inboxes. This client replies from memory.
+ * @param timeoutMs  how long to wait for the replies, ms, once the requests are published
+ */
+export async function askClients(
+  context: LeaseContext,
+  ids: Iterable<string>,
+  what: Pick<StateRequest, 'locks' | 'limit'>,
+  timeoutMs: number,
+): Promise<Answers> {
+  const inquiry = new Inquiry(context, new Set(ids))
+  return await inquiry.run(what, timeoutMs)
+}
+
+class Inquiry {
+  readonly #context: LeaseContext
+  readonly #asked: ReadonlySet<string>
+  readonly #replies = new Map<string, TimedReply>()
+  readonly #absent = new Set<string>()
+  /** Without a reply so far. */
+  readonly #pending: Set<string>
+  /** Somebody received the request. */
+  readonly #reached = new Set<string>()
+  #readBytes = 0
+  #onChange: () => void = () => {}
+
+  constructor(context: LeaseContext, asked: ReadonlySet<string>) {
+    this.#context = context
+    this.#asked = asked
+    this.#pending = new Set(asked)
+  }
+
+  async run(what: Pick<StateRequest, 'locks' | 'limit'>, timeoutMs: number): Promise<Answers> {
+    const { clientId, wakeups, commandTimeoutMs } = this.#context
+    if (this.#pending.has(clientId)) this.#accept(ownState(this.#context, what))
+    if (this.#pending.size > 0) {
+      const reply = REPLY_PREFIX + randomBytes(16).toString('hex')
+      const subscription = wakeups.listen(reply, (text) => this.#receive(text))
+      try {
+        const isSettled = (): boolean => subscription.isLive || subscription.isRefused
+        await this.#until(isSettled, commandTimeoutMs)
+        if (subscription.isLive) await this.#publish(writeStateRequest({ ...what, reply }), subscription, timeoutMs)
+      } finally {
+        subscription.leave()
+      }
+    }
+    return { replies: this.#replies, silent: this.#reached, absent: this.#absent }
+  }
+
+  async #publish(request: string, subscription: Subscription, timeoutMs: number): Promise<void> {
+    const ids = [...this.#pending]
+    for (let at = 0; at < ids.length; at += AT_ONCE) {
+      await Promise.all(ids.slice(at, at + AT_ONCE).map((id) => this.#publishTo(id, request)))
+    }
+    await this.#until(() => this.#pending.size === 0 || !subscription.isLive, timeoutMs)
+  }
+
+  async #publishTo(id: string, request: string): Promise<void> {
+    const receivers = await publish(this.#context.scripts, INBOX_PREFIX + id, request).catch(() => undefined)
+    if (receivers === 0) this.#absent.add(id)
+    if (!receivers) this.#pending.delete(id)
+    else if (this.#pending.has(id)) this.#reached.add(id)
+  }
+
+  #receive(text: string | undefined): void {
+    this.#readBytes += text?.length ?? 0
+    const reply = text === undefined || this.#readBytes > MAX_READ_BYTES ? undefined : readStateReply(text)
+    if (reply && this.#asked.has(reply.client)) this.#accept(reply)
+    this.#onChange()
+  }
+
+  /** The first reply of a client counts. */
+  #accept(reply: StateReply): void {
+    if (!this.#pending.delete(reply.client)) return
+    this.#reached.delete(reply.client)
+    this.#replies.set(reply.client, { ...reply, at: this.#context.clock.now() })
+  }
+
+  /** Waits for a condition, which only messages make true. */
+  async #until(isTrue: () => boolean, timeoutMs: number): Promise<void> {
+    if (isTrue()) return
+    const { clock } = this.#context
+    await new Promise<void>((resolve) => {
+      const cancel = clock.after(timeoutMs, () => clock.afterPoll(resolve))
+      this.#onChange = () => {
+        if (!isTrue()) return
+        cancel()
+        resolve()
+      }
+    })
+    this.#onChange = () => {}
+  }
+}

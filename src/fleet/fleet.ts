@@ -1,0 +1,185 @@
+import { type AuditEntry, readAudit } from '../locks/audit.js'
+import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/forced-release.js'
+import { asLockError } from '../locks/inspection.js'
+import type { LeaseContext } from '../locks/lease.js'
+import { checkCount, checkDuration, checkName, checkOptionalBoolean, ownOptions } from '../util/validate.js'
+import { AUDIT_KEY } from '../wire/keys.js'
+import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
+import { listLocks } from './list-locks.js'
+import type { ClientInfo, HolderStatus, LockInfo } from './lock-info.js'
+import { readLockKeys } from './lock-keys.js'
+import { lockOf } from './lock-of.js'
+import { Survey } from './survey.js'
+
+/** How long to wait for clients' replies, ms. */
+const TIMEOUT_MS = 300
+
+export interface InspectOptions {
+  /** How long to wait for the replies of clients, ms. Default 300. A client that does not reply in time is `silent`. */
+  timeoutMs?: number | undefined
+}
+
+export interface ListOptions extends InspectOptions {
+  /** A pattern of names in Redis, such as `lock:order:*`. Default: all, but no string locks, which look like any text. */
+  match?: string | undefined
+  /** Only locks that somebody waits for, found by their channels: no SCAN. Default false. */
+  contended?: boolean | undefined
+  /** At most so many. Default: all. */
+  limit?: number | undefined
+}
+
+/** All locks, semaphores and latches in Redis, of this client and of others, Redisson's too: `client.fleet`. */
+export class Fleet {
+  readonly #context: LeaseContext
+  readonly #survey: Survey
+  readonly #keyOf: (name: string) => string
+
+  /**
+   * @internal
+   * @param keyOf  returns the name in Redis
+   * @param ownInfo  returns how this client describes itself; undefined: it has `inspection: false`
+   */
+  constructor(context: LeaseContext, keyOf: (name: string) => string, ownInfo: () => ClientInfo | undefined) {
+    this.#context = context
+    this.#survey = new Survey(context, ownInfo)
+    this.#keyOf = keyOf
+  }
+
+  /**
+   * Who holds a lock, since when and for what, and who waits for it. The keys say who; the clients add the rest, if they
+   * reply. Takes no lock, and changes nothing.
+   * @param name  of any kind of lock, semaphore or latch
+   * @throws {ConfigError} the name cannot be a key
+   * @throws {OutcomeUnknownError} Redis did not reply
+   * @throws {ClientClosedError} the client is closed
+   * @example `const { holders, waiters } = await client.fleet.inspect('lock:order:1001')`
+   * @see Redisson `RLock.isLocked`, `RLock.remainTimeToLive`
+   */
+  async inspect(name: string, options: InspectOptions = {}): Promise<LockInfo> {
+    const { timeoutMs = TIMEOUT_MS } = ownOptions(options, { timeoutMs: 1 })
+    checkDuration('timeoutMs', timeoutMs, 0)
+    const key = this.#keyOf(name)
+    this.#context.assertUsable(name)
+    return this.#unmapped(await this.#orLockError(name, () => this.#survey.inspect(key, timeoutMs)))
+  }
+
+  /**
+   * The locks in Redis, read with SCAN while the caller iterates: on every master, never with KEYS. Those that are taken or
+   * released meanwhile may be missing. A plain number in Redis is listed only if it is known to be a semaphore, and string
+   * locks only with `match`.
+   * @throws {ConfigError} an option cannot work
+   * @throws {OutcomeUnknownError} Redis did not reply
+   * @throws {ClientClosedError} the client is closed
+   * @example `for await (const { name, holders } of client.fleet.locks({ match: 'lock:*' })) console.log(name, holders)`
+   * @see Redisson `RKeys.getKeysByPattern`
+   */
+  locks(options: ListOptions = {}): AsyncIterable<LockInfo> {
+    const { match, contended, limit, timeoutMs } = ownOptions(options, {
+      match: 1,
+      contended: 1,
+      limit: 1,
+      timeoutMs: 1,
+    })
+    return this.#locks(limit === undefined ? Number.POSITIVE_INFINITY : checkCount('limit', limit, 1), {
+      match: match === undefined ? undefined : checkName(match, 'match'),
+      contended: checkOptionalBoolean('contended', contended) ?? false,
+      timeoutMs: checkDuration('timeoutMs', timeoutMs ?? TIMEOUT_MS, 0),
+    })
+  }
+
+  /**
+   * The clients of Holdfast that can be asked: those that have waited, or have held something for a third of
+   * `lockWatchdogTimeoutMs`. What is not known about a client is empty.
+   * @throws {ClientClosedError} the client is closed
+   * @example `const silent = (await client.fleet.clients()).filter(({ status }) => status === 'silent')`
+   */
+  async clients(options: InspectOptions = {}): Promise<(ClientInfo & { readonly status: HolderStatus })[]> {
+    const { timeoutMs = TIMEOUT_MS } = ownOptions(options, { timeoutMs: 1 })
+    checkDuration('timeoutMs', timeoutMs, 0)
+    this.#context.assertUsable('')
+    return await this.#survey.clients(timeoutMs)
+  }
+
+  /**
+   * Call chains of any processes that wait for each other, found among the locks that somebody waits for. The clients are
+   * asked twice: a hold and a wait that are there both times have lasted in between. What only looks like a deadlock is
+   * `suspected`.
+   * @throws {ClientClosedError} the client is closed
+   * @throws {OutcomeUnknownError} Redis did not reply
+   * @example `for (const { locks } of (await client.fleet.deadlocks()).cycles) console.error('deadlock', locks)`
+   */
+  async deadlocks(options: InspectOptions = {}): Promise<Deadlocks> {
+    const { timeoutMs } = ownOptions(options, { timeoutMs: 1 })
+    const look = async (): Promise<LockInfo[]> => {
+      const locks: LockInfo[] = []
+      for await (const lock of this.locks({ contended: true, timeoutMs })) locks.push(lock)
+      return locks
+    }
+    const first = await look()
+    const isWorthIt = deadlocksIn(first).length > 0 || suspectedIn(first).length > 0
+    return confirm(first, isWorthIt ? await look() : [])
+  }
+
+  /**
+   * Interrupts one holder of a lock, of whatever kind Redis shows it to be: see `forceUnlock({ holder })` of a lock.
+   * @throws {ConfigError} an option cannot work, or it is a semaphore or a lock on values
+   * @throws {OutcomeUnknownError} Redis did not reply
+   * @throws {ClientClosedError} the client is closed
+   * @example
+   * const { holders: [first] } = await client.fleet.inspect('lock:nightly')
+   * if (first) await client.fleet.forceUnlock('lock:nightly', { holder: first.holder, reason: 'INC-4711' })
+   */
+  async forceUnlock(name: string, options: ForceUnlockOptions): Promise<ForceUnlockResult> {
+    const key = this.#keyOf(name)
+    this.#context.assertUsable(name)
+    const keys = await this.#orLockError(name, () => readLockKeys(this.#context.scripts, key))
+    return await lockOf(this.#context, keys, options.holder).forceUnlock(options)
+  }
+
+  /**
+   * Who broke which lock and why: the newest 1,000 calls of `forceUnlock({ holder })` of any client, the latest first.
+   * @throws {OutcomeUnknownError} Redis did not reply
+   * @throws {ClientClosedError} the client is closed
+   * @example `for (const { time, lock, by } of await client.fleet.audit()) console.log(time, lock, by)`
+   */
+  async audit(): Promise<AuditEntry[]> {
+    this.#context.assertUsable(AUDIT_KEY)
+    const entries = await this.#orLockError(AUDIT_KEY, () => readAudit(this.#context))
+    const { nameMapper } = this.#context
+    return nameMapper ? entries.map((entry) => ({ ...entry, lock: nameMapper.unmap(entry.lock) })) : entries
+  }
+
+  /** How many holds clients have claimed that no key confirmed: releases that were under way, or forged messages. */
+  get dropped(): number {
+    return this.#survey.dropped
+  }
+
+  async *#locks(limit: number, request: Parameters<typeof listLocks>[2]): AsyncGenerator<LockInfo> {
+    this.#context.assertUsable(request.match ?? '')
+    const found = listLocks(this.#context.scripts, this.#survey, request)
+    for (let count = 0; count < limit; count++) {
+      const { value, done } = await this.#orLockError(request.match ?? '*', () => found.next())
+      if (done) return
+      yield this.#unmapped(value)
+    }
+  }
+
+  async #orLockError<T>(name: string, run: () => Promise<T>): Promise<T> {
+    try {
+      return await run()
+    } catch (error) {
+      throw await asLockError(this.#context, name, 'inspect', error)
+    }
+  }
+
+  /** With the names that the program uses. */
+  #unmapped(info: LockInfo): LockInfo {
+    const { nameMapper } = this.#context
+    if (!nameMapper) return info
+    const waiters = info.waiters.map((waiter) => ({
+      ...waiter,
+      chain: waiter.chain.map((link) => ({ ...link, lock: nameMapper.unmap(link.lock) })),
+    }))
+    return { ...info, name: nameMapper.unmap(info.name), waiters }
+  }
+}

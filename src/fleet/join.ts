@@ -1,0 +1,107 @@
+/** Joins what the keys of a lock say with what clients say: nobody becomes a holder by a message. */
+import type { HolderInfo, LockInfo, WaiterInfo } from './lock-info.js'
+import { clientOf, type KeyHolder, KIND, type LockKeys } from './lock-keys.js'
+import type { Testimony } from './testimony.js'
+
+type SaidWait = ReturnType<Testimony['waitsFor']>[number]
+
+export interface Joined {
+  readonly info: LockInfo
+  /** How many holds a client claimed that the keys do not confirm. */
+  readonly dropped: number
+}
+
+/**
+ * @param listeners  how many connections listen on channels of the lock; undefined: not known
+ * @param listensAs  as how many of them a client of Holdfast counts
+ */
+export function joinLock(
+  keys: LockKeys,
+  testimony: Testimony,
+  listeners: number | undefined,
+  listensAs: number,
+): Joined {
+  const { name, kind, remainingLeaseMs } = keys
+  const holders = keys.holders.map((holder) => holderInfo(holder, keys, testimony))
+  const known = new Set(keys.holders.map(({ holder }) => holder))
+  const claimed = testimony.holdsOf(name).filter(({ client }) => testimony.hasReplied(client))
+  const waits = testimony.waitsFor(name)
+  const listening = waits.filter(({ client, state }) => testimony.hasReplied(client) && state.isListening)
+  const clients = new Set(listening.map(({ client }) => client))
+  return {
+    info: {
+      name,
+      kind,
+      remainingLeaseMs,
+      holders: holders.sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1)),
+      waiters: waitersOf(keys, waits, testimony),
+      otherListeners: Math.max(0, Math.ceil((listeners ?? 0) - clients.size * listensAs)),
+      isComplete: listeners !== undefined && !keys.isCut && testimony.isComplete,
+    },
+    dropped: claimed.filter(({ state }) => !known.has(state.holder)).length,
+  }
+}
+
+function holderInfo(inKey: KeyHolder, { name, kind }: LockKeys, testimony: Testimony): HolderInfo {
+  const { holder } = inKey
+  // The holder of a permit is its id, which only its client knows.
+  const said = testimony
+    .holdsOf(name)
+    .find(({ client, state }) => state.holder === holder && (kind === KIND.permits || client === clientOf(holder)))
+  const id = said?.client ?? clientOf(holder)
+  const about = { ...inKey, status: testimony.statusOf(id), ...optional('client', testimony.infoOf(id)) }
+  if (!said) return about
+  const { heldMs, label, stack, trace } = said.state
+  return {
+    ...about,
+    heldMs: heldMs + said.agoMs,
+    ...optional('label', label),
+    ...optional('stack', stack),
+    ...optional('trace', trace),
+  }
+}
+
+/** First those in a queue in Redis, in its order, then the others that replied. */
+function waitersOf({ queue, tickets }: LockKeys, waits: readonly SaidWait[], testimony: Testimony): WaiterInfo[] {
+  const left = [...waits]
+  const take = (client: string, most: number): SaidWait[] => {
+    const taken = left.filter((wait) => wait.client === client).slice(0, most)
+    for (const wait of taken) left.splice(left.indexOf(wait), 1)
+    return taken
+  }
+  const waiters: WaiterInfo[] = []
+  for (const [at, holder] of queue.entries()) {
+    const [wait] = take(clientOf(holder), 1)
+    waiters.push({ ...waiterInfo(clientOf(holder), wait, testimony), holder, position: at + 1 })
+  }
+  for (const [at, ticket] of tickets.entries()) {
+    const client = clientOf(ticket)
+    // A ticket stands for all callers of its client; one whose callers have left is no waiter.
+    const taken: (SaidWait | undefined)[] = take(client, Number.POSITIVE_INFINITY)
+    if (taken.length === 0 && !testimony.hasRepliedInFull(client)) taken.push(undefined)
+    for (const wait of taken) waiters.push({ ...waiterInfo(client, wait, testimony), position: at + 1 })
+  }
+  for (const wait of left) {
+    if (testimony.hasReplied(wait.client)) waiters.push(waiterInfo(wait.client, wait, testimony))
+  }
+  return waiters
+}
+
+function waiterInfo(client: string, wait: SaidWait | undefined, testimony: Testimony): WaiterInfo {
+  const about = { status: testimony.statusOf(client), ...optional('client', testimony.infoOf(client)) }
+  if (!wait) return { ...about, chain: [] }
+  const { waitedMs, endsInMs, label, chain } = wait.state
+  return {
+    ...about,
+    // In a record, it may be the number of a wait of long ago.
+    ...optional('wait', testimony.hasReplied(client) ? wait.state.wait : undefined),
+    waitedMs: waitedMs + wait.agoMs,
+    ...optional('givesUpInMs', endsInMs === undefined ? undefined : Math.max(0, endsInMs - wait.agoMs)),
+    ...optional('label', label),
+    chain,
+  }
+}
+
+function optional<Name extends string, T>(name: Name, value: T | undefined): { [key in Name]?: T } {
+  return value === undefined ? {} : ({ [name]: value } as { [key in Name]: T })
+}

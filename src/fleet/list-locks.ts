@@ -1,0 +1,87 @@
+import { toArray } from '../delivery/replies.js'
+import type { Scripts } from '../delivery/scripts.js'
+import { globToRegExp } from '../util/glob.js'
+import { generationKey, permitLeases } from '../wire/keys.js'
+import type { Answers } from './ask.js'
+import { listContended, untagged } from './lock-channels.js'
+import type { LockInfo } from './lock-info.js'
+import { PAGE, type Survey } from './survey.js'
+
+/** How many keys a step of SCAN looks at: well under a millisecond of Redis. */
+const SCAN_COUNT = 500
+
+/** Keys by which locks are found. */
+interface Pass {
+  readonly type: string
+  readonly match?: string | undefined
+  /** The names that a key may be of. */
+  namesOf(key: string): readonly string[]
+}
+
+/**
+ * Locks are hashes. String locks, semaphores and latches are texts, of which there may be millions of others: they are read
+ * only if the caller limits the names; otherwise semaphores are found by the keys beside them.
+ */
+function passesFor(match: string | undefined): readonly Pass[] {
+  const hashes: Pass = { type: 'hash', match, namesOf: (key) => [key] }
+  if (match !== undefined) return [hashes, { ...hashes, type: 'string' }]
+  const generation = generationKey('{').slice(0, -1)
+  const leases = permitLeases('{').slice(1)
+  return [
+    hashes,
+    { type: 'string', match: `${generation}*`, namesOf: (key) => untagged(key.slice(generation.length)) },
+    { type: 'zset', match: `*${leases}`, namesOf: (key) => untagged(key.slice(0, -leases.length)) },
+  ]
+}
+
+export interface ListRequest {
+  /** Of names in Redis. */
+  readonly match: string | undefined
+  readonly contended: boolean
+  readonly timeoutMs: number
+}
+
+/** Every lock once, in no particular order, read while the caller iterates. */
+export async function* listLocks(scripts: Scripts, survey: Survey, request: ListRequest): AsyncGenerator<LockInfo> {
+  const answers = await survey.askAll(request.timeoutMs)
+  const records = new Map()
+  const seen = new Set<string>()
+  const { match, contended } = request
+  for await (const names of contended ? contendedNames(scripts, answers, match) : scannedNames(scripts, match)) {
+    const fresh = names.filter((name) => !seen.has(name))
+    for (const name of fresh) seen.add(name)
+    for (let at = 0; at < fresh.length; at += PAGE) {
+      for (const info of await survey.read(fresh.slice(at, at + PAGE), answers, records)) {
+        if (info.kind !== 'unknown' || contended) yield info
+      }
+    }
+  }
+}
+
+/** Pages of SCAN of every master. */
+async function* scannedNames(scripts: Scripts, match: string | undefined): AsyncGenerator<string[]> {
+  for (const master of await scripts.masters()) {
+    for (const { type, match: keys, namesOf } of passesFor(match)) {
+      const pattern = keys === undefined ? [] : ['MATCH', keys]
+      let cursor = '0'
+      do {
+        const command = ['SCAN', cursor, ...pattern, 'COUNT', String(SCAN_COUNT), 'TYPE', type]
+        const [next, names] = toArray(await scripts.askAt(master, command))
+        cursor = String(next)
+        yield toArray(names).flatMap((name) => namesOf(String(name)))
+      } while (cursor !== '0')
+    }
+  }
+}
+
+/** Those with a listener, and those that a client waits for on its inbox alone. */
+async function* contendedNames(
+  scripts: Scripts,
+  { replies }: Answers,
+  match: string | undefined,
+): AsyncGenerator<string[]> {
+  const waitedFor = [...replies.values()].flatMap(({ waits }) => waits.map(({ lock }) => lock))
+  const names = [...new Set([...(await listContended(scripts)), ...waitedFor])]
+  const pattern = match === undefined ? undefined : globToRegExp(match)
+  yield names.filter((name) => pattern?.test(name) ?? true)
+}

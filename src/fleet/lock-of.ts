@@ -1,0 +1,37 @@
+import { ConfigError } from '../errors.js'
+import { FairKind } from '../locks/kinds/fair.js'
+import { FencedKind } from '../locks/kinds/fenced.js'
+import { REENTRANT } from '../locks/kinds/plain.js'
+import { ReadWriteLock } from '../locks/kinds/read-write.js'
+import { STRING } from '../locks/kinds/string.js'
+import type { LeaseContext } from '../locks/lease.js'
+import { Lock } from '../locks/lock.js'
+import { KIND, type LockKeys } from './lock-keys.js'
+
+/**
+ * The lock that has these keys, to release what one holder has of it.
+ * @throws {ConfigError} it is no lock with one name
+ */
+export function lockOf(context: LeaseContext, { name, kind, exists }: LockKeys, holder: string): Lock {
+  // Nobody holds it, whatever it was.
+  if (!exists) return new Lock(context, REENTRANT, name)
+  switch (kind) {
+    case KIND.lock:
+      return new Lock(context, REENTRANT, name)
+    case KIND.fair:
+      // How long a waiter waits is of no importance for a release.
+      return new Lock(context, new FairKind(0), name)
+    case KIND.fenced:
+      return new Lock(context, new FencedKind(), name)
+    case KIND.string:
+      return new Lock(context, STRING, name)
+    case KIND.readWrite: {
+      const both = new ReadWriteLock(context, name)
+      return holder.endsWith(':write') ? both.writeLock() : both.readLock()
+    }
+    default:
+      throw new ConfigError('forceUnlock', kind, 'a lock on one name, not a semaphore or a lock on values', {
+        lockName: name,
+      })
+  }
+}

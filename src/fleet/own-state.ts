@@ -1,0 +1,133 @@
+/**
+ * What this client reports, from memory: its holds and the calls that wait. So it also knows what Redis never sees,
+ * such as a lock that was handed off within the client.
+ */
+import type { Hold } from '../locks/hold.js'
+import type { Lease, LeaseContext } from '../locks/lease.js'
+import { type WaitingCall, waitingCalls } from '../locks/who-holds.js'
+import type { Wakeups } from '../waiting/wakeups.js'
+import { channelsOf } from './lock-channels.js'
+import { type HoldState, MAX_REPLY_BYTES, type StateReply, type StateRequest, type WaitState } from './protocol.js'
+
+const MAX_LABEL = 1024
+const MAX_STACK = 4096
+
+/** A lease that is held. */
+interface Held {
+  readonly lease: Lease
+  readonly hold: Hold
+  /** On the clock. */
+  readonly since: number
+}
+
+/** What a client holds and waits for. */
+export type OwnState = Omit<StateReply, 'client'>
+
+/** The reply to a request: the oldest first, as many as the request and the size of a message allow. */
+export function ownState(context: LeaseContext, { locks, limit }: Pick<StateRequest, 'locks' | 'limit'>): StateReply {
+  const names = locks && new Set(locks)
+  const leases = names ? [...names].flatMap((name) => context.leases.named(name)) : context.leases
+  const calls = waitingCalls(context).filter(({ lockName }) => !names || names.has(lockName))
+  return { client: context.clientId, ...describe(context, heldOf(leases), calls, limit) }
+}
+
+/**
+ * What has been held or waited for since a time.
+ * @param since  on the clock
+ * @returns also `fingerprint`, which differs if these are other holds or waits
+ */
+export function longState(
+  context: LeaseContext,
+  since: number,
+  limit: number,
+): { state: OwnState; fingerprint: string } {
+  const held = heldOf(context.leases).filter((one) => one.since <= since)
+  const calls = waitingCalls(context).filter((call) => call.since <= since)
+  const ids = [...held.slice(0, limit).map(idOf), ...calls.slice(0, limit).map(({ wait }) => wait)]
+  return { state: describe(context, held, calls, limit), fingerprint: ids.join('\n') }
+}
+
+function idOf({ lease, since }: Held): string {
+  return `${lease.holder} ${since} ${lease.count} ${lease.lockName}`
+}
+
+/** The oldest first. */
+function heldOf(leases: Iterable<Lease>): Held[] {
+  return [...leases]
+    .flatMap((lease) => {
+      const hold = lease.outermost
+      return hold ? [{ lease, hold, since: hold.grantedAt }] : []
+    })
+    .sort((one, other) => one.since - other.since)
+}
+
+function describe(
+  { clock, wakeups }: LeaseContext,
+  held: readonly Held[],
+  calls: readonly WaitingCall[],
+  limit: number,
+): OwnState {
+  const now = clock.now()
+  const [shown, waiting] = [held.slice(0, limit), calls.slice(0, limit)]
+  const all = {
+    holds: shown.flatMap((one) => holdStates(one, now)),
+    waits: waiting.map((call) => waitState(wakeups, call, now)),
+    more: held.length - shown.length + calls.length - waiting.length,
+  }
+  return sizeOf(all) <= MAX_REPLY_BYTES - RESERVED ? all : fitted(all)
+}
+
+/** For the rest of the message, bytes. */
+const RESERVED = 1024
+
+/** As many as there is space for: half of it for waits, unless the holds need less. */
+function fitted({ holds, waits, more }: OwnState): OwnState {
+  const space = MAX_REPLY_BYTES - RESERVED
+  const some = fitting(holds, Math.max(space / 2, space - sizeOf(waits)))
+  const others = fitting(waits, space - sizeOf(some))
+  return { holds: some, waits: others, more: more + holds.length + waits.length - some.length - others.length }
+}
+
+function fitting<T>(entries: readonly T[], space: number): T[] {
+  let left = space
+  return entries.filter((entry) => {
+    const size = sizeOf(entry) + 1
+    if (size > left) return false
+    left -= size
+    return true
+  })
+}
+
+function sizeOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value))
+}
+
+/** One entry for each holder in the key: permits have an id each. */
+function holdStates({ lease, hold, since }: Held, now: number): HoldState[] {
+  const { lockName, kind, count } = lease
+  const rest = {
+    count,
+    heldMs: Math.max(0, Math.round(now - since)),
+    label: hold.label?.slice(0, MAX_LABEL),
+    stack: hold.takenFrom?.slice(0, MAX_STACK),
+    trace: hold.trace,
+  }
+  const holders = (kind as { permitIds?: readonly string[] }).permitIds ?? [lease.holder]
+  return holders.map((holder) => ({ lock: lockName, holder, ...rest }))
+}
+
+function waitState(
+  wakeups: Wakeups,
+  { wait, lockName, since, deadlineAt, label, holds }: WaitingCall,
+  now: number,
+): WaitState {
+  return {
+    wait,
+    lock: lockName,
+    waitedMs: Math.max(0, Math.round(now - since)),
+    endsInMs: deadlineAt === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.round(deadlineAt - now)),
+    label: label?.slice(0, MAX_LABEL),
+    isListening: channelsOf(lockName).some((channel) => wakeups.isListening(channel)),
+    chain: holds.filter(({ isLive }) => isLive).map(({ lease, holder }) => ({ lock: lease.lockName, holder })),
+  }
+}

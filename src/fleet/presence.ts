@@ -1,0 +1,157 @@
+import { publish } from '../delivery/publish.js'
+import { isErrorOf } from '../delivery/replies.js'
+import { toError } from '../errors.js'
+import { ForcedMarks } from '../locks/forced-marks.js'
+import type { LeaseContext } from '../locks/lease.js'
+import { inspectionRefused } from '../warnings.js'
+import { clientInfo, type Inspection } from './client-info.js'
+import type { ClientInfo } from './lock-info.js'
+import { longState, ownState } from './own-state.js'
+import { MAX_REPLY_BYTES, readForced, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
+import { askRecord, deleteRecord, writeRecord } from './record.js'
+
+/** What has been held or waited for as long as this is in the record, ms. */
+const LONG_MS = 10_000
+/** How many holds, and waits, are in the record. */
+const RECORD_LIMIT = 50
+/** How often the record is written even if nothing changes, ms: a third of its TTL. */
+const REFRESH_MS = 1_200_000
+/** Most replies per second: requests can be forged. */
+const MOST_REPLIES = 20
+/** How long the last command of a client may take, ms. */
+const LAST_MS = 1_000
+
+/**
+ * Lets others ask a client what it holds and waits for: a channel on which it is asked, and a record in Redis of who it is.
+ * On the same channel the client learns that a holder of its own is to be interrupted.
+ * It begins with the first subscription for a wait, on the same connection, or once something has been held for 10 s. A
+ * client that does neither costs nothing. Losing any of it harms no lock.
+ */
+export class Presence {
+  readonly #context: LeaseContext
+  readonly #options: Inspection
+  readonly #forcedMarks: ForcedMarks
+  #info: ClientInfo | undefined
+  #isOver = false
+  /** The holds and waits that are in the record. */
+  #recorded = ''
+  /** When the record was written last, on the clock; undefined: it has to be. */
+  #writtenAt: number | undefined
+  #cancelRefresh: (() => void) | undefined
+  #repliesSince = Number.NEGATIVE_INFINITY
+  #replies = 0
+
+  constructor(context: LeaseContext, options: Inspection) {
+    this.#context = context
+    this.#options = options
+    this.#forcedMarks = new ForcedMarks(context)
+    context.wakeups.onFirst = () => this.start()
+    context.watchdog.onTick = () => this.#tick()
+    context.inbox.onMessage = (text) => this.#receive(text)
+    context.recordOf = (id, timeoutMs) => askRecord(context.scripts, id, timeoutMs)
+  }
+
+  /** How this client describes itself. */
+  get info(): ClientInfo {
+    return this.#info ?? clientInfo(this.#context.clientId, this.#options)
+  }
+
+  /** Idempotent. */
+  start(): void {
+    if (this.#info || this.#isOver) return
+    this.#info = clientInfo(this.#context.clientId, this.#options)
+    this.#context.inbox.keepOpen()
+    this.#write()
+  }
+
+  /** After a reconnect: Redis may have lost its data, or this may be another server. */
+  renew(): void {
+    if (this.#info && !this.#isOver) this.#write()
+  }
+
+  /** Redis denies what it needs. @param error  undefined: the client has reported that already */
+  refused(error: unknown): void {
+    if (this.#isOver) return
+    this.#end()
+    if (error !== undefined) this.#context.emit('warning', inspectionRefused(error))
+  }
+
+  /** Deletes the record, and leaves the channel. Nobody waits for the reply of Redis except the shutdown. */
+  close(): void {
+    if (!this.#isOver) this.#end()
+  }
+
+  #end(): void {
+    this.#isOver = true
+    this.#context.recordOf = undefined
+    this.#cancelRefresh?.()
+    if (!this.#info) return
+    const { inbox, scripts, clientId, commandTimeoutMs } = this.#context
+    inbox.letGo()
+    // It may fail: the record expires by itself.
+    deleteRecord(scripts, clientId, Math.min(LAST_MS, commandTimeoutMs)).catch(() => {})
+  }
+
+  #tick(): void {
+    if (this.#isOver) return
+    const { state, fingerprint } = this.#longState()
+    if (this.#info) {
+      if (fingerprint !== this.#recorded || this.#isDue) this.#write()
+    } else if (state.holds.length > 0) {
+      this.start()
+    }
+  }
+
+  get #isDue(): boolean {
+    return this.#writtenAt === undefined || this.#context.clock.now() - this.#writtenAt >= REFRESH_MS
+  }
+
+  #longState(): ReturnType<typeof longState> {
+    return longState(this.#context, this.#context.clock.now() - LONG_MS, RECORD_LIMIT)
+  }
+
+  #write(): void {
+    const { clock, scripts } = this.#context
+    const { state, fingerprint } = this.#longState()
+    this.#recorded = fingerprint
+    this.#writtenAt = clock.now()
+    this.#cancelRefresh?.()
+    this.#cancelRefresh = clock.after(REFRESH_MS, () => this.#write(), false)
+    writeRecord(scripts, this.#info as ClientInfo, state).catch((error: unknown) => {
+      this.#writtenAt = undefined
+      this.#failed(error)
+    })
+  }
+
+  #receive(text: string): void {
+    if (this.#isOver || text.length > MAX_REPLY_BYTES) return
+    const forced = readForced(text)
+    if (forced !== undefined) this.#forcedMarks.notified(forced)
+    else if (!this.#isFlooded()) this.#reply(readRequest(text))
+  }
+
+  #reply(request: ReturnType<typeof readRequest>): void {
+    if (!request) return
+    this.#replies++
+    const reply =
+      'unknown' in request
+        ? writeUnsupported(this.#context.clientId, request.unknown)
+        : writeStateReply(ownState(this.#context, request))
+    publish(this.#context.scripts, request.reply, reply).catch((error: unknown) => this.#failed(error))
+  }
+
+  /** Whether it has replied often enough for this second. */
+  #isFlooded(): boolean {
+    const now = this.#context.clock.now()
+    if (now - this.#repliesSince >= 1_000) {
+      this.#repliesSince = now
+      this.#replies = 0
+    }
+    return this.#replies >= MOST_REPLIES
+  }
+
+  /** Anything but a refusal passes, and the next tick, reconnect or request tries again. */
+  #failed(error: unknown): void {
+    if (isErrorOf(error, 'NOPERM')) this.refused(toError(error))
+  }
+}

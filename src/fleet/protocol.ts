@@ -1,0 +1,184 @@
+/**
+ * The messages by which clients describe themselves to each other, version 1. A request is published to the inbox of a
+ * client, its reply to the channel that the request names. They only decorate what the keys say: whoever may publish can
+ * send anything, so everything is checked here, cut to size, and never evaluated. All durations are relative, because the
+ * clocks of two machines differ. Unknown fields are ignored.
+ */
+import { REPLY_PREFIX } from '../wire/keys.js'
+import type { ChainLink } from './lock-info.js'
+
+/** Longest reply, bytes of JSON; an asker reads at most `MAX_READ_BYTES` of all replies together. */
+export const MAX_REPLY_BYTES = 64 * 1024
+export const MAX_READ_BYTES = 8 * 1024 * 1024
+/** Longest text in a message; longer ones are cut. */
+const MAX_TEXT = 1024
+const MAX_STACK = 4096
+/** How many entries of a list count. */
+const MAX_ENTRIES = 1_000
+
+export interface StateRequest {
+  /** Where to send the reply. */
+  readonly reply: string
+  /** Only these locks; undefined: all. */
+  readonly locks?: readonly string[] | undefined
+  /** At most so many holds, and waits. */
+  readonly limit: number
+}
+
+/** What a client says of one of its holds. */
+export interface HoldState {
+  readonly lock: string
+  readonly holder: string
+  readonly count: number
+  /** ms */
+  readonly heldMs: number
+  readonly label?: string | undefined
+  readonly stack?: string | undefined
+  readonly trace?: string | undefined
+}
+
+/** What a client says of one of its calls that wait. */
+export interface WaitState {
+  /** Identifies the wait within its client: the same in two replies means the same wait. */
+  readonly wait: number
+  readonly lock: string
+  /** ms */
+  readonly waitedMs: number
+  /** ms; undefined: never. */
+  readonly endsInMs?: number | undefined
+  readonly label?: string | undefined
+  /** Whether its client listens on a channel of that lock, and not only on its inbox. */
+  readonly isListening?: boolean | undefined
+  /** What the waiting call chain holds. */
+  readonly chain: readonly ChainLink[]
+}
+
+export interface StateReply {
+  readonly client: string
+  readonly holds: readonly HoldState[]
+  readonly waits: readonly WaitState[]
+  /** How many holds and waits were left out. */
+  readonly more: number
+}
+
+export function writeStateRequest({ reply, locks, limit }: StateRequest): string {
+  return JSON.stringify({ v: 1, ask: 'state', reply, locks: locks ?? null, limit })
+}
+
+export function writeStateReply(reply: StateReply): string {
+  return JSON.stringify({ v: 1, ...reply })
+}
+
+/** The reply to a request of a later version. */
+export function writeUnsupported(client: string, ask: string): string {
+  return JSON.stringify({ v: 1, client, unsupported: cut(ask) })
+}
+
+/** @returns what a message on an inbox requests; its `ask` if it is not known here; undefined: it makes no sense */
+export function readRequest(
+  text: string,
+): StateRequest | { readonly reply: string; readonly unknown: string } | undefined {
+  const message = readObject(text)
+  const reply = message?.reply
+  if (typeof reply !== 'string' || !isReplyChannel(reply) || typeof message?.ask !== 'string') return undefined
+  if (message.ask !== 'state' || message.v !== 1) return { reply, unknown: message.ask }
+  const { locks, limit } = message
+  return {
+    reply,
+    locks: Array.isArray(locks) ? locks.filter((name) => typeof name === 'string').slice(0, MAX_ENTRIES) : undefined,
+    limit: Math.min(isCount(limit) ? limit : MAX_ENTRIES, MAX_ENTRIES),
+  }
+}
+
+/** @returns the lock of a forced release of which an inbox is notified; undefined: it is another message */
+export function readForced(text: string): string | undefined {
+  if (!text.includes('"forced"')) return undefined // most are requests, and many may come
+  const message = readObject(text)
+  return message?.v === 1 && typeof message.forced === 'string' ? message.forced : undefined
+}
+
+/** @returns undefined: it is not a reply, or too long */
+export function readStateReply(text: string): StateReply | undefined {
+  if (text.length > MAX_REPLY_BYTES) return undefined
+  const message = readObject(text)
+  if (message?.v !== 1 || typeof message.client !== 'string') return undefined
+  return {
+    client: cut(message.client),
+    holds: listOf(message.holds, readHold),
+    waits: listOf(message.waits, readWait),
+    more: isCount(message.more) ? message.more : 0,
+  }
+}
+
+/** @returns undefined: it is not what a client says of a hold */
+function readHold(value: unknown): HoldState | undefined {
+  const { lock, holder, count, heldMs, label, stack, trace } = (value ?? {}) as Record<string, unknown>
+  if (typeof lock !== 'string' || typeof holder !== 'string' || !isCount(count) || !isCount(heldMs)) return undefined
+  return {
+    lock,
+    holder: cut(holder),
+    count,
+    heldMs,
+    ...textIn('label', label),
+    ...textIn('stack', stack, MAX_STACK),
+    ...textIn('trace', trace),
+  }
+}
+
+function readWait(value: unknown): WaitState | undefined {
+  const { wait, lock, waitedMs, endsInMs, label, isListening, chain } = (value ?? {}) as Record<string, unknown>
+  if (!isCount(wait) || typeof lock !== 'string' || !isCount(waitedMs)) return undefined
+  return {
+    wait,
+    lock,
+    waitedMs,
+    ...(isCount(endsInMs) ? { endsInMs } : {}),
+    ...textIn('label', label),
+    isListening: isListening === true,
+    chain: listOf(chain, readLink),
+  }
+}
+
+function readLink(value: unknown): ChainLink | undefined {
+  const { lock, holder } = (value ?? {}) as Record<string, unknown>
+  return typeof lock === 'string' && typeof holder === 'string' ? { lock, holder: cut(holder) } : undefined
+}
+
+/** A reply goes to a channel for replies and to no other: a request cannot make a client publish to a lock's channel. */
+function isReplyChannel(channel: string): boolean {
+  return channel.startsWith(REPLY_PREFIX) && /^[\da-f]{32}$/.test(channel.slice(REPLY_PREFIX.length))
+}
+
+/** Every field of a message, not checked yet. */
+type Message = Partial<
+  Record<'v' | 'ask' | 'reply' | 'locks' | 'limit' | 'forced' | 'client' | 'holds' | 'waits' | 'more', unknown>
+>
+
+function readObject(text: string): Message | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Message) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function listOf<T>(value: unknown, read: (entry: unknown) => T | undefined): T[] {
+  if (!Array.isArray(value)) return []
+  return value
+    .slice(0, MAX_ENTRIES)
+    .map(read)
+    .filter((entry) => entry !== undefined)
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+function textIn<Name extends string>(name: Name, value: unknown, most = MAX_TEXT): { [key in Name]?: string } {
+  return typeof value === 'string' ? ({ [name]: cut(value, most) } as { [key in Name]: string }) : {}
+}
+
+function cut(text: string, most = MAX_TEXT): string {
+  return text.length > most ? text.slice(0, most) : text
+}

@@ -1,0 +1,159 @@
+import { isErrorOf } from '../delivery/replies.js'
+import { messageOf } from '../errors.js'
+import type { LeaseContext } from '../locks/lease.js'
+import { type Answers, askClients } from './ask.js'
+import { type Joined, joinLock } from './join.js'
+import { countListeners, listInboxes } from './lock-channels.js'
+import type { ClientInfo, HolderStatus, LockInfo } from './lock-info.js'
+import { clientOf, KIND, type LockKeys, readLockKeys } from './lock-keys.js'
+import { askRecord, type ClientRecord } from './record.js'
+import { Testimony } from './testimony.js'
+
+/** The most clients that are asked about one lock; those in its keys come first. */
+const MOST_ASKED = 1_000
+/** The most holds, and waits, of one reply. */
+const MOST_STATES = 1_000
+/** How many locks are read together: two commands. */
+export const PAGE = 64
+
+/** What one client finds out about the locks of all: from keys, from channels, and from the clients. */
+export class Survey {
+  readonly #context: LeaseContext
+  readonly #ownInfo: () => ClientInfo | undefined
+  /** Holds that clients claimed and no key confirmed. */
+  dropped = 0
+
+  /** @param ownInfo  returns how this client describes itself */
+  constructor(context: LeaseContext, ownInfo: () => ClientInfo | undefined) {
+    this.#context = context
+    this.#ownInfo = ownInfo
+  }
+
+  async inspect(name: string, timeoutMs: number): Promise<LockInfo> {
+    const { scripts } = this.#context
+    const [keys, listeners, inboxes] = await Promise.all([
+      readLockKeys(scripts, name),
+      countListeners(scripts, [name]).catch(() => undefined),
+      this.#inboxes(),
+    ])
+    const ids = [...new Set([...clientsIn(keys), ...inboxes])]
+    const what = { locks: [name], limit: MOST_STATES }
+    const answers = await askClients(this.#context, ids.slice(0, MOST_ASKED), what, timeoutMs)
+    const records = await this.#recordsFor([keys], answers, new Map())
+    const joined = this.#join(keys, new Testimony(answers, records, this.#now), listeners?.get(name))
+    const { info, dropped } = joined.dropped > 0 ? await this.#joinAgain(joined, name, answers, listeners) : joined
+    this.dropped += dropped
+    return ids.length > MOST_ASKED ? { ...info, isComplete: false } : info
+  }
+
+  /** Asks all clients for everything, for `read`. */
+  async askAll(timeoutMs: number): Promise<Answers> {
+    const listed = await listInboxes(this.#context.scripts).catch(() => undefined)
+    const ids = [this.#context.clientId, ...(listed ?? [])]
+    const answers = await askClients(this.#context, ids, { limit: MOST_STATES }, timeoutMs)
+    return { ...answers, listed: listed && new Set(listed) }
+  }
+
+  /**
+   * @param names  at most `PAGE`
+   * @param records  that are known already; those that were read are added
+   * @returns those that are locks, semaphores or latches, or that a client waits for, as far as this user may read them
+   */
+  async read(names: readonly string[], answers: Answers, records: Map<string, ClientRecord>): Promise<LockInfo[]> {
+    const { scripts } = this.#context
+    const found = (await Promise.all(names.map((name) => readLockKeys(scripts, name).catch(unlessForbidden)))).flat()
+    const listeners = await countListeners(scripts, names).catch(() => undefined)
+    await this.#recordsFor(found, answers, records)
+    const testimony = new Testimony(answers, records, this.#now)
+    return found.flatMap((keys) => {
+      const { info, dropped } = this.#join(keys, testimony, listeners?.get(keys.name))
+      this.dropped += dropped
+      const { kind, holders, waiters, otherListeners } = info
+      const isSemaphore = kind === KIND.semaphore || kind === KIND.permits
+      // The locks `a` and `{a}` share channels, queues and leases: only one of them may exist.
+      const isInUse = isSemaphore || holders.length + waiters.length + otherListeners > 0
+      return (keys.exists && isInUse) || testimony.waitsFor(keys.name).length > 0 ? [info] : []
+    })
+  }
+
+  /** Every client that can be asked. */
+  async clients(timeoutMs: number): Promise<(ClientInfo & { readonly status: HolderStatus })[]> {
+    const ids = await this.#inboxes()
+    const answers = await askClients(this.#context, ids, { locks: [], limit: 0 }, timeoutMs)
+    const records = await this.#records(ids, new Map())
+    const testimony = new Testimony(answers, records, this.#now)
+    const unknown = { name: '', host: '', pid: 0, version: '' }
+    return ids.map((id) => ({ ...unknown, ...testimony.infoOf(id), id, status: testimony.statusOf(id) }))
+  }
+
+  get #now(): number {
+    return this.#context.clock.now()
+  }
+
+  /** This client first; it alone if Redis does not list the others. */
+  async #inboxes(): Promise<string[]> {
+    const { scripts, clientId } = this.#context
+    const listed = await listInboxes(scripts).catch(() => [])
+    return [...new Set([clientId, ...listed])]
+  }
+
+  #join(keys: LockKeys, testimony: Testimony, listeners: number | undefined): Joined {
+    return joinLock(keys, testimony, listeners, this.#context.scripts.isCluster ? 2 : 1)
+  }
+
+  /** The lock changed hands between the first look at its keys and a reply. */
+  async #joinAgain(
+    before: Joined,
+    name: string,
+    answers: Answers,
+    listeners: ReadonlyMap<string, number> | undefined,
+  ): Promise<Joined> {
+    const keys = await readLockKeys(this.#context.scripts, name)
+    const records = await this.#recordsFor([keys], answers, new Map())
+    const joined = this.#join(keys, new Testimony(answers, records, this.#now), listeners?.get(name))
+    return joined.dropped < before.dropped ? joined : before
+  }
+
+  /** The records of all clients that these locks are about. */
+  async #recordsFor(
+    found: readonly LockKeys[],
+    { replies }: Answers,
+    records: Map<string, ClientRecord>,
+  ): Promise<Map<string, ClientRecord>> {
+    const names = new Set(found.map(({ name }) => name))
+    const speakers = [...replies.values()].filter(({ holds, waits }) =>
+      [...holds, ...waits].some(({ lock }) => names.has(lock)),
+    )
+    return await this.#records([...found.flatMap(clientsIn), ...speakers.map(({ client }) => client)], records)
+  }
+
+  async #records(ids: readonly string[], records: Map<string, ClientRecord>): Promise<Map<string, ClientRecord>> {
+    const missing = [...new Set(ids)].filter((id) => !records.has(id))
+    await Promise.all(
+      missing.map(async (id) => {
+        const record = await this.#record(id).catch(() => undefined)
+        if (record) records.set(id, record)
+      }),
+    )
+    return records
+  }
+
+  async #record(id: string): Promise<ClientRecord | undefined> {
+    const { scripts, clientId } = this.#context
+    const own = id === clientId ? this.#ownInfo() : undefined
+    if (own) return { client: own, holds: [], waits: [], ageMs: 0 }
+    return await askRecord(scripts, id)
+  }
+}
+
+/** The clients that hold the lock, or wait for it in a queue. */
+function clientsIn({ holders, queue, tickets }: LockKeys): string[] {
+  const all = [...holders.map(({ holder }) => holder), ...queue, ...tickets]
+  return [...new Set(all.map(clientOf))].filter((id) => id !== '')
+}
+
+/** SCAN and PUBSUB also list what a user limited to other names may not read. @throws any other error */
+function unlessForbidden(error: unknown): [] {
+  if (isErrorOf(error, 'NOPERM') && /\bkeys?\b/.test(messageOf(error))) return []
+  throw error
+}

@@ -1,0 +1,174 @@
+import { publish } from '../delivery/publish.js'
+import { toInteger } from '../delivery/replies.js'
+import { ClientClosedError, ConfigError } from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
+import { sleep } from '../util/sleep.js'
+import { userAtHost } from '../util/user-at-host.js'
+import { checkCount, checkOptionalBoolean, ownOptions } from '../util/validate.js'
+import { INBOX_PREFIX } from '../wire/keys.js'
+import { type ForceOutcome, writeAudit } from './audit.js'
+import { type ForcedMark, MAX_GRACE_MS, REACTION_MS, setMark, withdrawMark } from './forced-mark.js'
+import { obeyMark } from './forced-marks.js'
+import { ask, inspect, inspectHolder } from './inspection.js'
+import type { Holder, LockKind } from './kinds/lock-kind.js'
+import type { LeaseContext } from './lease.js'
+import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
+
+export interface ForceUnlockOptions {
+  /** The holder to interrupt, as `getHolders()` returns it. If another one holds the lock by now, nothing happens. */
+  readonly holder: string
+  /**
+   * How long the holder's work may take to stop once its `signal` has aborted, ms; default 2,000, at most 60,000. Until it has
+   * stopped, or this is over, nobody else gets the lock.
+   */
+  readonly graceMs?: number | undefined
+  /** Why, for the holder's `LeaseLostError` and for the audit. */
+  readonly reason?: string | undefined
+  /** Who breaks the lock, for the same; default `user@host` of this process. */
+  readonly by?: string | undefined
+  /** Whether to free the lock also if the holder does not react: it may be dead, or still at work. Default false. */
+  readonly anyway?: boolean | undefined
+}
+
+export interface ForceUnlockResult {
+  readonly outcome: ForceOutcome
+  /** Who held it at the end: the same holder if it was silent; another one, or undefined, if it was not held. */
+  readonly heldBy?: Holder
+}
+
+const DEFAULT_GRACE_MS = 2_000
+/** How long the last command of the holder may take to arrive, ms. */
+const MARGIN_MS = 500
+/** Between two looks at the lock, ms. */
+const LEAST_PAUSE_MS = 2
+const MOST_PAUSE_MS = 100
+/** As in Redisson, also that of a write lock. */
+const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,18}(:write)?$/
+const MAX_TEXT = 1_024
+
+const KNOWN = { holder: 1, graceMs: 1, reason: 1, by: 1, anyway: 1 }
+
+/** How long a holder that does not react is waited for, ms: until it can no longer find the mark, and its grace is over. */
+export function patienceFor(graceMs: number): number {
+  return REACTION_MS + graceMs + MARGIN_MS
+}
+
+/** Makes one holder give up a lock: marks it, notifies it, and waits until it has released the lock. */
+export async function forceRelease(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  options: ForceUnlockOptions,
+): Promise<ForceUnlockResult> {
+  const { mark, anyway } = checked(context, kind, lockName, options)
+  const isMarked = await ask(context, lockName, 'forceUnlock', setMark(kind, lockName, mark), toInteger)
+  const outcome = isMarked === 1 ? await endHolder(context, kind, lockName, mark, anyway) : 'not-held'
+  const { holder, by, reason } = mark
+  await writeAudit(context, { time: new Date().toISOString(), lock: lockName, holder, by, reason, outcome })
+  const heldBy = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lockName) : undefined
+  return heldBy ? { outcome, heldBy } : { outcome }
+}
+
+async function endHolder(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  mark: ForcedMark,
+  anyway: boolean,
+): Promise<ForceOutcome> {
+  const endsAt = context.clock.now() + patienceFor(mark.graceMs)
+  await notifyHolder(context, lockName, mark.holder).catch(() => {}) // it then does not react
+  if (await hasLeft(context, kind, lockName, mark.holder, endsAt)) {
+    await withdraw(context, lockName, mark)
+    return 'released'
+  }
+  // The mark stays: it tells a holder that wakes up why it lost the lock.
+  if (anyway) return (await free(context, kind, lockName, mark.holder)) ? 'freed' : 'released'
+  await withdraw(context, lockName, mark)
+  return 'silent'
+}
+
+/** Tells the client of the holder to read the mark. This client reads it itself. */
+async function notifyHolder(context: LeaseContext, lockName: string, holder: string): Promise<void> {
+  const clientId = holder.slice(0, holder.indexOf(':'))
+  if (clientId === context.clientId) await obeyMark(context, lockName)
+  else await publish(context.scripts, INBOX_PREFIX + clientId, JSON.stringify({ v: 1, forced: lockName }))
+}
+
+/** Waits until a holder no longer holds the lock. @returns whether it does not, at `endsAt` at the latest */
+async function hasLeft(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  holder: string,
+  endsAt: number,
+): Promise<boolean> {
+  const { clock } = context
+  for (let pauseMs = LEAST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MOST_PAUSE_MS)) {
+    if (!(await mayHold(context, kind, lockName, holder))) return true
+    if (clock.now() >= endsAt) return false
+    await sleep(pauseMs, { clock })
+  }
+}
+
+/** Whether it holds the lock, or Redis did not say so. @throws {ClientClosedError} this client is closed */
+async function mayHold(context: LeaseContext, kind: LockKind, lockName: string, holder: string): Promise<boolean> {
+  try {
+    return (await inspectHolder(context, kind, lockName, holder)) !== undefined
+  } catch (error) {
+    if (error instanceof ClientClosedError) throw error
+    return true
+  }
+}
+
+async function withdraw(context: LeaseContext, lockName: string, mark: ForcedMark): Promise<void> {
+  await ask(context, lockName, 'forceUnlock', withdrawMark(lockName, mark), toInteger)
+}
+
+/** Releases the lock on behalf of its holder, as that would have done. @returns false: it no longer held the lock */
+async function free(context: LeaseContext, kind: LockKind, lockName: string, holder: string): Promise<boolean> {
+  const withTurnQueue = turnQueueOf(context, kind)?.release(lockName, holder)
+  const run = (call: ScriptCall): Promise<number | null> => ask(context, lockName, 'forceUnlock', call, toInteger)
+  return (await runInTurnQueue(context, withTurnQueue, () => kind.release(lockName, holder), run)) !== null
+}
+
+async function holderOf(context: LeaseContext, kind: LockKind, lockName: string): Promise<Holder | undefined> {
+  const found = await inspect(context, kind, lockName).catch(() => undefined)
+  return found?.holders[0]
+}
+
+function checked(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  options: ForceUnlockOptions,
+): { mark: ForcedMark; anyway: boolean } {
+  if (kind.isDivisible) {
+    const allowed = `a lock with one name, which a ${kind.title} is not; without options it frees the lock regardless of its holder`
+    throw new ConfigError('forceUnlock', undefined, allowed, { lockName })
+  }
+  const { holder, graceMs = DEFAULT_GRACE_MS, reason, by, anyway } = ownOptions(options, KNOWN, lockName)
+  return {
+    mark: {
+      id: context.random.uuid(),
+      holder: checkForced(kind, holder, lockName),
+      by: checkText('by', by, lockName) ?? userAtHost(),
+      reason: checkText('reason', reason, lockName),
+      graceMs: checkCount('graceMs', graceMs, 0, lockName, MAX_GRACE_MS),
+    },
+    anyway: checkOptionalBoolean('anyway', anyway) ?? false,
+  }
+}
+
+/** Other libraries write any text as the holder of a string lock. */
+function checkForced(kind: LockKind, holder: unknown, lockName: string): string {
+  const isAnyText = kind.id === 'string'
+  if (typeof holder === 'string' && (isAnyText ? holder !== '' : HOLDER.test(holder))) return holder
+  const allowed = isAnyText ? 'the value of the key' : 'a holder as getHolders() returns it, "<client id>:<owner id>"'
+  throw new ConfigError('holder', holder, allowed, { lockName })
+}
+
+function checkText(path: string, text: unknown, lockName: string): string | undefined {
+  if (text === undefined || (typeof text === 'string' && text.length <= MAX_TEXT)) return text
+  throw new ConfigError(path, text, `a text of at most ${MAX_TEXT} characters`, { lockName })
+}

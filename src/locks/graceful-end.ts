@@ -1,0 +1,71 @@
+import type { LossDetails } from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
+import type { Context, Section } from './context.js'
+import type { ForcedMark } from './forced-mark.js'
+import type { Hold } from './hold.js'
+import type { LockKind } from './kinds/lock-kind.js'
+import { leasedUntil } from './lease-deadline.js'
+import { releaseInBackground } from './release.js'
+
+/** By how much the lease outlasts the grace, ms: the release arrives before it ends. */
+const MARGIN_MS = 1_000
+
+interface EndingLease {
+  readonly context: Context
+  readonly kind: LockKind
+  readonly lockName: string
+  readonly holder: string
+  readonly leasedAt: number
+  readonly leaseEndsAt: number
+  readonly renewableUntil: number
+  requesting(leaseTimeMs: number, sentAt: number): void
+  renewalFor(leaseTimeMs: number): ScriptCall
+}
+
+/**
+ * The end of a lease that an operator wants. Its holds are lost at once, but Redis keeps the holder, so that nobody else gets
+ * in while the work under it stops. The lock is released as soon as that is done, and at the end of the grace in any case.
+ */
+export class GracefulEnd implements Section {
+  /** For the error of the holds. */
+  readonly forced: Pick<LossDetails, 'by' | 'note'>
+  readonly #lease: EndingLease
+  /** The holds whose work may still be running. */
+  readonly #working: Set<Hold>
+  readonly #cancelTimer: () => void
+  #isOver = false
+
+  /** @param holds  of the lease, while they are live */
+  constructor(lease: EndingLease, holds: Iterable<Hold>, { by, reason, graceMs }: ForcedMark) {
+    this.#lease = lease
+    this.#working = new Set(holds)
+    this.forced = { by, note: reason }
+    const { clock, sections } = lease.context
+    coverGrace(lease, graceMs)
+    sections.add(this) // a client that closes waits for it, for as long as the drain lasts
+    this.#cancelTimer = clock.after(graceMs, () => this.giveUp())
+  }
+
+  /** The work under a hold has ended. */
+  stopped(hold: Hold): void {
+    this.#working.delete(hold)
+    if (this.#working.size === 0) this.giveUp()
+  }
+
+  giveUp(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#cancelTimer()
+    releaseInBackground(this.#lease, this.#lease.leaseEndsAt)
+    this.#lease.context.sections.delete(this)
+  }
+}
+
+/** One last renewal, if the lease could end within the grace. A lease of its own is left to end. */
+function coverGrace(lease: EndingLease, graceMs: number): void {
+  const { clock, scripts, watchdogTimeoutMs } = lease.context
+  const now = clock.now()
+  if (lease.renewableUntil === 0 || leasedUntil(lease.leasedAt, watchdogTimeoutMs) >= now + graceMs) return
+  lease.requesting(graceMs + MARGIN_MS, now)
+  void scripts.run(lease.renewalFor(graceMs + MARGIN_MS)).catch(() => {})
+}

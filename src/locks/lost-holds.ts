@@ -1,0 +1,47 @@
+import type { LeaseLostError } from '../errors.js'
+import type { Context } from './context.js'
+import { readMark } from './forced-mark.js'
+import type { Hold } from './hold.js'
+import type { LockKind } from './kinds/lock-kind.js'
+
+/** How long the caller of `unlock()` may wait for the explanation of a loss, ms. */
+const EXPLAIN_MS = 250
+
+interface LostLease {
+  readonly context: Context
+  readonly kind: LockKind
+  readonly lockName: string
+  readonly holder: string
+  readonly grantedAt: number
+  /** Of its holds that are not lost. */
+  readonly count: number
+  releaseInBackground(): void
+}
+
+/**
+ * What `unlock()` does for a hold that has ended.
+ * @throws {LeaseLostError} it was lost
+ */
+export function unlockLost(
+  lease: LostLease,
+  hold: Hold,
+  gracefulEnd: { stopped(hold: Hold): void } | undefined,
+): Promise<never> | undefined {
+  const error = hold.lostError
+  if (!error) return undefined
+  gracefulEnd?.stopped(hold)
+  // After a renewal without a reply Redis may keep the key for a while longer: free it for the others.
+  const mayBeThere = error.reason === 'expired' || error.reason === 'maxHold'
+  if (mayBeThere && lease.count === 0) lease.releaseInBackground()
+  return error.reason === 'gone' ? throwExplained(lease, error) : Promise.reject(error)
+}
+
+/** @throws {LeaseLostError} the loss of a holder that Redis no longer has; it says who forced that, if a mark does */
+export async function throwExplained(lease: LostLease, error: LeaseLostError): Promise<never> {
+  const { context, kind, lockName, holder, grantedAt } = lease
+  const found = kind.isDivisible ? undefined : await readMark(context, lockName, EXPLAIN_MS).catch(() => undefined)
+  if (found?.mark.holder === holder && found.setBetween[1] >= grantedAt) {
+    error.explain(found.mark.by, found.mark.reason)
+  }
+  throw error
+}

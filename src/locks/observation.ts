@@ -1,0 +1,282 @@
+/**
+ * What happens to requests, holds and leases, for programs that watch it: on channels of `node:diagnostics_channel`, for all
+ * clients of the process, and as the events `acquired` and `released` of one client. Without a subscriber or listener it
+ * costs a few property reads, and no message is built.
+ */
+import { channel } from 'node:diagnostics_channel'
+import type { LeaseLostError } from '../errors.js'
+import type { AcquirePath, Context, ReleasePath } from './context.js'
+import type { Hold, HoldTerms } from './hold.js'
+
+/** What every message about a lock says. */
+interface AboutLock {
+  /** The `id` of the client. */
+  readonly clientId: string
+  /** As the program names it. */
+  readonly lockName: string
+  /** Such as `lock`, `fair lock`, `write lock`, `multi-lock`, `permit`. */
+  readonly kind: string
+  /** The `label` option of the call. */
+  readonly label: string | undefined
+}
+
+/**
+ * A call that takes a lock. The same object is published at its start, if it has to wait, and at its end. A multi-lock or a
+ * red lock is one request and one hold, whose name lists its locks.
+ */
+export interface RequestMessage extends AboutLock {
+  /** Longest wait, ms; 0: it tries once; undefined: no limit. */
+  readonly waitTimeMs: number | undefined
+  /** How long the call has taken so far, ms. */
+  readonly waitedMs: number
+  /** Whether it has had to wait, because another owner held the lock or another caller was first. */
+  readonly hasWaited: boolean
+  /** `grant`: the same object as in the other messages about this hold. */
+  readonly hold: Hold | undefined
+  /** `grant`: how the call got it. */
+  readonly path: AcquirePath | undefined
+  /** `miss`: why it ended without the lock. */
+  readonly reason: 'timeout' | 'aborted' | 'error' | undefined
+  /** `miss`: what the call rejects with, except for a timeout. */
+  readonly error: unknown
+}
+
+export interface HoldMessage extends AboutLock {
+  readonly hold: Hold
+}
+
+/** The function of `withLock` or a similar call is about to run. */
+export interface HoldRunMessage extends HoldMessage {
+  /** A subscriber may set this, to run the function in a context of its own. It returns what `body` returns. */
+  wrap?: (<T>(body: () => T) => T) | undefined
+}
+
+export interface HoldEndMessage extends HoldMessage {
+  readonly heldMs: number
+  readonly path: ReleasePath | 'lost'
+  /** If it was lost: its `reason` says why. */
+  readonly error: LeaseLostError | undefined
+}
+
+/** The watchdog has renewed a lease, or has tried to. */
+export interface RenewMessage extends AboutLock {
+  /** The outermost hold of the lease; undefined: it has ended meanwhile. */
+  readonly hold: Hold | undefined
+  /** `gone`: Redis no longer knows the holder. `failed`: no useful reply for a third of the lease. */
+  readonly result: RenewalResult
+  /** What was left of the lease when the reply arrived, ms. */
+  readonly marginMs: number
+  /** How late the timer of the watchdog fired, ms: for how long the event loop was blocked then. */
+  readonly delayMs: number
+}
+
+export type RenewalResult = 'renewed' | 'gone' | 'failed'
+
+/** As the event `warning`. */
+export interface WarningMessage {
+  readonly clientId: string
+  readonly warning: Error
+}
+
+/** A command with a script failed: there was no reply, or an error reply. It may be repeated. */
+export interface CommandErrorMessage {
+  readonly clientId: string
+  readonly error: unknown
+}
+
+/** The channels of `node:diagnostics_channel`, and what is published on them. */
+export interface HoldfastChannels {
+  'holdfast:request:start': RequestMessage
+  'holdfast:request:wait': RequestMessage
+  'holdfast:request:grant': RequestMessage
+  'holdfast:request:miss': RequestMessage
+  'holdfast:hold:run': HoldRunMessage
+  'holdfast:hold:end': HoldEndMessage
+  'holdfast:renew': RenewMessage
+  'holdfast:warning': WarningMessage
+  'holdfast:command:error': CommandErrorMessage
+}
+
+const open = (name: keyof HoldfastChannels) => channel(name)
+
+const START = open('holdfast:request:start')
+const WAIT = open('holdfast:request:wait')
+const GRANT = open('holdfast:request:grant')
+const MISS = open('holdfast:request:miss')
+const RUN = open('holdfast:hold:run')
+const END = open('holdfast:hold:end')
+const RENEW = open('holdfast:renew')
+const WARNING = open('holdfast:warning')
+const COMMAND_ERROR = open('holdfast:command:error')
+
+/** What is requested. */
+interface Requested {
+  readonly context: Context
+  readonly name: string
+  readonly title: string
+}
+
+type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
+
+/** One request that somebody watches. */
+export class ObservedRequest {
+  readonly #context: Context
+  readonly #startedAt: number
+  readonly #message: Mutable<RequestMessage>
+
+  constructor({ context, name, title }: Requested, { label }: HoldTerms, waitTimeMs: number | undefined) {
+    const { clientId, nameMapper, clock } = context
+    const lockName = nameMapper?.unmap(name) ?? name
+    this.#context = context
+    this.#startedAt = clock.now()
+    this.#message = {
+      clientId,
+      lockName,
+      kind: title,
+      label,
+      waitTimeMs,
+      waitedMs: 0,
+      hasWaited: false,
+      hold: undefined,
+      path: undefined,
+      reason: undefined,
+      error: undefined,
+    }
+    START.publish(this.#message)
+  }
+
+  /** The caller has to wait. */
+  refused(): void {
+    if (this.#message.hasWaited) return
+    this.#message.hasWaited = true
+    this.#publish(WAIT)
+  }
+
+  granted(hold: Hold): void {
+    const { core } = hold
+    this.#message.hold = core
+    const path = pathOf(core, this.#message.hasWaited)
+    this.#message.path = path
+    this.#publish(GRANT)
+    const { waitedMs } = this.#message
+    if (this.#context.hasListeners('acquired')) this.#context.emit('acquired', { hold, waitedMs, path })
+  }
+
+  missed(reason: 'timeout' | 'aborted' | 'error', error?: unknown): void {
+    this.#message.reason = reason
+    this.#message.error = error
+    this.#publish(MISS)
+  }
+
+  #publish(to: typeof WAIT): void {
+    this.#message.waitedMs = this.#context.clock.now() - this.#startedAt
+    to.publish(this.#message)
+  }
+}
+
+/** A call that takes a lock begins. @returns undefined: nobody watches */
+export function observeRequest(
+  lock: Requested,
+  terms: HoldTerms,
+  waitTimeMs: number | undefined,
+): ObservedRequest | undefined {
+  const isWatched = START.hasSubscribers || WAIT.hasSubscribers || GRANT.hasSubscribers || MISS.hasSubscribers
+  if (!isWatched && !lock.context.hasListeners('acquired')) return undefined
+  return new ObservedRequest(lock, terms, waitTimeMs)
+}
+
+/** Reports how a request ends that does not get the lock. What it gets, `given` reports. */
+export async function settled<H>(
+  observed: ObservedRequest,
+  acquiring: Promise<H | undefined>,
+  signal?: AbortSignal,
+): Promise<H | undefined> {
+  try {
+    const hold = await acquiring
+    if (hold === undefined) observed.missed('timeout')
+    return hold
+  } catch (error) {
+    observed.missed(signal?.aborted && error === signal.reason ? 'aborted' : 'error', error)
+    throw error
+  }
+}
+
+/** The caller gets a hold: from here on its end is reported. A grant that comes too late for its caller never gets here. */
+export function given<H extends Hold>(hold: H, observed: ObservedRequest | undefined): H {
+  hold.core.isGiven = true
+  observed?.granted(hold)
+  const { lostError } = hold.core
+  if (lostError) holdEnded(hold.core, 'lost', lostError)
+  return hold
+}
+
+/** @param hold  the one that its lease knows */
+export function holdEnded(hold: Hold, path: ReleasePath | 'lost', error?: LeaseLostError): void {
+  const context = hold.lease.context as Context
+  const isListenedTo = path !== 'lost' && context.hasListeners('released')
+  if (!hold.isGiven || !(END.hasSubscribers || isListenedTo)) return
+  const heldMs = Math.max(0, context.clock.now() - hold.grantedAt)
+  const { lockName, label, lease } = hold
+  const message: HoldEndMessage = {
+    clientId: context.clientId,
+    lockName,
+    kind: lease.kind.title,
+    label,
+    hold,
+    heldMs,
+    path,
+    error,
+  }
+  END.publish(message)
+  if (isListenedTo) context.emit('released', { hold: hold.given, heldMs, path })
+}
+
+/** Runs the function of `withLock`. */
+export function runObserved<T>(hold: Hold, body: () => T): T {
+  if (!RUN.hasSubscribers) return body()
+  const { context, kind } = hold.lease
+  const { clientId } = context as Context
+  const { lockName, label, core } = hold
+  const message: HoldRunMessage = { clientId, lockName, kind: kind.title, label, hold: core, wrap: undefined }
+  return RUN.runStores(message, () => (message.wrap ? message.wrap(body) : body())) as T
+}
+
+interface RenewedLease {
+  readonly context: Context
+  readonly lockName: string
+  readonly programName: string | undefined
+  readonly kind: { readonly title: string }
+  readonly outermost: Hold | undefined
+  readonly leaseEndsAt: number
+}
+
+/** Called before the lease knows. */
+export function renewalEnded(lease: RenewedLease, result: RenewalResult): void {
+  if (!RENEW.hasSubscribers) return
+  const { context, lockName, programName, kind, outermost: hold, leaseEndsAt } = lease
+  const { clientId, clock, watchdog } = context
+  RENEW.publish({
+    clientId,
+    lockName: programName ?? lockName,
+    kind: kind.title,
+    label: hold?.label,
+    hold,
+    result,
+    marginMs: Math.max(0, leaseEndsAt - clock.now()),
+    delayMs: watchdog.delayMs,
+  } satisfies RenewMessage)
+}
+
+export function warned(clientId: string, warning: Error): void {
+  if (WARNING.hasSubscribers) WARNING.publish({ clientId, warning } satisfies WarningMessage)
+}
+
+export function commandFailed(clientId: string, error: unknown): void {
+  if (COMMAND_ERROR.hasSubscribers) COMMAND_ERROR.publish({ clientId, error } satisfies CommandErrorMessage)
+}
+
+function pathOf({ lease }: Hold, hasWaited: boolean): AcquirePath {
+  if (lease.count > 1) return 'reentry'
+  if ((lease.handOffs ?? 0) > 0) return 'handoff'
+  return hasWaited ? 'wait' : 'direct'
+}

@@ -1,0 +1,49 @@
+-- The most entries of each kind in a reply, and the longest text of an entry, in bytes.
+local MOST_ENTRIES = 200
+local MOST_BYTES = 256
+-- Readers with more holds than this are not checked one hold after the other.
+local MOST_CHECKED = 50
+
+local function cut(text)
+  return string.sub(text, 1, MOST_BYTES)
+end
+
+-- What a command replied; nil if it was refused, or the key holds something else.
+local function unlessRefused(reply)
+  if type(reply) == 'table' and reply.err then
+    return nil
+  end
+  return reply
+end
+
+-- The first entries of a list, and one more if there are more.
+local function entriesOf(list)
+  local entries = {}
+  for _, entry in ipairs(unlessRefused(redis.pcall('lrange', list, 0, MOST_ENTRIES)) or {}) do
+    table.insert(entries, cut(entry))
+  end
+  return entries
+end
+
+-- Whether a key is certainly no lock, so that nothing more is read: locks but those of one field have an expiry, and
+-- semaphores and latches are numbers.
+local function isData(lock, kind, left)
+  if kind == 'hash' then
+    return left == -1 and redis.call('hlen', lock) > 1
+  elseif kind == 'string' then
+    return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+$')
+  end
+  return kind ~= 'none'
+end
+
+-- Whether a field is a reader of which no hold is left.
+local function hasStoppedReading(mode, prefix, field, count)
+  local canRead = (mode == 'read' or mode == 'write') and field ~= 'mode' and string.sub(field, -6) ~= ':write'
+  return canRead and holdCount(count) <= MOST_CHECKED and longestRead(prefix, field, count) < 0
+end
+
+local function hexOf(bytes)
+  return (string.gsub(bytes, '.', function(byte)
+    return string.format('%02x', string.byte(byte))
+  end))
+end

@@ -1,0 +1,52 @@
+--[[ fleet/read: what is known of one name, whatever kind of lock, semaphore or latch it is. Changes nothing. At most 200
+     entries each, one more in a list that was cut; texts cut to 256 bytes; nothing of data that cannot be a lock.
+     KEYS[1] lock         of any type
+     KEYS[2] queue        list: waiting holders of a fair lock, the next one first
+     KEYS[3] turnQueue    list: tickets of waiting clients, the next one first
+     KEYS[4] tokens       string: the last fencing token
+     KEYS[5] leases       sorted set: permit -> until when it is held, epoch ms
+     KEYS[6] generation   string: exists with a semaphore
+     ARGV[1] prefix       what the keys of read holds begin with
+     Reply   array        the server's time, epoch ms; the type of the lock; its PTTL (-2: no such key, -1: no expiry); its
+                          text, if it is a string; its fields and their values, without readers whose holds have ended;
+                          waiting holders; tickets; permits in hexadecimal digits and what is left of their leases, ms
+                          (-1: no end); 1 if there is a token; 1 if there is a generation; 1 if something was left out ]]
+-- include time/now
+-- include numbers/to-integer
+-- include read-lock/read-holds
+-- include fleet/entries
+local lock, now, isCut = KEYS[1], epochMs(), 0
+local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
+if isData(lock, kind, left) then
+  return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
+end
+
+if kind == 'string' then
+  text = cut(redis.call('get', lock))
+elseif kind == 'hash' and redis.call('hlen', lock) > 3 * MOST_ENTRIES then
+  isCut = 1
+elseif kind == 'hash' then
+  local mode, all = redis.call('hget', lock, 'mode'), redis.call('hgetall', lock)
+  for n = 1, #all, 2 do
+    if not hasStoppedReading(mode, ARGV[1], all[n], all[n + 1]) then
+      table.insert(fields, cut(all[n]))
+      table.insert(fields, cut(all[n + 1]))
+    end
+  end
+end
+
+local waiting, tickets = entriesOf(KEYS[2]), entriesOf(KEYS[3])
+local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MOST_ENTRIES, 'withscores')) or {}
+for n = 1, math.min(#scored, 2 * MOST_ENTRIES), 2 do
+  -- Redisson's "never"
+  local ends = scored[n + 1] ~= '922337203685477' and toInteger(scored[n + 1])
+  if not ends or ends > now then
+    table.insert(permits, hexOf(cut(scored[n])))
+    table.insert(permits, ends and ends - now or -1)
+  end
+end
+if #waiting > MOST_ENTRIES or #tickets > MOST_ENTRIES or #scored > 2 * MOST_ENTRIES then
+  isCut = 1
+end
+local hasToken, hasGeneration = redis.call('exists', KEYS[4]), redis.call('exists', KEYS[6])
+return { now, kind, left, text, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut }

@@ -1,0 +1,10 @@
+import { hostname, userInfo } from 'node:os'
+
+/** Who runs this process, for an audit: `alice@build-7`, or the host alone. */
+export function userAtHost(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`
+  } catch {
+    return hostname() // the user has no entry in passwd, as in some containers
+  }
+}

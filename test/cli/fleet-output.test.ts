@@ -1,0 +1,282 @@
+/** What the commands for operators print and return, on a fleet that is made up. */
+process.env['TZ'] = 'UTC'
+
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { durationOf, unlockCommand, word } from '../../src/cli/fleet/describe.js'
+import { parseFleetOptions } from '../../src/cli/fleet/options.js'
+import type { LockInfo } from '../../src/fleet/lock-info.js'
+import { userAtHost } from '../../src/util/user-at-host.js'
+import { client, FakeFleet, holder, LOCKS, lockInfo, runOn, waiter } from '../support/fake-fleet.js'
+
+const CONTROL = /(?![\n])[\p{Cc}\p{Bidi_Control}]/u
+const HOSTILE = '\x1b]0;gone\x07\u009b2J\u202e\r\n3 locks\u2028'
+
+describe('holdfast ls', () => {
+  it('lists the oldest first, by name or by waiters if asked', async () => {
+    const namesOf = async (...args: string[]) => {
+      const { output } = await runOn(new FakeFleet(), ['ls', ...args, '--json'])
+      const lines = output
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+      assert.ok('summary' in lines.at(-1))
+      return lines.slice(0, -1).map(({ name }) => name)
+    }
+    const oldest = ['lock:nightly', 'lock:stock:7', 'account:17', 'account:42', 'lock:order:1001']
+    assert.deepEqual(await namesOf(), oldest)
+    assert.deepEqual(await namesOf('--sort', 'name'), LOCKS.map(({ name }) => name).sort())
+    assert.equal((await namesOf('--sort', 'waiters'))[1], 'lock:stock:7')
+    assert.deepEqual(await namesOf('lock:s*'), ['lock:stock:7'])
+    assert.deepEqual(await namesOf('--older-than', '30s'), ['lock:nightly', 'lock:stock:7', 'lock:order:1001'])
+  })
+
+  it('counts the clients by status, and says where something is not known', async () => {
+    const [nightly, ...others] = LOCKS as [LockInfo, ...LockInfo[]]
+    const { output, exitCode } = await runOn(new FakeFleet([{ ...nightly, isComplete: false }, ...others]), ['ls'])
+    assert.equal(exitCode, 0)
+    assert.match(output, /lock:nightly .* ≥3 {2}nightly report\n/)
+    assert.match(output, /5 locks · 1 incomplete · clients: ● 3 responding {2}○ 0 silent .* \? 1 unlisted\n$/)
+  })
+
+  it('has a line for a lock without expiry, and one that is free but waited for', async () => {
+    const of = client('a', 'app', '', 3, '')
+    const locks = [
+      lockInfo('forever', [holder(of, 1, { heldMs: 10 })], [], { remainingLeaseMs: Number.POSITIVE_INFINITY }),
+      lockInfo('waited', [], [waiter(of, 1, 10)], { remainingLeaseMs: 0 }),
+    ]
+    const { output } = await runOn(new FakeFleet(locks), ['ls'])
+    assert.match(output, /forever +lock +10ms +app pid 3 +● +no end +0\n/)
+    assert.match(output, /waited +lock +free +0ms +1\n/)
+    assert.match((await runOn(new FakeFleet(locks), ['ls', '--json'])).output, /"remainingLeaseMs":null/)
+  })
+})
+
+describe('holdfast who', () => {
+  it('returns 1 for a lock that is free', async () => {
+    assert.deepEqual(await runOn(new FakeFleet(), ['who', 'none']), {
+      exitCode: 1,
+      output: 'none is free\n  no waiters\n',
+    })
+  })
+
+  it('prints every holder of a shared lock, and the stack where it was taken if asked', async () => {
+    const of = client('a', 'app', 'host', 3, '')
+    const stack = 'Error\n    at charge (app.js:1:2)'
+    const readers = [1, 2].map((owner) => holder(of, owner, { mode: 'read', heldMs: 5_000, stack }))
+    const fleet = new FakeFleet([lockInfo('rw', readers, [], { kind: 'read-write lock' })])
+    const { output } = await runOn(fleet, ['who', 'rw'])
+    assert.match(output, /^rw: read-write lock, 2 holders, lease 24\.1s left\n {2}held for reading, count 1, by a:1\n/)
+    assert.match(output, / {4}break {3}holdfast unlock rw --holder a:2\n/)
+    assert.doesNotMatch(output, /charge/)
+    assert.match((await runOn(fleet, ['who', 'rw', '--stack'])).output, /\n {12}at charge \(app\.js:1:2\)\n/)
+  })
+
+  it('says when there may be more waiters', async () => {
+    const fleet = new FakeFleet([lockInfo('a', [], [], { isComplete: false })])
+    assert.match((await runOn(fleet, ['who', 'a'])).output, /There may be more: a client/)
+  })
+})
+
+describe('holdfast unlock', () => {
+  const [{ holders = [] } = {}] = LOCKS
+  const id = holders[0]?.holder ?? ''
+  const args = ['unlock', 'lock:nightly', '--holder', id]
+
+  it('does nothing for another holder than that of the lock, and returns 1', async () => {
+    const fleet = new FakeFleet()
+    const { exitCode, output } = await runOn(fleet, ['unlock', 'lock:nightly', '--holder', id.slice(0, 8), '--yes'])
+    assert.equal(exitCode, 1)
+    assert.match(output, new RegExp(`is not held by 9ab1c5d2: it is held by ${id}\n`))
+    assert.match((await runOn(fleet, ['unlock', 'none', '--holder', id, '--yes'])).output, /it is free/)
+    assert.deepEqual(fleet.orders, [])
+  })
+
+  it('does nothing unless the name of the lock is typed, and returns 77', async () => {
+    const fleet = new FakeFleet()
+    assert.equal((await runOn(fleet, args, 'yes')).exitCode, 77)
+    assert.equal((await runOn(fleet, args)).exitCode, 77, 'without a terminal')
+    assert.deepEqual(fleet.orders, [])
+    assert.equal((await runOn(fleet, args, 'lock:nightly')).exitCode, 0)
+    assert.equal(fleet.orders.length, 1)
+  })
+
+  it('passes on the reason and the grace', async () => {
+    const fleet = new FakeFleet()
+    await runOn(fleet, [...args, '--yes', '--reason', 'INC-4711', '--grace', '5s', '--anyway'])
+    assert.deepEqual(fleet.orders[0], {
+      name: 'lock:nightly',
+      holder: id,
+      graceMs: 5_000,
+      by: userAtHost(),
+      reason: 'INC-4711',
+      anyway: true,
+    })
+  })
+
+  it('returns 0 for a lock that was freed, 75 for a silent holder, 1 for one that was faster', async () => {
+    const fleet = new FakeFleet()
+    for (const [outcome, code] of Object.entries({ released: 0, freed: 0, silent: 75, 'not-held': 1 })) {
+      fleet.outcome = outcome as typeof fleet.outcome
+      const { exitCode, output } = await runOn(fleet, [...args, '--yes', '--json'])
+      assert.equal(exitCode, code)
+      const { time, ...entry } = JSON.parse(output)
+      assert.deepEqual(entry, { lock: 'lock:nightly', holder: id, by: userAtHost(), outcome })
+      assert.equal(time, new Date(fleet.now).toISOString())
+    }
+  })
+
+  it('says before what will happen to a holder that nobody can notify', async () => {
+    const java = LOCKS[1]?.holders[0]?.holder ?? ''
+    const order = ['unlock', 'lock:order:1001', '--holder', java]
+    assert.match(
+      (await runOn(new FakeFleet(), order, 'no')).output,
+      /It cannot be notified\. Unless it reacts within 4\.5s, nothing changes/,
+    )
+    const { output } = await runOn(new FakeFleet(), [...order, '--anyway'], 'no')
+    assert.match(output, /even if this holder is still working\.\nOnly data that is guarded by a fencing token/)
+  })
+})
+
+describe('holdfast watch', () => {
+  it('prints what has changed at a lock between two looks', async () => {
+    const of = client('a', 'app', 'host', 3, '')
+    const stop = new AbortController()
+    const states: LockInfo[] = [
+      lockInfo('l', [holder(of, 1)], []),
+      lockInfo('l', [holder(of, 1, { heldMs: 400 })], [waiter(of, 9, 10, { label: 'refund' })]),
+      lockInfo('l', [holder(of, 2)], []),
+      lockInfo('l', [], []),
+    ]
+    const fleet = new FakeFleet(states.slice(0, 1))
+    let look = 0
+    fleet.onLook = () => {
+      fleet.locksNow = states.slice(++look, look + 1)
+      if (look === states.length) stop.abort()
+    }
+    const { output } = await runOn(fleet, ['watch', 'l', '--interval', '50ms'], undefined, stop.signal)
+    assert.deepEqual(
+      output
+        .trim()
+        .split('\n')
+        .map((line) => line.replace(/^\d\d:\d\d:\d\d\.\d{3} {2}/, '')),
+      [
+        'held by app@host pid 3 ●',
+        'app@host pid 3 ● is waiting, for refund',
+        'no longer held by app@host pid 3 ●, after about 400ms',
+        'app@host pid 3 ● is no longer waiting',
+        'held by app@host pid 3 ●',
+        'no longer held by app@host pid 3 ●',
+        'free, 0 waiting',
+      ],
+    )
+  })
+})
+
+describe('holdfast top', () => {
+  it('has the contended locks first, and since when it has seen a hold of unknown age', async () => {
+    const { output } = await runOn(new FakeFleet(), ['top', 'lock:*', '--once'])
+    assert.match(output, /^03:14:33\.120 {2}3 locks · /)
+    assert.deepEqual([...output.matchAll(/^lock:\S+/gm)].map(String), [
+      'lock:nightly',
+      'lock:stock:7',
+      'lock:order:1001',
+    ])
+    assert.match(output, /lock:order:1001 +lock +>\d+ms/)
+  })
+
+  it('drops a lock that is free at the next look', async () => {
+    const stop = new AbortController()
+    const fleet = new FakeFleet()
+    let looks = 0
+    fleet.onLook = () => {
+      if (++looks === 1) fleet.locksNow = LOCKS.slice(1, 2)
+      if (looks > 5) stop.abort()
+    }
+    const { output } = await runOn(fleet, ['top', '--json', '--interval', '50ms'], undefined, stop.signal)
+    const [first = '', second = ''] = output.split('\n')
+    const namesIn = (line: string) => JSON.parse(line).locks.map(({ name }: LockInfo) => name)
+    assert.equal(namesIn(first).length, 5)
+    assert.deepEqual(namesIn(second), ['lock:order:1001'])
+  })
+})
+
+describe('holdfast deadlocks', () => {
+  it('returns 1 if there is one, else 0; --watch prints what is new', async () => {
+    assert.equal((await runOn(new FakeFleet(), ['deadlocks'])).exitCode, 1)
+    assert.deepEqual(await runOn(new FakeFleet(LOCKS.slice(0, 3)), ['deadlocks']), {
+      exitCode: 0,
+      output: 'no deadlock\n',
+    })
+    const stop = new AbortController()
+    const fleet = new FakeFleet()
+    let looks = 0
+    fleet.onLook = () => {
+      if (++looks === 3) stop.abort()
+    }
+    const { output } = await runOn(fleet, ['deadlocks', '--watch', '--interval', '50ms'], undefined, stop.signal)
+    assert.equal(output.match(/Deadlock of 2 holds/g)?.length, 1)
+  })
+})
+
+describe('the command line', () => {
+  it('refuses options of other commands, and a lock name that is missing or not quoted', () => {
+    const parse =
+      (...args: string[]) =>
+      () =>
+        parseFleetOptions('who', args, {})
+    assert.throws(parse('a', '--anyway'), /--anyway is not an option of who/)
+    assert.throws(parse(), /no lock name/)
+    assert.throws(parse('a', 'b'), /unexpected "b"/)
+    assert.throws(parse('a', '--timeout', '5'), /no unit/)
+    assert.throws(() => parseFleetOptions('ls', ['--sort', 'size'], {}), /expected name, age, waiters/)
+    assert.throws(() => parseFleetOptions('unlock', ['a'], {}), /--holder is missing/)
+    assert.throws(() => parseFleetOptions('deadlocks', ['a'], {}), /unexpected "a"/)
+  })
+
+  it('prints no control character of a name, label or host, and no second line for one', async () => {
+    const of = client('a', HOSTILE, HOSTILE, 3, HOSTILE)
+    const hold = holder(of, 1, { label: HOSTILE, trace: HOSTILE, stack: HOSTILE, mode: 'read', holder: HOSTILE })
+    const fleet = new FakeFleet([
+      lockInfo(HOSTILE, [hold], [waiter(of, 1, 5, { label: HOSTILE, chain: [{ lock: HOSTILE, holder: HOSTILE }] })]),
+    ])
+    for (const args of [
+      ['ls'],
+      ['ls', '--json'],
+      ['who', HOSTILE, '--stack'],
+      ['top', '--once'],
+      ['unlock', HOSTILE, '--holder', HOSTILE],
+      ['unlock', HOSTILE, '--holder', 'other'],
+      ['deadlocks'],
+    ]) {
+      const { output } = await runOn(fleet, args, 'no')
+      assert.doesNotMatch(output, CONTROL, args[0])
+      assert.ok(!output.split('\n').some((line) => line.startsWith('3 locks')), args[0])
+    }
+  })
+
+  it('prints a command for a shell that means the same name', () => {
+    const hold = holder(client('a', '', '', 1, ''), 1)
+    assert.equal(unlockCommand('lock:a', hold), 'holdfast unlock lock:a --holder a:1')
+    assert.equal(unlockCommand('a b', { ...hold, status: 'silent' }), "holdfast unlock 'a b' --anyway --holder a:1")
+    assert.equal(unlockCommand("it's", hold), "holdfast unlock $'it\\'s' --holder a:1")
+    assert.equal(unlockCommand('a\x1b\n', hold), "holdfast unlock $'a\\u001b\\u000a' --holder a:1")
+    assert.equal(unlockCommand('-a', hold), "holdfast unlock '-a' --holder a:1")
+  })
+
+  it('prints durations as exactly as is useful', () => {
+    const texts = [0, 999, 1_000, 24_190, 59_999, 662_000, 8_073_000, 172_800_000, Number.POSITIVE_INFINITY]
+    assert.deepEqual(texts.map(durationOf), [
+      '0ms',
+      '999ms',
+      '1.0s',
+      '24.1s',
+      '59.9s',
+      '11m 2s',
+      '2h 14m',
+      '2d 0h',
+      'no end',
+    ])
+    assert.equal(word('a\tb'), 'a\\u0009b')
+  })
+})

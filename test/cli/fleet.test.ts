@@ -1,0 +1,170 @@
+/** The commands for operators, as processes of their own, on real locks of other processes. */
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, it } from 'node:test'
+import type { LockInfo } from '../../src/fleet/lock-info.js'
+import { type Child, spawnChild } from '../support/child.js'
+import { expectNothingLeft } from '../support/leak-check.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { waitUntil } from '../support/wait-until.js'
+
+/** From the compiled test in build/test/cli. */
+const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
+const TAKER = new URL('../support/nested-locks.js', import.meta.url)
+const JAVA = '10488e73-5c1a-4f7e-9d53-7a1b2c3d4e5f:41'
+
+describe('the commands for operators', () => {
+  let server: RedisServer
+  before(async () => {
+    server = await startRedis()
+  })
+  afterEach(async () => {
+    await server.admin.flushall()
+    await expectNothingLeft(server)
+  })
+  after(() => server.stop())
+
+  function holdfast(...args: string[]): Child {
+    return spawnChild(MAIN, args, { env: { REDIS_URL: server.url, HOLDFAST_CONFIG: '' } })
+  }
+
+  async function run(...args: string[]) {
+    const child = holdfast(...args)
+    child.endCommands()
+    const { code } = await child.exit
+    return { code, stdout: child.stdout, stderr: child.stderr }
+  }
+
+  /** @returns what the command prints as JSON, one object a line */
+  async function json<T extends object>(...args: string[]): Promise<T> {
+    await using child = holdfast(...args, '--json')
+    child.endCommands()
+    return await child.nextMessage<T>()
+  }
+
+  async function isShownAs(status: string, name: string): Promise<void> {
+    const isSo = async () => (await json<LockInfo>('who', name)).holders[0]?.status === status
+    await waitUntil(isSo, { timeoutMs: 30_000 })
+  }
+
+  /** Two processes of which each holds one lock; `cross` has each wait for the other's. */
+  async function twoTakers() {
+    await server.admin.multi().hset('busy', JAVA, 1).pexpire('busy', 60_000).exec()
+    const takers = [spawnChild(TAKER, [server.url, 'a', 'b']), spawnChild(TAKER, [server.url, 'b', 'a'])] as const
+    const holders = await Promise.all(
+      takers.map(async (taker) => (await taker.nextMessage<{ holder: string }>()).holder),
+    )
+    for (const name of ['a', 'b']) await isShownAs('responding', name)
+    await server.admin.del('busy')
+    const cross = async (): Promise<void> => {
+      for (const taker of takers) taker.send({ go: true })
+      const bothWait = async (): Promise<boolean> => {
+        const locks = await Promise.all(['a', 'b'].map((name) => json<LockInfo>('who', name, '--timeout', '5s')))
+        return locks.every(({ waiters }) => waiters.length > 0)
+      }
+      await waitUntil(bothWait, { timeoutMs: 60_000 })
+    }
+    const [one = '', other = ''] = holders
+    return { takers, holders: [one, other] as const, cross }
+  }
+
+  it('list a lock of another process and one of Java, name their holders, and return 1 for a free one', async () => {
+    const { takers, holders } = await twoTakers()
+    try {
+      await server.admin.multi().hset('java', JAVA, 2).pexpire('java', 29_000).exec()
+      const listed = await run('ls', '--timeout', '5s')
+      assert.equal(listed.code, 0, listed.stderr)
+      assert.match(
+        listed.stdout,
+        new RegExp(`a +lock +\\S+ +taker-a@\\S+ pid ${takers[0].pid} +● +\\S+ +0 +a, then b\n`),
+      )
+      assert.match(listed.stdout, /java +lock +\? +Redisson 10488e73:41 +\? +2\d\.\ds +0\n/)
+      assert.match(listed.stdout, /3 locks · clients: ● 2 responding .* \? 1 unlisted\n$/)
+      const found = await run('who', 'a', '--timeout', '5s')
+      assert.equal(found.code, 0)
+      assert.match(found.stdout, new RegExp(`held, count 1, by ${holders[0]}\n`))
+      assert.match((await run('who', 'java')).stdout, /held, count 2, by 10488e73/)
+      assert.deepEqual((await run('who', 'none')).code, 1)
+      const top = await run('top', 'a*', '--once', '--timeout', '5s')
+      assert.match(top.stdout, /1 lock · /)
+    } finally {
+      await Promise.all(takers.map((taker) => taker.stop()))
+    }
+  })
+
+  it('call a process that stands still silent, and one that has been killed disconnected', async () => {
+    const { takers } = await twoTakers()
+    try {
+      takers[0].freeze()
+      await isShownAs('silent', 'a')
+      takers[0].thaw()
+      await takers[0].stop()
+      await isShownAs('disconnected', 'a')
+    } finally {
+      await Promise.all(takers.map((taker) => taker.stop()))
+    }
+  })
+
+  it('find a deadlock of two processes, which ends when one hold is broken', async () => {
+    const { takers, holders, cross } = await twoTakers()
+    try {
+      assert.deepEqual([(await run('deadlocks')).code, (await run('deadlocks')).stdout], [0, 'no deadlock\n'])
+      await cross()
+      const found = await run('deadlocks', '--timeout', '5s')
+      assert.equal(found.code, 1, found.stderr)
+      assert.match(found.stdout, /^Deadlock of 2 holds: it does not end by itself\n {2}a is held for \S+ by taker-a@/)
+      assert.match(found.stdout, new RegExp(`holdfast unlock b --holder ${holders[1]}\n`))
+      const broken = await run('unlock', 'a', '--holder', holders[0], '--yes', '--grace', '30s', '--reason', 'test')
+      assert.equal(broken.code, 0, broken.stdout + broken.stderr)
+      assert.match(broken.stdout, /released by its holder/)
+      await takers[1].nextMessage(({ took }) => took === 'a')
+    } finally {
+      await Promise.all(takers.map((taker) => taker.stop()))
+    }
+  })
+
+  it('do not break the lock of another holder, nor without a confirmation', async () => {
+    await server.admin.multi().hset('java', JAVA, 1).pexpire('java', 29_000).exec()
+    const other = await run('unlock', 'java', '--holder', JAVA.replace(':41', ':42'), '--yes')
+    assert.equal(other.code, 1)
+    assert.match(other.stdout, /java is not held by .*:42: it is held by .*:41\n/)
+    const unconfirmed = await run('unlock', 'java', '--holder', JAVA)
+    assert.deepEqual([unconfirmed.code, unconfirmed.stderr.includes('--yes')], [77, true])
+    const silent = await run('unlock', 'java', '--holder', JAVA, '--yes', '--grace', '100ms')
+    assert.equal(silent.code, 75, silent.stderr)
+    assert.equal(await server.admin.hget('java', JAVA), '1')
+    const freed = await run('unlock', 'java', '--holder', JAVA, '--yes', '--grace', '100ms', '--anyway')
+    assert.equal(freed.code, 0, freed.stderr)
+    assert.equal(await server.admin.exists('java'), 0)
+  })
+
+  it('repeat themselves until a signal, and exit with its code', async () => {
+    const watching = holdfast('watch', 'w', '--interval', '50ms')
+    await waitUntil(() => watching.stdout.includes('free, 0 waiting'), { timeoutMs: 30_000 })
+    await server.admin.multi().hset('w', JAVA, 1).pexpire('w', 29_000).exec()
+    await waitUntil(() => /held by Redisson 10488e73:41 \?\n/.test(watching.stdout), { timeoutMs: 30_000 })
+    process.kill(watching.pid ?? 0, 'SIGINT')
+    assert.equal((await watching.exit).code, 130)
+  })
+
+  it('exit with 69 if Redis is unreachable, 64 for wrong usage, and print help', async () => {
+    assert.equal((await run('ls', '--redis', 'redis://127.0.0.1:1')).code, 69)
+    const wrong = await run('unlock', 'a')
+    assert.deepEqual([wrong.code, wrong.stderr.split('\n')[1]], [64, 'Try: holdfast unlock --help'])
+    for (const command of ['ls', 'who', 'top', 'watch', 'unlock', 'deadlocks']) {
+      const help = await run('help', command)
+      assert.deepEqual([help.code, help.stdout.startsWith(`Usage: holdfast ${command}`)], [0, true])
+    }
+  })
+
+  it('show the label of a program that holdfast run started', async () => {
+    const labelled = holdfast('run', 'r', '--label', 'nightly', '--', 'cat')
+    const plain = holdfast('run', 's', '--', 'cat')
+    try {
+      const labelOf = async (name: string) => (await json<LockInfo>('who', name, '--timeout', '5s')).holders[0]?.label
+      await waitUntil(async () => (await labelOf('r')) === 'nightly', { timeoutMs: 60_000 })
+      await waitUntil(async () => /^.+: cat$/.test((await labelOf('s')) ?? ''), { timeoutMs: 60_000 })
+    } finally {
+      await Promise.all([labelled, plain].map((child) => child.stop()))
+    }
+  })
+})

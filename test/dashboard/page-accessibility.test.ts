@@ -1,0 +1,85 @@
+/** axe-core finds nothing on any view of the page of the dashboard, light or dark. With SCREENSHOTS=<folder> writes them. */
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import axe from 'axe-core'
+import type { Page } from 'puppeteer-core'
+import { waitUntil } from '../support/wait-until.js'
+import { open, press, showsText, texts } from './browser.js'
+import { FakeDashboard } from './fake-dashboard.js'
+import { demoFleet, idOf } from './fake-fleet.js'
+
+const FOLDER = process.env['SCREENSHOTS']
+
+interface Violation {
+  readonly id: string
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
+}
+
+describe('the page is accessible', () => {
+  for (const theme of ['light', 'dark'] as const) {
+    it(`in the ${theme} theme, in every view`, async () => {
+      await using dashboard = await FakeDashboard.start(demoFleet())
+      const { page, complaints } = await open(dashboard.url, { theme })
+      const check = async (name: string): Promise<void> => {
+        await expectNoViolations(page, `${name}, ${theme}`)
+        if (FOLDER === undefined) return
+        mkdirSync(FOLDER, { recursive: true })
+        await page.screenshot({ path: join(FOLDER, `dashboard-${name}-${theme}.png`) })
+      }
+      await showsText(page, '#locks .col-name', 'lock:nightly')
+      await check('locks')
+      await page.click(`tr[data-key="${idOf('lock:stock:7')}"]`)
+      await showsText(page, '.timeline', 'billing')
+      await check('lock')
+      await page.click('.card .danger')
+      await showsText(page, 'dialog', 'probably gone')
+      await page.type('dialog label:nth-of-type(1) input', 'lock:stock:7')
+      await page.type('dialog label:nth-of-type(2) input', 'INC-4711')
+      await check('break')
+      await press(page, 'Escape')
+      await waitUntil(async () => (await texts(page, 'dialog')).length === 0)
+      for (const tab of ['graph', 'clients', 'audit']) {
+        await page.click(`#tab-${tab}`)
+        await showsText(page, '#view', /move stock|lock:transfer:a|billing|INC-4711/)
+        if (tab === 'graph') await page.waitForSelector('.drawing svg')
+        await check(tab)
+      }
+      dashboard.isDown = true
+      dashboard.cut()
+      await page.waitForSelector('.banner')
+      await check('stale')
+      assert.deepEqual(complaints, [])
+    })
+  }
+
+  it('without a token and without a lock', async () => {
+    await using dashboard = await FakeDashboard.start({ ...demoFleet(), locks: [] })
+    const { page: stranger } = await open(dashboard.origin)
+    await stranger.waitForSelector('.token-form')
+    await expectNoViolations(stranger, 'token form')
+    const { page } = await open(dashboard.url)
+    await showsText(page, '.empty', 'No lock is held.')
+    await expectNoViolations(page, 'empty')
+  })
+
+  it('on a narrow screen', async () => {
+    await using dashboard = await FakeDashboard.start(demoFleet())
+    const { page } = await open(dashboard.url, { width: 420 })
+    await showsText(page, '#locks .col-name', 'lock:nightly')
+    const overflow = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+    assert.ok(Number(overflow) <= 0, `${overflow} px wider than the screen`)
+    await expectNoViolations(page, 'narrow')
+  })
+})
+
+async function expectNoViolations(page: Page, where: string): Promise<void> {
+  // The page requires Trusted Types and allows no script from elsewhere; the debugger's evaluation is not subject to that.
+  await page.evaluate(axe.source)
+  const { violations } = (await page.evaluate('axe.run()')) as { violations: Violation[] }
+  const found = violations.map(({ id, nodes }) =>
+    [id, ...nodes.map(({ html, failureSummary }) => `  ${html}\n  ${failureSummary}`)].join('\n'),
+  )
+  assert.deepEqual(found, [], where)
+}

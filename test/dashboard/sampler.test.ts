@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, it } from 'node:test'
+import { idOf } from '../../src/dashboard/rows.js'
+import { type Difference, Sampler } from '../../src/dashboard/sampler.js'
+import { FakeFleet, heldLock, holder, waiter } from '../support/dashboard.js'
+import { FakeClock, turn } from '../support/fake-clock.js'
+
+let clock: FakeClock
+let fleet: FakeFleet
+let sampler: Sampler
+
+beforeEach(() => {
+  clock = new FakeClock()
+  fleet = new FakeFleet()
+  sampler = new Sampler(fleet, clock)
+})
+
+async function listening(): Promise<Difference[]> {
+  const differences: Difference[] = []
+  await sampler.ready()
+  sampler.listen((difference) => differences.push(difference))
+  return differences
+}
+
+describe('the sampler', () => {
+  it('reads nothing before somebody asks', async () => {
+    await clock.advance(10_000)
+    assert.deepEqual([fleet.reads.all, clock.pending], [0, 0])
+  })
+
+  it('samples once a second for any number of listeners', async () => {
+    await Promise.all(Array.from({ length: 20 }, listening))
+    assert.equal(fleet.reads.all, 1)
+    await clock.advance(10_000)
+    assert.equal(fleet.reads.all, 11)
+  })
+
+  it('stops a minute after the last listener has left, forgets everything, and starts again when asked', async () => {
+    fleet.present = [heldLock('lock:a')]
+    await sampler.ready()
+    const stop = sampler.listen(() => {})
+    await clock.advance(300_000)
+    stop()
+    await clock.advance(59_000)
+    assert.equal(clock.pending, 1)
+    await clock.advance(2_000)
+    assert.deepEqual([clock.pending, sampler.locks.length, sampler.history().agoMs.length], [0, 0, 0])
+    await sampler.ready()
+    assert.deepEqual([clock.pending, sampler.locks.length], [1, 1])
+  })
+
+  it('keeps no process alive', async () => {
+    await listening()
+    assert.deepEqual([clock.pending, clock.keepingAlive], [1, 0])
+  })
+
+  it('never has two samples at a time, and pauses as long as a slow one takes', async () => {
+    let inside = 0
+    let most = 0
+    fleet.beforeRead = async () => {
+      most = Math.max(most, ++inside)
+      await new Promise<void>((resolve) => clock.after(3_000, resolve))
+      inside--
+    }
+    await clock.until(sampler.ready())
+    sampler.listen(() => {})
+    await clock.advance(60_000)
+    assert.equal(most, 1)
+    assert.ok(fleet.reads.all + fleet.reads.contended <= 12)
+  })
+
+  it('reports only what has changed', async () => {
+    fleet.present = [heldLock('lock:a'), heldLock('lock:b')]
+    const differences = await listening()
+    const ageing = (seconds: number, name: string) =>
+      heldLock(name, {
+        remainingLeaseMs: 30_000 - seconds * 1_000,
+        holders: [holder({ heldMs: 1_000 + seconds * 1_000 })],
+      })
+    fleet.present = [ageing(1, 'lock:a'), ageing(1, 'lock:b')]
+    await clock.advance(1_000)
+    assert.deepEqual([differences[0]?.changed, differences[0]?.removed], [[], []])
+    fleet.present = [ageing(2, 'lock:b'), heldLock('lock:c')]
+    await clock.advance(1_000)
+    assert.deepEqual(
+      differences[1]?.changed.map(({ name }) => name),
+      ['lock:c'],
+    )
+    assert.deepEqual(differences[1]?.removed, [idOf('lock:a')])
+    assert.deepEqual(
+      sampler.rows().map(({ name, ageMs }) => [name, ageMs]),
+      [
+        ['lock:b', 2_000],
+        ['lock:c', 0],
+      ],
+    )
+  })
+
+  it('says of an unlisted holder for how long it has been seen', async () => {
+    const { heldMs: _, client: __, ...unknown } = holder({ status: 'unlisted' })
+    fleet.present = [heldLock('lock:java', { holders: [unknown], remainingLeaseMs: Number.POSITIVE_INFINITY })]
+    await listening()
+    await clock.advance(40_000)
+    const [row] = sampler.rows()
+    const seenMs = (row?.holders[0]?.seenMs ?? 0) + (row?.ageMs ?? 0)
+    assert.ok(seenMs >= 39_000 && seenMs <= 41_000, `${seenMs}`)
+    assert.equal(sampler.totals.unlisted, 1)
+  })
+
+  it('rejects if the first sample fails, and tries again when asked', async () => {
+    fleet.failure = new Error('Redis is gone')
+    await assert.rejects(sampler.ready(), /Redis is gone/)
+    assert.equal(clock.pending, 0)
+    fleet.failure = undefined
+    await sampler.ready()
+  })
+
+  it('reports a failure, keeps what it knows and goes on', async () => {
+    fleet.present = [heldLock('lock:a')]
+    const differences = await listening()
+    fleet.failure = new Error('Redis is gone')
+    await clock.advance(1_000)
+    assert.equal(differences[0]?.error, 'Redis is gone')
+    assert.equal(sampler.rows().length, 1)
+    fleet.failure = undefined
+    await clock.advance(1_000)
+    assert.equal(differences[1]?.error, undefined)
+  })
+
+  it('samples at most 2,000 locks, and says that there are more', async () => {
+    fleet.present = Array.from({ length: 2_500 }, (_, index) => heldLock(`lock:${index}`))
+    await sampler.ready()
+    assert.deepEqual([sampler.rows().length, sampler.totals.isTruncated], [2_000, true])
+    fleet.present.length = 2_000
+    await clock.advance(1_000)
+    assert.deepEqual([sampler.rows().length, sampler.totals.isTruncated], [2_000, false])
+  })
+
+  it('spends at most a fifth of the time reading all locks, and reads the contended ones in between', async () => {
+    fleet.beforeRead = () => {
+      // The first read of each pair is that of all locks.
+      if (fleet.reads.all > reads) clock.block(2_000)
+      reads = fleet.reads.all
+    }
+    let reads = 0
+    await listening()
+    await clock.advance(100_000)
+    assert.ok(fleet.reads.all <= 11, `${fleet.reads.all}`)
+    assert.ok(fleet.reads.contended >= 40, `${fleet.reads.contended}`)
+  })
+
+  it('notices between two reads of all locks that a contended lock is free', async () => {
+    fleet.present = [heldLock('lock:a', { waiters: [waiter()] }), heldLock('lock:idle')]
+    fleet.beforeRead = () => {
+      if (fleet.reads.contended === 0) clock.block(10_000)
+    }
+    const differences = await listening()
+    fleet.present = [heldLock('lock:idle')]
+    await clock.advance(15_000)
+    assert.ok(fleet.reads.contended > 0)
+    assert.deepEqual(
+      differences.flatMap(({ removed }) => removed),
+      [idOf('lock:a')],
+    )
+    assert.equal(sampler.rows().length, 1)
+  })
+
+  it('keeps 15 minutes of history', async () => {
+    await listening()
+    await clock.advance(20 * 60_000)
+    const { agoMs, held, waitP95Ms } = sampler.history()
+    assert.equal(agoMs[0], 15 * 60_000)
+    assert.equal(agoMs.length, 901)
+    assert.deepEqual([held.length, waitP95Ms.length], [901, 901])
+  })
+
+  it('adds up what is held, waited for and how long', async () => {
+    fleet.present = [
+      heldLock('lock:a', {
+        holders: [holder({ heldMs: 9_000 })],
+        waiters: [waiter({ waitedMs: 100 }), waiter({ waitedMs: 700 })],
+      }),
+      heldLock('lock:b', { otherListeners: 2 }),
+      heldLock('lock:free', { holders: [], waiters: [waiter({ waitedMs: 5 })] }),
+    ]
+    await sampler.ready()
+    const { held, contended, waiters, oldestMs, waitP95Ms, newHolds } = sampler.totals
+    assert.deepEqual([held, contended, waiters, oldestMs, waitP95Ms, newHolds], [2, 3, 5, 9_000, 700, 0])
+    fleet.present = [...fleet.present, heldLock('lock:new')]
+    await clock.advance(1_000)
+    assert.equal(sampler.totals.newHolds, 1)
+  })
+
+  it('names a deadlock that is in two samples, with the first reply already', async () => {
+    const chain = (lock: string, owner: string) => ({ chain: [{ lock, holder: owner }] })
+    fleet.present = [
+      heldLock('lock:a', {
+        holders: [holder({ holder: 'c0ffee:1' })],
+        waiters: [waiter({ wait: 7, ...chain('lock:b', 'beef:2') })],
+      }),
+      heldLock('lock:b', {
+        holders: [holder({ holder: 'beef:2' })],
+        waiters: [waiter({ wait: 8, ...chain('lock:a', 'c0ffee:1') })],
+      }),
+    ]
+    await sampler.ready()
+    assert.deepEqual(new Set(sampler.deadlocks.cycles[0]?.locks), new Set(['lock:a', 'lock:b']))
+    assert.equal(sampler.totals.deadlocks, 1)
+    fleet.present = []
+    await clock.advance(1_000)
+    assert.equal(sampler.totals.deadlocks, 0)
+  })
+
+  it('draws who held a lock and who waited, also across a hand-off to the same holder', async () => {
+    fleet.present = [heldLock('lock:a', { holders: [holder({ label: 'one' })], waiters: [waiter({ label: 'two' })] })]
+    await listening()
+    await clock.advance(5_000)
+    fleet.present = [heldLock('lock:a', { holders: [holder({ label: 'two', heldMs: 0 })] })]
+    await clock.advance(1_000)
+    const { timeline } = await sampler.detail('lock:a')
+    const ended = timeline.filter(({ endedAgoMs }) => endedAgoMs !== null)
+    const open = timeline.filter(({ endedAgoMs }) => endedAgoMs === null)
+    assert.ok(ended.some(({ role, label }) => role === 'holds' && label === 'one'))
+    assert.ok(ended.some(({ role, label }) => role === 'waits' && label === 'two'))
+    assert.deepEqual(
+      open.map(({ role, label }) => [role, label]),
+      [['holds', 'two']],
+    )
+  })
+
+  it('keeps at most 100 bars of a lock', async () => {
+    let number = 0
+    fleet.beforeRead = () => {
+      fleet.present = [heldLock('lock:a', { holders: [holder({ holder: `c0ffee:${++number}`, heldMs: 10 })] })]
+    }
+    await listening()
+    await clock.advance(300_000)
+    assert.equal((await sampler.detail('lock:a')).timeline.length, 100)
+  })
+
+  it('stops for good when it is closed, also during a sample', async () => {
+    let release = (): void => {}
+    fleet.beforeRead = () => new Promise<void>((resolve) => (release = resolve))
+    const ready = sampler.ready()
+    await turn()
+    sampler.close()
+    release()
+    await ready
+    assert.deepEqual([clock.pending, sampler.rows().length], [0, 0])
+    await assert.rejects(sampler.ready(), /closed/)
+  })
+})

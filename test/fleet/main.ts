@@ -1,0 +1,94 @@
+// The fleet as operators see it, against what its processes know. scripts/fleet.mjs runs it.
+import { parseArgs } from 'node:util'
+import { type Agreement, agree } from './agreement.js'
+import { type Breaks, breakLocks } from './breaks.js'
+import { type DeadlockFindings, findDeadlocks } from './deadlocks.js'
+import { JavaSide } from './java.js'
+import { startPlace } from './place.js'
+import { type TopologyName, WAYS } from './ways.js'
+import { Workers } from './workers.js'
+
+const USAGE = `npm run fleet -- [options]
+
+Processes hold locks of every kind; what operators are shown is compared with what each of them knows.
+
+  --topology single   single, sentinel or cluster
+  --breaks 1000       how many holders are interrupted
+  --seconds 600       how long locks are taken in one order, while nobody may call it a deadlock
+  --redisson          a JVM with the real Redisson holds locks too (needs a JDK and Maven)
+  --json              the last line is the result as JSON`
+
+const NAMED_WITHIN_MS = 2_000
+
+const { values } = parseArgs({
+  options: {
+    topology: { type: 'string', default: 'single' },
+    breaks: { type: 'string', default: '1000' },
+    seconds: { type: 'string', default: '600' },
+    redisson: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+    help: { type: 'boolean', short: 'h', default: false },
+  },
+})
+const startedAt = performance.now()
+
+if (values.help) console.log(USAGE)
+else process.exitCode = await run(values.topology)
+process.exit() // a JVM and servers that would not end, end with us
+
+async function run(topology: string): Promise<number> {
+  if (!isTopology(topology)) throw new Error(`no such topology: ${topology}. There are ${Object.keys(WAYS).join(', ')}`)
+  const place = await startPlace(topology)
+  await using workers = await Workers.start(place)
+  log(`${topology}: ${workers.all.map(({ way }) => way).join(', ')}`)
+  const agreement = await agreeBeside(place, workers)
+  log(agreementLine(agreement))
+  const breaks = await breakLocks(place, workers, numberOf('breaks'))
+  log(breaksLine(breaks))
+  const deadlocks = await findDeadlocks(place, workers, numberOf('seconds'))
+  log(deadlocksLine(deadlocks))
+
+  const findings = [...agreement.differences, ...breaks.found, ...deadlocks.found]
+  for (const finding of findings) console.log(`✗ ${finding}`)
+  const isPassed =
+    findings.length + breaks.violations === 0 &&
+    Math.max(deadlocks.namedMs.api, deadlocks.namedMs.command) <= NAMED_WITHIN_MS
+  const seconds = Math.round((performance.now() - startedAt) / 1_000)
+  console.log(`${isPassed ? 'Passed' : 'FAILED'} on ${topology}, in ${seconds} s`)
+  if (values.json) console.log(JSON.stringify({ topology, isPassed, seconds, agreement, breaks, deadlocks }))
+  return isPassed ? 0 : 1
+}
+
+async function agreeBeside(place: Parameters<typeof agree>[0], workers: Workers): Promise<Agreement> {
+  if (!values.redisson) return await agree(place, workers, undefined)
+  await using java = await JavaSide.start(place)
+  return await agree(place, workers, java)
+}
+
+function agreementLine({ locks, holders, waiters, compared, handOffs, differences, offMs }: Agreement): string {
+  const what = `${locks} locks, ${holders} holders, ${waiters} waiters, ${handOffs} hand-offs`
+  return `agreement: ${what}; ${compared} looks, ${differences.length} differences; durations off by at most ${offMs.max} ms`
+}
+
+function breaksLine({ n, p50, p99, max, violations }: Breaks): string {
+  return `breaks: ${n}, until the abort p50 ${p50} ms, p99 ${p99} ms, at most ${max} ms; ${violations} violations`
+}
+
+function deadlocksLine({ namedMs, phantoms, suspected, looks, bodies }: DeadlockFindings): string {
+  const named = `named after ${namedMs.api} ms, by holdfast after ${namedMs.command} ms`
+  return `deadlocks: ${named}; ${phantoms} phantoms and ${suspected} suspected in ${looks} looks, ${bodies} bodies`
+}
+
+function isTopology(name: string): name is TopologyName {
+  return Object.hasOwn(WAYS, name)
+}
+
+function numberOf(option: 'breaks' | 'seconds'): number {
+  const number = Number(values[option])
+  if (!(number >= 0)) throw new Error(`--${option} takes a number`)
+  return number
+}
+
+function log(text: string): void {
+  console.error(`${((performance.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${text}`)
+}

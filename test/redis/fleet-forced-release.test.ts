@@ -1,0 +1,63 @@
+/** `client.fleet.forceUnlock` finds out what kind of lock a name is. */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { type Client, ConfigError, connect } from '../../src/index.js'
+import { type RedisServer, startRedis } from '../support/redis-server.js'
+
+describe('client.fleet.forceUnlock', () => {
+  let redis: RedisServer
+  let holding: Client
+  let operator: Client
+  before(async () => {
+    redis = await startRedis()
+    ;[holding, operator] = await Promise.all([connect(redis.url), connect(redis.url)])
+  })
+  after(async () => {
+    await Promise.all([holding.close(), operator.close()])
+    await redis.stop()
+  })
+
+  const lockOf = {
+    plain: (name: string) => holding.getLock(name),
+    fair: (name: string) => holding.getFairLock(name),
+    fenced: (name: string) => holding.getFencedLock(name),
+    string: (name: string) => holding.getStringLock(name),
+    read: (name: string) => holding.getReadWriteLock(name).readLock(),
+    write: (name: string) => holding.getReadWriteLock(name).writeLock(),
+  }
+  for (const [kind, open] of Object.entries(lockOf)) {
+    it(`releases a ${kind} lock by its name and holder, and records it`, async () => {
+      const lock = open(`lock:${kind}`)
+      const hold = await lock.lock()
+      const { holders } = await operator.fleet.inspect(lock.name)
+      const [{ holder } = { holder: '' }] = holders
+      const { outcome } = await operator.fleet.forceUnlock(lock.name, {
+        holder,
+        reason: kind,
+        by: 'alice',
+        anyway: true,
+        graceMs: 0,
+      })
+      assert.match(outcome, /^(released|freed)$/)
+      assert.equal(await lock.isLocked(), false)
+      await hold.unlock().catch(() => {}) // it is lost, and its client may know
+      const [entry] = await operator.fleet.audit()
+      assert.deepEqual([entry?.lock, entry?.holder, entry?.by, entry?.reason], [lock.name, holder, 'alice', kind])
+    })
+  }
+
+  it('leaves a free lock and another holder alone', async () => {
+    const holder = `${holding.id}:1`
+    assert.deepEqual(await operator.fleet.forceUnlock('lock:free', { holder }), { outcome: 'not-held' })
+    const lock = holding.getLock('lock:other')
+    const hold = await lock.lock()
+    const { outcome, heldBy } = await operator.fleet.forceUnlock('lock:other', { holder: `${holding.id}:999999` })
+    assert.deepEqual([outcome, heldBy?.holder], ['not-held', (await lock.getHolders())[0]?.holder])
+    await hold.unlock()
+  })
+
+  it('rejects a semaphore', async () => {
+    await holding.getSemaphore('semaphore').trySetPermits(1)
+    await assert.rejects(operator.fleet.forceUnlock('semaphore', { holder: 'a:1' }), ConfigError)
+  })
+})

@@ -1,0 +1,70 @@
+/** A fleet that says what a test tells it, and a dashboard on it. */
+
+import type { AuditEntry, FleetSource } from '../../src/dashboard/sampler.js'
+import type { HolderInfo, LockInfo, WaiterInfo } from '../../src/fleet/lock-info.js'
+
+type UnlockOptions = Parameters<FleetSource['forceUnlock']>[1]
+
+const ORDERS = { id: 'c0ffee', name: 'orders', host: 'orders-1', pid: 1, version: '1.0.0' }
+
+export function heldLock(name: string, changes: Partial<LockInfo> = {}): LockInfo {
+  return {
+    name,
+    kind: 'lock',
+    remainingLeaseMs: 30_000,
+    holders: [holder()],
+    waiters: [],
+    otherListeners: 0,
+    isComplete: true,
+    ...changes,
+  }
+}
+
+export function holder(changes: Partial<HolderInfo> = {}): HolderInfo {
+  return { holder: 'c0ffee:1', holdCount: 1, status: 'responding', client: ORDERS, heldMs: 1_000, ...changes }
+}
+
+export function waiter(changes: Partial<WaiterInfo> = {}): WaiterInfo {
+  return { status: 'responding', client: { ...ORDERS, id: 'beef' }, wait: 1, waitedMs: 500, chain: [], ...changes }
+}
+
+export class FakeFleet implements FleetSource {
+  present: LockInfo[] = []
+  entries: AuditEntry[] = []
+  /** Thrown by every call. */
+  failure: Error | undefined
+  /** How often all locks were read, how often the contended ones, and single ones. */
+  readonly reads = { all: 0, contended: 0, single: 0 }
+  readonly unlocks: (UnlockOptions & { name: string })[] = []
+  outcome: Awaited<ReturnType<FleetSource['forceUnlock']>> = { outcome: 'released' }
+  /** Called before the locks are read. */
+  beforeRead: () => void | Promise<void> = () => {}
+
+  async *locks({ contended = false, limit = Number.POSITIVE_INFINITY } = {}): AsyncGenerator<LockInfo> {
+    this.reads[contended ? 'contended' : 'all']++
+    await this.beforeRead()
+    if (this.failure) throw this.failure
+    const isWanted = (lock: LockInfo): boolean => !contended || lock.waiters.length + lock.otherListeners > 0
+    yield* this.present.filter(isWanted).slice(0, limit)
+  }
+
+  async inspect(name: string): Promise<LockInfo> {
+    this.reads.single++
+    if (this.failure) throw this.failure
+    const free = heldLock(name, { holders: [], remainingLeaseMs: 0 })
+    return this.present.find((lock) => lock.name === name) ?? free
+  }
+
+  async clients() {
+    return [{ ...ORDERS, status: 'responding' as const }]
+  }
+
+  async audit(): Promise<AuditEntry[]> {
+    return this.entries
+  }
+
+  async forceUnlock(name: string, options: UnlockOptions) {
+    this.unlocks.push({ name, ...options })
+    return this.outcome
+  }
+}

@@ -1,0 +1,318 @@
+/** What reaches an exporter of OpenTelemetry, with its SDK. */
+import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { channel } from 'node:diagnostics_channel'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { type Context, type ContextManager, context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api'
+import { type DataPoint, type Histogram, MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics'
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from '@opentelemetry/sdk-trace-base'
+import { getMultiLock } from '../../src/index.js'
+import { METRICS } from '../../src/telemetry/metrics.js'
+import { openTelemetry } from '../../src/telemetry/opentelemetry.js'
+import { Scene } from './scene.js'
+
+class Reader extends MetricReader {
+  protected override async onForceFlush(): Promise<void> {}
+  protected override async onShutdown(): Promise<void> {}
+}
+
+/** As `@opentelemetry/context-async-hooks`. */
+class Contexts implements ContextManager {
+  readonly #store = new AsyncLocalStorage<Context>()
+  active(): Context {
+    return this.#store.getStore() ?? ROOT_CONTEXT
+  }
+  with<A extends unknown[], F extends (...args: A) => ReturnType<F>>(
+    active: Context,
+    fn: F,
+    self?: ThisParameterType<F>,
+    ...args: A
+  ): ReturnType<F> {
+    return this.#store.run(active, () => fn.call(self as never, ...args))
+  }
+  bind<T>(_context: Context, target: T): T {
+    return target
+  }
+  enable(): this {
+    return this
+  }
+  disable(): this {
+    return this
+  }
+}
+
+let scene: Scene
+let reader: Reader
+let spans: InMemorySpanExporter
+let stop: () => void
+let tracerProvider: BasicTracerProvider
+
+function start(groupOf?: (name: string) => string): void {
+  reader = new Reader()
+  spans = new InMemorySpanExporter()
+  tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] })
+  stop = openTelemetry({ meterProvider: new MeterProvider({ readers: [reader] }), tracerProvider, groupOf })
+}
+
+beforeEach(() => {
+  scene = new Scene()
+  start()
+})
+
+afterEach(async () => {
+  stop()
+  await scene.bench.close()
+})
+
+/** The series of a metric, such as `lock wait`, with their values; of a histogram with their counts. */
+async function series(id: keyof typeof METRICS): Promise<Record<string, number>> {
+  const points = await pointsOf(METRICS[id].name)
+  const entries = points.map(({ attributes, value }) => {
+    const number = typeof value === 'number' ? value : (value as Histogram).count
+    return [Object.values(attributes).join(' '), number] as const
+  })
+  return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+async function pointsOf(name: string): Promise<DataPoint<unknown>[]> {
+  const { resourceMetrics, errors } = await reader.collect()
+  assert.deepEqual(errors, [])
+  const metrics = resourceMetrics.scopeMetrics.flatMap((scope) => scope.metrics)
+  return (metrics.find(({ descriptor }) => descriptor.name === name)?.dataPoints ?? []) as DataPoint<unknown>[]
+}
+
+describe('an acquire', () => {
+  const steps = {
+    direct: { acquired: { 'lock direct': 1 }, ended: { 'lock released': 1 } },
+    waited: { acquired: { 'lock direct': 1, 'lock wait': 1 }, ended: { 'lock released': 2 } },
+    handedOff: {
+      acquired: { 'lock direct': 1, 'lock handoff': 1 },
+      ended: { 'lock handed_off': 1, 'lock released': 1 },
+    },
+    reentered: { acquired: { 'lock direct': 1, 'lock reentry': 1 }, ended: { 'lock released': 2 } },
+    timedOut: { acquired: { 'lock direct': 1, 'lock wait LOCK_WAIT_TIMEOUT': 1 }, ended: { 'lock released': 1 } },
+    aborted: { acquired: { 'lock direct': 1, 'lock wait aborted': 1 }, ended: { 'lock released': 1 } },
+    failed: { acquired: { 'lock direct OOM': 1 }, ended: {} },
+    transferred: { acquired: { 'lock direct': 2 }, ended: { 'lock released': 1, 'lock transferred': 1 } },
+  } as const
+  for (const [step, { acquired, ended }] of Object.entries(steps)) {
+    it(`that is ${step} has exactly these series`, async () => {
+      await scene[step as keyof typeof steps]()
+      assert.deepEqual(await series('acquireDuration'), acquired)
+      assert.deepEqual(await series('holdDuration'), ended)
+      assert.ok(Object.values(await series('holds')).every((held) => held === 0))
+      assert.ok(Object.values(await series('waiters')).every((waiting) => waiting === 0))
+      assert.deepEqual(await series('losses'), {})
+      assert.deepEqual(await series('commandFailures'), step === 'failed' ? { OOM: 1 } : {})
+    })
+  }
+
+  it('of any kind of lock has its kind', async () => {
+    const { client } = scene.bench
+    await client.getFairLock('f').withLock(async () => {})
+    await client.getFencedLock('t').withLock(async () => {})
+    await getMultiLock(client.getLock('x'), client.getLock('y')).withLock(async () => {})
+    assert.deepEqual(await series('acquireDuration'), {
+      'fair lock direct': 1,
+      'fenced lock direct': 1,
+      'multi-lock direct': 1,
+    })
+  })
+
+  it('is in the buckets of the advice, in seconds', async () => {
+    await scene.waited()
+    const [point] = (await pointsOf('holdfast.acquire.duration')).filter(
+      ({ attributes }) => attributes['holdfast.acquire.path'] === 'wait',
+    )
+    assert.ok(point)
+    const { buckets, sum } = point.value as Histogram
+    assert.deepEqual(buckets.boundaries, METRICS.acquireDuration.buckets)
+    assert.ok(sum !== undefined && sum >= 0.3 && sum < 1, String(sum))
+  })
+})
+
+describe('a loss', () => {
+  for (const reason of ['expired', 'maxHold', 'forced', 'gone', 'closed']) {
+    it(`because of ${reason} has exactly these series`, async () => {
+      await scene.lose[reason]?.(scene.bench.lock)
+      assert.deepEqual(await series('losses'), { [`lock ${reason}`]: 1 })
+      assert.deepEqual(await series('holdDuration'), { 'lock lost': 1 })
+      assert.deepEqual(await series('holds'), { lock: 0 })
+    })
+  }
+})
+
+describe('what is held and waited for', () => {
+  it('is counted, and its age is that of the oldest', async () => {
+    const { lock } = scene.bench
+    const [hold, waiting] = await scene.bench.heldAndWaitedFor(2)
+    assert.deepEqual(await series('holds'), { lock: 1 })
+    assert.deepEqual(await series('waiters'), { lock: 2 })
+    for (const id of ['oldestHold', 'oldestWait'] as const) assert.ok(((await series(id))['lock'] as number) > 0)
+    await hold.unlock()
+    await (await waiting[0])?.unlock()
+    await waiting[1]
+    assert.deepEqual(await series('waiters'), { lock: 0 })
+    assert.deepEqual(await series('holds'), { lock: 1 })
+    await lock.forceUnlock()
+    assert.deepEqual(await series('holds'), { lock: 0 })
+    assert.deepEqual(await series('oldestHold'), { lock: 0 })
+  })
+})
+
+describe('the watchdog', () => {
+  it('is seen by its renewals, the least margin and the worst delay of its timer since the last collection', async () => {
+    const { clock, lock } = scene.bench
+    await lock.lock()
+    await clock.advance(1_000)
+    clock.block(500)
+    await clock.advance(1_000)
+    assert.deepEqual(await series('renewals'), { renewed: 2 })
+    await clock.advance(1_000)
+    clock.block(1_200)
+    await clock.advance(1)
+    const { resourceMetrics } = await reader.collect()
+    const metrics = resourceMetrics.scopeMetrics.flatMap((scope) => scope.metrics)
+    const latest = (name: string): unknown =>
+      metrics.find(({ descriptor }) => descriptor.name === name)?.dataPoints[0]?.value
+    assert.ok((latest('holdfast.lease.margin') as number) <= 2)
+    assert.ok((latest('holdfast.watchdog.delay') as number) >= 0.2)
+    await clock.advance(2_000)
+    assert.deepEqual(await series('margin'), { '': 2 })
+    await lock.forceUnlock()
+  })
+})
+
+describe('groupOf', () => {
+  it('adds a group to what has a kind, at most 100 of them', async () => {
+    stop()
+    start((name) => name.split(':')[0] ?? '')
+    const { client } = scene.bench
+    await client.getLock('order:1').withLock(async () => {})
+    await client.getLock('order:2').withLock(async () => {})
+    assert.deepEqual(await series('acquireDuration'), { 'lock order direct': 2 })
+    for (let index = 0; index < 105; index++) await client.getLock(`g${index}:1`).withLock(async () => {})
+    const all = await series('holdDuration')
+    assert.equal(Object.keys(all).length, 101)
+    assert.equal(all['lock other released'], 6)
+  })
+
+  it('that throws is a process warning, once', async () => {
+    stop()
+    start(() => {
+      throw new Error('no group')
+    })
+    const warnings: Error[] = []
+    const collect = (warning: Error): unknown => warnings.push(warning)
+    process.on('warning', collect)
+    await scene.direct()
+    await scene.direct()
+    assert.deepEqual(await series('acquireDuration'), { 'lock other direct': 2 })
+    process.off('warning', collect)
+    assert.deepEqual(
+      warnings.map(({ message }) => message),
+      ['no group'],
+    )
+  })
+})
+
+describe('the metrics', () => {
+  it('have the names, units, types and attributes of the table', async () => {
+    for (const step of ['waited', 'handedOff', 'timedOut', 'failed'] as const) await scene[step]()
+    await scene.renewed()
+    await scene.lose['forced']?.(scene.bench.lock)
+    channel('holdfast:warning').publish({ clientId: '', warning: new Error('publishing is refused') })
+    const { resourceMetrics } = await reader.collect()
+    const metrics = resourceMetrics.scopeMetrics.flatMap((scope) => scope.metrics)
+    for (const { name, unit, description, attributes } of Object.values(METRICS)) {
+      const metric = metrics.find(({ descriptor }) => descriptor.name === name)
+      assert.equal(metric?.descriptor.unit, unit, name)
+      assert.equal(metric?.descriptor.description, description)
+      const found = new Set(metric?.dataPoints.flatMap((point) => Object.keys(point.attributes)))
+      assert.deepEqual([...found].sort(), [...attributes].sort(), name)
+    }
+    assert.equal(metrics.length, Object.keys(METRICS).length)
+  })
+
+  it('are reported no more after stop()', async () => {
+    stop()
+    await scene.direct()
+    assert.deepEqual(await series('acquireDuration'), {})
+    assert.deepEqual(await series('holds'), {})
+    assert.equal(channel('holdfast:request:start').hasSubscribers, false)
+    assert.equal(channel('holdfast:hold:end').hasSubscribers, false)
+  })
+})
+
+describe('spans', () => {
+  const finished = (name?: string): ReadableSpan[] =>
+    spans.getFinishedSpans().filter((span) => name === undefined || span.name === name)
+
+  beforeEach(() => context.setGlobalContextManager(new Contexts()))
+  afterEach(() => context.disable())
+
+  it('of a hold are the parents of what the function of withLock does', async () => {
+    const tracer = tracerProvider.getTracer('program')
+    const { lock } = scene.bench
+    let traceOf: string | undefined
+    await tracer.startActiveSpan('request', async (request) => {
+      await lock.withLock({ label: 'refund' }, async (hold) => {
+        tracer.startSpan('body').end()
+        traceOf = hold.trace
+      })
+      request.end()
+    })
+    const [body, hold, request] = ['body', 'lock hold', 'request'].map((name) => finished(name)[0])
+    assert.equal(body?.parentSpanContext?.spanId, hold?.spanContext().spanId)
+    assert.equal(hold?.parentSpanContext?.spanId, request?.spanContext().spanId)
+    assert.deepEqual(finished('lock acquire'), [])
+    assert.equal(hold?.attributes['holdfast.label'], 'refund')
+    assert.equal(traceOf, hold?.spanContext().traceId)
+    assert.equal(hold?.attributes['holdfast.hold.end'], 'released')
+    assert.equal(trace.getSpan(context.active()), undefined)
+  })
+
+  it('of an acquire begin when the call did, if it had to wait', async () => {
+    await scene.waited()
+    const [acquire, ...more] = finished('lock acquire')
+    assert.equal(more.length, 0)
+    const [seconds, nanoseconds] = acquire?.duration ?? [0, 0]
+    assert.ok(seconds * 1_000 + nanoseconds / 1e6 >= 299)
+    assert.equal(acquire?.attributes['holdfast.acquire.path'], 'wait')
+    assert.equal(acquire?.attributes['holdfast.lock.name'], 'a')
+  })
+
+  it('of an acquire that fails have the status and type of the error, and those of a single try do not exist', async () => {
+    await scene.timedOut()
+    await scene.failed()
+    const held = await scene.bench.other.getLock('a').lock()
+    assert.equal(await scene.bench.lock.tryLock(), null)
+    await held.unlock()
+    assert.deepEqual(
+      finished('lock acquire').map(({ status, attributes }) => [status.code, attributes['error.type']]),
+      [
+        [SpanStatusCode.ERROR, 'LOCK_WAIT_TIMEOUT'],
+        [SpanStatusCode.ERROR, 'OOM'],
+      ],
+    )
+  })
+
+  it('of a hold that was lost have the loss as an exception, and the fencing token', async () => {
+    const lock = scene.bench.client.getFencedLock('t')
+    const { fencingToken } = await lock.lock()
+    await lock.forceUnlock()
+    const [hold] = finished('lock hold')
+    assert.equal(hold?.status.code, SpanStatusCode.ERROR)
+    assert.equal(hold?.attributes['holdfast.loss.reason'], 'forced')
+    assert.equal(hold?.attributes['holdfast.fencing_token'], String(fencingToken))
+    assert.deepEqual(
+      hold?.events.map(({ name }) => name),
+      ['exception'],
+    )
+  })
+})

@@ -1,0 +1,470 @@
+/** forceUnlock({ holder }): what the mark of an operator does to a hold, and what it must not do. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { readForced } from '../../src/fleet/protocol.js'
+import type { ForceUnlockOptions, ForceUnlockResult, Hold, LeaseLostError, Lock } from '../../src/index.js'
+import { readAudit } from '../../src/locks/audit.js'
+import { ForcedMarks } from '../../src/locks/forced-marks.js'
+import type { LeaseContext } from '../../src/locks/lease.js'
+import { AUDIT_KEY, forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+
+const MARK = forcedKey('a')
+const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
+
+let bench: ClientBench
+let theirs: Lock
+/** Whether the holder's client gets messages. */
+let isReachable: boolean
+let marks: ForcedMarks
+
+beforeEach(() => {
+  bench = new ClientBench({ commandTimeoutMs: 3_000 })
+  theirs = bench.other.getLock('a')
+  isReachable = true
+  marks = new ForcedMarks(bench.lock.context)
+  bench.otherPort.fault = ({ name, args: [channel = '', message = ''] }) => {
+    if (name !== 'PUBLISH' || channel !== INBOX_PREFIX + bench.client.id) return undefined
+    const lockName = readForced(message)
+    assert.equal(lockName, 'a')
+    if (isReachable) marks.notified(lockName)
+    return undefined
+  }
+})
+
+afterEach(() => bench.close())
+
+/** Somebody else breaks the lock. */
+function force({ holder }: Hold, options: Partial<ForceUnlockOptions> = {}): Promise<ForceUnlockResult> {
+  return theirs.forceUnlock({ holder, ...ORDER, ...options })
+}
+
+function markInRedis(): string | null {
+  return bench.redis.execute(['GET', MARK]) as string | null
+}
+
+async function settle(turns = 20): Promise<void> {
+  for (let n = 0; n < turns; n++) await turn()
+}
+
+describe('a holder that an operator interrupts', () => {
+  it('aborts its signal, and keeps the lock until its function has ended', async () => {
+    const { clock, redis, lock } = bench
+    let aborted: LeaseLostError | undefined
+    let finish: () => void = () => {}
+    let held: Hold | undefined
+    const running = lock.withLock(async (hold) => {
+      held = hold
+      hold.signal.addEventListener('abort', () => (aborted = hold.signal.reason as LeaseLostError))
+      await new Promise<void>((resolve) => (finish = resolve))
+      assert(redis.isHeldBy('a', hold.holder), 'others are kept out while it stops')
+    })
+    await settle()
+    const forcing = force(held as Hold)
+    await clock.advance(100)
+    assert.equal(aborted?.reason, 'forced')
+    assert.deepEqual([aborted?.by, aborted?.note], ['ops@laptop', 'INC-4711'])
+    assert.match(aborted?.message ?? '', /forced by "ops@laptop", because of "INC-4711"/)
+    assert.equal(await theirs.tryLock(), null)
+    finish()
+    await assert.rejects(running, { code: 'LOCK_LEASE_LOST', reason: 'forced', by: 'ops@laptop' })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    assert.deepEqual(redis.keys, [])
+    assert.equal(markInRedis(), null)
+  })
+
+  it('releases at the end of the grace if its function goes on', async () => {
+    const { clock, redis, lock } = bench
+    const hold = await lock.lock()
+    const forcing = force(hold, { graceMs: 500 })
+    await clock.advance(400)
+    assert.equal(hold.signal.aborted, true)
+    assert(redis.isHeldBy('a', hold.holder))
+    await clock.advance(200)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+  })
+
+  it('releases only when the outermost of nested functions has ended', async () => {
+    const { clock, redis, lock } = bench
+    const outer = await lock.lock()
+    const inner = await lock.lock({ within: outer })
+    const forcing = force(outer)
+    await clock.advance(10)
+    await assert.rejects(inner.unlock(), { reason: 'forced' })
+    await settle()
+    assert(redis.isHeldBy('a', outer.holder))
+    await assert.rejects(outer.unlock(), { reason: 'forced' })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('is renewed once more if its lease would end within the grace', async () => {
+    const { clock, redis, lock } = bench
+    const hold = await lock.lock()
+    const forcing = force(hold, { graceMs: 40_000 })
+    await clock.advance(39_000)
+    assert(redis.isHeldBy('a', hold.holder))
+    await clock.advance(1_100)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('is not renewed if it has a lease of its own, which ends the lock', async () => {
+    const { clock, redis, lock } = bench
+    const hold = await lock.lock({ leaseTimeMs: 1_000 })
+    const forcing = force(hold)
+    await clock.advance(1_200)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('does not keep the lock for atLeastMs', async () => {
+    const { clock, lock } = bench
+    let finish: () => void = () => {}
+    const running = lock.withLock({ atLeastMs: 20_000 }, async () => {
+      await new Promise<void>((resolve) => (finish = resolve))
+    })
+    await settle()
+    const [holder] = await theirs.getHolders()
+    const forcing = theirs.forceUnlock({ holder: holder?.holder as string })
+    await clock.advance(10)
+    finish()
+    await assert.rejects(running, { reason: 'forced' })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('gives the lock to the next waiter only after its function has ended', async () => {
+    const { clock, lock } = bench
+    const events: string[] = []
+    const running = lock.withLock(async (hold) => {
+      await new Promise((resolve) => hold.signal.addEventListener('abort', resolve))
+      await bench.pause(300)
+      events.push('last effect')
+    })
+    await settle()
+    const waiting = theirs.lock()
+    void waiting.then(() => events.push('next grant'))
+    const [holder] = await theirs.getHolders()
+    const forcing = theirs.forceUnlock({ holder: holder?.holder as string })
+    await assert.rejects(clock.until(running), { reason: 'forced' })
+    const next = await clock.until(waiting)
+    assert.deepEqual(events, ['last effect', 'next grant'])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    await next.unlock()
+  })
+
+  it('ends the hold of a multi-lock that it is part of', async () => {
+    const { clock, client, redis } = bench
+    const { getMultiLock } = await import('../../src/index.js')
+    const joint = await getMultiLock(client.getLock('a'), client.getLock('b')).lock()
+    const [member] = joint.members as [Hold]
+    const forcing = force(member)
+    await clock.advance(10)
+    const loss = joint.signal.reason as LeaseLostError
+    assert.deepEqual([loss.reason, loss.by, loss.note], ['forced', 'ops@laptop', 'INC-4711'])
+    assert(redis.isHeldBy('a', member.holder), 'until it is released')
+    await assert.rejects(joint.unlock(), { reason: 'forced' })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    assert.deepEqual(redis.keys, [])
+  })
+
+  it('is released at once if its client closes within the grace', async () => {
+    const { clock } = bench
+    const { client } = bench.connect({})
+    const lock = client.getLock('a')
+    const hold = await lock.lock()
+    const forcing = assert.rejects(lock.forceUnlock({ holder: hold.holder, graceMs: 60_000 }), {
+      code: 'LOCK_CLIENT_CLOSED',
+    })
+    await clock.advance(10)
+    assert.equal(hold.signal.aborted, true)
+    assert.equal(bench.redis.isHeldBy('a', hold.holder), true)
+    await clock.until(client.close())
+    assert.deepEqual(bench.redis.keys, [])
+    await clock.until(forcing)
+  })
+
+  it('of the same client needs no message', async () => {
+    const { clock, lock, port } = bench
+    const hold = await lock.lock()
+    const forcing = lock.forceUnlock({ holder: hold.holder, graceMs: 100 })
+    await clock.advance(10)
+    assert.equal(hold.signal.aborted, true)
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    assert.equal(port.count('PUBLISH'), 0)
+  })
+})
+
+describe('a message about a mark', () => {
+  it('ends nothing without the mark', async () => {
+    const hold = await bench.lock.lock()
+    marks.notified('a')
+    marks.notified('b')
+    await bench.clock.advance(100)
+    bench.assertSafe(hold)
+    await hold.unlock()
+  })
+
+  it('ends nothing if the mark names another holder, or makes no sense', async () => {
+    const hold = await bench.lock.lock()
+    const contents = [
+      JSON.stringify({ id: '1', holder: 'somebody:1', by: 'x', graceMs: 0 }),
+      JSON.stringify({ id: '1', holder: hold.holder, by: 'x', graceMs: 'soon' }),
+      JSON.stringify({ id: '1', holder: hold.holder, graceMs: 0 }),
+      JSON.stringify(null),
+      'no JSON',
+    ]
+    for (const content of contents) {
+      bench.redis.execute(['SET', MARK, content, 'PX', '600000'])
+      marks.notified('a')
+      await bench.clock.advance(100)
+      bench.assertSafe(hold)
+    }
+    await hold.unlock()
+  })
+
+  it('ends nothing if the mark is older than the grant: the owner has taken the lock again', async () => {
+    const { client, clock, redis } = bench
+    await client.runInScope(async () => {
+      const first = await bench.lock.lock()
+      const mark = { id: '1', holder: first.holder, by: 'x', graceMs: 0 }
+      redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '600000'])
+      await first.unlock()
+      await clock.advance(50)
+      const second = await bench.lock.lock()
+      assert.equal(second.holder, first.holder)
+      marks.notified('a')
+      await clock.advance(100)
+      bench.assertSafe(second)
+      await second.unlock()
+    })
+  })
+
+  it('that arrives too late ends nothing, as the operator has given up', async () => {
+    const { clock, redis } = bench
+    const hold = await bench.lock.lock()
+    await clock.advance(4_000)
+    const mark = { id: '1', holder: hold.holder, by: 'x', graceMs: 0 }
+    redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '597000']) // 3 s ago
+    marks.notified('a')
+    await clock.advance(100)
+    bench.assertSafe(hold)
+    await hold.unlock()
+  })
+
+  it('that arrives after the lock was freed ends the hold, and says by whom', async () => {
+    const { clock, redis } = bench
+    const hold = await bench.lock.lock()
+    await clock.advance(4_000)
+    const mark = { id: '1', holder: hold.holder, by: 'x', reason: 'y', graceMs: 0 }
+    redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '597000'])
+    redis.delete('a')
+    marks.notified('a')
+    await clock.advance(100)
+    assert.throws(() => hold.assertHeld(), { reason: 'forced', by: 'x', note: 'y' })
+  })
+
+  it('makes a client read the mark 50 times a second at most, and not at all if it does not hold the lock', async () => {
+    const { clock, port } = bench
+    for (let n = 0; n < 10; n++) marks.notified('a')
+    await settle()
+    assert.equal(port.count('GET'), 0)
+    const hold = await bench.lock.lock()
+    for (let n = 0; n < 1_000; n++) {
+      marks.notified('a')
+      await clock.advance(1)
+    }
+    assert(port.count('GET') <= 52, `${port.count('GET')} times`)
+    await hold.unlock()
+    await clock.advance(20)
+  })
+})
+
+describe('forceUnlock({ holder })', () => {
+  it('changes nothing if another holder has the lock, and says which', async () => {
+    const { clock, redis, lock, otherPort } = bench
+    const hold = await lock.lock()
+    const result = await clock.until(theirs.forceUnlock({ holder: 'somebody:1', anyway: true }))
+    assert.deepEqual(result, { outcome: 'not-held', heldBy: { holder: hold.holder, holdCount: 1 } })
+    assert.equal(markInRedis(), null)
+    assert.equal(otherPort.count('PUBLISH'), 0)
+    assert.equal(redis.isHeldBy('a', hold.holder), true)
+    await hold.unlock()
+    assert.deepEqual(await clock.until(force(hold)), { outcome: 'not-held' })
+  })
+
+  it('leaves a holder that does not react as it is, and deletes the mark', async () => {
+    const { clock } = bench
+    isReachable = false
+    const hold = await bench.lock.lock()
+    const result = await clock.until(force(hold))
+    assert.deepEqual(result, { outcome: 'silent', heldBy: { holder: hold.holder, holdCount: 1 } })
+    assert.equal(markInRedis(), null)
+    marks.notified('a') // it wakes up
+    await clock.advance(100)
+    bench.assertSafe(hold)
+    await hold.unlock()
+  })
+
+  it('with anyway frees the lock, and the holder learns by whom', async () => {
+    const { clock, redis, client } = bench
+    isReachable = false
+    const hold = await bench.lock.lock()
+    const forcing = force(hold, { anyway: true, graceMs: 0 })
+    await clock.advance(2_400)
+    bench.assertSafe(hold)
+    assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
+    assert.deepEqual(redis.keys, [])
+    assert.notEqual(markInRedis(), null)
+    assert.equal(await hold.isHeld(), false)
+    await assert.rejects(hold.unlock(), {
+      reason: 'gone',
+      by: 'ops@laptop',
+      note: 'INC-4711',
+      message: /It was forced by "ops@laptop", because of "INC-4711"$/,
+    })
+    const next = await client.getLock('a').lock()
+    bench.assertSafe(next)
+    await next.unlock()
+  })
+
+  it('says by whom also if the release is what finds the holder gone', async () => {
+    const { clock } = bench
+    isReachable = false
+    const hold = await bench.lock.lock()
+    assert.deepEqual(await clock.until(force(hold, { anyway: true })), { outcome: 'freed' })
+    await assert.rejects(hold.unlock(), { reason: 'gone', by: 'ops@laptop' })
+  })
+
+  it('with anyway wakes the waiters', async () => {
+    const { clock } = bench
+    isReachable = false
+    const [hold, [waiting]] = await bench.heldAndWaitedFor(1)
+    assert.deepEqual(await clock.until(force(hold, { anyway: true })), { outcome: 'freed' })
+    const next = (await clock.until(waiting as Promise<Hold>)) as Hold
+    bench.assertSafe(next)
+    await next.unlock()
+    await assert.rejects(hold.unlock(), { reason: 'gone' })
+  })
+
+  it('that the operator does not live to finish leaves only the mark, which ends nothing later', async () => {
+    const { clock, otherPort } = bench
+    isReachable = false
+    const hold = await bench.lock.lock()
+    const forcing = force(hold, { anyway: true }).catch(() => {})
+    await settle()
+    otherPort.isDisconnected = true
+    await clock.advance(10_000)
+    bench.assertSafe(hold)
+    assert.notEqual(markInRedis(), null)
+    isReachable = true
+    marks.notified('a')
+    await clock.advance(100)
+    bench.assertSafe(hold)
+    otherPort.isDisconnected = false
+    await clock.until(forcing)
+    await hold.unlock()
+  })
+
+  it('is recorded, the latest first', async () => {
+    const { clock } = bench
+    const context: LeaseContext = theirs.context
+    const hold = await bench.lock.lock()
+    await clock.until(force(hold, { graceMs: 0 }))
+    await clock.until(theirs.forceUnlock({ holder: hold.holder }))
+    bench.redis.execute(['LPUSH', AUDIT_KEY, 'not of ours', '{}'])
+    const [last, first, ...others] = await readAudit(context)
+    assert.equal(others.length, 0)
+    assert.deepEqual(
+      { ...first, time: undefined },
+      { time: undefined, lock: 'a', holder: hold.holder, ...ORDER, outcome: 'released' },
+    )
+    assert.match(first?.time ?? '', /^\d{4}-\d\d-\d\dT/)
+    assert.match(last?.by ?? '', /./)
+    assert.equal(last?.outcome, 'not-held')
+  })
+
+  it('keeps the newest 1,000 records', async () => {
+    for (let n = 0; n < 1_005; n++) bench.redis.execute(['LPUSH', AUDIT_KEY, `{"n":${n}}`])
+    await theirs.forceUnlock({ holder: 'somebody:1' })
+    const lines = bench.redis.execute(['LRANGE', AUDIT_KEY, '0', '-1']) as string[]
+    assert.equal(lines.length, 1_000)
+    assert.match(lines[0] as string, /somebody:1/)
+  })
+
+  it('warns if Redis refuses to record it', async () => {
+    const { clock } = bench
+    const warnings: (Error & { code?: string })[] = []
+    bench.other.on('warning', (warning) => warnings.push(warning))
+    bench.otherPort.once('forced/record', { errorReply: 'NOPERM No permissions to access a key' })
+    await clock.until(theirs.forceUnlock({ holder: 'somebody:1' }))
+    assert.deepEqual(
+      warnings.map(({ code }) => code),
+      ['AUDIT_FAILED'],
+    )
+  })
+
+  it('rejects what cannot work, and sends nothing', async () => {
+    const { client, port } = bench
+    const wrong: [ForceUnlockOptions | undefined, string][] = [
+      [undefined, 'options'],
+      [{} as ForceUnlockOptions, 'holder'],
+      [{ holder: 'mode' }, 'holder'],
+      [{ holder: 'a:1', graceMs: 60_001 }, 'graceMs'],
+      [{ holder: 'a:1', graceMs: -1 }, 'graceMs'],
+      [{ holder: 'a:1', by: 'x'.repeat(1_025) }, 'by'],
+      [{ holder: 'a:1', reason: 7 as unknown as string }, 'reason'],
+      [{ holder: 'a:1', anyway: 'yes' as unknown as boolean }, 'anyway'],
+      [{ holder: 'a:1', grace: 7 } as ForceUnlockOptions, 'grace'],
+    ]
+    for (const [options, path] of wrong) {
+      await assert.rejects(bench.lock.forceUnlock(options as ForceUnlockOptions), { code: 'LOCK_CONFIG', path })
+    }
+    const values = client.getFasterMultiLock('group', ['1'])
+    await assert.rejects(values.forceUnlock({ holder: 'a:1' }), { code: 'LOCK_CONFIG', path: 'forceUnlock' })
+    assert.equal(port.count(), 0)
+  })
+
+  it('rejects a lock of another kind', async () => {
+    const hold = await bench.client.getReadWriteLock('a').readLock().lock()
+    await assert.rejects(force(hold), { code: 'LOCK_WRONG_TYPE' })
+    await hold.unlock()
+  })
+})
+
+for (const anyway of [false, true]) {
+  describe(`forceUnlock({ holder${anyway ? ', anyway' : ''} }) of each kind of lock`, () => {
+    const kinds: [string, (client: typeof bench.client) => Lock][] = [
+      ['lock', (client) => client.getLock('a')],
+      ['non-reentrant lock', (client) => client.getNonReentrantLock('a')],
+      ['fair lock', (client) => client.getFairLock('a')],
+      ['read lock', (client) => client.getReadWriteLock('a').readLock()],
+      ['write lock', (client) => client.getReadWriteLock('a').writeLock()],
+      ['fenced lock', (client) => client.getFencedLock('a')],
+      ['spin lock', (client) => client.getSpinLock('a')],
+      ['string lock', (client) => client.getStringLock('a')],
+    ]
+    for (const [title, of] of kinds) {
+      it(`ends the hold of a ${title}, and only that`, async () => {
+        const { clock, client, other } = bench
+        isReachable = !anyway
+        const hold = await of(client).lock()
+        const reader = title === 'read lock' ? await of(other).lock() : undefined
+        const [holder] = await of(other).getHolders()
+        assert.equal(holder?.holder, hold.holder)
+        const forcing = of(other).forceUnlock({ holder: hold.holder, graceMs: 100, anyway, ...ORDER })
+        assert.equal((await clock.until(forcing)).outcome, anyway ? 'freed' : 'released')
+        await assert.rejects(hold.unlock(), { reason: anyway ? 'gone' : 'forced', by: 'ops@laptop' })
+        assert.deepEqual(
+          (await of(client).getHolders()).map((one) => one.holder),
+          reader ? [reader.holder] : [],
+        )
+        await reader?.unlock()
+        const next = await clock.until(of(other).lock())
+        await next.unlock()
+      })
+    }
+  })
+}

@@ -1,0 +1,330 @@
+/** What subscribers of the diagnostics channels and listeners of `acquired` and `released` learn, on a fake clock. */
+import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Client } from '../../src/client.js'
+import { getMultiLock, getRedLock, type Hold, type HoldfastChannels } from '../../src/index.js'
+import type { Lock } from '../../src/locks/lock.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+
+const LEASE_MS = 3_000
+const NAMES = [
+  'holdfast:request:start',
+  'holdfast:request:wait',
+  'holdfast:request:grant',
+  'holdfast:request:miss',
+  'holdfast:hold:run',
+  'holdfast:hold:end',
+  'holdfast:renew',
+  'holdfast:warning',
+  'holdfast:command:error',
+] as const satisfies readonly (keyof HoldfastChannels)[]
+
+let bench: ClientBench
+let clients: Set<string>
+let published: { name: string; message: Record<string, unknown> }[]
+let last: Record<string, unknown>
+
+function receive(message: unknown, name: string | symbol): void {
+  const { clientId } = message as { clientId: string }
+  if (!clients.has(clientId)) return
+  last = message as Record<string, unknown>
+  published.push({ name: String(name).replace('holdfast:', ''), message: { ...last } })
+}
+
+beforeEach(() => {
+  bench = new ClientBench({ lockWatchdogTimeoutMs: LEASE_MS })
+  clients = new Set([bench.client.id])
+  published = []
+  for (const name of NAMES) subscribe(name, receive)
+})
+
+afterEach(async () => {
+  for (const name of NAMES) unsubscribe(name, receive)
+  await bench.close()
+})
+
+const names = (): string[] => published.map(({ name }) => name)
+
+/** The messages on one channel, with some of their fields. */
+function on(name: string, ...fields: string[]): unknown[][] {
+  return published.filter((one) => one.name === name).map(({ message }) => fields.map((field) => message[field]))
+}
+
+describe('a request', () => {
+  it('of a free lock is a start, a direct grant and, when it is released, an end', async () => {
+    const hold = await bench.lock.lock({ label: 'refund', waitTimeMs: 500 })
+    await bench.clock.advance(40)
+    await hold.unlock()
+    assert.deepEqual(names(), ['request:start', 'request:grant', 'hold:end'])
+    assert.deepEqual(on('request:grant', 'clientId', 'lockName', 'kind', 'label', 'waitTimeMs', 'waitedMs', 'path'), [
+      [bench.client.id, 'a', 'lock', 'refund', 500, 0, 'direct'],
+    ])
+    assert.deepEqual(on('hold:end', 'clientId', 'lockName', 'kind', 'label', 'heldMs', 'path', 'error'), [
+      [bench.client.id, 'a', 'lock', 'refund', 40, 'released', undefined],
+    ])
+    assert.equal(on('request:grant', 'hold')[0]?.[0], on('hold:end', 'hold')[0]?.[0])
+  })
+
+  it('is the same object in all of its messages', async () => {
+    const seen = new Set<unknown>()
+    const collect = (message: unknown): unknown => seen.add(message)
+    for (const name of ['holdfast:request:start', 'holdfast:request:grant']) subscribe(name, collect)
+    await (await bench.lock.lock()).unlock()
+    for (const name of ['holdfast:request:start', 'holdfast:request:grant']) unsubscribe(name, collect)
+    assert.equal(seen.size, 1)
+  })
+
+  it('of a lock that another client holds waits once, and is granted after that', async () => {
+    const held = await bench.other.getLock('a').lock()
+    const waiting = bench.lock.lock()
+    await bench.clock.advance(100)
+    await held.unlock()
+    const hold = await bench.clock.until(waiting)
+    assert.deepEqual(names(), ['request:start', 'request:wait', 'request:grant'])
+    assert.deepEqual(on('request:grant', 'path', 'hasWaited'), [['wait', true]])
+    assert.ok((on('request:grant', 'waitedMs')[0]?.[0] as number) >= 100)
+    await hold.unlock()
+  })
+
+  it('of a lock that is handed off inside the client ends the hold before it as handed off', async () => {
+    const [first, [waiting]] = await bench.heldAndWaitedFor(1)
+    await bench.clock.advance(10)
+    await first.unlock()
+    const second = (await waiting) as Hold
+    assert.deepEqual(on('hold:end', 'path', 'heldMs'), [['handed_off', 10]])
+    assert.deepEqual(on('request:grant', 'path', 'waitedMs'), [
+      ['direct', 0],
+      ['handoff', 10],
+    ])
+    await second.unlock()
+    assert.deepEqual(on('hold:end', 'path'), [['handed_off'], ['released']])
+  })
+
+  it('inside its own hold is a re-entry, also without a new lease', async () => {
+    await bench.lock.withLock(async () => await bench.lock.withLock(async () => {}))
+    assert.deepEqual(on('request:grant', 'path'), [['direct'], ['reentry']])
+    assert.deepEqual(on('hold:end', 'path'), [['released'], ['released']])
+  })
+
+  it('of a read lock inside its own write is a grant of its own', async () => {
+    const both = bench.client.getReadWriteLock('rw')
+    await both.writeLock().withLock(async () => await both.readLock().withLock(async () => {}))
+    assert.deepEqual(on('request:grant', 'kind', 'path'), [
+      ['write lock', 'direct'],
+      ['read lock', 'direct'],
+    ])
+  })
+
+  it('that times out, aborts or fails is missed, and says why', async () => {
+    const held = await bench.other.getLock('a').lock()
+    assert.equal(await bench.lock.tryLock(), null)
+    await assert.rejects(bench.clock.until(bench.lock.lock({ waitTimeMs: 50 })))
+    const reason = new Error('enough')
+    const abort = new AbortController()
+    const aborted = bench.lock.lock({ signal: abort.signal })
+    await turn()
+    abort.abort(reason)
+    await assert.rejects(aborted, reason)
+    await held.unlock()
+    const failed = bench.client.getNonReentrantLock('b')
+    await failed.withLock(async () => await assert.rejects(failed.lock(), { code: 'LOCK_SELF_DEADLOCK' }))
+    assert.deepEqual(
+      on('request:miss', 'reason', 'hasWaited', 'error').map(([why, hasWaited, error]) => [
+        why,
+        hasWaited,
+        (error as { message?: string } | undefined)?.message?.slice(0, 6),
+      ]),
+      [
+        ['timeout', false, undefined],
+        ['timeout', true, undefined],
+        ['aborted', true, 'enough'],
+        ['error', false, 'This c'],
+      ],
+    )
+  })
+
+  it('whose grant comes after its caller has left is missed, and is no hold', async () => {
+    const abort = new AbortController()
+    const aborted = bench.lock.lock({ signal: abort.signal })
+    abort.abort(new Error('enough'))
+    await assert.rejects(aborted)
+    await bench.clock.until(turn())
+    assert.deepEqual(names(), ['request:start', 'request:miss'])
+  })
+})
+
+describe('several locks as one', () => {
+  it('are one request and one hold, whether a multi-lock waits or not', async () => {
+    const locks = ['x', 'y'].map((name) => bench.client.getLock(name))
+    const multi = getMultiLock(...locks)
+    await multi.withLock(async () => {})
+    const held = await bench.other.getLock('y').lock()
+    const waiting = multi.lock()
+    await bench.clock.advance(10)
+    await held.unlock()
+    await (await bench.clock.until(waiting)).unlock()
+    assert.deepEqual(on('request:grant', 'lockName', 'kind', 'path'), [
+      ['multi-lock of "x", "y"', 'multi-lock', 'direct'],
+      ['multi-lock of "x", "y"', 'multi-lock', 'wait'],
+    ])
+    assert.deepEqual(on('hold:end', 'kind', 'path'), [
+      ['multi-lock', 'released'],
+      ['multi-lock', 'released'],
+    ])
+    assert.equal(on('request:wait').length, 1)
+  })
+
+  it('are one loss if a majority of a red lock is lost', async () => {
+    const clientsOfRed = [1, 2, 3].map(() => bench.connect({}).client)
+    for (const { id } of clientsOfRed) clients.add(id)
+    const locks = clientsOfRed.map((client, index) => client.getLock(`red:${index}`))
+    const hold = await bench.clock.until(getRedLock(...locks).lock())
+    for (const lock of locks.slice(1)) await (lock as Lock).forceUnlock()
+    assert.deepEqual(on('hold:end', 'kind', 'path'), [['red lock', 'lost']])
+    await assert.rejects(hold.unlock())
+    assert.equal(on('hold:end').length, 1)
+  })
+})
+
+describe('the end of a hold', () => {
+  it('says that it was transferred to another client', async () => {
+    const hold = await bench.lock.lock()
+    const adopted = await bench.other.getLock('a').adopt(hold.handOver())
+    assert.deepEqual(on('hold:end', 'path'), [['transferred']])
+    await adopted.unlock()
+  })
+
+  it('says that it was adopted from another client, too', async () => {
+    const given = (await bench.other.getLock('a').lock()).handOver()
+    await (await bench.lock.adopt(given)).unlock()
+    await assert.rejects(bench.lock.adopt(given), { code: 'LOCK_NOT_HELD' })
+    assert.deepEqual(names(), ['request:start', 'request:grant', 'hold:end', 'request:start', 'request:miss'])
+  })
+
+  it('is a loss only, if a release turns out to have come too late', async () => {
+    const hold = await bench.lock.lock()
+    await bench.other.getLock('a').forceUnlock()
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+    assert.deepEqual(
+      on('hold:end', 'path', 'error').map(([path, error]) => [path, (error as { reason: string }).reason]),
+      [['lost', 'gone']],
+    )
+  })
+
+  const losses: Record<string, (lock: Lock) => Promise<void>> = {
+    expired: async (lock) => {
+      await lock.lock({ leaseTimeMs: 100 })
+      await bench.clock.advance(101)
+    },
+    maxHold: async (lock) => {
+      await lock.lock({ maxHoldMs: 100 })
+      await bench.clock.advance(LEASE_MS)
+    },
+    forced: async (lock) => {
+      await lock.lock()
+      await lock.forceUnlock()
+    },
+    gone: async (lock) => {
+      const hold = await lock.lock()
+      await bench.other.getLock('a').forceUnlock()
+      await hold.isHeld()
+    },
+    closed: async (lock) => {
+      await lock.lock()
+      await bench.clock.until((bench.client as Client).close())
+    },
+  }
+  for (const [reason, lose] of Object.entries(losses)) {
+    it(`says that it was lost: ${reason}`, async () => {
+      await lose(bench.lock)
+      assert.deepEqual(
+        on('hold:end', 'path', 'error').map(([path, error]) => [path, (error as { reason: string }).reason]),
+        [['lost', reason]],
+      )
+    })
+  }
+})
+
+describe('a renewal', () => {
+  it('reports each lease, what was left of it, and how late the timer was', async () => {
+    const hold = await bench.lock.lock({ label: 'report' })
+    await bench.clock.advance(LEASE_MS / 3)
+    await turn()
+    assert.deepEqual(on('renew', 'lockName', 'kind', 'label', 'result', 'marginMs', 'delayMs'), [
+      ['a', 'lock', 'report', 'renewed', (LEASE_MS * 2) / 3, 0],
+    ])
+    assert.equal(last['hold'], hold.core)
+    await bench.other.getLock('a').forceUnlock()
+    await bench.clock.advance(LEASE_MS / 3)
+    await turn()
+    assert.deepEqual(on('renew', 'result'), [['renewed'], ['gone']])
+  })
+})
+
+describe('the function of withLock', () => {
+  const store = new AsyncLocalStorage<unknown>()
+  const run = channel('holdfast:hold:run')
+
+  it('runs with what subscribers bind to the channel', async () => {
+    run.bindStore(store, (message) => (message as { lockName: string }).lockName)
+    try {
+      assert.equal(await bench.lock.withLock(async () => store.getStore()), 'a')
+      assert.equal(store.getStore(), undefined)
+    } finally {
+      run.unbindStore(store)
+    }
+  })
+
+  it('runs inside what a subscriber wraps around it', async () => {
+    const wrap = (message: unknown): void => {
+      ;(message as HoldfastChannels['holdfast:hold:run']).wrap = (body) => store.run('wrapped', body)
+    }
+    subscribe('holdfast:hold:run', wrap)
+    try {
+      assert.equal(await bench.lock.withLock(async () => store.getStore()), 'wrapped')
+    } finally {
+      unsubscribe('holdfast:hold:run', wrap)
+    }
+  })
+})
+
+describe('a warning', () => {
+  it('and a command that fails are published', async () => {
+    bench.port.once('lock/acquire', { errorReply: 'OOM command not allowed' })
+    await assert.rejects(bench.lock.tryLock(), /OOM/)
+    bench.port.fault = ({ name }) => (name.startsWith('lock/release') ? { failsWith: 'socket closed' } : undefined)
+    await bench.clock.until(bench.lock.withLock(async () => {}))
+    bench.port.fault = () => undefined
+    assert.ok(on('command:error', 'error').length > 1)
+    assert.match(String(on('command:error', 'error')[0]), /OOM/)
+    assert.deepEqual(on('warning', 'warning'), [bench.warnings])
+    assert.deepEqual(on('hold:end', 'path'), [['released']])
+  })
+})
+
+describe('the events acquired and released', () => {
+  it('have the hold of the caller, how long it took, and how', async () => {
+    for (const name of NAMES) unsubscribe(name, receive)
+    const events: unknown[] = []
+    bench.client.on('acquired', ({ hold, waitedMs, path }) => events.push(['acquired', hold, waitedMs, path]))
+    bench.client.on('released', ({ hold, heldMs, path }) => events.push(['released', hold, heldMs, path]))
+    const hold = await bench.lock.lock()
+    await bench.clock.advance(5)
+    await hold.unlock()
+    assert.deepEqual(events, [
+      ['acquired', hold, 0, 'direct'],
+      ['released', hold, 5, 'released'],
+    ])
+  })
+
+  it('leave a loss to the event lost', async () => {
+    const events: string[] = []
+    for (const name of ['acquired', 'released', 'lost'] as const) bench.client.on(name, () => events.push(name))
+    await bench.lock.lock()
+    await bench.lock.forceUnlock()
+    assert.deepEqual(events, ['acquired', 'lost'])
+  })
+})

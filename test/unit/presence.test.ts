@@ -1,0 +1,373 @@
+/** What a client lets others know of itself: its inbox, its record, and when either costs anything. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Client } from '../../src/client.js'
+import { applicationOf } from '../../src/fleet/client-info.js'
+import { MAX_REPLY_BYTES, readStateReply, type StateReply, writeStateRequest } from '../../src/fleet/protocol.js'
+import { RECORD_TTL_MS, readRecord } from '../../src/fleet/record.js'
+import type { ClientOptions } from '../../src/index.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+
+const REPLY = `holdfast_reply:${'0'.repeat(32)}`
+const MINUTE = 60_000
+
+let bench: ClientBench
+let client: Client
+/** What arrives on the channel for replies. */
+let replies: string[]
+
+function open(options: ClientOptions = { inspection: { name: 'orders', host: 'host-1' } }): void {
+  bench = new ClientBench(options)
+  client = bench.client
+  replies = []
+  bench.redis.connect((channel, message) => channel === REPLY && replies.push(message) > 0)
+}
+
+beforeEach(() => open())
+afterEach(() => bench.close())
+
+const inboxOf = ({ id }: Client): string => `holdfast_inbox:${id}`
+const recordOf = ({ id }: Client): string | null =>
+  bench.redis.execute(['GET', `holdfast_client:${id}`]) as string | null
+const writes = (): number => bench.port.count('SET')
+
+function recorded(): NonNullable<ReturnType<typeof readRecord>> {
+  const pttl = bench.redis.execute(['PTTL', `holdfast_client:${client.id}`]) as number
+  const record = readRecord(recordOf(client) ?? '', pttl)
+  assert(record, 'there is a record')
+  return record
+}
+
+/** Publishes a request to the client's inbox. */
+async function send(text: string): Promise<string | undefined> {
+  replies.splice(0)
+  bench.redis.publish(inboxOf(client), text)
+  await turn()
+  return replies.at(-1)
+}
+
+async function ask(locks?: readonly string[], limit = 200): Promise<StateReply> {
+  const reply = readStateReply((await send(writeStateRequest({ reply: REPLY, locks, limit }))) ?? '')
+  assert(reply, 'it replied')
+  return reply
+}
+
+/** Somebody else holds a lock for which the client waited for a moment: from now on it can be asked. */
+async function present(): Promise<void> {
+  const foreign = await bench.other.getLock('first wait').lock()
+  const waiting = client.getLock('first wait').lock()
+  await turn()
+  await foreign.unlock()
+  await (await waiting).unlock()
+}
+
+describe('a client that neither waits nor holds anything for 10 s', () => {
+  it('sends nothing for those who might ask, and subscribes to nothing', async () => {
+    const hold = await bench.lock.lock()
+    await bench.clock.advance(9_000)
+    await hold.unlock()
+    assert.deepEqual(
+      bench.port.sent.map(({ name }) => name),
+      ['lock/acquire', 'lock/release-queued'],
+    )
+  })
+})
+
+describe('the inbox and the record of a client', () => {
+  it('come with its first wait, and stay', async () => {
+    await present()
+    await bench.clock.advance(5_000)
+    assert.deepEqual(bench.port.channels, [inboxOf(client)])
+    const { client: info, holds, waits, ageMs } = recorded()
+    assert.deepEqual(info, { ...info, id: client.id, name: 'orders', host: 'host-1', pid: process.pid })
+    assert.deepEqual([holds, waits], [[], []])
+    assert.equal(ageMs, 5_000)
+    assert.equal(writes(), 1)
+  })
+
+  it('come once something has been held for 10 s, which the record has in it', async () => {
+    const hold = await bench.lock.lock({ label: 'refund' })
+    const { holder } = hold
+    await bench.clock.advance(10_000)
+    assert.deepEqual(bench.port.channels, [inboxOf(client)])
+    assert.deepEqual(recorded().holds, [{ lock: 'a', holder, count: 1, heldMs: 10_000, label: 'refund' }])
+    await bench.clock.advance(60_000)
+    assert.equal(writes(), 1, 'the list is the same')
+    const second = await client.getLock('b').lock()
+    await bench.clock.advance(20_000)
+    assert.equal(writes(), 2)
+    assert.deepEqual(
+      recorded().holds.map(({ lock }) => lock),
+      ['a', 'b'],
+    )
+    await hold.unlock()
+    await second.unlock()
+  })
+
+  it('are renewed by a client that only waits: every 20 minutes, of the 60 that the record lasts', async () => {
+    await present()
+    await bench.clock.advance(20 * MINUTE - 1_000)
+    assert.equal(writes(), 1)
+    await bench.clock.advance(1_000)
+    assert.equal(writes(), 2)
+    await bench.clock.advance(100 * MINUTE)
+    assert.equal(writes(), 7)
+    assert.ok(recorded().ageMs < 20 * MINUTE)
+  })
+
+  it('are renewed after a reconnect', async () => {
+    await present()
+    bench.redis.flush()
+    bench.port.reconnect()
+    await turn()
+    assert.equal(recorded().client.name, 'orders')
+  })
+
+  it('are gone once the client is closed', async () => {
+    await present()
+    await bench.clock.until(client.close())
+    assert.equal(recordOf(client), null)
+    assert.deepEqual(bench.port.channels, [])
+  })
+
+  it('do not exist with inspection: false', async () => {
+    await bench.close()
+    open({ inspection: false })
+    const hold = await bench.lock.lock()
+    await bench.clock.advance(30_000)
+    await hold.unlock()
+    await present()
+    await bench.clock.advance(1_000)
+    assert.deepEqual([writes(), bench.port.channels, recordOf(client)], [0, [], null])
+  })
+
+  it('tell no host with host: false', async () => {
+    await bench.close()
+    open({ inspection: { host: false } })
+    await present()
+    assert.equal(recorded().client.host, '')
+  })
+
+  it('tell the name of the machine and of the package by default', async () => {
+    await bench.close()
+    open({ inspection: true })
+    await present()
+    const { host, name } = recorded().client
+    assert.deepEqual([host, name], [hostname(), applicationOf(process.env, process.argv[1]).name])
+  })
+})
+
+describe('a client that is asked', () => {
+  beforeEach(present)
+
+  it('says what it holds, since when and what for, the oldest first', async () => {
+    const first = await client.getLock('a').lock({ label: 'refund' })
+    await bench.clock.advance(1_000)
+    const second = await client.getReadWriteLock('b').writeLock().lock()
+    await bench.clock.advance(500)
+    const { client: id, holds, waits, more } = await ask()
+    assert.equal(id, client.id)
+    assert.deepEqual(holds, [
+      { lock: 'a', holder: first.holder, count: 1, heldMs: 1_500, label: 'refund' },
+      { lock: 'b', holder: second.holder, count: 1, heldMs: 500 },
+    ])
+    assert.deepEqual([waits, more], [[], 0])
+    await first.unlock()
+    await second.unlock()
+  })
+
+  it('names the caller that is inside, which Redis does not know after a hand-off', async () => {
+    const first = await bench.lock.lock({ label: 'first' })
+    const waiting = bench.lock.lock({ label: 'second' })
+    await turn()
+    await first.unlock()
+    const second = await waiting
+    await bench.clock.advance(100)
+    const { holds } = await ask()
+    assert.deepEqual(holds, [{ lock: 'a', holder: first.holder, count: 1, heldMs: 100, label: 'second' }])
+    await second.unlock()
+  })
+
+  it('says what its calls wait for, until when, and what their call chains hold', async () => {
+    const foreign = await bench.other.getLock('b').lock()
+    let holder: string | undefined
+    const chain = bench.lock.withLock(async (hold) => {
+      holder = hold.holder
+      await client.getLock('b').withLock({ waitTimeMs: 30_000, label: 'inner' }, () => {})
+    })
+    await bench.clock.advance(2_000)
+    const [wait, ...others] = (await ask(['b'])).waits
+    assert.equal(others.length, 0)
+    assert.deepEqual(wait, {
+      wait: wait?.wait,
+      lock: 'b',
+      waitedMs: 2_000,
+      endsInMs: 28_000,
+      label: 'inner',
+      isListening: true,
+      chain: [{ lock: 'a', holder }],
+    })
+    assert.equal((await ask(['b'])).waits[0]?.wait, wait?.wait, 'it is the same wait')
+    await foreign.unlock()
+    await chain
+    assert.deepEqual((await ask()).waits, [])
+  })
+
+  it('says who waits for permits and latches', async () => {
+    const semaphore = client.getSemaphore('s').acquire({ label: 'printer' })
+    await client.getCountDownLatch('l').trySetCount(1)
+    const latch = client.getCountDownLatch('l').await({ waitTimeMs: 5_000 })
+    await bench.clock.advance(100)
+    const { waits } = await ask()
+    assert.deepEqual(
+      waits.map(({ lock, label, endsInMs }) => [lock, label, endsInMs]),
+      [
+        ['s', 'printer', undefined],
+        ['l', undefined, 4_900],
+      ],
+    )
+    await client.getCountDownLatch('l').countDown()
+    await client.getSemaphore('s').addPermits(1)
+    await bench.clock.until(Promise.all([semaphore, latch]))
+  })
+
+  it('names the ids of permits with leases', async () => {
+    const semaphore = client.getPermitExpirableSemaphore('p')
+    await semaphore.trySetPermits(2)
+    const permit = await semaphore.acquire({ permits: 2 })
+    const { holds } = await ask(['p'])
+    assert.deepEqual(
+      holds.map(({ holder }) => holder),
+      permit.permitIds,
+    )
+    await permit.unlock()
+  })
+
+  it('speaks of certain locks only, and of so many, if asked so', async () => {
+    const holds = await Promise.all(['a', 'b', 'c'].map(async (name) => await client.getLock(name).lock()))
+    const names = (reply: StateReply): string[] => reply.holds.map(({ lock }) => lock)
+    assert.deepEqual(names(await ask(['b', 'b', 'x'])), ['b'])
+    const some = await ask(undefined, 2)
+    assert.deepEqual([names(some).length, some.more], [2, 1])
+    for (const hold of holds) await hold.unlock()
+  })
+
+  it('leaves out what does not fit into a message', async () => {
+    const long = 'x'.repeat(2_000)
+    const names = Array.from({ length: 50 }, (_, n) => long + n)
+    const holds = await Promise.all(names.map(async (name) => await client.getLock(name).lock({ label: long })))
+    const { length } = (await send(writeStateRequest({ reply: REPLY, limit: 200 }))) ?? ''
+    assert.ok(length > MAX_REPLY_BYTES / 2 && length <= MAX_REPLY_BYTES)
+    const { holds: told, more } = await ask()
+    assert.equal(told.length + more, 50)
+    assert.equal(told[0]?.label?.length, 1_024)
+    for (const hold of holds) await hold.unlock()
+  })
+
+  it('says so if it does not know the question', async () => {
+    const text = await send(JSON.stringify({ v: 2, ask: 'weather', reply: REPLY }))
+    assert.deepEqual(JSON.parse(text ?? ''), { v: 1, client: client.id, unsupported: 'weather' })
+  })
+
+  it('replies to nothing else, and publishes to no other channel', async () => {
+    const before = bench.port.count()
+    for (const reply of ['redisson_lock__channel:{a}', `holdfast_reply:${'x'.repeat(32)}`, 1, undefined]) {
+      await send(JSON.stringify({ v: 1, ask: 'state', reply }))
+    }
+    for (const text of ['{', '{}', '{"v":1}', `{${' '.repeat(70_000)}}`]) await send(text)
+    assert.equal(bench.port.count(), before)
+  })
+
+  it('learns at once that an operator interrupts one of its holders', async () => {
+    const hold = await bench.lock.lock()
+    const forced = bench.other.getLock('a').forceUnlock({ holder: hold.holder, reason: 'INC-4711' })
+    await bench.clock.advance(50)
+    assert.equal(hold.signal.aborted, true)
+    await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+    assert.equal((await bench.clock.until(forced)).outcome, 'released')
+  })
+
+  it('replies 20 times per second at most', async () => {
+    const request = writeStateRequest({ reply: REPLY, limit: 10 })
+    for (let n = 0; n < 100; n++) bench.redis.publish(inboxOf(client), request)
+    await turn()
+    assert.equal(replies.length, 20)
+    await bench.clock.advance(1_000)
+    assert.ok(await ask())
+  })
+
+  it('says where its holds were taken, with stacks: true', async () => {
+    await bench.close()
+    open({ inspection: { stacks: true } })
+    await present()
+    const hold = await bench.lock.lock()
+    const [told] = (await ask(['a'])).holds
+    assert.match(told?.stack ?? '', /presence\.test/)
+    await hold.unlock()
+  })
+})
+
+describe('what an ACL denies', () => {
+  for (const command of ['SET', 'SUBSCRIBE', 'PUBLISH']) {
+    it(`is reported once if it is ${command}, and harms no lock`, async () => {
+      bench.port.fault = ({ name }) => (name === command ? { errorReply: 'NOPERM' } : undefined)
+      const hold = await bench.lock.lock()
+      await bench.clock.advance(10_000)
+      await send(writeStateRequest({ reply: REPLY, limit: 1 }))
+      await bench.clock.advance(60_000)
+      assert.deepEqual(
+        bench.warnings.map(({ code }) => code),
+        ['INSPECTION_REFUSED'],
+      )
+      assert.deepEqual(bench.port.channels, [])
+      assert.equal(bench.port.count(command), 1)
+      bench.assertSafe(hold)
+      await hold.unlock()
+    })
+  }
+})
+
+describe('what Redis refuses for now', () => {
+  it('is tried again at the next tick', async () => {
+    bench.port.once('SET', { errorReply: 'OOM command not allowed' })
+    const hold = await bench.lock.lock()
+    await bench.clock.advance(10_000)
+    assert.equal(recordOf(client), null)
+    await bench.clock.advance(10_000)
+    assert.equal(recorded().holds.length, 1)
+    assert.deepEqual(bench.warnings, [])
+    await hold.unlock()
+  })
+})
+
+describe('readRecord()', () => {
+  it('understands what another program wrote, and nothing that is not a record', () => {
+    const text = JSON.stringify({ v: 1, client: 'java', name: 'billing', pid: 'x' })
+    const client = { id: 'java', name: 'billing', host: '', pid: 0, version: '' }
+    assert.deepEqual(readRecord(text, RECORD_TTL_MS - 1_000), { client, holds: [], waits: [], ageMs: 1_000 })
+    assert.equal(readRecord(text, 24 * RECORD_TTL_MS)?.ageMs, 0)
+    for (const wrong of ['', '1', 'null', '{}', '{"v":2,"client":"a"}']) assert.equal(readRecord(wrong, 1), undefined)
+  })
+})
+
+describe('the name of the application', () => {
+  it('is that of the package that npm runs, or that has the program, or node', () => {
+    const npm = { npm_package_name: 'orders', npm_package_version: '2.3.1' }
+    assert.deepEqual(applicationOf(npm, undefined), { name: 'orders', version: '2.3.1' })
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-package-'))
+    try {
+      const program = join(folder, 'dist', 'main.js')
+      writeFileSync(join(folder, 'package.json'), '{"name":"billing","version":"1.0.0"}')
+      assert.deepEqual(applicationOf({}, program), { name: 'billing', version: '1.0.0' })
+      writeFileSync(join(folder, 'package.json'), '{')
+      assert.deepEqual(applicationOf({}, program), { name: 'node', version: '' })
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+    assert.deepEqual(applicationOf({}, undefined), { name: 'node', version: '' })
+  })
+})

@@ -1,0 +1,110 @@
+/** Requests to the server of the dashboard. Its token comes in the fragment of the URL, which no server and no log sees. */
+import { signal } from '@preact/signals'
+import type {
+  AuditReply,
+  ClientsReply,
+  DeadlocksReply,
+  ErrorReply,
+  LockDetail,
+  StreamMessage,
+  UnlockReply,
+  UnlockRequest,
+} from '../src/dashboard/api.js'
+
+const STORED = 'holdfast-token'
+/** The server sends a line every second. */
+const SILENCE_MS = 6_000
+
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** The server wants another token. */
+export const isLockedOut = signal(false)
+
+let token = takeToken()
+
+/** The token that somebody typed. */
+export function enterToken(typed: string): void {
+  token = typed
+  sessionStorage.setItem(STORED, typed)
+  isLockedOut.value = false
+}
+
+function takeToken(): string | null {
+  const given = new URLSearchParams(location.hash.slice(1)).get('token')
+  if (given === null) return sessionStorage.getItem(STORED)
+  sessionStorage.setItem(STORED, given)
+  history.replaceState(null, '', location.pathname + location.search) // neither in bookmarks nor on a shared screen
+  return given
+}
+
+export const getLock = (id: string, signal: AbortSignal): Promise<LockDetail> =>
+  get(`locks/${encodeURIComponent(id)}`, signal)
+export const getClients = (signal: AbortSignal): Promise<ClientsReply> => get('clients', signal)
+export const getDeadlocks = (signal: AbortSignal): Promise<DeadlocksReply> => get('deadlocks', signal)
+export const getAudit = (signal: AbortSignal): Promise<AuditReply> => get('audit', signal)
+
+export async function postUnlock(request: UnlockRequest): Promise<UnlockReply> {
+  const headers = { 'content-type': 'application/json', 'x-holdfast': '1' }
+  const response = await send('unlock', { method: 'POST', headers, body: JSON.stringify(request) })
+  return (await response.json()) as UnlockReply
+}
+
+/** Reads the stream to its end. Rejects if it is silent. */
+export async function readStream(onMessage: (message: StreamMessage) => void): Promise<void> {
+  const silent = new AbortController()
+  let timer = 0
+  const expectMore = (): void => {
+    clearTimeout(timer)
+    timer = setTimeout(() => silent.abort(new Error('The server has stopped sending.')), SILENCE_MS)
+  }
+  try {
+    expectMore()
+    const { body } = await send('stream', { signal: silent.signal })
+    if (body === null) throw new Error('The server sent nothing.')
+    for await (const line of linesOf(body.getReader())) {
+      expectMore()
+      const message = JSON.parse(line) as StreamMessage
+      await nextTask() // so that frames can be drawn before it is shown, which takes as long again
+      onMessage(message)
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function* linesOf(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let begun = ''
+  while (true) {
+    const { done, value } = await reader.read()
+    if (done) return
+    const lines = (begun + decoder.decode(value, { stream: true })).split('\n')
+    begun = lines.pop() ?? ''
+    yield* lines.filter((line) => line !== '')
+  }
+}
+
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve))
+}
+
+async function get<T>(path: string, signal: AbortSignal): Promise<T> {
+  return (await (await send(path, { signal })).json()) as T
+}
+
+async function send(path: string, init: RequestInit): Promise<Response> {
+  const headers = new Headers(init.headers)
+  if (token !== null) headers.set('authorization', `Bearer ${token}`)
+  const response = await fetch(`./api/${path}`, { ...init, headers, cache: 'no-store' })
+  if (response.ok) return response
+  if (response.status === 401) isLockedOut.value = true
+  const reply = (await response.json().catch(() => undefined)) as ErrorReply | undefined
+  throw new ApiError(response.status, reply?.error ?? `The server replied with status ${response.status}.`)
+}

@@ -1,0 +1,68 @@
+/** Keeps the stream open: reconnects with growing delays, and says since when what is shown is old. */
+import { effect, signal } from '@preact/signals'
+import { ApiError, isLockedOut, readStream } from './api.js'
+import { receive } from './state.js'
+
+const FIRST_DELAY_MS = 500
+const MAX_DELAY_MS = 15_000
+
+export type Connection =
+  | { readonly state: 'connecting' | 'live' }
+  | { readonly state: 'stale'; readonly since: Date | undefined; readonly reason: string; readonly retriesAt: number }
+
+export const connection = signal<Connection>({ state: 'connecting' })
+
+let retry: () => void = () => {}
+
+export function retryNow(): void {
+  retry()
+}
+
+export async function stayConnected(): Promise<never> {
+  let delayMs = FIRST_DELAY_MS
+  let lastMessage: Date | undefined
+  while (true) {
+    const reason = await readStream((message) => {
+      receive(message)
+      delayMs = FIRST_DELAY_MS
+      lastMessage = new Date()
+      if (connection.value.state !== 'live') connection.value = { state: 'live' }
+    }).then(
+      () => 'The server has ended the connection.',
+      (error: unknown) => reasonOf(error),
+    )
+    const wait = delayMs * (0.75 + Math.random() / 2) // so that many pages do not come back at once
+    connection.value = { state: 'stale', since: lastMessage, reason, retriesAt: performance.now() + wait }
+    if (isLockedOut.value) await unlocked()
+    else await pause(wait)
+    delayMs = Math.min(delayMs * 2, MAX_DELAY_MS)
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof ApiError) return error.message
+  // What fetch throws differs from browser to browser, and says no more.
+  return error instanceof TypeError ? 'The server is unreachable.' : String((error as Error).message)
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    retry = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+  })
+}
+
+function unlocked(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = effect(() => {
+      if (isLockedOut.value) return
+      queueMicrotask(() => {
+        stop()
+        resolve()
+      })
+    })
+  })
+}

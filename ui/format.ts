@@ -1,0 +1,63 @@
+/** Numbers and foreign text as the page shows them. */
+import type { ClientInfo } from '../src/fleet/lock-info.js'
+
+/** Control and format characters, among them bidi marks; lone surrogates; line and paragraph separators; private use. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Co}]/gu
+/** Where names are cut, characters. */
+const MAX_SHOWN = 160
+
+/** Text that others wrote, with every character in it made visible: nobody can hide or turn around a part of a name. */
+export function visible(text: string, most = Number.POSITIVE_INFINITY): string {
+  // Cut before the replacement, which may make it longer: a name of 1 MB costs nothing.
+  const cut = text.length > most ? `${text.slice(0, most)}…` : text
+  return cut.replace(UNSEEN, (char) => {
+    const code = char.codePointAt(0) ?? 0
+    if (code < 0x20) return String.fromCodePoint(0x2400 + code)
+    return code === 0x7f ? '␡' : `⟨${code.toString(16).toUpperCase().padStart(4, '0')}⟩`
+  })
+}
+
+export function shownName(name: string): string {
+  return visible(name, MAX_SHOWN)
+}
+
+/** 0.4s, 31s, 2m 5s, 2h 14m, 3d 4h */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, ms) / 1000
+  if (seconds < 9.95) return `${seconds.toFixed(1)}s`
+  const whole = Math.floor(seconds)
+  if (whole < 60) return `${whole}s`
+  if (whole < 3600) return `${Math.floor(whole / 60)}m ${whole % 60}s`
+  if (whole < 86_400) return `${Math.floor(whole / 3600)}h ${Math.floor((whole % 3600) / 60)}m`
+  return `${Math.floor(whole / 86_400)}d ${Math.floor((whole % 86_400) / 3600)}h`
+}
+
+/** The same for what is often shorter: 84 ms. */
+export function formatMs(ms: number): string {
+  return ms > 0 && ms < 1000 ? `${Math.round(ms)} ms` : formatDuration(ms)
+}
+
+export function formatCount(count: number): string {
+  return count.toLocaleString('en')
+}
+
+export function plural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** `orders@orders-7f9c`; of a stranger what tells it apart. */
+export function whoIs(client: ClientInfo | undefined, holder: string | undefined): string {
+  if (client) return visible(client.host === '' ? client.name : `${client.name}@${client.host}`, MAX_SHOWN)
+  return holder === undefined ? 'unknown' : shortHolder(holder)
+}
+
+/** The first eight characters of the UUID, and the whole of what follows. */
+export function shortHolder(holder: string): string {
+  const [, start, rest] = /^([\da-f]{8})-[\da-f-]{27}(:.*)?$/is.exec(holder) ?? []
+  return visible(start === undefined ? holder : start + (rest ?? ''), MAX_SHOWN)
+}
+
+/** By this computer's clock. */
+export function timeOfDay(date: Date): string {
+  return date.toLocaleTimeString('en-GB')
+}

@@ -1,0 +1,194 @@
+/** The table of locks, with the details of one beside it. */
+import { useEffect } from 'preact/hooks'
+import { getDeadlocks } from './api.js'
+import { Elapsed, LeaseBar, Remaining } from './counters.js'
+import { Detail } from './detail.js'
+import { formatCount, shownName, visible, whoIs } from './format.js'
+import { type Column, Grid } from './grid.js'
+import { usePolled } from './polled.js'
+import { type SortColumn, type Trait, waitingOf } from './selection.js'
+import { activeId, deadlockedIds, openId, type Row, rows, search, shownRows, sort, totals, trait } from './state.js'
+import { Status } from './status.js'
+
+const POLL_MS = 2_000
+const MAX_LABEL = 120
+
+const TRAITS: readonly { readonly trait: Trait; readonly title: string }[] = [
+  { trait: 'all', title: 'All' },
+  { trait: 'contended', title: 'Contended' },
+  { trait: 'trouble', title: 'Not responding' },
+]
+
+const COLUMNS: readonly Column<Row>[] = [
+  {
+    key: 'name',
+    title: 'Lock',
+    isSortable: true,
+    cell: ({ lock }) => <Name lock={lock} />,
+  },
+  { key: 'kind', title: 'Kind', isSortable: true, cell: ({ lock }) => lock.holders[0]?.mode ?? lock.kind },
+  { key: 'held', title: 'Held', isSortable: true, cell: (row) => <Held row={row} /> },
+  { key: 'holder', title: 'Holder', isSortable: true, cell: ({ lock }) => <Holder lock={lock} /> },
+  { key: 'lease', title: 'Lease', isSortable: true, cell: (row) => <Lease row={row} /> },
+  { key: 'waiting', title: 'Waiting', isSortable: true, cell: ({ lock }) => <Waiting lock={lock} /> },
+  {
+    key: 'label',
+    title: 'For',
+    isSortable: true,
+    cell: ({ lock }) => <bdi>{visible(lock.holders[0]?.label ?? '', MAX_LABEL)}</bdi>,
+  },
+]
+
+export function Locks() {
+  useDeadlockedIds()
+  return (
+    <div class="locks-view" data-open={openId.value !== undefined}>
+      <section class="list" aria-label="Locks">
+        <Choice />
+        <Grid
+          id="locks"
+          label="Locks"
+          columns={COLUMNS}
+          rows={shownRows.value}
+          keyOf={({ lock }) => lock.id}
+          toneOf={toneOf}
+          sort={sort.value}
+          onSort={(by) => sortBy(by as SortColumn)}
+          active={activeId.value}
+          onActive={(id) => (activeId.value = id)}
+          onOpen={open}
+          empty={<Empty />}
+        />
+      </section>
+      {openId.value !== undefined && <Detail id={openId.value} key={openId.value} />}
+    </div>
+  )
+}
+
+/** Asks which locks they are, if there are deadlocks. */
+function useDeadlockedIds(): void {
+  const hasDeadlocks = (totals.value?.deadlocks ?? 0) > 0
+  const read = hasDeadlocks ? getDeadlocks : async () => undefined
+  const { value } = usePolled(read, POLL_MS, String(hasDeadlocks))
+  useEffect(() => {
+    deadlockedIds.value = new Set(value?.cycles.flatMap(({ locks }) => locks.map(({ id }) => id)))
+  }, [value])
+}
+
+function open(id: string): void {
+  openId.value = id
+  // After it has been rendered.
+  requestAnimationFrame(() => document.getElementById('detail-title')?.focus())
+}
+
+function sortBy(by: SortColumn): void {
+  const startsUp = by !== 'held' && by !== 'waiting'
+  sort.value = sort.value.by === by ? { by, isUp: !sort.value.isUp } : { by, isUp: startsUp }
+}
+
+function Choice() {
+  return (
+    <div class="choice">
+      <fieldset>
+        <legend class="hidden">Which locks</legend>
+        {TRAITS.map((one) => (
+          <button
+            key={one.trait}
+            type="button"
+            aria-pressed={trait.value === one.trait}
+            onClick={() => (trait.value = one.trait)}
+          >
+            {one.title}
+          </button>
+        ))}
+      </fieldset>
+      <output>
+        {formatCount(shownRows.value.length)} of {formatCount(rows.value.size)}
+        {totals.value?.isTruncated && ' (there are more locks than the dashboard samples)'}
+      </output>
+    </div>
+  )
+}
+
+function Empty() {
+  if (totals.value === undefined) return <p>Reading the locks …</p>
+  if (rows.value.size === 0)
+    return (
+      <>
+        <p>No lock is held.</p>
+        <p class="muted">Locks appear here within a second of being acquired.</p>
+      </>
+    )
+  return (
+    <>
+      <p>No lock matches.</p>
+      <button type="button" class="button" onClick={showAll}>
+        Show all {formatCount(rows.value.size)}
+      </button>
+    </>
+  )
+}
+
+function showAll(): void {
+  search.value = ''
+  trait.value = 'all'
+}
+
+function toneOf({ lock }: Row): string | undefined {
+  const bad = lock.holders.find(({ status }) => status === 'disconnected' || status === 'silent')
+  return bad?.status
+}
+
+function Name({ lock }: { lock: Row['lock'] }) {
+  return (
+    <>
+      {deadlockedIds.value.has(lock.id) && (
+        <span class="deadlock-mark" role="img" aria-label="In a deadlock" title="In a deadlock">
+          ⚠
+        </span>
+      )}
+      <bdi title={nameTitle(lock)}>{shownName(lock.name)}</bdi>
+    </>
+  )
+}
+
+function nameTitle({ name, nameLength }: Row['lock']): string {
+  return nameLength > name.length ? `${visible(name)}… (${formatCount(nameLength)} characters)` : visible(name)
+}
+
+function Held({ row }: { row: Row }) {
+  const [first] = row.lock.holders
+  if (first === undefined) return <span class="muted">free</span>
+  // Not since when it is held, but since when it is known to be held.
+  return <Elapsed since={row.heldSince} prefix={first.heldMs === undefined ? '>' : ''} />
+}
+
+function Holder({ lock }: { lock: Row['lock'] }) {
+  const [first, ...others] = lock.holders
+  if (first === undefined) return null
+  return (
+    <span class="holder">
+      <Status status={first.status} />
+      <bdi title={visible(first.holder)}>{whoIs(first.client, first.holder)}</bdi>
+      {others.length > 0 && <span class="muted"> +{formatCount(others.length)}</span>}
+    </span>
+  )
+}
+
+export function Lease({ row }: { row: Row }) {
+  if (row.lock.holders.length === 0) return null
+  if (row.leaseEndsAt === undefined) return <span class="warning">no expiry</span>
+  return (
+    <span class="lease">
+      <LeaseBar until={row.leaseEndsAt} fullMs={row.leaseFullMs} />
+      <Remaining until={row.leaseEndsAt} />
+    </span>
+  )
+}
+
+export function Waiting({ lock }: { lock: Row['lock'] }) {
+  const count = waitingOf(lock)
+  if (count === 0) return <span class="muted">–</span>
+  // A listener is a process, in which any number may wait.
+  return <span class="num">{`${lock.otherListeners > 0 ? '≥ ' : ''}${formatCount(count)}`}</span>
+}

@@ -1,0 +1,63 @@
+/** What is wrong with the connection, and the way in without a token. */
+import { useState } from 'preact/hooks'
+import { enterToken } from './api.js'
+import { connection, retryNow } from './connection.js'
+import { timeOfDay, visible } from './format.js'
+import { samplingError } from './state.js'
+
+const MAX_REASON = 300
+
+export function Banner() {
+  const state = connection.value
+  if (state.state === 'stale')
+    return (
+      <div class="banner" role="alert">
+        <strong>{state.since ? `Stale since ${timeOfDay(state.since)}.` : 'Not connected.'}</strong>
+        <span>{visible(state.reason, MAX_REASON)} Trying again by itself.</span>
+        <button type="button" class="button" onClick={retryNow}>
+          Retry now
+        </button>
+      </div>
+    )
+  if (samplingError.value === undefined) return null
+  return (
+    <div class="banner" role="alert">
+      <strong>Not up to date.</strong>
+      <span>Redis could not be read: {visible(samplingError.value, MAX_REASON)}</span>
+    </div>
+  )
+}
+
+export function TokenForm() {
+  const [typed, setTyped] = useState('')
+  const submit = (event: Event): void => {
+    event.preventDefault()
+    const token = /token=([\w-]+)/.exec(typed)?.[1] ?? typed.trim()
+    if (token !== '') enterToken(token)
+  }
+  return (
+    <main class="token-form">
+      <form onSubmit={submit}>
+        <h1>Holdfast</h1>
+        <p>
+          Open the address that <code>holdfast ui</code> printed when it was started. Its token is new with each start.
+          Or paste the address, or the token, here:
+        </p>
+        <label>
+          Token
+          <input
+            value={typed}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+        </label>
+        <div class="actions">
+          <button type="submit" class="button solid" disabled={typed.trim() === ''}>
+            Open the dashboard
+          </button>
+        </div>
+      </form>
+    </main>
+  )
+}

@@ -1,0 +1,119 @@
+/** What the page knows: the rows of the stream, and what its user chose to see. */
+import { batch, computed, signal } from '@preact/signals'
+import type { History, LockRow, Snapshot, StreamMessage, Totals } from '../src/dashboard/api.js'
+import { keepRunning } from './clock.js'
+import { compareBy, isMatch, type Sort, type Trait } from './selection.js'
+
+const HISTORY_MS = 15 * 60_000
+/** Less than this is jitter of the sampling, and a number that counts should not jump for it, ms. */
+const JITTER_MS = 400
+
+/** A lock, with its durations as points in time of this page. */
+export interface Row {
+  readonly lock: LockRow
+  /** `performance.now()` when the lock's durations were true. */
+  readonly readAt: number
+  /** undefined: a key without expiry */
+  readonly leaseEndsAt: number | undefined
+  /** The longest lease of its present holder that was seen, ms. */
+  readonly leaseFullMs: number
+  /** When the first holder took it, or was seen first. */
+  readonly heldSince: number
+}
+
+export type Tab = 'locks' | 'clients' | 'graph' | 'audit'
+export const TABS: readonly Tab[] = ['locks', 'clients', 'graph', 'audit']
+
+export const tab = signal<Tab>('locks')
+export const search = signal('')
+export const trait = signal<Trait>('all')
+export const sort = signal<Sort>({ by: 'held', isUp: false })
+/** The row that the keyboard is at, and the lock whose details are open, by id. */
+export const activeId = signal<string | undefined>(undefined)
+export const openId = signal<string | undefined>(undefined)
+
+export const rows = signal<ReadonlyMap<string, Row>>(new Map())
+export const source = signal<Pick<Snapshot, 'title' | 'readOnly'> | undefined>(undefined)
+export const totals = signal<Totals | undefined>(undefined)
+/** Columns of samples; `at` is a `performance.now()`. */
+export const samples = signal<Samples>(noSamples())
+/** The locks of all deadlocks. */
+export const deadlockedIds = signal<ReadonlySet<string>>(new Set())
+/** Why the server could not read the locks. */
+export const samplingError = signal<string | undefined>(undefined)
+
+type Samples = Record<'at' | 'waiters' | 'newHolds', number[]>
+
+export const shownRows = computed(() => {
+  const wanted = [...rows.value.values()].filter(isMatch(search.value, trait.value))
+  return wanted.sort(compareBy(sort.value))
+})
+
+export function showTab(next: Tab): void {
+  tab.value = next
+  openId.value = undefined
+}
+
+let sequence = 0
+
+/** @throws if a message is missing, so that what is shown would be wrong */
+export function receive(message: StreamMessage): void {
+  const at = performance.now()
+  if (message.type === 'changes' && message.sequence !== sequence + 1) throw new Error('A message was lost.')
+  sequence = message.sequence
+  keepRunning()
+  batch(() => {
+    const isFirst = message.type === 'snapshot'
+    if (isFirst) {
+      source.value = { title: message.title, readOnly: message.readOnly }
+      samples.value = samplesOf(message.history, at)
+    }
+    const previous = rows.value
+    const next = new Map(isFirst ? [] : previous)
+    for (const lock of isFirst ? message.locks : message.changed)
+      next.set(lock.id, rowOf(lock, at, previous.get(lock.id)))
+    if (!isFirst) for (const id of message.removed) next.delete(id)
+    rows.value = next
+    totals.value = message.totals
+    samplingError.value = isFirst ? undefined : message.error
+    if (!isFirst && message.error === undefined) samples.value = withSample(samples.value, message.totals, at)
+  })
+}
+
+/** @param at when it was received, a `performance.now()` */
+export function rowOf(lock: LockRow, at: number, previous: Row | undefined): Row {
+  const readAt = at - lock.ageMs
+  const [first] = lock.holders
+  const isSame = first !== undefined && first.holder === previous?.lock.holders[0]?.holder
+  const leaseMs = lock.remainingLeaseMs
+  return {
+    lock,
+    readAt,
+    leaseEndsAt: leaseMs === null ? undefined : readAt + leaseMs,
+    leaseFullMs: Math.max(leaseMs ?? 0, isSame ? previous.leaseFullMs : 0, 1),
+    heldSince: steady(readAt - (first?.heldMs ?? first?.seenMs ?? 0), isSame ? previous.heldSince : undefined),
+  }
+}
+
+function steady(time: number, before: number | undefined): number {
+  return before !== undefined && Math.abs(time - before) < JITTER_MS ? before : time
+}
+
+function samplesOf(history: History, at: number): Samples {
+  const { waiters, newHolds } = history
+  return { at: history.agoMs.map((ago) => at - ago), waiters: [...waiters], newHolds: [...newHolds] }
+}
+
+function withSample(before: Samples, { waiters, newHolds }: Totals, at: number): Samples {
+  const start = before.at.findIndex((time) => time > at - HISTORY_MS)
+  const from = start === -1 ? before.at.length : start
+  return {
+    at: [...before.at.slice(from), at],
+    waiters: [...before.waiters.slice(from), waiters],
+    newHolds: [...before.newHolds.slice(from), newHolds],
+  }
+}
+
+function noSamples(): Samples {
+  return { at: [], waiters: [], newHolds: [] }
+}
