@@ -257,10 +257,10 @@ describeEachKind('a lost or late reply', ({ kind, lab, bench, warmUp }) => {
   })
 
   it('the round trip takes most of a renewal period: a hold is still renewed in time', async () => {
-    const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 5_400, commandTimeoutMs: 4_000 })
+    const { client, proxy } = await lab.connectThroughProxy({ lockWatchdogTimeoutMs: 9_000, commandTimeoutMs: 7_000 })
     await bench.lock(client).withLock((hold) => renewed([hold], 1)) // Redis knows the scripts from here on
     // Twice that and a period are longer than the lease: the first renewal must not wait for its period.
-    proxy.delay(2_000)
+    proxy.delay(3_050)
     const lost: LeaseLostError[] = []
     client.on('lost', ({ error }) => lost.push(error))
     const hold = await bench.lock(client).lock()
