@@ -31,32 +31,36 @@ export function ownState(context: LeaseContext, { locks, limit }: Pick<StateRequ
   return { client: context.clientId, ...describe(context, heldOf(leases), calls, limit) }
 }
 
-/**
- * What has been held or waited for since a time.
- * @param since  on the clock
- * @returns also `fingerprint`, which differs if these are other holds or waits
- */
-export function longState(
-  context: LeaseContext,
-  since: number,
-  limit: number,
-): { state: OwnState; fingerprint: string } {
-  const held = heldOf(context.leases).filter((one) => one.since <= since)
+/** What has been held or waited for since a time. */
+export interface LongState {
+  readonly hasHolds: boolean
+  /** Differs if these are other holds or waits. */
+  readonly fingerprint: string
+  describe(): OwnState
+}
+
+/** @param since  on the clock */
+export function longState(context: LeaseContext, since: number, limit: number): LongState {
+  const held = heldOf(context.leases, since)
   const calls = waitingCalls(context).filter((call) => call.since <= since)
   const ids = [...held.slice(0, limit).map(idOf), ...calls.slice(0, limit).map(({ wait }) => wait)]
-  return { state: describe(context, held, calls, limit), fingerprint: ids.join('\n') }
+  return {
+    hasHolds: held.length > 0,
+    fingerprint: ids.join('\n'),
+    describe: () => describe(context, held, calls, limit),
+  }
 }
 
 function idOf({ lease, since }: Held): string {
   return `${lease.holder} ${since} ${lease.count} ${lease.lockName}`
 }
 
-/** The oldest first. */
-function heldOf(leases: Iterable<Lease>): Held[] {
+/** The oldest first. @param since  on the clock: only what has been held since then */
+function heldOf(leases: Iterable<Lease>, since = Number.POSITIVE_INFINITY): Held[] {
   return [...leases]
     .flatMap((lease) => {
       const hold = lease.outermost
-      return hold ? [{ lease, hold, since: hold.grantedAt }] : []
+      return hold && hold.grantedAt <= since ? [{ lease, hold, since: hold.grantedAt }] : []
     })
     .sort((one, other) => one.since - other.since)
 }

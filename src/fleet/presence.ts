@@ -6,7 +6,7 @@ import type { LeaseContext } from '../locks/lease.js'
 import { inspectionRefused } from '../warnings.js'
 import { clientInfo, type Inspection } from './client-info.js'
 import type { ClientInfo } from './lock-info.js'
-import { longState, ownState } from './own-state.js'
+import { type LongState, longState, ownState } from './own-state.js'
 import { MAX_REPLY_BYTES, readForced, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
 import { askRecord, deleteRecord, writeRecord } from './record.js'
 
@@ -94,11 +94,11 @@ export class Presence {
 
   #tick(): void {
     if (this.#isOver) return
-    const { state, fingerprint } = this.#longState()
-    if (this.#info) {
-      if (fingerprint !== this.#recorded || this.#isDue) this.#write()
-    } else if (state.holds.length > 0) {
-      this.start()
+    const long = this.#longState()
+    if (!this.#info) {
+      if (long.hasHolds) this.start()
+    } else if (long.fingerprint !== this.#recorded || this.#isDue) {
+      this.#write(long)
     }
   }
 
@@ -106,18 +106,17 @@ export class Presence {
     return this.#writtenAt === undefined || this.#context.clock.now() - this.#writtenAt >= REFRESH_MS
   }
 
-  #longState(): ReturnType<typeof longState> {
+  #longState(): LongState {
     return longState(this.#context, this.#context.clock.now() - LONG_MS, RECORD_LIMIT)
   }
 
-  #write(): void {
+  #write(long = this.#longState()): void {
     const { clock, scripts } = this.#context
-    const { state, fingerprint } = this.#longState()
-    this.#recorded = fingerprint
+    this.#recorded = long.fingerprint
     this.#writtenAt = clock.now()
     this.#cancelRefresh?.()
     this.#cancelRefresh = clock.after(REFRESH_MS, () => this.#write(), false)
-    writeRecord(scripts, this.#info as ClientInfo, state).catch((error: unknown) => {
+    writeRecord(scripts, this.#info as ClientInfo, long.describe()).catch((error: unknown) => {
       this.#writtenAt = undefined
       this.#failed(error)
     })
