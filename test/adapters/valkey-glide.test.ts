@@ -4,6 +4,8 @@ import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { type GlideLike, valkeyGlide } from '../../src/adapters/valkey-glide/port.js'
 import { type Client, ConfigError, connect } from '../../src/index.js'
+import { startProxy } from '../support/tcp-proxy.js'
+import { uncontended } from '../support/uncontended.js'
 import { GLIDE_TOPOLOGIES, setUpGlide } from '../support/valkey-glide.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -125,6 +127,22 @@ for (const topology of GLIDE_TOPOLOGIES) {
         assert.deepEqual(await sentWith(false), ['EVALSHA', 'EVALSHA'])
         const acknowledged = await sentWith(true)
         assert(acknowledged.includes('WAIT') && acknowledged.includes('CLIENT INFO'), `sent ${acknowledged}`)
+      })
+    }
+
+    if (!isCluster) {
+      it('sends byte for byte the same for a lock that nobody else wants, whether it can be asked or not', async () => {
+        const through = async (inspection: boolean) => {
+          await using proxy = await startProxy(servers().nodes[0]?.port ?? 0)
+          const reopen = () => open({ addresses: [{ host: '127.0.0.1', port: proxy.port }] })
+          const port = valkeyGlide(await reopen(), { subscriber: reopen })
+          const one = await connect({ client: port, checkLockSyncedSlaves: false, inspection })
+          clients.push(one)
+          const found = await uncontended(one, proxy)
+          await one.close()
+          return found
+        }
+        assert.deepEqual(await through(true), await through(false))
       })
     }
 

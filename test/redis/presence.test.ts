@@ -5,6 +5,7 @@ import { readStateReply, type StateReply, writeStateRequest } from '../../src/fl
 import { RECORD_TTL_MS, readRecord } from '../../src/fleet/record.js'
 import type { Client } from '../../src/index.js'
 import { drivers, type Lab, setUpLab } from '../support/lab.js'
+import { uncontended } from '../support/uncontended.js'
 import { waitUntil } from '../support/wait-until.js'
 
 const INSPECTION = { inspection: { name: 'orders', host: 'host-1' } }
@@ -14,18 +15,20 @@ for (const driver of drivers) {
   describe(`a client, through ${driver.name}`, () => {
     const lab = setUpLab(driver)
 
-    it('sends nothing more for a lock that nobody else wants, and opens no connection', async () => {
-      const { admin } = lab.server
-      const client = await lab.connect(INSPECTION)
-      const lock = client.getLock('a')
-      await (await lock.lock()).unlock()
-      await admin.config('RESETSTAT')
-      for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
-      const calls = /^cmdstat_(\w+):calls=(\d+)/gm
-      const sent = [...(await admin.info('commandstats')).matchAll(calls)].map(([, name, count]) => [name, count])
-      const ours = sent.filter(([name]) => /^(evalsha|set|subscribe|client|ping)$/.test(name ?? ''))
-      assert.deepEqual(ours, [['evalsha', '20']])
-      assert.deepEqual(await admin.pubsub('CHANNELS'), [])
+    it('sends byte for byte the same for a lock that nobody else wants, whether it can be asked or not', async () => {
+      const [off, on] = [await lab.connectThroughProxy(), await lab.connectThroughProxy(INSPECTION)]
+      const isSame = async (when: string): Promise<void> => {
+        const expected = await uncontended(off.client, off.proxy)
+        assert.deepEqual(await uncontended(on.client, on.proxy), expected, when)
+      }
+      await isSame('before its first wait')
+      for (const { client } of [off, on]) {
+        const { wait, end } = await waitingFor(lab, client, client === on.client)
+        await end()
+        await (await wait).unlock()
+      }
+      await waitUntil(async () => (await lab.server.admin.pubsub('CHANNELS')).length === 1, { message: 'one inbox' })
+      await isSame('with an inbox and a record')
     })
 
     it('can be asked from its first wait on, and has a record, both until it is closed', async () => {
@@ -67,6 +70,21 @@ for (const driver of drivers) {
       await waitUntil(async () => await isListening(lab, client), { message: 'its inbox' })
       assert.equal((await ask(lab, client)).client, client.id)
     })
+
+    it('keeps the connection of its commands when it is sent more than Redis buffers for one subscriber', async () => {
+      const { admin } = lab.server
+      const client = await lab.connect(INSPECTION)
+      const { wait, end } = await waitingFor(lab, client)
+      await end()
+      const hold = await wait
+      const before = await connections(lab)
+      await admin.publish(`holdfast_inbox:${client.id}`, Buffer.alloc(33 * 1024 * 1024, ' '))
+      await waitUntil(async () => (await connections(lab)).pubsub !== before.pubsub, { message: 'it has reconnected' })
+      await waitUntil(async () => await isListening(lab, client), { message: 'its inbox' })
+      assert.equal((await ask(lab, client)).holds[0]?.holder, hold.holder)
+      assert.equal((await connections(lab)).normal, before.normal)
+      await hold.unlock()
+    })
   })
 }
 
@@ -101,6 +119,13 @@ async function waitingFor(lab: Lab, client: Client, isPresent = true) {
     await waitUntil(async () => (await lab.server.admin.exists(`holdfast_client:${client.id}`)) === 1)
   }
   return { wait, end: async () => await foreign.unlock() }
+}
+
+/** The ids of the connections to the server, of each kind. */
+async function connections({ server: { admin } }: Lab): Promise<{ normal: string; pubsub: string }> {
+  const idsOf = async (type: string): Promise<string> =>
+    [...String(await admin.call('CLIENT', 'LIST', 'TYPE', type)).matchAll(/^id=(\d+)/gm)].map(([, id]) => id).join()
+  return { normal: await idsOf('normal'), pubsub: await idsOf('pubsub') }
 }
 
 async function isListening({ server }: Lab, { id }: Client): Promise<boolean> {

@@ -56,6 +56,7 @@ export class TcpProxy implements AsyncDisposable {
   #weather = FAIR
   #faults: Fault[] = []
   #dropped: Promise<string> | undefined
+  #requests: Buffer[] | undefined
 
   constructor(port: number, targetPort: number) {
     this.port = port
@@ -77,6 +78,12 @@ export class TcpProxy implements AsyncDisposable {
   get dropped(): Promise<string> {
     if (!this.#dropped) throw new Error('no fault was armed: call dropNextReply() or dropNextRequest() first')
     return this.#dropped
+  }
+
+  /** Every request from now on, as it was sent. */
+  record(): readonly Buffer[] {
+    this.#requests = []
+    return this.#requests
   }
 
   /** What passes at the moment. */
@@ -165,6 +172,11 @@ export class TcpProxy implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop()
+  }
+
+  /** Called with each request that a client has sent. */
+  received(frame: Buffer): void {
+    this.#requests?.push(frame)
   }
 
   /** The armed fault for this request, which is thereby used up. */
@@ -275,6 +287,7 @@ class Connection {
   }
 
   #request(frame: Buffer): void {
+    this.#proxy.received(frame)
     const request = this.#read(frame)
     const { weather } = this.#proxy
     this.#subscribed ||= SUBSCRIBING.test(request.command)

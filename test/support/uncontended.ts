@@ -1,0 +1,18 @@
+import type { Client } from '../../src/index.js'
+import { wordsOf } from './resp-frames.js'
+import type { TcpProxy } from './tcp-proxy.js'
+
+/**
+ * What a client sends for a lock that nobody else wants, taken and released ten times, and its connections then.
+ * @param proxy  its only way to Redis
+ */
+export async function uncontended(client: Client, proxy: TcpProxy): Promise<{ sent: string; connections: number }> {
+  const lock = client.getLock('uncontended')
+  await (await lock.lock()).unlock() // from here on Redis knows the scripts
+  const requests = proxy.record()
+  for (let n = 0; n < 10; n++) await (await lock.lock()).unlock()
+  // The subscriber connection of a client that has waited is pinged every 5 s, whatever the client does.
+  const sent = requests.filter((frame) => wordsOf(frame)[0]?.toUpperCase() !== 'PING')
+  const bytes = Buffer.concat(sent).toString('latin1')
+  return { sent: bytes.replaceAll(client.id, 'its id'), connections: proxy.connections }
+}
