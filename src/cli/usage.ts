@@ -126,7 +126,7 @@ const FLEET_EXITS = `   64  wrong usage
    77  the Redis user lacks a right`
 
 const SIGNS = `● responding
-○ silent: connected, but its event loop is blocked or its process is stopped
+○ silent: connected, but its event loop is blocked, its process is stopped, or it is cut off
 ✗ disconnected: nothing listens on its inbox, so its process is probably gone
 ? unlisted: it does not describe itself: Redisson, an older Holdfast, one without inspection, or one that has not waited
   yet and has held its locks for only a few seconds`

@@ -1,7 +1,7 @@
 /**
  * How much is known of a holder's client: it replied; it is connected but did not reply in time, so its event loop is
- * blocked or its process is stopped; nobody listens on its inbox, so it is gone or cut off; or it does not describe
- * itself, as Redisson, older clients and those with `inspection: false`.
+ * blocked, its process is stopped, or it is cut off and Redis has not noticed yet; nobody listens on its inbox, so it is
+ * gone or cut off; or it does not describe itself, as Redisson, older clients and those with `inspection: false`.
  */
 export type HolderStatus = 'responding' | 'silent' | 'disconnected' | 'unlisted'
 

@@ -5,6 +5,7 @@ import type { LockInfo } from '../../src/fleet/lock-info.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { expectNothingLeft } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { startProxy } from '../support/tcp-proxy.js'
 import { waitUntil } from '../support/wait-until.js'
 
 /** From the compiled test in build/test/cli. */
@@ -102,6 +103,18 @@ describe('the commands for operators', () => {
     } finally {
       await Promise.all(takers.map((taker) => taker.stop()))
     }
+  })
+
+  it('call a process silent that is cut off without a FIN', async () => {
+    await using proxy = await startProxy(server.port)
+    await server.admin.multi().hset('busy', JAVA, 1).pexpire('busy', 60_000).exec()
+    await using taker = spawnChild(TAKER, [proxy.url, 'a', 'b'])
+    await taker.nextMessage()
+    await isShownAs('responding', 'a')
+    proxy.freeze()
+    const found = await run('who', 'a')
+    assert.deepEqual([found.code, found.stderr], [0, ''])
+    assert.match(found.stdout, /taker-a .*pid \d+ .*\n +○ silent/)
   })
 
   it('find a deadlock of two processes, which ends when one hold is broken', async () => {

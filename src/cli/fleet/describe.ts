@@ -9,7 +9,7 @@ export const STATUSES = {
   silent: {
     sign: '○',
     style: 'yellow',
-    meaning: 'silent: connected, but its event loop is blocked or its process is stopped',
+    meaning: 'silent: connected, but its event loop is blocked, its process is stopped, or it is cut off',
   },
   disconnected: {
     sign: '✗',

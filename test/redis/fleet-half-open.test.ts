@@ -1,0 +1,78 @@
+/** What `client.inspect()` shows of a client whose connections were cut off without a FIN, as by a firewall. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Client, HolderStatus } from '../../src/index.js'
+import { drivers, type Lab, setUpLab } from '../support/lab.js'
+import { settlesWithin, waitUntil } from '../support/wait-until.js'
+
+/** A client that is silent costs an observer this much, and no more. */
+const TIMEOUT_MS = 300
+/** For a busy machine, where a reply takes long. */
+const PATIENT_MS = 5_000
+/** Far beyond the timeout: an observer that waits for a connection that is cut off would take longer. */
+const HANG_MS = 20_000
+
+for (const driver of drivers) {
+  describe(`a holder that is cut off without a FIN, through ${driver.name},`, () => {
+    const lab = setUpLab(driver)
+
+    it('is silent, and responds again once the network is back', async () => {
+      const { proxy, warnings, status, hold } = await reachableHolder(lab)
+      proxy.freeze()
+      assert.equal(await status(TIMEOUT_MS), 'silent')
+      proxy.pass()
+      assert.equal(await status(PATIENT_MS), 'responding')
+      assert.ok(warnings.length <= 1, String(warnings))
+      await hold.unlock()
+    })
+
+    it('is silent until it has opened other connections, with one warning', async () => {
+      const { proxy, warnings, status, hold } = await reachableHolder(lab)
+      proxy.silence()
+      assert.equal(await status(TIMEOUT_MS), 'silent')
+      await waitUntil(async () => (await status(TIMEOUT_MS)) === 'responding', { timeoutMs: 60_000 })
+      assert.deepEqual(
+        warnings.map(({ code }) => code),
+        ['CONNECTION_REPLACED'],
+      )
+      await hold.unlock()
+    })
+
+    it('is disconnected once Redis has given up its connections, and responds when it is back', async () => {
+      const { proxy, warnings, status, hold } = await reachableHolder(lab)
+      proxy.freeze()
+      await lab.server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+      assert.equal(await status(TIMEOUT_MS), 'disconnected')
+      proxy.pass()
+      await waitUntil(async () => (await status(PATIENT_MS)) === 'responding', { timeoutMs: 60_000 })
+      assert.ok(warnings.length <= 1, String(warnings))
+      await hold.unlock()
+    })
+  })
+}
+
+/** A client behind a proxy that holds `a` and can be asked, and how another one sees it. */
+async function reachableHolder(lab: Lab) {
+  const observer = await lab.connect()
+  const { client, proxy } = await lab.connectThroughProxy({ inspection: true })
+  const warnings: (Error & { code?: string })[] = []
+  client.on('warning', (warning) => warnings.push(warning))
+  await waitOnce(lab, client)
+  const hold = await client.getLock('a').lock({ leaseTimeMs: 600_000 })
+  const status = async (timeoutMs: number): Promise<HolderStatus | undefined> => {
+    const info = await settlesWithin(observer.inspect('a', { timeoutMs }), HANG_MS)
+    assert(info.status === 'fulfilled')
+    return info.value.holders[0]?.status
+  }
+  assert.equal(await status(PATIENT_MS), 'responding')
+  return { proxy, warnings, status, hold }
+}
+
+/** A client makes itself known when it first waits. */
+async function waitOnce({ connect, server }: Lab, client: Client): Promise<void> {
+  const busy = await (await connect()).getLock('busy').lock()
+  const waiting = client.getLock('busy').lock()
+  await waitUntil(async () => (await server.admin.exists(`holdfast_client:${client.id}`)) === 1)
+  await busy.unlock()
+  await (await waiting).unlock()
+}
