@@ -70,7 +70,7 @@ export class Client extends ClientEmitter {
   readonly #renewalTerms: Omit<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>
   readonly #shutdown = new Shutdown()
   readonly #presence: Presence | undefined
-  /** All locks in Redis, and all clients: who holds what, and who waits. */
+  /** All locks in Redis, and all clients: who holds what, and who is waiting. */
   readonly fleet: Fleet
 
   /** @internal Clients come from `connect`. */
@@ -326,7 +326,7 @@ export class Client extends ClientEmitter {
   }
 
   /**
-   * Who holds a lock of any kind, since when and for what, and who waits for it: `fleet.inspect`.
+   * Who holds a lock of any kind, since when and for what, and who is waiting for it: `fleet.inspect`.
    * @throws as `Fleet.inspect`
    * @example `const { holders, waiters } = await client.inspect('lock:order:1001')`
    */

@@ -53,7 +53,7 @@ function InDeadlock() {
     <p class="note bad">
       ⚠ Its holder is in a deadlock.{' '}
       <button type="button" class="link" onClick={() => showTab('graph')}>
-        Show who waits for whom
+        Show who is waiting for whom
       </button>
     </p>
   )

@@ -24,7 +24,7 @@ export function GraphView() {
       {graph.nodes.size === 0 ? (
         <div class="empty">
           <p>Nobody is waiting.</p>
-          <p class="muted">The graph shows who waits for whom, as soon as somebody does.</p>
+          <p class="muted">The graph shows who is waiting for whom, as soon as somebody does.</p>
         </div>
       ) : (
         layout && <Drawing graph={layout.graph} layout={layout.layout} />

@@ -81,7 +81,7 @@ export interface Dashboard {
 }
 
 /**
- * The dashboard as a part of an application of your own: who holds which lock, since when and for what, who waits, and
+ * The dashboard as a part of an application of your own: who holds which lock, since when and for what, who is waiting, and
  * a forced release.
  * @example
  * const dashboard = createDashboard({ client, authorize: (request) => isOperator(request) })

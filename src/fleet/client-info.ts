@@ -7,7 +7,7 @@ import type { ClientInfo } from './lock-info.js'
 export interface Inspection {
   /** Default: the name of the application's package. */
   readonly name: string | undefined
-  /** Default: that of the machine; false: it is not told. */
+  /** Default: that of the machine; false: it is left out. */
   readonly host: string | false | undefined
   /** Whether every hold keeps the stack of the call that took it. */
   readonly stacks: boolean

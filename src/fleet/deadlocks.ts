@@ -4,7 +4,7 @@
  * the other waits.
  */
 import { cyclesIn } from '../util/cycles.js'
-import { isMarked } from '../wire/holder.js'
+import { clientIdOf, isMarked } from '../wire/holder.js'
 import type { HolderInfo, HolderStatus, LockInfo, WaiterInfo } from './lock-info.js'
 
 /** Holds that wait for each other. */
@@ -50,9 +50,9 @@ export function suspectedIn(locks: readonly LockInfo[]): Cycle[] {
   for (const lock of exclusive) {
     const targets = holds.filter((hold) => hold.lock === lock.name)
     for (const waiter of lock.waiters.filter(hasNoChain)) {
-      const sources = holds.filter((hold) => clientOf(hold.owner) === waiter.client?.id && isOlder(hold, waiter))
+      const sources = holds.filter((hold) => clientIdOf(hold.owner) === waiter.client?.id && isOlder(hold, waiter))
       // Tasks of one process that contend for a lock are no reason for suspicion.
-      const others = targets.filter((hold) => clientOf(hold.owner) !== waiter.client?.id)
+      const others = targets.filter((hold) => clientIdOf(hold.owner) !== waiter.client?.id)
       connect(waits, sources, others, waiter.givesUpInMs)
     }
     if (lock.otherListeners === 0) continue
@@ -178,13 +178,9 @@ function ownerOf(holder: string): string {
   return holder.replace(/:write$/, '')
 }
 
-function clientOf(owner: string): string {
-  return owner.slice(0, owner.indexOf(':'))
-}
-
 /** An older Holdfast is unlisted too, but several of its tasks may share an owner. */
 function isOfJava(holder: string, status: HolderStatus): boolean {
-  return status === 'unlisted' && holder.includes(':') && !isMarked(clientOf(ownerOf(holder)))
+  return status === 'unlisted' && holder.includes(':') && !isMarked(clientIdOf(ownerOf(holder)))
 }
 
 function hasNoChain({ status, chain }: WaiterInfo): boolean {

@@ -46,7 +46,7 @@ export class Fleet {
   }
 
   /**
-   * Who holds a lock, since when and for what, and who waits for it. The keys say who; the clients add the rest, if they
+   * Who holds a lock, since when and for what, and who is waiting for it. The keys say who; the clients add the rest, if they
    * reply. Takes no lock, and changes nothing.
    * @param name  of any kind of lock, semaphore or latch
    * @throws {ConfigError} the name cannot be a key

@@ -1,6 +1,8 @@
 /** Joins what the keys of a lock say with what clients say: nobody becomes a holder by a message. */
+
+import { clientIdOf } from '../wire/holder.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from './lock-info.js'
-import { clientOf, type KeyHolder, KIND, type LockKeys } from './lock-keys.js'
+import { type KeyHolder, KIND, type LockKeys } from './lock-keys.js'
 import type { Testimony } from './testimony.js'
 
 type SaidWait = ReturnType<Testimony['waitsFor']>[number]
@@ -47,8 +49,8 @@ function holderInfo(inKey: KeyHolder, { name, kind }: LockKeys, testimony: Testi
   // The holder of a permit is its id, which only its client knows.
   const said = testimony
     .holdsOf(name)
-    .find(({ client, state }) => state.holder === holder && (kind === KIND.permits || client === clientOf(holder)))
-  const id = said?.client ?? clientOf(holder)
+    .find(({ client, state }) => state.holder === holder && (kind === KIND.permits || client === clientIdOf(holder)))
+  const id = said?.client ?? clientIdOf(holder)
   const about = { ...inKey, status: testimony.statusOf(id), ...optional('client', testimony.infoOf(id)) }
   if (!said) return about
   const { heldMs, label, stack, trace } = said.state
@@ -71,11 +73,11 @@ function waitersOf({ queue, tickets }: LockKeys, waits: readonly SaidWait[], tes
   }
   const waiters: WaiterInfo[] = []
   for (const [at, holder] of queue.entries()) {
-    const [wait] = take(clientOf(holder), 1)
-    waiters.push({ ...waiterInfo(clientOf(holder), wait, testimony), holder, position: at + 1 })
+    const [wait] = take(clientIdOf(holder), 1)
+    waiters.push({ ...waiterInfo(clientIdOf(holder), wait, testimony), holder, position: at + 1 })
   }
   for (const [at, ticket] of tickets.entries()) {
-    const client = clientOf(ticket)
+    const client = clientIdOf(ticket)
     // A ticket stands for all callers of its client; one whose callers have left is no waiter.
     const taken: (SaidWait | undefined)[] = take(client, Number.POSITIVE_INFINITY)
     if (taken.length === 0 && !testimony.hasRepliedInFull(client)) taken.push(undefined)

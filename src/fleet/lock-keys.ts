@@ -88,11 +88,6 @@ export function parseLockKeys(name: string, reply: unknown): LockKeys {
   }
 }
 
-/** The id of the client of a holder or a ticket. */
-export function clientOf(holder: string): string {
-  return holder.slice(0, Math.max(0, holder.indexOf(':')))
-}
-
 interface Found {
   readonly now: number
   readonly type: string

@@ -1,13 +1,14 @@
 import { publish } from '../delivery/publish.js'
 import { isErrorOf } from '../delivery/replies.js'
 import { toError } from '../errors.js'
+import { lockOfNotice } from '../locks/forced-mark.js'
 import { ForcedMarks } from '../locks/forced-marks.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { inspectionRefused } from '../warnings.js'
 import { clientInfo, type Inspection } from './client-info.js'
 import type { ClientInfo } from './lock-info.js'
 import { type LongState, longState, ownState } from './own-state.js'
-import { MAX_REPLY_BYTES, readForced, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
+import { MAX_REPLY_BYTES, readRequest, writeStateReply, writeUnsupported } from './protocol.js'
 import { askRecord, deleteRecord, writeRecord } from './record.js'
 
 /** What has been held or waited for as long as this is in the record, ms. */
@@ -124,7 +125,7 @@ export class Presence {
 
   #receive(text: string): void {
     if (this.#isOver || text.length > MAX_REPLY_BYTES) return
-    const forced = readForced(text)
+    const forced = lockOfNotice(text)
     if (forced !== undefined) this.#forcedMarks.notified(forced)
     else if (!this.#isFlooded()) this.#reply(readRequest(text))
   }

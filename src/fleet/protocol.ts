@@ -90,13 +90,6 @@ export function readRequest(
   }
 }
 
-/** @returns the lock of a forced release of which an inbox is notified; undefined: it is another message */
-export function readForced(text: string): string | undefined {
-  if (!text.includes('"forced"')) return undefined // most are requests, and many may come
-  const message = readObject(text)
-  return message?.v === 1 && typeof message.forced === 'string' ? message.forced : undefined
-}
-
 /** @returns undefined: it is not a reply, or too long */
 export function readStateReply(text: string): StateReply | undefined {
   if (text.length > MAX_REPLY_BYTES) return undefined
@@ -151,7 +144,7 @@ function isReplyChannel(channel: string): boolean {
 
 /** Every field of a message, not checked yet. */
 type Message = Partial<
-  Record<'v' | 'ask' | 'reply' | 'locks' | 'limit' | 'forced' | 'client' | 'holds' | 'waits' | 'more', unknown>
+  Record<'v' | 'ask' | 'reply' | 'locks' | 'limit' | 'client' | 'holds' | 'waits' | 'more', unknown>
 >
 
 function readObject(text: string): Message | undefined {

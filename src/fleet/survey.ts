@@ -1,11 +1,12 @@
 import { isErrorOf } from '../delivery/replies.js'
 import { messageOf } from '../errors.js'
 import type { LeaseContext } from '../locks/lease.js'
+import { clientIdOf } from '../wire/holder.js'
 import { type Answers, askClients } from './ask.js'
 import { type Joined, joinLock } from './join.js'
 import { countListeners, listInboxes } from './lock-channels.js'
 import type { ClientInfo, HolderStatus, LockInfo } from './lock-info.js'
-import { clientOf, KIND, type LockKeys, readLockKeys } from './lock-keys.js'
+import { KIND, type LockKeys, readLockKeys } from './lock-keys.js'
 import { askRecord, type ClientRecord } from './record.js'
 import { Testimony } from './testimony.js'
 
@@ -149,7 +150,7 @@ export class Survey {
 /** The clients that hold the lock, or wait for it in a queue. */
 function clientsIn({ holders, queue, tickets }: LockKeys): string[] {
   const all = [...holders.map(({ holder }) => holder), ...queue, ...tickets]
-  return [...new Set(all.map(clientOf))].filter((id) => id !== '')
+  return [...new Set(all.map(clientIdOf))].filter((id) => id !== '')
 }
 
 /** SCAN and PUBSUB also list what a user limited to other names may not read. @throws any other error */

@@ -50,6 +50,22 @@ export function withdrawMark(lockName: string, mark: ForcedMark): ScriptCall {
   return forcedWithdraw(forcedKey(lockName), JSON.stringify(mark))
 }
 
+/** The message to the inbox of a client that a holder of this lock, maybe one of its own, is marked. */
+export function markNotice(lockName: string): string {
+  return JSON.stringify({ v: 1, forced: lockName })
+}
+
+/** @returns the lock of a `markNotice`; undefined: it is another message */
+export function lockOfNotice(text: string): string | undefined {
+  if (!text.includes('"forced"')) return undefined // most are requests, and many may come
+  try {
+    const { v, forced } = JSON.parse(text) as Record<string, unknown>
+    return v === 1 && typeof forced === 'string' ? forced : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * The mark of a lock.
  * @param timeoutMs  how long Redis may take to return it

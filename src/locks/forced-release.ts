@@ -5,9 +5,10 @@ import type { ScriptCall } from '../lua/script.js'
 import { sleep } from '../util/sleep.js'
 import { userAtHost } from '../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../util/validate.js'
+import { clientIdOf } from '../wire/holder.js'
 import { INBOX_PREFIX } from '../wire/keys.js'
 import { type ForceOutcome, writeAudit } from './audit.js'
-import { type ForcedMark, MAX_GRACE_MS, REACTION_MS, setMark, withdrawMark } from './forced-mark.js'
+import { type ForcedMark, MAX_GRACE_MS, markNotice, REACTION_MS, setMark, withdrawMark } from './forced-mark.js'
 import { obeyMark } from './forced-marks.js'
 import { ask, inspect, inspectHolder } from './inspection.js'
 import type { Holder, LockKind } from './kinds/lock-kind.js'
@@ -88,11 +89,11 @@ async function endHolder(
   return 'silent'
 }
 
-/** Tells the client of the holder to read the mark. This client reads it itself. */
+/** Makes the client of the holder read the mark. This client reads it itself. */
 async function notifyHolder(context: LeaseContext, lockName: string, holder: string): Promise<void> {
-  const clientId = holder.slice(0, holder.indexOf(':'))
+  const clientId = clientIdOf(holder)
   if (clientId === context.clientId) await obeyMark(context, lockName)
-  else await publish(context.scripts, INBOX_PREFIX + clientId, JSON.stringify({ v: 1, forced: lockName }))
+  else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice(lockName))
 }
 
 /** Waits until a holder no longer holds the lock. @returns whether it does not, at `endsAt` at the latest */

@@ -61,7 +61,7 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
 
 /**
  * After a release: what that means for the owner of the field, and for those who wait.
- * @returns whether another client has been told that it is its turn. Those of this process read that in the same poll of the
+ * @returns whether another client has been notified of its turn. Those of this process read that in the same poll of the
  *   event loop, and would always be later than a caller that takes the lock again at once
  */
 export function settleRelease(

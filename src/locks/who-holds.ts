@@ -93,7 +93,7 @@ export function stillHeld({ leases }: LeaseContext, lockName: string): string {
   return own ? `. It stays held by this client${detailsOf(own)}` : ''
 }
 
-/** What the client of another process that holds a lock says of itself; undefined: nothing that could be read in time. */
+/** The record of the client of another process that holds a lock; undefined: there is none, or it could not be read in time. */
 async function recordFor(
   context: LeaseContext,
   holder: string,

@@ -8,6 +8,11 @@ export function formatHolder(clientId: string, ownerId: number): string {
   return `${clientId}:${ownerId}`
 }
 
+/** The id of the client of a holder; '' if it has none, as in locks of other libraries. */
+export function clientIdOf(holder: string): string {
+  return holder.slice(0, Math.max(0, holder.indexOf(':')))
+}
+
 /**
  * The end of every id of a Holdfast client, by which scripts tell them from Redisson's. The rest is random
  * enough: 90 bits.

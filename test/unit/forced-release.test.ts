@@ -1,9 +1,9 @@
 /** forceUnlock({ holder }): what the mark of an operator does to a hold, and what it must not do. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { readForced } from '../../src/fleet/protocol.js'
 import type { ForceUnlockOptions, ForceUnlockResult, Hold, LeaseLostError, Lock } from '../../src/index.js'
 import { readAudit } from '../../src/locks/audit.js'
+import { lockOfNotice } from '../../src/locks/forced-mark.js'
 import { ForcedMarks } from '../../src/locks/forced-marks.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
 import { AUDIT_KEY, forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
@@ -26,7 +26,7 @@ beforeEach(() => {
   marks = new ForcedMarks(bench.lock.context)
   bench.otherPort.fault = ({ name, args: [channel = '', message = ''] }) => {
     if (name !== 'PUBLISH' || channel !== INBOX_PREFIX + bench.client.id) return undefined
-    const lockName = readForced(message)
+    const lockName = lockOfNotice(message)
     assert.equal(lockName, 'a')
     if (isReachable) marks.notified(lockName)
     return undefined

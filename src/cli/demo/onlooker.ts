@@ -31,7 +31,7 @@ export async function lookAt(redis: Redis, lockName: string, isOver: () => boole
   return seen
 }
 
-/** Whether it says since when the lock is held, and who waits. */
+/** Whether it says since when the lock is held, and who is waiting. */
 function isComplete(lock: LockInfo | undefined): boolean {
   return lock !== undefined && lock.holders[0]?.heldMs !== undefined && lock.waiters.length > 0
 }

@@ -1,6 +1,6 @@
-import { parseArgs } from 'node:util'
 import { checkRedisUrl } from '../../config/redis-url.js'
 import { messageOf } from '../../errors.js'
+import { parseCommandLine } from '../command-line.js'
 import { UsageError } from '../exit-codes.js'
 
 export interface DemoOptions {
@@ -13,9 +13,18 @@ export interface DemoOptions {
   isEmbedded: boolean
 }
 
+const OPTIONS = {
+  processes: { type: 'string', default: '4' },
+  stock: { type: 'string', default: '300' },
+  redis: { type: 'string' },
+  embedded: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
 /** @throws {UsageError} an option is unknown or its value is invalid */
 export function readDemoOptions(args: string[], env: NodeJS.ProcessEnv): DemoOptions {
-  const { values } = parse(args)
+  const { values } = parseCommandLine({ args, options: OPTIONS })
   if (values.embedded && values.redis !== undefined) throw new UsageError('--embedded and --redis exclude each other')
   return {
     isEmbedded: values.embedded,
@@ -24,24 +33,6 @@ export function readDemoOptions(args: string[], env: NodeJS.ProcessEnv): DemoOpt
     json: values.json,
     help: values.help,
     redisUrl: redisUrl(values.redis, env),
-  }
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        processes: { type: 'string', default: '4' },
-        stock: { type: 'string', default: '300' },
-        redis: { type: 'string' },
-        embedded: { type: 'boolean', default: false },
-        json: { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    })
-  } catch (error) {
-    throw new UsageError(messageOf(error))
   }
 }
 

@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util'
 import { ROLES, type Role } from '../../doctor/acl.js'
-import { messageOf } from '../../errors.js'
+import { parseCommandLine } from '../command-line.js'
 import { UsageError } from '../exit-codes.js'
 import { type Target, targetOf } from '../target.js'
 
@@ -20,12 +19,24 @@ export interface DoctorOptions {
   prefix: string
 }
 
+const OPTIONS = {
+  redis: { type: 'string' },
+  config: { type: 'string' },
+  prefix: { type: 'string', default: 'lock:' },
+  json: { type: 'boolean', default: false },
+  verbose: { type: 'boolean', default: false },
+  acl: { type: 'boolean', default: false },
+  role: { type: 'string' },
+  user: { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
 /**
  * @returns undefined if help was asked for
  * @throws {UsageError} it is invalid
  */
 export function parseDoctorOptions(args: string[], env: NodeJS.ProcessEnv): DoctorOptions | undefined {
-  const values = parse(args)
+  const { values } = parseCommandLine({ args, options: OPTIONS })
   if (values.help) return undefined
   if (values.user !== undefined && !values.acl) throw new UsageError('--user needs --acl')
   if (values.role !== undefined && !values.acl) throw new UsageError('--role needs --acl')
@@ -39,28 +50,6 @@ export function parseDoctorOptions(args: string[], env: NodeJS.ProcessEnv): Doct
     role,
     user: word('--user', values.user ?? role),
     prefix: word('--prefix', values.prefix),
-  }
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        redis: { type: 'string' },
-        config: { type: 'string' },
-        prefix: { type: 'string', default: 'lock:' },
-        json: { type: 'boolean', default: false },
-        verbose: { type: 'boolean', default: false },
-        acl: { type: 'boolean', default: false },
-        role: { type: 'string' },
-        user: { type: 'string' },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    }).values
-  } catch (error) {
-    const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
-    throw new UsageError(problem)
   }
 }
 

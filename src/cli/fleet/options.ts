@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util'
-import { messageOf } from '../../errors.js'
+import { parseCommandLine } from '../command-line.js'
 import { UsageError } from '../exit-codes.js'
 import { parseDuration } from '../run/duration.js'
 import { type Target, targetOf } from '../target.js'
@@ -45,6 +44,27 @@ export interface FleetOptions {
   reason: string | undefined
 }
 
+const OPTIONS = {
+  redis: { type: 'string' },
+  config: { type: 'string' },
+  json: { type: 'boolean' },
+  timeout: { type: 'string' },
+  'no-color': { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  contended: { type: 'boolean' },
+  'older-than': { type: 'string' },
+  sort: { type: 'string' },
+  stack: { type: 'boolean' },
+  interval: { type: 'string' },
+  once: { type: 'boolean' },
+  watch: { type: 'boolean' },
+  holder: { type: 'string' },
+  yes: { type: 'boolean' },
+  grace: { type: 'string' },
+  anyway: { type: 'boolean' },
+  reason: { type: 'string' },
+} as const
+
 /**
  * @param args  the command line after the command
  * @returns undefined if help was asked for
@@ -55,7 +75,7 @@ export function parseFleetOptions(
   args: string[],
   env: NodeJS.ProcessEnv,
 ): FleetOptions | undefined {
-  const { values, positionals } = parse(args)
+  const { values, positionals } = parseCommandLine({ args, options: OPTIONS, allowPositionals: true })
   if (values.help) return undefined
   const { subject, options }: { subject: string; options: readonly string[] } = COMMANDS[command]
   const foreign = Object.keys(values).find((name) => ![...COMMON, ...options].includes(name))
@@ -84,38 +104,6 @@ export function parseFleetOptions(
     graceMs: parseDuration('--grace', values.grace ?? '2s', 0),
     anyway: values.anyway ?? false,
     reason: values.reason,
-  }
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        redis: { type: 'string' },
-        config: { type: 'string' },
-        json: { type: 'boolean' },
-        timeout: { type: 'string' },
-        'no-color': { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
-        contended: { type: 'boolean' },
-        'older-than': { type: 'string' },
-        sort: { type: 'string' },
-        stack: { type: 'boolean' },
-        interval: { type: 'string' },
-        once: { type: 'boolean' },
-        watch: { type: 'boolean' },
-        holder: { type: 'string' },
-        yes: { type: 'boolean' },
-        grace: { type: 'string' },
-        anyway: { type: 'boolean' },
-        reason: { type: 'string' },
-      },
-    })
-  } catch (error) {
-    const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
-    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value'))
   }
 }
 

@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { ConfigError } from '../../errors.js'
 import { checkName, LEAST_LEASE_MS } from '../../util/validate.js'
+import { parseCommandLine } from '../command-line.js'
 import { EXIT, UsageError } from '../exit-codes.js'
 import { type Target, targetOf } from '../target.js'
 import { parseDuration } from './duration.js'
@@ -55,7 +56,7 @@ const OPTIONS = {
  */
 export function parseRunOptions(args: string[], env: NodeJS.ProcessEnv): RunOptions | undefined {
   const [ours, [program, ...programArgs]] = split(args)
-  const { values, positionals } = parse(ours)
+  const { values, positionals } = parseCommandLine({ args: ours, options: OPTIONS, allowPositionals: true })
   if (values.help) return undefined
   const [lockName] = positionals
   if (lockName === undefined) throw new UsageError('no lock name')
@@ -93,17 +94,6 @@ function split(args: string[]): [ours: string[], command: string[]] {
     if (kind === 'positional' && ++words === 2) return [args.slice(0, index), args.slice(index)]
   }
   return [args, []]
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({ args, options: OPTIONS, allowPositionals: true })
-  } catch (error) {
-    if (!(error instanceof Error)) throw error
-    // The first sentence says what is wrong; the rest is advice on positional arguments that does not apply here.
-    const [problem = ''] = error.message.split(/\. |\.?\n/)
-    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value'))
-  }
 }
 
 function checkedName(lockName: string): string {

@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util'
 import { isLoopback } from '../../dashboard/serve.js'
-import { messageOf } from '../../errors.js'
+import { parseCommandLine } from '../command-line.js'
 import { UsageError } from '../exit-codes.js'
 import { type Target, targetOf } from '../target.js'
 
@@ -16,12 +15,24 @@ export interface UiOptions {
   isOpened: boolean
 }
 
+const OPTIONS = {
+  redis: { type: 'string' },
+  config: { type: 'string' },
+  port: { type: 'string', default: '0' },
+  host: { type: 'string', default: '127.0.0.1' },
+  'read-only': { type: 'boolean', default: false },
+  'allow-unlock': { type: 'boolean', default: false },
+  'allow-host': { type: 'string', multiple: true },
+  'no-open': { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
 /**
  * @returns undefined if help was asked for
  * @throws {UsageError} it is invalid
  */
 export function parseUiOptions(args: string[], env: NodeJS.ProcessEnv): UiOptions | undefined {
-  const values = parse(args)
+  const { values } = parseCommandLine({ args, options: OPTIONS })
   if (values.help) return undefined
   if (values['read-only'] && values['allow-unlock']) {
     throw new UsageError('--read-only and --allow-unlock exclude each other')
@@ -31,30 +42,8 @@ export function parseUiOptions(args: string[], env: NodeJS.ProcessEnv): UiOption
     host: values.host,
     port: portOf(values.port),
     readOnly: values['read-only'] || (!isLoopback(values.host) && !values['allow-unlock']),
-    hosts: values['allow-host'].map(checkHost),
+    hosts: (values['allow-host'] ?? []).map(checkHost),
     isOpened: !values['no-open'],
-  }
-}
-
-function parse(args: string[]) {
-  try {
-    return parseArgs({
-      args,
-      options: {
-        redis: { type: 'string' },
-        config: { type: 'string' },
-        port: { type: 'string', default: '0' },
-        host: { type: 'string', default: '127.0.0.1' },
-        'read-only': { type: 'boolean', default: false },
-        'allow-unlock': { type: 'boolean', default: false },
-        'allow-host': { type: 'string', multiple: true, default: [] },
-        'no-open': { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    }).values
-  } catch (error) {
-    const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
-    throw new UsageError(problem)
   }
 }
 

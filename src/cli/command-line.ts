@@ -1,0 +1,17 @@
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { messageOf } from '../errors.js'
+import { UsageError } from './exit-codes.js'
+
+/**
+ * As `parseArgs` of Node.
+ * @throws {UsageError} an option is unknown or lacks its value, or there are too many arguments
+ */
+export function parseCommandLine<const T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    // The first sentence says what is wrong; the rest is advice on positional arguments that does not apply here.
+    const [problem = ''] = messageOf(error).split(/\. |\.?\n/)
+    throw new UsageError(problem.replace('argument is ambiguous', 'needs a value'))
+  }
+}
