@@ -26,6 +26,8 @@ export class Beliefs {
   readonly excused = new Set<object>()
   /** By resource: beliefs that began before this were ended by force, which their holders may not know yet. */
   readonly #forcedUntil = new Map<string, number>()
+  /** By resource: how many are ending beliefs by force right now. */
+  readonly #forcing = new Map<string, number>()
   /** By resource and holder: when its lease was extended in vain. */
   readonly #extendedInVain = new Map<string, number>()
   readonly #tokens = new Map<string, { readonly last: bigint; readonly lease: object }>()
@@ -37,8 +39,11 @@ export class Beliefs {
     this.#limits = limits
   }
 
-  /** @param isWhole  it is one lock although it has members, like a red lock */
-  holds(hold: Hold, resources: readonly string[], isShared = false, isWhole = false): void {
+  /**
+   * @param isWhole   it is one lock although it has members, like a red lock
+   * @param isInside  whether nobody else may have it although the hold was lost
+   */
+  holds(hold: Hold, resources: readonly string[], isShared = false, isWhole = false, isInside = () => false): void {
     if (!hold.isLive) return // lost before its caller got it
     if (!isWhole && hold.members.length > 1) {
       for (const member of hold.members) this.holds(member, [member.lockName], isShared)
@@ -49,7 +54,7 @@ export class Beliefs {
     for (const resource of resources) {
       this.#rises(resource, hold.fencingToken, hold.lease)
       const { holder } = hold
-      this.#add({ resource, isShared, owners, handOffs, holder, isLive: () => hold.isLive })
+      this.#add({ resource, isShared, owners, handOffs, holder, isLive: () => hold.isLive || isInside() })
     }
   }
 
@@ -62,12 +67,18 @@ export class Beliefs {
     }
   }
 
-  forced(resource: string, untilMs: number): void {
-    this.#forcedUntil.set(resource, untilMs)
+  /** Beliefs may be wrong from now on. @returns to be called when that is over, with the time until which they still may be */
+  forcing(resource: string): (untilMs: number) => void {
+    this.#forcing.set(resource, (this.#forcing.get(resource) ?? 0) + 1)
+    return (untilMs) => {
+      this.#forcing.set(resource, (this.#forcing.get(resource) ?? 0) - 1)
+      this.#forcedUntil.set(resource, Math.max(untilMs, this.#forcedUntil.get(resource) ?? 0))
+    }
   }
 
   /** Whether a holder may be wrong, because it does not know yet that its lock was freed by force. */
   isForced(resource: string, since: number): boolean {
+    if ((this.#forcing.get(resource) ?? 0) > 0) return true
     return since <= (this.#forcedUntil.get(resource) ?? Number.NEGATIVE_INFINITY)
   }
 

@@ -224,6 +224,19 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
     finding: /something never settles|does not in Redis/,
     plant: timeOf((clock) => clock.wall()),
   },
+  'an interrupted holder gets no grace': {
+    workload: 'lock',
+    finding: /does not in Redis| and .* hold /,
+    plant: () =>
+      patched(
+        lease,
+        'endGracefully',
+        (original) =>
+          function (this: Lease, mark) {
+            return original.call(this, { ...mark, graceMs: 0 })
+          },
+      ),
+  },
   'a subscription is left': {
     workload: 'lock',
     finding: /no subscription is left/,

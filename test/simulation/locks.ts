@@ -1,7 +1,8 @@
-import { type Client, getMultiLock, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type Lock } from '../../src/index.js'
 import type { BaseLock } from '../../src/locks/base-lock.js'
 import type { Lease } from '../../src/locks/lease.js'
 import { FakeReplyError } from '../support/fake-redis.js'
+import type { TroubleName } from './plan.js'
 import type { Task } from './task.js'
 import type { Workload, Workloads } from './workload.js'
 import { LEASE_MS, type Process, type World } from './world.js'
@@ -11,10 +12,12 @@ const NAMES = ['a', '{a}']
 /** Of multi-locks. */
 const PARTS = ['a', 'b', 'c']
 const RED_SERVERS = 3
+/** Of holders that are interrupted. */
+const MAX_GRACE_MS = 1_000
 
 /** A lock to use, and what it is a lock of. */
 interface Choice {
-  readonly lock: BaseLock & Partial<Pick<Lock, 'forceUnlock' | 'unlock'>>
+  readonly lock: BaseLock & Partial<Pick<Lock, 'forceUnlock' | 'getHolders' | 'unlock'>>
   readonly resources: readonly string[]
   readonly isShared?: boolean
   /** What to use inside of it, if it is not the same: never another lock, for which others may wait in the opposite order. */
@@ -32,7 +35,7 @@ interface Traits {
 
 class LockWorkload implements Workload {
   readonly servers: number
-  readonly lasting = /^redisson_lock_token/
+  readonly lasting = /^(redisson_lock_token|holdfast_audit)/
   readonly #choose: (task: Task) => Choice
   readonly #all: (process: Process) => readonly BaseLock[]
   readonly #traits: Traits
@@ -54,8 +57,11 @@ class LockWorkload implements Workload {
   }
 
   async use(task: Task): Promise<void> {
-    if (this.#traits.canBeForced && task.world.plan.troubles.includes('forced') && task.dice.chance(0.05))
-      await this.#force(task, this.#choose(task))
+    const { dice, world } = task
+    const isDue = (trouble: TroubleName, share: number): boolean =>
+      this.#traits.canBeForced === true && world.plan.troubles.includes(trouble) && dice.chance(share)
+    if (isDue('forced', 0.05)) await this.#force(task, this.#choose(task))
+    else if (isDue('interrupted', 0.2)) await this.#interrupt(task, this.#choose(task))
     else await this.#useLock(task, this.#choose(task))
   }
 
@@ -74,11 +80,25 @@ class LockWorkload implements Workload {
   }
 
   async #force(task: Task, { lock, resources }: Choice): Promise<void> {
-    const { beliefs } = task.world
-    for (const resource of resources) beliefs.forced(resource, Number.POSITIVE_INFINITY)
+    const over = resources.map((resource) => task.world.beliefs.forcing(resource))
     task.note(`forces ${lock.name}`)
     await task.tolerate(lock.forceUnlock?.())
-    for (const resource of resources) beliefs.forced(resource, task.world.forcedUntil)
+    for (const one of over) one(task.world.forcedUntil)
+  }
+
+  /** As an operator who interrupts a holder: nobody else may get in before that has stopped, or its grace is over. */
+  async #interrupt(task: Task, { lock, resources }: Choice): Promise<void> {
+    const { dice, world } = task
+    const [first] = (await lock.getHolders?.()) ?? []
+    if (!first) return
+    const graceMs = dice.between(0, MAX_GRACE_MS)
+    const anyway = dice.chance(0.3)
+    const over = anyway ? resources.map((resource) => world.beliefs.forcing(resource)) : []
+    task.note(`interrupts ${first.holder} in ${lock.name}, with ${graceMs} ms${anyway ? ', and frees it anyway' : ''}`)
+    const options = { holder: first.holder, graceMs, by: String(graceMs), anyway }
+    const result = await task.tolerate(lock.forceUnlock?.(options))
+    task.note(`interrupted ${first.holder}: ${result?.outcome}`)
+    for (const one of over) one(world.forcedUntil)
   }
 
   async #useLock(task: Task, choice: Choice): Promise<void> {
@@ -154,9 +174,39 @@ class LockWorkload implements Workload {
     const { handOffs = 0 } = hold.lease as Partial<Lease>
     world.grants++
     if (handOffs > 0 && hold.count === 1) world.handOffs++
-    world.beliefs.holds(hold, resources, isShared, this.servers > 1)
+    const stopping = new Stopping(task.process, hold)
+    world.beliefs.holds(hold, resources, isShared, this.servers > 1, () => stopping.isInside)
     task.note(`holds ${resources.join('+')} as ${hold.holder}`)
     await task.pause(dice.chance(0.9) ? 400 : 2 * LEASE_MS)
+    stopping.end()
+  }
+}
+
+/** Work under a hold that an operator has ended: for its grace, and as long as its lease lasts, the lock is still taken. */
+class Stopping {
+  readonly #process: Process
+  readonly #hold: Hold
+  #leaseEndsAt = 0
+  #graceEndsAt: number | undefined
+  #isOver = false
+
+  constructor(process: Process, hold: Hold) {
+    this.#process = process
+    this.#hold = hold
+    this.#leaseEndsAt = process.clock.now() + hold.remainingMs()
+  }
+
+  get isInside(): boolean {
+    const reason: unknown = this.#hold.signal.reason
+    const now = this.#process.clock.now()
+    if (this.#hold.isLive) this.#leaseEndsAt = now + this.#hold.remainingMs()
+    if (this.#isOver || !(reason instanceof LeaseLostError) || reason.reason !== 'forced') return false
+    this.#graceEndsAt ??= now + Number(reason.by)
+    return now < Math.min(this.#leaseEndsAt, this.#graceEndsAt)
+  }
+
+  end(): void {
+    this.#isOver = true
   }
 }
 

@@ -6,7 +6,9 @@ import { patched } from '../support/patched.js'
 import type { ReplicationStream } from './replication-stream.js'
 
 /** What a script may call that changes keys. */
-const WRITES = new Set('del decr decrby hdel hset incr incrby lpop lrem pexpire rpush set zadd zrem'.split(' '))
+const WRITES = new Set(
+  'del decr decrby hdel hset incr incrby lpop lpush lrem ltrim pexpire rpush set zadd zrem'.split(' '),
+)
 const READONLY = "READONLY You can't write against a read only replica."
 const NOT_A_MASTER = 'ERR WAIT cannot be used with replica instances.'
 const UNBLOCKED = 'UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)'

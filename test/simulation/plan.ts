@@ -47,8 +47,12 @@ export const TROUBLES = [
   'machine suspended',
   'closed early',
   'forced',
+  'interrupted',
 ] as const
 export type TroubleName = (typeof TROUBLES)[number]
+
+/** In which part of the lives they happen, if not in all. */
+const SHARES: { readonly [name in TroubleName]?: number } = { 'closed early': 0.2, forced: 0.2, interrupted: 0.4 }
 
 /** Where there are replicas, one of them takes over when the master fails. */
 export const TOPOLOGIES = ['without replicas', 'Sentinel', 'cluster'] as const
@@ -87,8 +91,8 @@ export function planOf(seed: number, workload?: WorkloadName, topology?: Topolog
     stormMs: dice.between(8_000, 15_000),
     faults: FAULTS.filter((name) => !isUnleased || name !== 'error reply'),
     troubles: TROUBLES.filter((name) => {
-      const isRare = name === 'closed early' || name === 'forced'
-      return !isRare || (dice.chance(0.2) && (!isUnleased || name !== 'closed early'))
+      const share = SHARES[name] ?? 1
+      return share === 1 || (dice.chance(share) && (!isUnleased || name !== 'closed early'))
     }),
   }
 }
