@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { untagged } from '../../src/fleet/lock-channels.js'
-import { clientOf, parseLockKeys } from '../../src/fleet/lock-keys.js'
+import { parseLockKeys } from '../../src/fleet/lock-keys.js'
 import { globToRegExp } from '../../src/util/glob.js'
+import { clientIdOf } from '../../src/wire/holder.js'
 
 const NOW = 1_700_000_000_000
 const OWNER = '9f1c2d1e-3b64-4c0e-8a54-0d5d6a0f7b11:47'
@@ -100,9 +101,9 @@ describe('the keys of a name', () => {
 })
 
 it('the client of a holder or a ticket is its first half', () => {
-  assert.equal(clientOf(OWNER), OWNER.split(':')[0])
-  assert.equal(clientOf(`${OWNER}:write`), OWNER.split(':')[0])
-  assert.equal(clientOf('0f0f'), '')
+  assert.equal(clientIdOf(OWNER), OWNER.split(':')[0])
+  assert.equal(clientIdOf(`${OWNER}:write`), OWNER.split(':')[0])
+  assert.equal(clientIdOf('0f0f'), '')
 })
 
 it('a name in braces may be that of two locks', () => {
