@@ -11,7 +11,7 @@ export class ClientEmitter extends EventEmitter<ClientEvents> {
    *   or by `reentry`
    * - `released`, `({ hold, heldMs, path })`: a hold ended: `released`, `handed_off` inside this client, or `transferred`
    * - `lost`, `({ hold, error })`: a hold was lost before it was released; its `signal` aborted with the same error
-   * - `longWait`, `({ lockName, label, waitedMs, heldBy })`: a call has waited for `warnAfterMs`, 60 s by default
+   * - `longWait`, `({ lockName, label, waitedMs, heldBy, holders, position })`: a call has waited for `warnAfterMs`, 60 s by default
    * - `longHold`, `({ hold, heldMs })`: a hold has lasted for `warnAfterMs`
    * - `warning`, `(warning)`: something works worse than it should; some have a `code`
    * @returns this client

@@ -5,6 +5,8 @@
  * of Redis (WRONGTYPE, NOPERM, OOM …) passes through as the Redis client reports it.
  */
 
+import type { KnownHolder, WaitDetails } from './holder-info.js'
+
 export type LockErrorCode =
   | 'LOCK_NOT_HELD'
   | 'LOCK_LEASE_LOST'
@@ -137,18 +139,28 @@ export class LeaseLostError extends LockError {
 }
 
 /** The wait time ended first. Only from calls that return nothing else than the lock (`lock`, `withLock`). */
-export class WaitTimeoutError extends LockError {
+export class WaitTimeoutError extends LockError implements WaitDetails {
   readonly code = 'LOCK_WAIT_TIMEOUT'
   /** The wait time that ended, ms. */
   readonly waitTimeMs: number
   /**
    * Who held it at the end, and since when, as far as that is known: `held by this client, taken 61 s ago, label "refund"`.
-   * For people: the wording may change.
+   * Of a semaphore: why it has no permits. For people: the wording may change.
    */
   readonly heldBy: string | undefined
+  /**
+   * The same for programs, at most 100, the longest known hold first. If this client holds the lock, its own holders, from
+   * memory; otherwise those that Redis names. Empty: not known, or nobody holds it by now.
+   */
+  readonly holders: readonly KnownHolder[]
+  /**
+   * The place in the queue in Redis when the wait ended, from 1: of the call, for a fair lock; of its client, for other
+   * locks with a queue. Undefined: there is no queue, the wait was shorter than 1 s, or this client holds the lock.
+   */
+  readonly position: number | undefined
 
-  /** @param heldBy  of a semaphore: why it has no permits */
-  constructor(lockName: string, waitTimeMs: number, isPermit = false, heldBy?: string) {
+  constructor(lockName: string, waitTimeMs: number, isPermit = false, details: Partial<WaitDetails> = {}) {
+    const { heldBy, holders = [], position } = details
     super(
       isPermit
         ? `Semaphore ${quote(lockName)} did not have enough free permits within ${waitTimeMs} ms${heldBy ? `: ${heldBy}` : ''}. ` +
@@ -159,6 +171,8 @@ export class WaitTimeoutError extends LockError {
     )
     this.waitTimeMs = waitTimeMs
     this.heldBy = heldBy
+    this.holders = holders
+    this.position = position
   }
 }
 

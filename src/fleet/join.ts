@@ -53,13 +53,14 @@ function holderInfo(inKey: KeyHolder, { name, kind }: LockKeys, testimony: Testi
   const id = said?.client ?? clientIdOf(holder)
   const about = { ...inKey, status: testimony.statusOf(id), ...optional('client', testimony.infoOf(id)) }
   if (!said) return about
-  const { heldMs, label, stack, trace } = said.state
+  const { heldMs, label, stack, trace, span } = said.state
   return {
     ...about,
     heldMs: heldMs + said.agoMs,
     ...optional('label', label),
     ...optional('stack', stack),
     ...optional('trace', trace),
+    ...optional('span', span),
   }
 }
 

@@ -1,45 +1,11 @@
-/**
- * How much is known of a holder's client: it replied; it is connected but did not reply in time, so its event loop is
- * blocked, its process is stopped, or it is cut off and Redis has not noticed yet; nobody listens on its inbox, so it is
- * gone or cut off; or it does not describe itself, as Redisson, older clients and those with `inspection: false`.
- */
-export type HolderStatus = 'responding' | 'silent' | 'disconnected' | 'unlisted'
+import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
 
-/** A client, as it describes itself. */
-export interface ClientInfo {
-  /** Its id, the first half of its holders. */
-  readonly id: string
-  /** The application: `inspection.name`, else the name of its package. */
-  readonly name: string
-  readonly host: string
-  readonly pid: number
-  /** The version of the application, if known, else ''. */
-  readonly version: string
-}
+export type { ClientInfo, HolderInfo, HolderStatus }
 
 /** A lock that a waiting call chain holds. */
 export interface ChainLink {
   readonly lock: string
   readonly holder: string
-}
-
-export interface HolderInfo {
-  /** `<client id>:<owner id>`, or `<uuid>:<thread id>` of a Java holder. That of a write lock ends in `:write`. */
-  readonly holder: string
-  readonly holdCount: number
-  /** Of a read-write lock. */
-  readonly mode?: 'read' | 'write'
-  readonly status: HolderStatus
-  /** Undefined: it is unlisted. */
-  readonly client?: ClientInfo
-  /** The `label` option of the call that took the lock. */
-  readonly label?: string
-  /** How long it has been held, ms. Undefined: not known. */
-  readonly heldMs?: number
-  /** Where it was taken, if its client has `inspection: { stacks: true }`. */
-  readonly stack?: string
-  /** The trace id of its span, with OpenTelemetry. */
-  readonly trace?: string
 }
 
 export interface WaiterInfo {

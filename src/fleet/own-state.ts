@@ -114,7 +114,8 @@ function holdStates({ lease, hold, since }: Held, now: number): HoldState[] {
     heldMs: Math.max(0, Math.round(now - since)),
     label: hold.label?.slice(0, MAX_LABEL),
     stack: hold.takenFrom?.slice(0, MAX_STACK),
-    trace: hold.trace,
+    trace: hold.span?.traceId,
+    span: hold.span?.spanId,
   }
   const holders = (kind as { permitIds?: readonly string[] }).permitIds ?? [lease.holder]
   return holders.map((holder) => ({ lock: lockName, holder, ...rest }))

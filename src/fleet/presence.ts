@@ -49,6 +49,7 @@ export class Presence {
     context.wakeups.onFirst = () => this.start()
     context.watchdog.onTick = () => this.#tick()
     context.inbox.onMessage = (text) => this.#receive(text)
+    context.ownInfo = () => this.info
     context.recordOf = (id, timeoutMs) => askRecord(context.scripts, id, timeoutMs)
   }
 

@@ -34,7 +34,10 @@ export interface HoldState {
   readonly heldMs: number
   readonly label?: string | undefined
   readonly stack?: string | undefined
+  /** 32 hexadecimal digits. */
   readonly trace?: string | undefined
+  /** 16 hexadecimal digits. */
+  readonly span?: string | undefined
 }
 
 /** What a client says of one of its calls that wait. */
@@ -105,7 +108,7 @@ export function readStateReply(text: string): StateReply | undefined {
 
 /** @returns undefined: it is not what a client says of a hold */
 function readHold(value: unknown): HoldState | undefined {
-  const { lock, holder, count, heldMs, label, stack, trace } = (value ?? {}) as Record<string, unknown>
+  const { lock, holder, count, heldMs, label, stack, trace, span } = (value ?? {}) as Record<string, unknown>
   if (typeof lock !== 'string' || typeof holder !== 'string' || !isCount(count) || !isCount(heldMs)) return undefined
   return {
     lock,
@@ -114,7 +117,8 @@ function readHold(value: unknown): HoldState | undefined {
     heldMs,
     ...textIn('label', label),
     ...textIn('stack', stack, MAX_STACK),
-    ...textIn('trace', trace),
+    ...(isId(trace, 32) ? { trace } : {}),
+    ...(isId(span, 16) ? { span } : {}),
   }
 }
 
@@ -166,6 +170,11 @@ function listOf<T>(value: unknown, read: (entry: unknown) => T | undefined): T[]
 
 function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+/** Of a trace or a span: whoever links to it trusts in its form. */
+function isId(value: unknown, digits: 16 | 32): value is string {
+  return typeof value === 'string' && value.length === digits && /^[\da-f]+$/.test(value) && !/^0+$/.test(value)
 }
 
 function textIn<Name extends string>(name: Name, value: unknown, most = MAX_TEXT): { [key in Name]?: string } {

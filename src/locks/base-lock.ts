@@ -1,4 +1,5 @@
 import { WaitTimeoutError } from '../errors.js'
+import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import {
   checkFunction,
   checkLabel,
@@ -66,7 +67,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   async lock(options: LockOptions = {}): Promise<H> {
     const own = ownOptions(options, LOCK_OPTIONS, this.name)
     const { waitTimeMs = this.context.waitTimeMs } = own
-    const request = this.#request(own, waitTimeMs)
+    const request = this.#request(own, waitTimeMs, true)
     return this.#inScope((await this.#take(request)) ?? (await this.#timeOut(request)), request)
   }
 
@@ -82,7 +83,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const { waitTimeMs = 0 } = own
     const request = this.#request(own, waitTimeMs)
     const hold = await this.#take(request)
-    return hold === undefined ? null : this.#inScope(hold, request)
+    return hold === undefined ? this.#missed(request, null) : this.#inScope(hold, request)
   }
 
   /**
@@ -101,7 +102,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   async withLock<T>(first: WithLockOptions<H> | LockedCallback<T, H>, second?: LockedCallback<T, H>): Promise<T> {
     const [options, fn] = optionsAndCallback(this.name, first, second)
     const { waitTimeMs = this.context.waitTimeMs } = options
-    const request = this.#request(options, waitTimeMs)
+    const request = this.#request(options, waitTimeMs, true)
     const hold = (await this.#take(request)) ?? (await this.#timeOut(request))
     return await this.#runLocked(hold, request, options, fn)
   }
@@ -123,7 +124,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
     const { waitTimeMs = 0 } = options
     const request = this.#request(options, waitTimeMs)
     const hold = await this.#take(request)
-    return hold === undefined ? { ran: false } : { ran: true, value: await this.#runLocked(hold, request, options, fn) }
+    if (hold === undefined) return this.#missed(request, { ran: false })
+    return { ran: true, value: await this.#runLocked(hold, request, options, fn) }
   }
 
   /** @internal The terms of a hold, checked. */
@@ -138,12 +140,17 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
   }
 
-  /** @internal Who holds it, as a part of a sentence; undefined: that is not known. @param waitedMs  of the call that asks */
-  abstract heldBy(waitedMs: number): Promise<string | undefined>
+  /** @internal Who holds it. @param waitedMs  how long the call that asks has waited */
+  abstract whoHolds(waitedMs: number): Promise<WaitDetails>
+
+  /** @internal Who of this client holds it, without asking Redis. */
+  ownHolders(): readonly KnownHolder[] {
+    return []
+  }
 
   /** @internal */
-  waitTimeout(waitTimeMs: number, heldBy: string | undefined): WaitTimeoutError {
-    return new WaitTimeoutError(this.name, waitTimeMs, false, heldBy)
+  waitTimeout(waitTimeMs: number, details: WaitDetails): WaitTimeoutError {
+    return new WaitTimeoutError(this.name, waitTimeMs, false, details)
   }
 
   /** Acquires the lock for the caller of the API, rather than as a member of another lock. */
@@ -152,17 +159,28 @@ export abstract class BaseLock<H extends Hold = Hold> {
     return observed ? settled(observed, this.acquire(request), signal) : this.acquire(request)
   }
 
-  #request(options: WithLockOptions<H>, waitTimeMs: number | undefined): Request {
+  #request(options: WithLockOptions<H>, waitTimeMs: number | undefined, isRequired = false): Request {
     const terms = this.terms(options)
     const checkedMs = checkOptionalDuration('waitTimeMs', waitTimeMs, 0, this.name)
     const signal = checkSignal(options.signal, this.name)
     const observed = observeRequest(this, terms, checkedMs)
-    return { terms, waitTimeMs: checkedMs, signal, within: options.within, observed }
+    return { terms, waitTimeMs: checkedMs, signal, within: options.within, isRequired, observed }
   }
 
   /** @throws {WaitTimeoutError} */
-  async #timeOut({ waitTimeMs = 0 }: Request): Promise<never> {
-    throw this.waitTimeout(waitTimeMs, await this.heldBy(waitTimeMs))
+  async #timeOut(request: Request): Promise<never> {
+    const { waitTimeMs = 0, observed } = request
+    const details = await (request.details ?? this.whoHolds(waitTimeMs))
+    observed?.heldBy(details.holders)
+    observed?.missed('timeout')
+    throw this.waitTimeout(waitTimeMs, details)
+  }
+
+  /** The wait time ended first. @returns `result` */
+  #missed<T>({ observed }: Request, result: T): T {
+    observed?.heldBy(this.ownHolders())
+    observed?.missed('timeout')
+    return result
   }
 
   async #runLocked<T>(

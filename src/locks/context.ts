@@ -3,6 +3,7 @@ import type { BackgroundRetries } from '../delivery/lost-replies.js'
 import type { Replication } from '../delivery/replica-acks.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { LeaseLostError } from '../errors.js'
+import type { ClientInfo, WaitDetails } from '../holder-info.js'
 import type { Clock } from '../util/clock.js'
 import type { DenseSet } from '../util/collections.js'
 import type { Random } from '../util/random.js'
@@ -39,6 +40,8 @@ export interface Context extends HoldingClient {
   readonly maxHoldMs: number | undefined
   readonly warnAfterMs: number | undefined
   readonly waitTimeMs: number | undefined
+  /** How this client describes itself. Undefined: it does not. */
+  ownInfo?: (() => ClientInfo) | undefined
   /** Reads what another client has recorded of itself. Undefined: this client takes no part in that. */
   recordOf?: ((clientId: string, timeoutMs: number) => Promise<RecordedClient | undefined>) | undefined
   /** How often, and for how long, ms, a lock may be handed off inside the client before other clients get a turn. */
@@ -65,28 +68,25 @@ export interface Section {
 
 /** What a client has recorded of itself in Redis: anybody could have written it. */
 export interface RecordedClient {
-  readonly client: { readonly name: string; readonly host: string; readonly pid: number }
+  readonly client: ClientInfo
   /** Those that had lasted for long; `heldMs` is as of the record. */
   readonly holds: readonly {
     readonly lock: string
     readonly holder: string
     readonly heldMs: number
     readonly label?: string | undefined
+    readonly trace?: string | undefined
+    readonly span?: string | undefined
   }[]
   /** When it was written, ms ago. */
   readonly ageMs: number
 }
 
-export interface LongWaitDetails {
+export interface LongWaitDetails extends WaitDetails {
   readonly lockName: string
   /** The `label` option of the call that waits. */
   readonly label: string | undefined
   readonly waitedMs: number
-  /**
-   * Who holds it, and since when, as far as that is known: `held by this client, taken 61 s ago, label "refund"`. For people:
-   * the wording may change.
-   */
-  readonly heldBy: string | undefined
 }
 
 /**

@@ -282,8 +282,8 @@ export class Hold {
   /** @internal The stack of the call that took it, if it is kept. It is formatted when read: that is the costly part. */
   takenAt: { stack?: string } | undefined
 
-  /** @internal The trace id of its span, for those who ask this client what it holds. */
-  trace: string | undefined
+  /** @internal Its span, for those who ask this client what it holds. */
+  span: { readonly traceId: string; readonly spanId: string } | undefined
 
   /** @internal The caller's frames of that stack. */
   get takenFrom(): string | undefined {

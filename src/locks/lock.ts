@@ -1,8 +1,10 @@
 import { NoReplyError } from '../delivery/replies.js'
 import { ConfigError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
+import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import { ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
 import { checkHolder, type Owner } from '../wire/holder.js'
+import { fairQueue, turnQueueKey } from '../wire/keys.js'
 import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
 import { watchDropped } from './dropped-holds.js'
@@ -18,7 +20,7 @@ import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
 import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
 import { untilReady } from './ready.js'
 import { turnQueueOf } from './turn-scripts.js'
-import { stillHeld, waitBegan, whoHolds } from './who-holds.js'
+import { ownHolders, type QueuePlace, stillHeld, waitBegan, whoHolds } from './who-holds.js'
 
 /** What the caller's call chain holds of this lock: a lease to re-enter, or one whose owner takes it. */
 interface Place {
@@ -205,7 +207,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   /** @internal */
   async acquire(request: Request): Promise<H | undefined> {
     const { context, name: lockName } = this
-    const { terms, waitTimeMs, within } = request
+    const { terms, waitTimeMs, within, observed } = request
     const { reentered, joined, handOffs = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
     const outer = reentered ?? joined
@@ -219,17 +221,20 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const attempt = reentered
       ? reentry(reentered, handOffs, terms, leaseTimeMs)
       : new Acquisition(lease, terms, { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs }, joined !== undefined)
-    const longWait = request.isMember
-      ? undefined
-      : new LongWait(context, lockName, terms, (waitedMs) => this.heldBy(waitedMs))
+    const look = (waitedMs: number) => this.whoHolds(waitedMs, this.#placeOf(wait, lease))
+    const longWait = request.isMember ? undefined : new LongWait(context, lockName, terms, look, observed)
     let endWait: (() => void) | undefined
     const onRefused = (): void => {
       endWait ??= waitBegan(context, lockName, terms.label, wait.deadlineAt)
-      request.observed?.refused()
+      observed?.refused()
       longWait?.refused()
       request.onRefused?.()
     }
-    const wait = this.#wait(attempt, lease, { ...request, onRefused }, outer !== undefined)
+    const isAsking = waitTimeMs !== undefined && request.isRequired && !request.isMember
+    const onTimeOver = (): void => {
+      if (isAsking) request.details = look(waitTimeMs)
+    }
+    const wait = this.#wait(attempt, lease, { ...request, onRefused, onTimeOver }, outer !== undefined)
     if (joined) joined.joining++
     try {
       return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
@@ -242,14 +247,30 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     }
   }
 
-  /** @internal */
-  async heldBy(waitedMs: number): Promise<string | undefined> {
-    return await whoHolds(this.context, this.kind, this.name, waitedMs)
+  /** @internal @param place  where the call that asks is queued in Redis */
+  async whoHolds(waitedMs: number, place?: QueuePlace): Promise<WaitDetails> {
+    return await whoHolds(this.context, this.kind, this.name, waitedMs, place)
   }
 
-  #wait(attempt: Attempt<Hold>, lease: Lease, request: Request, isInside: boolean): Wait<Hold> {
+  /** @internal */
+  override ownHolders(): readonly KnownHolder[] {
+    return ownHolders(this.context, this.kind, this.name)
+  }
+
+  #placeOf({ queue }: Wait<Hold>, { holder }: Lease): QueuePlace | undefined {
+    if (this.kind.isQueuedInRedis) return { key: fairQueue(this.name), entry: holder }
+    const ticket = this.context.waitQueues.at(queue)?.ticket
+    return ticket === undefined ? undefined : { key: turnQueueKey(this.name), entry: ticket }
+  }
+
+  #wait(
+    attempt: Attempt<Hold>,
+    lease: Lease,
+    request: Request & Pick<Wait<Hold>, 'onTimeOver'>,
+    isInside: boolean,
+  ): Wait<Hold> {
     const { context, kind, name: lockName } = this
-    const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal, onRefused } = request
+    const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal, onRefused, onTimeOver } = request
     const turnQueue = turnQueueOf(context, kind)
     return {
       lockName,
@@ -257,6 +278,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       isTransient,
       takeOver: isInside ? undefined : (offered) => (offered as Lease).handOffTo(terms),
       onRefused,
+      onTimeOver,
       // A re-entry must not queue behind callers that wait for its own outer hold, nor a reader behind callers that wait for
       // its own write.
       queue: isInside || kind.isQueuedInRedis ? `${lease.ownerId}: ${lease.queue}` : lease.queue,

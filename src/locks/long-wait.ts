@@ -1,4 +1,6 @@
+import type { WaitDetails } from '../holder-info.js'
 import type { Context, LongWaitDetails } from './context.js'
+import type { ObservedRequest } from './observation.js'
 
 /** After how long a wait is reported if nothing else is set, ms. */
 const DEFAULT_MS = 60_000
@@ -14,23 +16,27 @@ export class LongWait {
   readonly #lockName: string
   readonly #label: string | undefined
   readonly #isDefault: boolean
-  readonly #heldBy: (waitedMs: number) => Promise<string | undefined>
+  readonly #whoHolds: (waitedMs: number) => Promise<WaitDetails>
+  readonly #observed: ObservedRequest | undefined
   #cancel: (() => void) | undefined
 
   /**
    * @param warnAfterMs  from now; undefined: the default, from the first refusal
-   * @param heldBy  says who holds the lock, for a call that has waited so long
+   * @param whoHolds  says who holds the lock, for a call that has waited so long
+   * @param observed  the request, if it is watched
    */
   constructor(
     context: Context,
     lockName: string,
     { warnAfterMs, label }: { readonly warnAfterMs: number | undefined; readonly label: string | undefined },
-    heldBy: (waitedMs: number) => Promise<string | undefined>,
+    whoHolds: (waitedMs: number) => Promise<WaitDetails>,
+    observed?: ObservedRequest,
   ) {
     this.#context = context
     this.#lockName = lockName
     this.#label = label
-    this.#heldBy = heldBy
+    this.#whoHolds = whoHolds
+    this.#observed = observed
     this.#isDefault = warnAfterMs === undefined
     if (warnAfterMs !== undefined) this.#reportIn(warnAfterMs)
   }
@@ -49,8 +55,9 @@ export class LongWait {
   }
 
   async #report(waitedMs: number): Promise<void> {
-    const heldBy = await this.#heldBy(waitedMs)
-    const details = { lockName: this.#lockName, label: this.#label, waitedMs, heldBy }
+    const found = await this.#whoHolds(waitedMs)
+    this.#observed?.heldBy(found.holders)
+    const details = { lockName: this.#lockName, label: this.#label, waitedMs, ...found }
     if (!this.#context.emit('longWait', details)) warnProcess(details)
   }
 }

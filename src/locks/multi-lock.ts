@@ -1,5 +1,6 @@
 import { isRetryable } from '../delivery/replies.js'
 import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
+import type { WaitDetails } from '../holder-info.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
 import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
 import { BaseLock } from './base-lock.js'
@@ -10,6 +11,7 @@ import type { Lease } from './lease.js'
 import { Lock } from './lock.js'
 import { LongWait } from './long-wait.js'
 import type { Request } from './options.js'
+import { NOT_KNOWN } from './who-holds.js'
 
 /** How long to keep some of the locks while waiting for another, ms: at most, the first time. It doubles each time. */
 const PATIENCE_MS = 100
@@ -43,7 +45,13 @@ export class MultiLock extends BaseLock {
   async acquire(request: Request): Promise<Hold | undefined> {
     refuseForParts(request, this.name)
     const taking = new Taking(this, this.#locks, request)
-    const longWait = new LongWait(this.context, this.name, request.terms, (waitedMs) => taking.heldBy(waitedMs))
+    const longWait = new LongWait(
+      this.context,
+      this.name,
+      request.terms,
+      (waitedMs) => taking.whoHolds(waitedMs),
+      request.observed,
+    )
     if (request.waitTimeMs !== 0) longWait.refused()
     try {
       return await taking.run()
@@ -53,7 +61,7 @@ export class MultiLock extends BaseLock {
   }
 
   /** @internal */
-  async heldBy(waitedMs: number): Promise<string | undefined> {
+  async whoHolds(waitedMs: number): Promise<WaitDetails> {
     return await firstHeld(this.#locks, waitedMs)
   }
 }
@@ -92,7 +100,7 @@ class Taking {
   }
 
   /** Who holds the first lock that is still to be taken. */
-  async heldBy(waitedMs: number): Promise<string | undefined> {
+  async whoHolds(waitedMs: number): Promise<WaitDetails> {
     return await firstHeld(
       this.#locks.filter((lock) => !this.#taken.has(lock)),
       waitedMs,
@@ -306,12 +314,12 @@ export function refuseForParts({ within, terms }: Request, lockName: string): vo
 }
 
 /** Who holds the first of them that is held. */
-export async function firstHeld(locks: readonly Lock[], waitedMs: number): Promise<string | undefined> {
+export async function firstHeld(locks: readonly Lock[], waitedMs: number): Promise<WaitDetails> {
   for (const lock of locks) {
-    const heldBy = await lock.heldBy(waitedMs)
-    if (heldBy !== undefined) return `${JSON.stringify(lock.name)} is ${heldBy}`
+    const { heldBy, holders } = await lock.whoHolds(waitedMs)
+    if (heldBy !== undefined) return { ...NOT_KNOWN, heldBy: `${JSON.stringify(lock.name)} is ${heldBy}`, holders }
   }
-  return undefined
+  return NOT_KNOWN
 }
 
 /** An order that all clients share; several locks on values of one group are ordered by their digests. */

@@ -5,6 +5,7 @@
  */
 import { channel } from 'node:diagnostics_channel'
 import type { LeaseLostError } from '../errors.js'
+import type { KnownHolder } from '../holder-info.js'
 import type { AcquirePath, Context, ReleasePath } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
 
@@ -31,6 +32,8 @@ export interface RequestMessage extends AboutLock {
   readonly waitedMs: number
   /** Whether it has had to wait, because another owner held the lock or another caller was first. */
   readonly hasWaited: boolean
+  /** Who held it when that was looked up: for `longWait`, and when the wait time ends. Empty: not known. */
+  readonly holders: readonly KnownHolder[]
   /** `grant`: the same object as in the other messages about this hold. */
   readonly hold: Hold | undefined
   /** `grant`: how the call got it. */
@@ -116,6 +119,8 @@ interface Requested {
   readonly title: string
 }
 
+const NOBODY: readonly KnownHolder[] = []
+
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
 /** One request that somebody watches. */
@@ -137,6 +142,7 @@ export class ObservedRequest {
       waitTimeMs,
       waitedMs: 0,
       hasWaited: false,
+      holders: NOBODY,
       hold: undefined,
       path: undefined,
       reason: undefined,
@@ -150,6 +156,10 @@ export class ObservedRequest {
     if (this.#message.hasWaited) return
     this.#message.hasWaited = true
     this.#publish(WAIT)
+  }
+
+  heldBy(holders: readonly KnownHolder[]): void {
+    if (holders.length > 0) this.#message.holders = holders
   }
 
   granted(hold: Hold): void {
@@ -185,16 +195,14 @@ export function observeRequest(
   return new ObservedRequest(lock, terms, waitTimeMs)
 }
 
-/** Reports how a request ends that does not get the lock. What it gets, `given` reports. */
+/** Reports a request that fails. What it gets, `given` reports. */
 export async function settled<H>(
   observed: ObservedRequest,
   acquiring: Promise<H | undefined>,
   signal?: AbortSignal,
 ): Promise<H | undefined> {
   try {
-    const hold = await acquiring
-    if (hold === undefined) observed.missed('timeout')
-    return hold
+    return await acquiring
   } catch (error) {
     observed.missed(signal?.aborted && error === signal.reason ? 'aborted' : 'error', error)
     throw error

@@ -1,3 +1,4 @@
+import type { WaitDetails } from '../holder-info.js'
 import { checkLabel, checkOptionalDuration, checkSignal } from '../util/validate.js'
 import type { Context } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
@@ -65,6 +66,10 @@ export interface Request {
   readonly waitTimeMs: number | undefined
   readonly signal: AbortSignal | undefined
   readonly within: Hold | undefined
+  /** The call throws if its wait time ends first, and says who holds the lock then. */
+  readonly isRequired?: boolean
+  /** Who that is, if it was asked for before the call left its queue. */
+  details?: Promise<WaitDetails>
   /** Undefined: nobody watches. */
   readonly observed?: ObservedRequest | undefined
   /** Called whenever another owner holds the lock, or another caller is ahead in the queue. */

@@ -1,5 +1,6 @@
 import { NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, QuorumError } from '../errors.js'
+import type { WaitDetails } from '../holder-info.js'
 import { type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { isTransient, releaseLate } from './acquisition.js'
 import { releaseAll } from './all-or-none.js'
@@ -43,12 +44,12 @@ export class RedLock extends BaseLock {
   /** @internal */
   async acquire(request: Request): Promise<Hold | undefined> {
     refuseForParts(request, this.name)
-    const { terms, waitTimeMs, signal } = request
+    const { terms, waitTimeMs, signal, observed } = request
     const { context } = this
     const { clock } = context
     const isNested = this.#isNested()
     const deadlineAt = clock.now() + (waitTimeMs ?? Number.POSITIVE_INFINITY)
-    const longWait = new LongWait(context, this.name, terms, (waitedMs) => this.heldBy(waitedMs))
+    const longWait = new LongWait(context, this.name, terms, (waitedMs) => this.whoHolds(waitedMs), observed)
     if (waitTimeMs !== 0) longWait.refused()
     try {
       const wait = {
@@ -59,7 +60,7 @@ export class RedLock extends BaseLock {
         },
         isTransient: (error: unknown) => error instanceof QuorumError && this.#mayPass(error),
         // Not behind callers that wait for what this one holds.
-        onRefused: () => request.observed?.refused(),
+        onRefused: () => observed?.refused(),
         queue: isNested ? Symbol(this.name) : this.name,
         channel: undefined,
         pace: () => PAUSE_MS + context.random.fraction() * MORE_PAUSE_MS,
@@ -73,7 +74,7 @@ export class RedLock extends BaseLock {
   }
 
   /** @internal */
-  async heldBy(waitedMs: number): Promise<string | undefined> {
+  async whoHolds(waitedMs: number): Promise<WaitDetails> {
     return await firstHeld(this.#locks, waitedMs)
   }
 

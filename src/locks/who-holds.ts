@@ -1,9 +1,11 @@
+import { toInteger } from '../delivery/replies.js'
+import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import { visible } from '../util/visible.js'
 import { isMarked } from '../wire/holder.js'
 import type { Context, RecordedClient } from './context.js'
 import type { Hold } from './hold.js'
 import { inspect } from './inspection.js'
-import type { LockKind } from './kinds/lock-kind.js'
+import type { Holder, LockKind } from './kinds/lock-kind.js'
 import type { Lease, LeaseContext } from './lease.js'
 import { holdsAround } from './ownership.js'
 
@@ -22,10 +24,23 @@ export interface WaitingCall {
   readonly holds: readonly Hold[]
 }
 
+/** Where a call that waits is queued in Redis. */
+export interface QueuePlace {
+  /** A list. */
+  readonly key: string
+  readonly entry: string
+}
+
+export const NOT_KNOWN: WaitDetails = { heldBy: undefined, holders: [], position: undefined }
+
 /** How long Redis may take to say who holds a lock, ms: it is asked when the caller has waited long enough. */
 const ASK_MS = 250
 /** From which wait on it is worth another round trip to name the holder's process, ms. */
 const WORTH_NAMING_MS = 1_000
+/** A read lock may have any number of holders. */
+const MOST_HOLDERS = 100
+/** The records of so many clients are read. */
+const MOST_NAMED = 8
 
 /** The clients of this process that are not closed, by their ids. */
 const clients = new Map<string, WeakRef<LeaseContext>>()
@@ -61,27 +76,68 @@ export function waitingCalls(context: Context): WaitingCall[] {
 
 /**
  * Says who holds a lock, for a call that has waited for it. What this client holds it knows; otherwise Redis is asked once,
- * and after a long wait also for the record of the client that holds it.
+ * and after a long wait also for the records of the clients that hold it, and for the place of the call in a queue.
  * @param waitedMs  how long the call has waited
- * @returns undefined if that is not known, or nobody holds it by now
+ * @param place  where it is queued
+ * @returns nothing known if Redis does not reply in time, or nobody holds it by now
  */
 export async function whoHolds(
   context: LeaseContext,
   kind: LockKind,
   lockName: string,
   waitedMs: number,
-): Promise<string | undefined> {
-  const own = context.leases.named(lockName).find((lease) => lease.isLive && kind.excludes(lease.kind))
-  if (own) return `held by this client${detailsOf(own)}${deadlock(own, holdsAround(context))}`
+  place?: QueuePlace,
+): Promise<WaitDetails> {
+  const own = ownLeases(context, kind, lockName)
+  const [first] = own
+  if (first) {
+    const heldBy = `held by this client${detailsOf(first)}${deadlock(first, holdsAround(context))}`
+    return { ...NOT_KNOWN, heldBy, holders: own.map(holderOf) }
+  }
+  const isLong = waitedMs >= WORTH_NAMING_MS
+  const [held, position] = await Promise.all([
+    askWhoHolds(context, kind, lockName, isLong).catch(() => NOT_KNOWN),
+    isLong && place ? positionAt(context, place) : undefined,
+  ])
+  return { ...held, position }
+}
+
+/** What this client itself holds of a lock that a call waits for. */
+export function ownHolders(context: LeaseContext, kind: LockKind, lockName: string): KnownHolder[] {
+  return ownLeases(context, kind, lockName).map(holderOf)
+}
+
+function ownLeases({ leases }: LeaseContext, kind: LockKind, lockName: string): Lease[] {
+  return leases.named(lockName).filter((lease) => lease.isLive && kind.excludes(lease.kind))
+}
+
+async function askWhoHolds(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  isLong: boolean,
+): Promise<WaitDetails> {
   const deadlineAt = context.clock.now() + ASK_MS
+  const inspection = await inspect(context, kind, lockName, ASK_MS)
+  const { holders, remainingLeaseMs } = inspection.blockers ?? inspection
+  const records = isLong ? await recordsOf(context, holders, deadlineAt) : new Map<string, RecordedClient>()
+  const all = holders
+    .slice(0, MOST_HOLDERS)
+    .map((holder) => knownHolder(lockName, holder, records))
+    .sort((one, other) => (other.heldMs ?? -1) - (one.heldMs ?? -1))
+  const [first] = all
+  if (!first) return NOT_KNOWN
+  const record = records.get(partsOf(first.holder).id)
+  const more = holders.length > 1 ? ` and ${holders.length - 1} more` : ''
+  const heldBy = `held by ${describe(context, lockName, first.holder, remainingLeaseMs, record)}${more}`
+  return { ...NOT_KNOWN, heldBy, holders: all }
+}
+
+/** @returns undefined also if Redis refuses to say, or does not reply in time */
+async function positionAt({ scripts }: LeaseContext, { key, entry }: QueuePlace): Promise<number | undefined> {
   try {
-    const { holders, remainingLeaseMs } = await inspect(context, kind, lockName, ASK_MS)
-    const [first, ...others] = holders
-    if (!first) return undefined
-    const more = others.length > 0 ? ` and ${others.length} more` : ''
-    const { holder } = first
-    const record = waitedMs < WORTH_NAMING_MS ? undefined : await recordFor(context, holder, deadlineAt)
-    return `held by ${describe(context, lockName, holder, remainingLeaseMs, record)}${more}`
+    const index = toInteger(await scripts.ask(['LPOS', key, entry], key, ASK_MS))
+    return index === null ? undefined : index + 1
   } catch {
     return undefined
   }
@@ -93,17 +149,67 @@ export function stillHeld({ leases }: LeaseContext, lockName: string): string {
   return own ? `. It stays held by this client${detailsOf(own)}` : ''
 }
 
-/** The record of the client of another process that holds a lock; undefined: there is none, or it could not be read in time. */
-async function recordFor(
+/** The records of clients of other processes that hold a lock, by client id, as far as they can be read in time. */
+async function recordsOf(
   context: LeaseContext,
-  holder: string,
+  holders: readonly Holder[],
   deadlineAt: number,
-): Promise<RecordedClient | undefined> {
-  const { id } = partsOf(holder)
-  if (clients.has(id) || !isMarked(id)) return undefined
-  // Without it the message just says less.
-  const record = await context.recordOf?.(id, Math.max(1, deadlineAt - context.clock.now())).catch(() => undefined)
-  return record?.client.name === '' ? undefined : record
+): Promise<Map<string, RecordedClient>> {
+  const ids = [...new Set(holders.map(({ holder }) => partsOf(holder).id))]
+  const strangers = ids.filter((id) => isMarked(id) && !clients.has(id)).slice(0, MOST_NAMED)
+  const timeoutMs = Math.max(1, deadlineAt - context.clock.now())
+  const records = new Map<string, RecordedClient>()
+  await Promise.all(
+    strangers.map(async (id) => {
+      // Without it the message just says less.
+      const record = await context.recordOf?.(id, timeoutMs).catch(() => undefined)
+      if (record && record.client.name !== '') records.set(id, record)
+    }),
+  )
+  return records
+}
+
+/** A holder that Redis names. */
+function knownHolder(lockName: string, inKey: Holder, records: ReadonlyMap<string, RecordedClient>): KnownHolder {
+  const { id } = partsOf(inKey.holder)
+  const client = clients.get(id)?.deref()
+  const lease = client?.leases.find(lockName, inKey.holder)
+  if (lease) return holderOf(lease)
+  if (client) return { ...inKey, status: 'responding', ...defined({ client: client.ownInfo?.() }) }
+  const record = records.get(id)
+  if (!record) return inKey
+  const hold = holdIn(record, lockName, inKey.holder)
+  if (!hold) return { ...inKey, client: record.client }
+  const { label, heldMs, trace, span } = hold
+  return { ...inKey, client: record.client, heldMs: heldMs + record.ageMs, ...defined({ label, trace, span }) }
+}
+
+/** A holder of this process. */
+function holderOf({ context, kind, holder, count, outermost }: Lease): KnownHolder {
+  return {
+    holder,
+    holdCount: count,
+    status: 'responding',
+    ...defined({
+      mode: kind.mode,
+      client: context.ownInfo?.(),
+      heldMs: outermost && Math.max(0, Math.round(context.clock.now() - outermost.grantedAt)),
+      label: outermost?.label,
+      trace: outermost?.span?.traceId,
+      span: outermost?.span?.spanId,
+    }),
+  }
+}
+
+function holdIn({ holds }: RecordedClient, lockName: string, holder: string) {
+  return holds.find((hold) => hold.lock === lockName && hold.holder === holder)
+}
+
+/** Without what is not known. */
+function defined<T extends object>(fields: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [Key in keyof T]?: NonNullable<T[Key]>
+  }
 }
 
 function describe(
@@ -116,7 +222,7 @@ function describe(
   const client = clients.get(partsOf(holder).id)?.deref()
   const lease = client?.leases.find(lockName, holder)
   if (client && lease) return nameOf(client, context) + detailsOf(lease)
-  const recorded = record?.holds.find((hold) => hold.lock === lockName && hold.holder === holder)
+  const recorded = record && holdIn(record, lockName, holder)
   if (record && recorded) return processOf(record) + since(recorded.heldMs + record.ageMs, recorded.label)
   const left =
     remainingLeaseMs < Number.POSITIVE_INFINITY

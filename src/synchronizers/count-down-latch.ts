@@ -3,7 +3,7 @@ import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
 import { checkWait } from '../locks/options.js'
-import { waitBegan } from '../locks/who-holds.js'
+import { NOT_KNOWN, waitBegan } from '../locks/who-holds.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, ownOptions } from '../util/validate.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
@@ -150,7 +150,7 @@ export class CountDownLatch {
     const deadlineAt = context.clock.now() + waitTimeMs
     const waiter = new Waiter(context.clock, name, deadlineAt, signal)
     const endWait = waitBegan(context, name, label, deadlineAt)
-    const longWait = new LongWait(context, name, { warnAfterMs, label }, async () => undefined)
+    const longWait = new LongWait(context, name, { warnAfterMs, label }, async () => NOT_KNOWN)
     longWait.refused()
     gate.enter(waiter)
     try {

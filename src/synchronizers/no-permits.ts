@@ -1,14 +1,18 @@
+import type { WaitDetails } from '../holder-info.js'
 import type { Context } from '../locks/context.js'
+import { NOT_KNOWN } from '../locks/who-holds.js'
 
 /** How long Redis may take to say that there is no semaphore, ms: it is asked when the caller has waited long enough. */
 const ASK_MS = 250
 
-/** Why a semaphore grants nothing, as a part of a sentence; undefined: its permits are all in use, or that is not known. */
-export async function whyNoPermits({ scripts }: Context, name: string): Promise<string | undefined> {
+const DOES_NOT_EXIST = 'it does not exist, so it has no permits: create it with trySetPermits()'
+
+/** Why a semaphore grants nothing. Nothing known: its permits are all in use, or Redis did not say. */
+export async function whyNoPermits({ scripts }: Context, name: string): Promise<WaitDetails> {
   try {
     const count = await scripts.ask(['EXISTS', name], name, ASK_MS)
-    return Number(count) === 0 ? 'it does not exist, so it has no permits: create it with trySetPermits()' : undefined
+    return Number(count) === 0 ? { ...NOT_KNOWN, heldBy: DOES_NOT_EXIST } : NOT_KNOWN
   } catch {
-    return undefined
+    return NOT_KNOWN
   }
 }

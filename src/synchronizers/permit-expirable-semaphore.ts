@@ -1,5 +1,6 @@
 import { toArray, toInteger } from '../delivery/replies.js'
 import { ConfigError, NotHeldError, WaitTimeoutError } from '../errors.js'
+import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import type { Hold } from '../locks/hold.js'
 import { ask } from '../locks/inspection.js'
 import type { AcquireRequest, Inspection, Nesting } from '../locks/kinds/lock-kind.js'
@@ -121,12 +122,17 @@ class PermitKind extends PlainKind {
 
 /** Acquires the permits of one call in the way a lock is acquired. */
 class PermitTaker extends Lock<Permit> {
-  override waitTimeout(waitTimeMs: number, heldBy: string | undefined): WaitTimeoutError {
-    return new WaitTimeoutError(this.name, waitTimeMs, true, heldBy)
+  override waitTimeout(waitTimeMs: number, details: WaitDetails): WaitTimeoutError {
+    return new WaitTimeoutError(this.name, waitTimeMs, true, details)
   }
 
-  override async heldBy(): Promise<string | undefined> {
+  override async whoHolds(): Promise<WaitDetails> {
     return await whyNoPermits(this.context, this.name)
+  }
+
+  /** Any permit would do. */
+  override ownHolders(): readonly KnownHolder[] {
+    return []
   }
 }
 

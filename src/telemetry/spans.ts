@@ -21,7 +21,7 @@ export function traceLocks(tracer: Tracer): () => void {
       if (!hold || !span.isRecording()) return
       span.setAttributes(about(request))
       spans.set(hold, span)
-      for (const member of hold.members) member.trace = span.spanContext().traceId
+      for (const member of hold.members) member.span = span.spanContext()
     },
     'holdfast:request:miss': (request) => {
       // A single try that finds the lock held has neither waited nor failed.

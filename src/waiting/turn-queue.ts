@@ -70,9 +70,14 @@ export class TurnQueue {
     this.#isQueued &&= staysQueued
   }
 
+  /** The ticket, if Redis has it. */
+  get queuedTicket(): string | undefined {
+    return this.#isQueued ? this.#ticket?.id : undefined
+  }
+
   /** The next release gives up the place. @returns the ticket, if Redis has it */
   leaveWithRelease(): string | undefined {
-    const ticket = this.#isQueued ? this.#ticket?.id : undefined
+    const ticket = this.queuedTicket
     this.#isQueued = false
     return ticket
   }

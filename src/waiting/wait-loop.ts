@@ -45,6 +45,8 @@ export interface Wait<T> extends WakeUpSource {
   readonly takeOver?: ((offered: unknown) => T | undefined) | undefined
   /** Called whenever another caller has it, or is ahead in the queue. */
   readonly onRefused?: (() => void) | undefined
+  /** Called when the wait time has ended, while the caller is still queued. */
+  readonly onTimeOver?: (() => void) | undefined
   /** The wait queue of this client to join: that of the callers who want the same. */
   readonly queue: PropertyKey
   /** How long to sleep before the next attempt, ms, for a wait that cannot rely on messages. */
@@ -97,7 +99,7 @@ export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | u
   let failingSince: number | undefined
   try {
     const isTaken = !queue.isHead(waiter) || queue.takenUntil > clock.now()
-    if (isTaken && !(await isFirstInTime(wait, waiter, queue, tools))) return undefined
+    if (isTaken && !(await isFirstInTime(wait, waiter, queue, tools))) return timeOver(wait)
     for (;;) {
       if (waiter.given) return waiter.given.granted
       waiter.throwIfDismissed()
@@ -113,7 +115,7 @@ export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | u
         failingSince = undefined
         failures = 0
         wait.onRefused?.()
-        if (waiter.isTimeOver) return undefined
+        if (waiter.isTimeOver) return timeOver(wait)
         queue.refused(place)
         await sleep(wait, waiter, queue, tools, heldForMs, paidUntil - (FIRST_ATTEMPTS - 1) * LEAST_GAP_MS)
       } catch (error) {
@@ -129,6 +131,10 @@ export async function waitFor<T>(wait: Wait<T>, tools: WaitTools): Promise<T | u
     queue.leave(waiter, takenUntil)
     attempts.end()
   }
+}
+
+function timeOver({ onTimeOver }: Wait<unknown>): undefined {
+  onTimeOver?.()
 }
 
 /**

@@ -105,6 +105,11 @@ export class WaitQueue {
     return this.#subscription?.ownReceivers ?? 0
   }
 
+  /** The ticket of this client in the turn queue, if Redis has it. */
+  get ticket(): string | undefined {
+    return this.#turns?.queuedTicket
+  }
+
   get #usableTurns(): TurnQueue | undefined {
     return this.#turns?.isAllowed ? this.#turns : undefined
   }

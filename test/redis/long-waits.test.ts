@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { hostname } from 'node:os'
 import { describe, it } from 'node:test'
 import { applicationOf } from '../../src/fleet/client-info.js'
-import { type Client, getMultiLock, type Lock, WaitTimeoutError } from '../../src/index.js'
+import { type Client, getMultiLock, type KnownHolder, type Lock, WaitTimeoutError } from '../../src/index.js'
 import type { ClientEvents } from '../../src/locks/context.js'
 import { spawnChild } from '../support/child.js'
 import { countCommands } from '../support/command-stats.js'
@@ -33,6 +33,10 @@ describe('a call that waited in vain says who holds the lock', () => {
       const error = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 0 }))
       assert.match(error.heldBy ?? '', /^held by this client, taken [\d.]+ s ago, label "refund"$/)
       assert(error.message.includes(`within 0 ms: ${error.heldBy}. Wait longer`), error.message)
+      assert.deepEqual(
+        error.holders.map(({ holder, label, status }) => [holder, label, status]),
+        [[hold.holder, 'refund', 'responding']],
+      )
     })
     assert.equal(count.total, refused.total)
     await hold.unlock()
@@ -41,7 +45,10 @@ describe('a call that waited in vain says who holds the lock', () => {
   it('another client of this process', async () => {
     const [one, other] = [await lab.connect(), await lab.connect()]
     const hold = await other.getLock('a').lock({ label: 'refund' })
-    const { heldBy } = await timeoutOf(one.getLock('a').withLock({ waitTimeMs: 20 }, () => {}))
+    const { heldBy, holders } = await timeoutOf(one.getLock('a').withLock({ waitTimeMs: 20 }, () => {}))
+    const [{ holder, label, status, heldMs = -1 }, ...more] = holders as [KnownHolder]
+    assert.deepEqual([holder, label, status, more], [hold.holder, 'refund', 'responding', []])
+    assert(heldMs >= 0)
     assert.match(heldBy ?? '', /^held by another client of this process, taken [\d.]+ s ago, label "refund"$/)
     await hold.unlock()
   })
@@ -51,7 +58,8 @@ describe('a call that waited in vain says who holds the lock', () => {
     const { admin } = lab.server
     await admin.hset('a', `${REDISSON}:54`, '1')
     await admin.pexpire('a', 30_000)
-    const { heldBy } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 20 }))
+    const { heldBy, holders } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 20 }))
+    assert.deepEqual(holders, [{ holder: `${REDISSON}:54`, holdCount: 1 }])
     assert.match(
       heldBy ?? '',
       new RegExp(
@@ -77,6 +85,51 @@ describe('a call that waited in vain says who holds the lock', () => {
     const { heldBy } = await timeoutOf(lock.writeLock().lock({ waitTimeMs: 20 }))
     assert.match(heldBy ?? '', /^held by this client, taken .*label "report"/)
     await reader.unlock()
+  })
+
+  it('the readers in other processes, of whatever language, and how often each of them reads', async () => {
+    const client = await lab.connect()
+    const { admin } = lab.server
+    await admin.hset('a', 'mode', 'read', `${REDISSON}:54`, '1', `${REDISSON}:55`, '2')
+    for (const hold of ['54:rwlock_timeout:1', '55:rwlock_timeout:1', '55:rwlock_timeout:2']) {
+      await admin.set(`{a}:${REDISSON}:${hold}`, '1', 'PX', 30_000)
+    }
+    await admin.pexpire('a', 30_000)
+    const writing = client.getReadWriteLock('a').writeLock().lock({ waitTimeMs: 20 })
+    const { heldBy, holders } = await timeoutOf(writing)
+    assert.deepEqual(
+      holders.toSorted((one, other) => one.holdCount - other.holdCount),
+      [1, 2].map((holdCount) => ({ holder: `${REDISSON}:${53 + holdCount}`, holdCount, mode: 'read' })),
+    )
+    assert.match(heldBy ?? '', /^held by a Redisson client .* and 1 more$/)
+    await admin.del('a', ...(await admin.keys('{a}:*')))
+  })
+
+  it('with the place in the queue of a fair lock, behind a thread of Redisson', async () => {
+    const client = await lab.connect()
+    const { admin } = lab.server
+    await admin.hset('a', `${REDISSON}:54`, '1')
+    await admin.pexpire('a', 30_000)
+    await admin.rpush('redisson_lock_queue:{a}', `${REDISSON}:55`)
+    await admin.zadd('redisson_lock_timeout:{a}', Date.now() + 300_000, `${REDISSON}:55`)
+    const { position, holders } = await timeoutOf(client.getFairLock('a').lock({ waitTimeMs: 1_000 }))
+    assert.deepEqual([position, holders.map(({ holder }) => holder)], [2, [`${REDISSON}:54`]])
+    await waitUntil(async () => (await admin.llen('redisson_lock_queue:{a}')) === 1)
+    await admin.del('a', 'redisson_lock_queue:{a}', 'redisson_lock_timeout:{a}')
+  })
+
+  it('with the place of its client in the turn queue of a plain lock', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const { admin } = lab.server
+    await admin.hset('a', `${REDISSON.slice(0, -8)}401dfa57:7`, '1')
+    const abort = new AbortController()
+    const first = other.getLock('a').lock({ signal: abort.signal })
+    first.catch(() => {})
+    await waitUntil(async () => (await admin.llen('holdfast_turn_queue:{a}')) === 1)
+    assert.equal((await timeoutOf(client.getLock('a').lock({ waitTimeMs: 1_000 }))).position, 2)
+    abort.abort()
+    await assert.rejects(first)
+    await admin.del('a')
   })
 
   it('the one of a multi-lock that is held', async () => {
@@ -238,7 +291,8 @@ describe('a lock that a process has which says who it is', () => {
     child.send({ hold: 'lock', stopMs: 0 })
     await child.nextMessage(({ at }) => at === 'held')
     const client = await lab.connect({ inspection: true })
-    const { heldBy } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 1_000 }))
+    const { heldBy, holders } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 1_000 }))
+    assert.deepEqual([holders[0]?.client?.pid, holders[0]?.client?.host], [child.pid, hostname()])
     const [before = '', lease] = heldBy?.split(', whose lease ends in ') ?? []
     const { name } = applicationOf(process.env, process.argv[1])
     assert.equal(before, `held by ${name}, pid ${child.pid} on ${hostname()}`)

@@ -263,7 +263,7 @@ describe('spans', () => {
     await tracer.startActiveSpan('request', async (request) => {
       await lock.withLock({ label: 'refund' }, async (hold) => {
         tracer.startSpan('body').end()
-        traceOf = hold.trace
+        traceOf = hold.span?.traceId
       })
       request.end()
     })

@@ -14,7 +14,9 @@ import {
   type ForceUnlockResult,
   type Hold,
   type Holder,
+  type HolderInfo,
   type HoldfastChannels,
+  type KnownHolder,
   LeaseLostError,
   type Lock,
   LockError,
@@ -24,6 +26,7 @@ import {
   type MaybeRan,
   OutcomeUnknownError,
   type RedisPort,
+  WaitTimeoutError,
 } from '../../src/index.js'
 
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false
@@ -248,6 +251,8 @@ export function listening() {
     expectSame<typeof wait.label, string | undefined>(true)
     expectSame<typeof wait.waitedMs, number>(true)
     expectSame<typeof wait.heldBy, string | undefined>(true)
+    expectSame<typeof wait.holders, readonly KnownHolder[]>(true)
+    expectSame<typeof wait.position, number | undefined>(true)
   })
   client.once('longHold', ({ hold, heldMs }) => {
     expectSame<typeof hold, Hold>(true)
@@ -283,6 +288,12 @@ export function failing(error: unknown) {
   expectSame<typeof error.lockName, string | undefined>(true)
   if (error instanceof OutcomeUnknownError) expectSame<typeof error.code, 'LOCK_OUTCOME_UNKNOWN'>(true)
   if (error instanceof LeaseLostError) expectSame<typeof error.code, 'LOCK_LEASE_LOST'>(true)
+  if (error instanceof WaitTimeoutError) {
+    expectSame<typeof error.holders, readonly KnownHolder[]>(true)
+    expectSame<typeof error.position, number | undefined>(true)
+    expectSame<KnownHolder['heldMs'], number | undefined>(true)
+    expectSame<KnownHolder['status'], HolderInfo['status'] | undefined>(true)
+  }
   // @ts-expect-error: a code that no error has
   if (error.code === 'LOCK_BROKEN') return
   // @ts-expect-error: it is abstract

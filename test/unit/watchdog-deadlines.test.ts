@@ -210,9 +210,10 @@ describe('warnAfterMs', () => {
     const long = bench.client.getLock('a').lock({ warnAfterMs: 2_000, label: 'nightly' })
     assert.equal(await bench.clock.until(brief), null)
     await bench.clock.advance(10_000)
-    const [{ heldBy, ...report }, ...more] = reported as [ClientEvents['longWait'][0]]
+    const [{ heldBy, holders, position, ...report }, ...more] = reported as [ClientEvents['longWait'][0]]
     assert.deepEqual([report, more], [{ lockName: 'a', label: 'nightly', waitedMs: 2_000 }, []])
     assert.match(heldBy ?? '', /^held by this client, taken [\d.]+ s ago$/)
+    assert.deepEqual([holders.map(({ heldMs }) => heldMs), position], [[2_000], undefined])
     await hold.unlock()
     await bench.clock.until(long)
   })

@@ -38,13 +38,17 @@ const holding = (fields: object = {}): object => ({
   holds: [{ lock: 'a', holder: HOLDER, count: 1, heldMs: 20_000, ...fields }],
 })
 
-async function heldBy(options: LockOptions = { waitTimeMs: 2_000 }, lock: Pick<Lock, 'lock'> = bench.lock) {
+async function timeout(options: LockOptions = { waitTimeMs: 2_000 }, lock: Pick<Lock, 'lock'> = bench.lock) {
   const error = await bench.clock.until(lock.lock(options)).then(
     () => assert.fail('the lock is not free'),
     (error: unknown) => error,
   )
   assert(error instanceof WaitTimeoutError, String(error))
-  return error.heldBy
+  return error
+}
+
+async function heldBy(options?: LockOptions, lock?: Pick<Lock, 'lock'>): Promise<string | undefined> {
+  return (await timeout(options, lock)).heldBy
 }
 
 const questions = (): number => bench.port.count('GET')
@@ -140,4 +144,159 @@ describe('a call that waited in vain', () => {
     assert.equal(await heldBy(), BY_ID)
     assert.equal(questions(), 0)
   })
+})
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+const SPAN = '00f067aa0ba902b7'
+const JAVA = '8743c9c0-0795-4907-87fd-6c719a6b4586'
+
+describe('the holders of a lock that was waited for', () => {
+  it('are those in Redis, with what the record of their client says', async () => {
+    record(holding({ label: 'refund', trace: TRACE, span: SPAN }), 39_000)
+    const { holders, position } = await timeout()
+    assert.deepEqual(holders, [
+      {
+        holder: HOLDER,
+        holdCount: 1,
+        client: { id: ID, ...ORDERS },
+        heldMs: 61_000,
+        label: 'refund',
+        trace: TRACE,
+        span: SPAN,
+      },
+    ])
+    assert.equal(position, 1)
+  })
+
+  it('are only in Redis without a record, or after less than 1 s', async () => {
+    assert.deepEqual((await timeout()).holders, [{ holder: HOLDER, holdCount: 1 }])
+    record(holding())
+    bench.redis.set('a', HOLDER, 1, 60_000)
+    assert.deepEqual((await timeout({ waitTimeMs: 500 })).holders, [{ holder: HOLDER, holdCount: 1 }])
+    bench.redis.delete('a')
+    bench.redis.set('a', `${JAVA}:54`, 3, 60_000)
+    assert.deepEqual((await timeout()).holders, [{ holder: `${JAVA}:54`, holdCount: 3 }])
+  })
+
+  it('have no trace that is none', async () => {
+    const [long, none] = [`${TRACE}0`, '0'.repeat(32)]
+    for (const ids of [{ trace: long }, { trace: none }, { trace: `${TRACE.slice(1)}\n` }, { trace: 7, span: '<b>' }]) {
+      record(holding(ids))
+      bench.redis.set('a', HOLDER, 1, 60_000)
+      const [holder] = (await timeout()).holders
+      assert.deepEqual([holder?.label, holder?.trace, holder?.span], [undefined, undefined, undefined])
+    }
+  })
+
+  it('are those of this client from memory, without a command', async () => {
+    bench.redis.delete('a')
+    const hold = await bench.lock.lock({ label: 'refund' })
+    const before = bench.port.sent.length
+    const { holders } = await timeout({ waitTimeMs: 0 })
+    assert.equal(bench.port.sent.length - before, 1) // the attempt
+    assert.deepEqual(
+      holders.map(({ client, ...known }) => [client?.name, client?.pid, known]),
+      [
+        [
+          'billing',
+          process.pid,
+          { holder: hold.holder, holdCount: 1, status: 'responding', heldMs: 0, label: 'refund' },
+        ],
+      ],
+    )
+    await hold.unlock()
+  })
+
+  it('of a read-write lock are all readers for a writer, and the writer for a reader', async () => {
+    const { client, clock, redis } = bench
+    record({ holds: [{ lock: 'rw', holder: `${ID}:7`, count: 1, heldMs: 20_000 }] })
+    const readers = [`${ID}:7`, `${JAVA}:54`, `${JAVA}:55`]
+    redis.set('rw', 'mode', 0, 60_000)
+    redis.execute(['HSET', 'rw', 'mode', 'read'])
+    for (const reader of readers) {
+      redis.execute(['HSET', 'rw', reader, '1'])
+      redis.execute(['SET', `{rw}:${reader}:rwlock_timeout:1`, '1', 'PX', '60000'])
+    }
+    const { holders, heldBy } = await timeout({ waitTimeMs: 1_000 }, client.getReadWriteLock('rw').writeLock())
+    assert.deepEqual(
+      holders.map(({ holder, mode, heldMs }) => [holder, mode, heldMs]),
+      [[readers[0], 'read', 21_000], ...readers.slice(1).map((reader) => [reader, 'read', undefined])],
+    )
+    assert.equal(heldBy, 'held by orders-api, pid 4711 on orders-7f9c, for 21 s and 2 more')
+    redis.delete('rw')
+    await clock.advance(60_000)
+    redis.execute(['HSET', 'rw', 'mode', 'write', `${JAVA}:54:write`, '1'])
+    const reader = await timeout({ waitTimeMs: 20 }, client.getReadWriteLock('rw').readLock())
+    assert.deepEqual(reader.holders, [{ holder: `${JAVA}:54:write`, holdCount: 1, mode: 'write' }])
+    redis.delete('rw')
+  })
+
+  it('of a lock of several are those of the first one that is held', async () => {
+    const multi = getMultiLock(bench.client.getLock('b'), bench.lock)
+    const { holders, position } = await timeout(undefined, multi)
+    assert.deepEqual([holders, position], [[{ holder: HOLDER, holdCount: 1 }], undefined])
+  })
+
+  it('are in a report of a long wait, too', async () => {
+    record(holding())
+    const reports: unknown[] = []
+    bench.client.on('longWait', ({ holders, position }) => reports.push([holders[0]?.heldMs, position]))
+    await timeout({ waitTimeMs: 1_500, warnAfterMs: 1_000 })
+    assert.deepEqual(reports, [[21_000, 1]])
+  })
+})
+
+describe('the position of a call that waited in vain', () => {
+  /** Two others wait: the first one for as long as the test wants. */
+  async function behind(lockOf: (client: typeof bench.client) => Lock): Promise<number | undefined> {
+    const abort = new AbortController()
+    const { client } = bench.connect({})
+    const first = lockOf(bench.other).lock({ signal: abort.signal })
+    const second = lockOf(client).lock({ signal: abort.signal })
+    for (const wait of [first, second]) wait.catch(() => {})
+    await bench.clock.advance(100)
+    const { position } = await timeout({ waitTimeMs: 1_000 }, lockOf(bench.client))
+    abort.abort()
+    await Promise.allSettled([first, second])
+    await bench.clock.advance(100)
+    return position
+  }
+
+  it('is its place in the queue of a fair lock', async () => {
+    assert.equal(await behind((client) => client.getFairLock('a')), 3)
+  })
+
+  it('is the place of its client in the turn queue of a plain lock', async () => {
+    assert.equal(await behind((client) => client.getLock('a')), 3)
+  })
+
+  it('is not looked up after less than 1 s, or if this client holds the lock', async () => {
+    assert.equal((await timeout({ waitTimeMs: 999 })).position, undefined)
+    bench.redis.delete('a')
+    const fair = bench.client.getFairLock('a')
+    const hold = await fair.lock()
+    assert.equal((await timeout({ waitTimeMs: 1_500 }, fair)).position, undefined)
+    await hold.unlock()
+    assert.equal(bench.port.count('LPOS'), 0)
+  })
+
+  it('does not exist without a queue', async () => {
+    assert.equal((await timeout(undefined, bench.client.getFencedLock('a'))).position, undefined)
+    assert.equal(bench.port.count('LPOS'), 0)
+  })
+
+  for (const [what, fault] of [
+    ['is refused', { errorReply: 'NOPERM' }],
+    ['does not arrive', { lost: 'reply' }],
+  ] as [string, Fault][]) {
+    it(`is unknown if it ${what}, within 250 ms and without a warning`, async () => {
+      bench.port.fault = ({ name }) => (name === 'LPOS' ? fault : undefined)
+      const begin = bench.clock.now()
+      const { position, heldBy } = await timeout()
+      assert.deepEqual([position, heldBy], [undefined, BY_ID])
+      assert.equal(bench.port.count('LPOS'), 1)
+      assert.ok(bench.clock.now() - begin <= 2_260)
+      assert.deepEqual(bench.warnings, [])
+    })
+  }
 })

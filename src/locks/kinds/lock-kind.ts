@@ -17,6 +17,11 @@ export interface Inspection {
   readonly holders: readonly Holder[]
   /** Holders of only a part of it. */
   readonly partial?: readonly string[]
+  /** Whom a caller has to wait for, if that is not who holds it: of a read-write lock, holders of the other side. */
+  readonly blockers?: {
+    readonly remainingLeaseMs: number
+    readonly holders: readonly (Holder & { readonly mode: 'read' | 'write' })[]
+  }
 }
 
 /** What one attempt to take a lock requests. */
@@ -73,6 +78,8 @@ export interface LockKind {
   readonly queue: string
   /** The ids, if it is about permits. */
   readonly permitIds?: readonly string[]
+  /** Which side of a read-write lock it is. */
+  readonly mode?: 'read' | 'write'
   /** Whether a part of it can be lost. */
   readonly isDivisible: boolean
   /** Whether many may hold it at once. */

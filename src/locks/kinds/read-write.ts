@@ -12,7 +12,7 @@ import type { ScriptCall } from '../../lua/script.js'
 import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { LeaseContext } from '../lease.js'
 import { Lock } from '../lock.js'
-import type { AcquireRequest, Inspection, LockKind, Nesting } from './lock-kind.js'
+import type { AcquireRequest, Holder, Inspection, LockKind, Nesting } from './lock-kind.js'
 import { PlainKind } from './plain.js'
 
 const WRITE_SUFFIX = ':write'
@@ -20,6 +20,7 @@ const WRITE_SUFFIX = ':write'
 /** The shared side, Redisson's `RedissonReadLock`: besides the hash, each hold has a key with a lease of its own. */
 class ReadKind extends PlainKind {
   override readonly id = 'read'
+  readonly mode = 'read'
   override readonly adopt = undefined
 
   override nestingIn(outer: LockKind): Nesting {
@@ -65,13 +66,14 @@ class ReadKind extends PlainKind {
   }
 
   override parseInspection(reply: unknown): Inspection {
-    return only(super.parseInspection(reply), (holder) => !holder.endsWith(WRITE_SUFFIX))
+    return sides(super.parseInspection(reply), 'read')
   }
 }
 
 /** The exclusive side, Redisson's `RedissonWriteLock`: its field in the hash is `<holder>:write`. */
 class WriteKind extends PlainKind {
   override readonly id = 'write'
+  readonly mode = 'write'
   override readonly adopt = undefined
 
   override excludes(other: LockKind): boolean {
@@ -109,13 +111,20 @@ class WriteKind extends PlainKind {
   }
 
   override parseInspection(reply: unknown): Inspection {
-    return only(super.parseInspection(reply), (holder) => holder.endsWith(WRITE_SUFFIX))
+    return sides(super.parseInspection(reply), 'write')
   }
 }
 
-function only({ remainingLeaseMs, holders }: Inspection, isOurs: (holder: string) => boolean): Inspection {
-  const ours = holders.filter(({ holder }) => isOurs(holder))
-  return { holders: ours, remainingLeaseMs: ours.length === 0 ? 0 : remainingLeaseMs }
+/** Readers wait for writers, and writers for everybody. */
+function sides({ remainingLeaseMs, holders }: Inspection, own: 'read' | 'write'): Inspection {
+  const modeOf = ({ holder }: Holder) => (holder.endsWith(WRITE_SUFFIX) ? 'write' : 'read')
+  const ours = holders.filter((one) => modeOf(one) === own)
+  const others = holders.map((one) => ({ ...one, mode: modeOf(one) }) as const)
+  return {
+    holders: ours,
+    remainingLeaseMs: ours.length === 0 ? 0 : remainingLeaseMs,
+    blockers: { remainingLeaseMs, holders: others.filter(({ mode }) => own === 'write' || mode === 'write') },
+  }
 }
 
 const READ: LockKind = new ReadKind()
