@@ -1,4 +1,15 @@
-import { type Attributes, context, type Span, SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
+import {
+  type Attributes,
+  context,
+  type Link,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api'
+import type { KnownHolder } from '../holder-info.js'
 import type { Hold } from '../locks/hold.js'
 import type { HoldfastChannels } from '../locks/observation.js'
 import { subscribeTo } from './channels.js'
@@ -54,7 +65,16 @@ export function traceLocks(tracer: Tracer): () => void {
 
 function acquired(tracer: Tracer, request: Request): Span {
   const startTime = Date.now() - request.waitedMs
-  return tracer.startSpan('lock acquire', { kind: SpanKind.INTERNAL, startTime, attributes: about(request) })
+  const links = request.holders.flatMap(linkTo)
+  return tracer.startSpan('lock acquire', { kind: SpanKind.INTERNAL, startTime, attributes: about(request), links })
+}
+
+/** To the span of somebody whom the call waited for, if its client has told which one that is. */
+function linkTo({ holder, status, trace: traceId, span: spanId }: KnownHolder): Link[] {
+  if (traceId === undefined || spanId === undefined) return []
+  // Only spans that are recorded are told. A holder with a status is in this process.
+  const context = { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: status === undefined }
+  return [{ context, attributes: { 'holdfast.holder': holder } }]
 }
 
 function about({ lockName, kind, label, path, hold }: Request): Attributes {

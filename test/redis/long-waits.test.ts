@@ -132,6 +132,21 @@ describe('a call that waited in vain says who holds the lock', () => {
     await admin.del('a')
   })
 
+  it('as far as Redis lets this user look', async () => {
+    const { admin, port } = lab.server
+    const rights = ['on', 'nopass', '+@all', '-get', '-lpos', '~a', '~holdfast_*', '&*']
+    await admin.call('ACL', 'SETUSER', 'orders', ...rights)
+    lab.onEnd(() => admin.call('ACL', 'DELUSER', 'orders'))
+    const client = await lab.connect({ inspection: true }, `redis://orders:any@127.0.0.1:${port}`)
+    const holder = `${REDISSON.slice(0, -8)}401dfa57:7`
+    await admin.hset('a', holder, '1')
+    const { heldBy, holders, position } = await timeoutOf(client.getLock('a').lock({ waitTimeMs: 1_000 }))
+    assert.match(heldBy ?? '', /^held by a Holdfast client of another process/)
+    assert.deepEqual([holders, position], [[{ holder, holdCount: 1 }], undefined])
+    await client.close()
+    await admin.del('a')
+  })
+
   it('the one of a multi-lock that is held', async () => {
     const client = await lab.connect()
     const hold = await client.getLock('b').lock({ label: 'refund' })

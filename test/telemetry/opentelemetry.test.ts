@@ -14,6 +14,7 @@ import {
 import { getMultiLock } from '../../src/index.js'
 import { METRICS } from '../../src/telemetry/metrics.js'
 import { openTelemetry } from '../../src/telemetry/opentelemetry.js'
+import type { ClientBench } from '../support/client-bench.js'
 import { Scene } from './scene.js'
 
 class Reader extends MetricReader {
@@ -300,6 +301,82 @@ describe('spans', () => {
         [SpanStatusCode.ERROR, 'OOM'],
       ],
     )
+  })
+
+  describe('of an acquire that waited for long or in vain', () => {
+    const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
+    const SPAN = '00f067aa0ba902b7'
+    const CLIENT = '8743c9c0-0795-4907-87fd-6c71401dfa57'
+
+    /** Another process holds the lock, and has said this of its hold. */
+    function heldElsewhere(bench: ClientBench, said: object): void {
+      bench.redis.set('a', `${CLIENT}:7`, 1, 60_000)
+      const hold = { lock: 'a', holder: `${CLIENT}:7`, count: 1, heldMs: 20_000, ...said }
+      const record = { v: 1, client: CLIENT, name: 'orders', host: '', pid: 1, holds: [hold], waits: [] }
+      bench.redis.execute(['SET', `holdfast_client:${CLIENT}`, JSON.stringify(record), 'PX', '3600000'])
+    }
+
+    const linksOf = (span: ReadableSpan | undefined) =>
+      span?.links.map(({ context: { traceId, spanId, isRemote }, attributes }) => [
+        traceId,
+        spanId,
+        isRemote,
+        attributes?.['holdfast.holder'],
+      ])
+
+    it('link to the hold of the same client, also if the call does not throw', async () => {
+      const { clock, lock } = scene.bench
+      const hold = await lock.lock()
+      await assert.rejects(clock.until(lock.lock({ waitTimeMs: 50 })))
+      assert.equal(await clock.until(lock.tryLock({ waitTimeMs: 50 })), null)
+      await hold.unlock()
+      const { traceId, spanId } = finished('lock hold')[0]?.spanContext() ?? {}
+      const links = finished('lock acquire').map(linksOf)
+      assert.deepEqual(links, Array(2).fill([[traceId, spanId, false, hold.holder]]))
+    })
+
+    it('link to the hold of another process that says which one it is', async () => {
+      const { clock } = scene.bench
+      const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
+      heldElsewhere(scene.bench, { trace: TRACE, span: SPAN })
+      await assert.rejects(clock.until(client.getLock('a').lock({ waitTimeMs: 1_000 })))
+      scene.bench.redis.delete('a')
+      assert.deepEqual(linksOf(finished('lock acquire')[0]), [[TRACE, SPAN, true, `${CLIENT}:7`]])
+    })
+
+    it('link to it if they got the lock in the end', async () => {
+      const { clock } = scene.bench
+      const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
+      heldElsewhere(scene.bench, { trace: TRACE, span: SPAN })
+      client.on('longWait', () => {})
+      const waiting = client.getLock('a').lock({ warnAfterMs: 1_000 })
+      await clock.advance(1_500)
+      scene.bench.redis.delete('a')
+      await (await clock.until(waiting)).unlock()
+      const [acquire] = finished('lock acquire')
+      assert.equal(acquire?.attributes['holdfast.acquire.path'], 'wait')
+      assert.deepEqual(linksOf(acquire), [[TRACE, SPAN, true, `${CLIENT}:7`]])
+    })
+
+    it('have no link if that is not known, or makes no sense', async () => {
+      const { clock } = scene.bench
+      const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
+      for (const said of [{}, { trace: TRACE }, { trace: TRACE, span: 'x' }, { trace: `${TRACE}0`, span: SPAN }]) {
+        heldElsewhere(scene.bench, said)
+        await assert.rejects(clock.until(client.getLock('a').lock({ waitTimeMs: 1_000 })))
+      }
+      scene.bench.redis.delete('a')
+      assert.deepEqual(finished('lock acquire').map(linksOf), [[], [], [], []])
+    })
+  })
+
+  it('of a hold are told to those who ask its client what it holds', async () => {
+    const { client } = scene.bench.connect({ inspection: { name: 'billing' } })
+    const hold = await client.getLock('a').lock()
+    const { holders } = await scene.bench.clock.until(client.inspect('a'))
+    await hold.unlock()
+    const { traceId, spanId } = finished('lock hold')[0]?.spanContext() ?? {}
+    assert.deepEqual([holders[0]?.trace, holders[0]?.span], [traceId, spanId])
   })
 
   it('of a hold that was lost have the loss as an exception, and the fencing token', async () => {
