@@ -10,13 +10,16 @@ const PAGE = join(root, 'dist', 'dashboard', 'page')
 const MAX_BYTES = 90_000
 const MAX_BYTES_WITHOUT_GRAPH = 60_000
 
-/** Ends the process if the page is over its budget. */
-export async function buildUi() {
-  rmSync(PAGE, { recursive: true, force: true })
+/**
+ * Ends the process if the page is over its budget.
+ * @param folder  where to
+ */
+export async function buildUi(folder = PAGE) {
+  rmSync(folder, { recursive: true, force: true })
   const { metafile } = await build({
     absWorkingDir: root,
     entryPoints: { app: 'ui/app.tsx' },
-    outdir: PAGE,
+    outdir: folder,
     entryNames: 'assets/[name]-[hash]',
     chunkNames: 'assets/[name]-[hash]',
     bundle: true,
@@ -31,37 +34,38 @@ export async function buildUi() {
     legalComments: 'none', // licenses.txt has them whole
     metafile: true,
   })
-  writePage(readdirSync(join(PAGE, 'assets')))
-  writeLicenses(Object.keys(metafile.inputs))
-  expectWithinBudget()
+  writePage(folder)
+  writeLicenses(folder, Object.keys(metafile.inputs))
+  expectWithinBudget(folder)
 }
 
-function writePage(assets) {
+function writePage(folder) {
+  const assets = readdirSync(join(folder, 'assets'))
   const named = (pattern) => `assets/${assets.find((file) => pattern.test(file))}`
   const icon = readFileSync(join(root, 'site', 'icon.svg'), 'utf8').replace(/\s*\n\s*/g, '')
   const html = readFileSync(join(root, 'ui', 'index.html'), 'utf8')
     .replace('%ICON%', `data:image/svg+xml,${encodeURIComponent(icon)}`)
     .replace('%CSS%', named(/^app-.*\.css$/))
     .replace('%JS%', named(/^app-.*\.js$/))
-  writeFileSync(join(PAGE, 'index.html'), html)
+  writeFileSync(join(folder, 'index.html'), html)
 }
 
 /** What is bundled is published, so its licences are as well. */
-function writeLicenses(inputs) {
+function writeLicenses(folder, inputs) {
   const packages = new Set(inputs.flatMap((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []))
   const texts = [...packages].sort().map((name) => {
-    const folder = join(root, 'node_modules', name)
-    const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one))
+    const home = join(root, 'node_modules', name)
+    const file = readdirSync(home).find((one) => /^licen[cs]e/i.test(one))
     if (file === undefined) fail(`${name} has no licence to publish with the page`)
-    return `${name}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`
+    return `${name}\n\n${readFileSync(join(home, file), 'utf8').trim()}\n`
   })
-  writeFileSync(join(PAGE, 'licenses.txt'), texts.join(`\n${'-'.repeat(80)}\n\n`))
+  writeFileSync(join(folder, 'licenses.txt'), texts.join(`\n${'-'.repeat(80)}\n\n`))
 }
 
-function expectWithinBudget() {
-  const sizes = readdirSync(PAGE, { recursive: true })
+function expectWithinBudget(folder) {
+  const sizes = readdirSync(folder, { recursive: true })
     .filter((file) => /\.(html|js|css)$/.test(file))
-    .map((file) => ({ file: basename(file), bytes: gzipSync(readFileSync(join(PAGE, file))).length }))
+    .map((file) => ({ file: basename(file), bytes: gzipSync(readFileSync(join(folder, file))).length }))
   const sum = (some) => some.reduce((total, { bytes }) => total + bytes, 0)
   const all = sum(sizes)
   const withoutGraph = sum(sizes.filter(({ file }) => !file.startsWith('graph-')))

@@ -7,14 +7,15 @@ import { plural, shownName, visible, whoIs } from './format.js'
 import type { Layout } from './graph.js'
 import { type Edge, type Graph, graphOf, type Node } from './graph-model.js'
 import { type Polled, usePolled } from './polled.js'
-import { activeId, openId, rows, search, tab, trait } from './state.js'
+import { activeId, openId, rows, search, tab, totals, trait } from './state.js'
 import { SIGNS } from './status.js'
 
 const POLL_MS = 2_000
 const MAX_ERROR = 300
 
 export function GraphView() {
-  const polled = usePolled(getDeadlocks, POLL_MS)
+  // A new one is shown at once.
+  const polled = usePolled(getDeadlocks, POLL_MS, String(totals.value?.deadlocks))
   const graph = graphOf(rows.value.values(), polled.value?.cycles ?? [])
   const { layout, error } = useLayout(graph)
   return (

@@ -1,6 +1,6 @@
 /** The one sampler behind all pages, streams and scrapes of a dashboard. */
 import { messageOf } from '../errors.js'
-import { confirm, type Deadlocks } from '../fleet/deadlocks.js'
+import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from '../fleet/deadlocks.js'
 import type { ClientInfo, HolderStatus, LockInfo } from '../fleet/lock-info.js'
 import type { Clock } from '../util/clock.js'
 import { withoutSecrets } from '../util/secrets.js'
@@ -144,8 +144,6 @@ export class Sampler {
   async #start(): Promise<void> {
     try {
       await this.#read(true)
-      // It takes two samples to see a deadlock.
-      if (this.#contended.length > 0) await this.#read(true)
     } catch (error) {
       this.#stop()
       throw error
@@ -203,7 +201,7 @@ export class Sampler {
       tracked.sent = reading
       changed.push(this.#rowOf(tracked))
     }
-    this.#findDeadlocks(found)
+    await this.#findDeadlocks(found)
     const counts = { deadlocks: this.#deadlocks.cycles.length, newHolds: isFirst ? 0 : newHolds }
     this.#totals = totalsOf(this.locks, { ...counts, isTruncated: this.#isTruncated })
     this.#history.add(this.#clock.now(), this.#totals)
@@ -245,13 +243,22 @@ export class Sampler {
     await Promise.all(doubtful.slice(0, MAX_LOOKS).map(look))
   }
 
-  /** Those that are in two samples, each of which has read all locks that somebody waits for. */
-  #findDeadlocks(found: ReadonlyMap<string, Reading | undefined>): void {
+  /** Those that are in two samples, or in a sample and another look, so that nobody waits a second for the next one. */
+  async #findDeadlocks(found: ReadonlyMap<string, Reading | undefined>): Promise<void> {
     const contended = [...found.values()].flatMap((reading) =>
       reading && waitersOf(reading.info) > 0 ? [reading.info] : [],
     )
-    this.#deadlocks = confirm(this.#contended, contended)
+    const lasting = confirm(this.#contended, contended)
+    const isMore =
+      deadlocksIn(contended).length > lasting.cycles.length || suspectedIn(contended).length > lasting.suspected.length
+    this.#deadlocks = isMore ? confirm(contended, await this.#lookAgain()) : lasting
     this.#contended = contended
+  }
+
+  async #lookAgain(): Promise<LockInfo[]> {
+    const locks: LockInfo[] = []
+    for await (const info of this.#fleet.locks({ contended: true, limit: MAX_LOCKS })) locks.push(info)
+    return locks
   }
 
   #rowOf({ sent, seenAt }: Tracked): LockRow {

@@ -20,7 +20,10 @@ export interface InspectOptions {
 }
 
 export interface ListOptions extends InspectOptions {
-  /** A pattern of names in Redis, such as `lock:order:*`. Default: all, but no string locks, which look like any text. */
+  /**
+   * A pattern of names in Redis, such as `lock:order:*`. Default: all, but of string locks, which look like any text, only
+   * those that clients report.
+   */
   match?: string | undefined
   /** Only locks that somebody waits for, found by their channels: no SCAN. Default false. */
   contended?: boolean | undefined
@@ -65,8 +68,8 @@ export class Fleet {
 
   /**
    * The locks in Redis, read with SCAN while the caller iterates: on every master, never with KEYS. Those that are taken or
-   * released meanwhile may be missing. A plain number in Redis is listed only if it is known to be a semaphore, and string
-   * locks only with `match`.
+   * released meanwhile may be missing. A plain number in Redis is listed only if it is known to be a semaphore, and without
+   * `match` a string lock only if the client that holds it reports it.
    * @throws {ConfigError} an option cannot work
    * @throws {OutcomeUnknownError} Redis did not reply
    * @throws {ClientClosedError} the client is closed

@@ -20,7 +20,8 @@ interface Pass {
 
 /**
  * Locks are hashes. String locks, semaphores and latches are texts, of which there may be millions of others: they are read
- * only if the caller limits the names; otherwise semaphores are found by the keys beside them.
+ * only if the caller limits the names; otherwise semaphores are found by the keys beside them, and string locks only if a
+ * client reports them.
  */
 function passesFor(match: string | undefined): readonly Pass[] {
   const hashes: Pass = { type: 'hash', match, namesOf: (key) => [key] }
@@ -47,7 +48,7 @@ export async function* listLocks(scripts: Scripts, survey: Survey, request: List
   const records = new Map()
   const seen = new Set<string>()
   const { match, contended } = request
-  for await (const names of contended ? contendedNames(scripts, answers, match) : scannedNames(scripts, match)) {
+  for await (const names of contended ? contendedNames(scripts, answers, match) : allNames(scripts, answers, match)) {
     const fresh = names.filter((name) => !seen.has(name))
     for (const name of fresh) seen.add(name)
     for (let at = 0; at < fresh.length; at += PAGE) {
@@ -56,6 +57,17 @@ export async function* listLocks(scripts: Scripts, survey: Survey, request: List
       }
     }
   }
+}
+
+/** Those that clients report come first: SCAN does not find what looks like any text, such as a string lock. */
+async function* allNames(
+  scripts: Scripts,
+  { replies }: Answers,
+  match: string | undefined,
+): AsyncGenerator<readonly string[]> {
+  const reported = [...replies.values()].flatMap(({ holds, waits }) => [...holds, ...waits].map(({ lock }) => lock))
+  yield matching(reported, match)
+  yield* scannedNames(scripts, match)
 }
 
 /** Pages of SCAN of every master. */
@@ -79,9 +91,13 @@ async function* contendedNames(
   scripts: Scripts,
   { replies }: Answers,
   match: string | undefined,
-): AsyncGenerator<string[]> {
+): AsyncGenerator<readonly string[]> {
   const waitedFor = [...replies.values()].flatMap(({ waits }) => waits.map(({ lock }) => lock))
-  const names = [...new Set([...(await listContended(scripts)), ...waitedFor])]
+  yield matching([...(await listContended(scripts)), ...waitedFor], match)
+}
+
+/** Each name once. */
+function matching(names: readonly string[], match: string | undefined): string[] {
   const pattern = match === undefined ? undefined : globToRegExp(match)
-  yield names.filter((name) => pattern?.test(name) ?? true)
+  return [...new Set(names)].filter((name) => pattern?.test(name) ?? true)
 }

@@ -1,10 +1,8 @@
 /** A Chromium for a test file, and what tests look at in it. */
 import { after } from 'node:test'
-import puppeteer, { type Browser, type Page } from 'puppeteer-core'
+import type { Browser, Page } from 'puppeteer-core'
+import { CHROMIUM_TIMEOUT_MS, launchChromium } from '../support/chromium.js'
 import { waitUntil } from '../support/wait-until.js'
-
-/** Generous: the machine may be busy with other tests. */
-const TIMEOUT_MS = 30_000
 
 let browser: Browser | undefined
 
@@ -29,15 +27,10 @@ interface Options {
 /** Opens an address in a context of its own, and waits until the page is there. */
 export async function open(url: string, options: Options = {}): Promise<Shown> {
   const { theme = 'light', width = 1280, height = 800, isCalm = true } = options
-  browser ??= await puppeteer.launch({
-    executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-    args: ['--no-sandbox', '--disable-dev-shm-usage', '--font-render-hinting=none'],
-    timeout: TIMEOUT_MS,
-    protocolTimeout: TIMEOUT_MS,
-  })
+  browser ??= await launchChromium()
   const context = await browser.createBrowserContext()
   const page = await context.newPage()
-  page.setDefaultTimeout(TIMEOUT_MS)
+  page.setDefaultTimeout(CHROMIUM_TIMEOUT_MS)
   await page.setViewport({ width, height, deviceScaleFactor: 1 })
   await page.emulateMediaFeatures([
     { name: 'prefers-color-scheme', value: theme },
@@ -79,7 +72,10 @@ export async function showsText(page: Page, selector: string, text: string | Reg
       last = await texts(page, selector)
       return last.some((one) => (typeof text === 'string' ? one.includes(text) : text.test(one)))
     },
-    { timeoutMs: TIMEOUT_MS, message: () => `${String(text)} in ${selector}; there is ${JSON.stringify(last)}` },
+    {
+      timeoutMs: CHROMIUM_TIMEOUT_MS,
+      message: () => `${String(text)} in ${selector}; there is ${JSON.stringify(last)}`,
+    },
   )
 }
 

@@ -82,6 +82,20 @@ describe('the page', () => {
     assert.deepEqual(complaints, [])
   })
 
+  it('names a new deadlock in the graph without waiting for the next poll', async () => {
+    const fleet = demoFleet()
+    const { deadlocks } = fleet
+    fleet.deadlocks = { cycles: [], suspected: [] }
+    await using dashboard = await FakeDashboard.start(fleet)
+    const { page } = await open(dashboard.url)
+    await page.evaluate(`window.setTimeout = ((set) => (call, ms) => ms === 2_000 ? 0 : set(call, ms))(setTimeout)`)
+    await page.click('#tab-graph')
+    await showsText(page, '.drawing', 'lock:transfer:a')
+    assert.deepEqual(await texts(page, '.deadlocks article'), [])
+    fleet.deadlocks = deadlocks
+    await showsText(page, '.deadlocks', 'orders@orders-7f9c holds lock:transfer:a and waits for lock:transfer:b')
+  })
+
   it('marks the locks of a deadlock, and shows it from there', async () => {
     await using dashboard = await FakeDashboard.start(demoFleet())
     const { page } = await open(dashboard.url)

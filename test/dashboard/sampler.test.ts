@@ -191,9 +191,9 @@ describe('the sampler', () => {
     assert.equal(sampler.totals.newHolds, 1)
   })
 
-  it('names a deadlock that is in two samples, with the first reply already', async () => {
+  describe('names a deadlock', () => {
     const chain = (lock: string, owner: string) => ({ chain: [{ lock, holder: owner }] })
-    fleet.present = [
+    const deadlocked = [
       heldLock('lock:a', {
         holders: [holder({ holder: 'c0ffee:1' })],
         waiters: [waiter({ wait: 7, ...chain('lock:b', 'beef:2') })],
@@ -203,12 +203,33 @@ describe('the sampler', () => {
         waiters: [waiter({ wait: 8, ...chain('lock:a', 'c0ffee:1') })],
       }),
     ]
-    await sampler.ready()
-    assert.deepEqual(new Set(sampler.deadlocks.cycles[0]?.locks), new Set(['lock:a', 'lock:b']))
-    assert.equal(sampler.totals.deadlocks, 1)
-    fleet.present = []
-    await clock.advance(1_000)
-    assert.equal(sampler.totals.deadlocks, 0)
+
+    it('with the first reply already', async () => {
+      fleet.present = deadlocked
+      await sampler.ready()
+      assert.deepEqual(new Set(sampler.deadlocks.cycles[0]?.locks), new Set(['lock:a', 'lock:b']))
+      assert.equal(sampler.totals.deadlocks, 1)
+      fleet.present = []
+      await clock.advance(1_000)
+      assert.equal(sampler.totals.deadlocks, 0)
+    })
+
+    it('with the first sample that has it, which looks again', async () => {
+      const differences = await listening()
+      fleet.present = deadlocked
+      await clock.advance(1_000)
+      assert.deepEqual([differences.length, differences[0]?.totals.deadlocks], [1, 1])
+    })
+
+    it('only if it is still there', async () => {
+      const differences = await listening()
+      fleet.present = deadlocked
+      fleet.beforeRead = () => {
+        if (fleet.reads.contended > 0) fleet.present = []
+      }
+      await clock.advance(1_000)
+      assert.deepEqual([fleet.reads.contended, differences[0]?.totals.deadlocks], [1, 0])
+    })
   })
 
   it('draws who held a lock and who waited, also across a hand-off to the same holder', async () => {

@@ -5,6 +5,8 @@ import { kinds } from '../support/kinds.js'
 import { sleep } from '../support/wait-until.js'
 import { holdfast } from './command.js'
 import { compare, type Look } from './compare.js'
+import type { Dashboard } from './dashboard.js'
+import { dashboardAgrees } from './dashboard-agreement.js'
 import type { JavaSide } from './java.js'
 import { PERMITS, type Said } from './messages.js'
 import type { Place } from './place.js'
@@ -39,7 +41,12 @@ const TITLES = [...kinds.map(({ name }) => name), PERMITS]
 const isJoint = (title: string): boolean => kinds.some(({ name, isJoint }) => name === title && isJoint)
 const nameOf = (title: string, process: number): string => `agree:${title}:${process}`
 
-export async function agree(place: Place, workers: Workers, java: JavaSide | undefined): Promise<Agreement> {
+export async function agree(
+  place: Place,
+  workers: Workers,
+  dashboard: Dashboard,
+  java: JavaSide | undefined,
+): Promise<Agreement> {
   await holdAll(workers)
   const { count: handOffs = 0 } = (await workers.all[0]?.run({ do: 'handOffs', name: HANDED, count: TASKS })) ?? {}
   const ofJava = await java?.take(nameOf('lock', 2), nameOf('fair lock', 2))
@@ -56,16 +63,19 @@ export async function agree(place: Place, workers: Workers, java: JavaSide | und
     ...(await listByCommand(place)),
     ...(await inspectByCommand(place)),
   ]
-  const compared = looks.map((look) => compare(look, said))
-  const off = compared.flatMap(({ offMs }) => offMs).sort((one, other) => one - other)
   const names = new Set(said.flatMap(({ holds }) => holds.map(({ name }) => name)))
+  const compared = [
+    ...looks.map((look) => compare(look, said)),
+    ...(await dashboardAgrees(dashboard, said, [...names], someNames())),
+  ]
+  const off = compared.flatMap(({ offMs }) => offMs).sort((one, other) => one - other)
   const listed = new Set(looks.map(({ info }) => info.name))
   for (const worker of workers.all) await worker.run({ do: 'rest' })
   return {
     locks: names.size,
     holders: said.flatMap(({ holds }) => holds).length,
     waiters: said.flatMap(({ waits }) => waits).length,
-    compared: looks.length,
+    compared: compared.length,
     handOffs,
     differences: [
       ...compared.flatMap(({ differences }) => differences),

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { monotonicMs } from '../support/beliefs.js'
 import type { Place } from './place.js'
 
-const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url))
+export const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url))
 
 export interface Printed<T> {
   readonly lines: readonly T[]
@@ -13,9 +13,14 @@ export interface Printed<T> {
   readonly to: number
 }
 
+/** Where `holdfast` finds Redis. */
+export function environmentOf({ url, file }: Place): { REDIS_URL: string; HOLDFAST_CONFIG: string } {
+  return { REDIS_URL: url, HOLDFAST_CONFIG: file?.path ?? '' }
+}
+
 /** Runs `holdfast` with `--json`. @throws {Error} it did not work */
-export async function holdfast<T>({ url, file }: Place, ...args: string[]): Promise<Printed<T>> {
-  const env = { ...process.env, REDIS_URL: url, HOLDFAST_CONFIG: file?.path ?? '' }
+export async function holdfast<T>(place: Place, ...args: string[]): Promise<Printed<T>> {
+  const env = { ...process.env, ...environmentOf(place) }
   const from = monotonicMs()
   return await new Promise((resolve, reject) => {
     execFile(process.execPath, [MAIN, ...args, '--json'], { env, maxBuffer: 1 << 26 }, (error, stdout, stderr) => {

@@ -16,8 +16,10 @@ const seen: LockInfo = {
 }
 const said: Said = {
   clientId: 'c',
+  name: 'app',
+  host: 'h',
   pid: 7,
-  holds: [{ name: 'a', holder: 'c:1', count: 1, label: 'refund', askedAt: 100, grantedAt: 100 }],
+  holds: [{ name: 'a', kind: 'lock', holder: 'c:1', count: 1, label: 'refund', askedAt: 100, grantedAt: 100 }],
   waits: [{ name: 'a', label: 'next', askedAt: 500, waitTimeMs: 60_000, chain: [] }],
 }
 const look = (info: LockInfo) => ({ info, from: 1_000, to: 1_010 })
@@ -35,7 +37,9 @@ describe('the comparison of what operators see with what processes say', () => {
       ...[{ holder: 'c:2' }, { holdCount: 2 }, { label: 'other' }, { heldMs: 961 }, { heldMs: 849 }].map((part) => ({
         holders: [{ ...holder, ...part }],
       })),
+      { kind: 'fair lock' },
       { holders: [{ ...holder, client: { ...client, pid: 8 } }] },
+      { holders: [{ ...holder, client: { ...client, host: 'g' } }] },
       { holders: [{ ...holder, status: 'silent' }] },
       { waiters: [] },
       { waiters: [waiter, waiter] },

@@ -1,6 +1,6 @@
 /** Compares a lock as operators see it with what the processes say of themselves. */
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../src/index.js'
-import type { Said, SaidHold, SaidWait } from './messages.js'
+import { kindOf, type Of, of, type Said, type SaidHold, type SaidWait } from './messages.js'
 
 /** How far a duration may be off, ms, besides the time that the look took. */
 const TOLERANCE_MS = 50
@@ -17,8 +17,6 @@ export interface Compared {
   /** How far durations are off, ms: 0 if the look took long enough to explain it. */
   readonly offMs: readonly number[]
 }
-
-type Of<T> = T & { readonly by: Said }
 
 export function compare({ info, from, to }: Look, said: readonly Said[]): Compared {
   const differences: string[] = []
@@ -43,7 +41,7 @@ export function compare({ info, from, to }: Look, said: readonly Said[]): Compar
     isSame('process', seen.client?.pid, by.pid)
     isSame('status', seen.status, by.pid === undefined ? 'unlisted' : 'responding')
     if (by.pid === undefined) return
-    isSame('client', seen.client?.id, by.clientId)
+    isSame('client', [seen.client?.id, seen.client?.name, seen.client?.host], [by.clientId, by.name, by.host])
     isSame('label', seen.label, label)
     isSince('heldMs', seen.heldMs, grantedAt, grantedAt - askedAt)
   }
@@ -57,7 +55,8 @@ export function compare({ info, from, to }: Look, said: readonly Said[]): Compar
     isSince('givesUpInMs', givesUpAt, askedAt)
   }
 
-  const held = said.flatMap((by) => by.holds.filter(({ name }) => name === info.name).map((hold) => ({ ...hold, by })))
+  const { holds: held, waits } = of(said, info.name)
+  if (held.length > 0) isSame('kind', info.kind, kindOf(said, info.name))
   isSame(
     'the list of holders',
     info.holders.map(({ holder }) => holder).sort(),
@@ -68,7 +67,6 @@ export function compare({ info, from, to }: Look, said: readonly Said[]): Compar
     if (seen) isHeldAs(seen, hold)
   }
 
-  const waits = said.flatMap((by) => by.waits.filter(({ name }) => name === info.name).map((wait) => ({ ...wait, by })))
   const visible = waits.filter(({ by, holder }) => by.pid !== undefined || holder !== undefined)
   const listeners = waits.length - visible.length
   const keyOf = ({ by, holder, label }: Of<SaidWait>): string => (by.pid === undefined ? `${holder}` : label)

@@ -1,14 +1,24 @@
 /** A deadlock is named, and nothing is that is none. */
+import type { DeadlocksReply } from '../../src/dashboard/api.js'
 import type { Deadlocks } from '../../src/index.js'
+import { KINDS } from '../../src/locks/kinds/table.js'
 import { monotonicMs } from '../support/beliefs.js'
-import { sleep } from '../support/wait-until.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 import { holdfast } from './command.js'
+import type { Dashboard } from './dashboard.js'
+import { JavaSide } from './java.js'
 import type { Place } from './place.js'
-import { PAUSE_MS, type Workers } from './workers.js'
+import { whoIs } from './shown.js'
+import { PAUSE_MS, type Worker, type Workers } from './workers.js'
+
+/** From the second wait until the deadlock was named, ms: by `client.fleet`, by `holdfast`, and by the page. */
+export type NamedMs = Readonly<Record<'api' | 'command' | 'page', number>>
 
 export interface DeadlockFindings {
-  /** From the second wait until the deadlock was named, ms: by `client.fleet`, and by `holdfast`. */
-  readonly namedMs: { readonly api: number; readonly command: number }
+  /** Of two processes of the fleet. */
+  readonly named: NamedMs
+  /** Of one of them and Redisson. */
+  readonly namedWithRedisson: NamedMs | undefined
   /** Deadlocks among locks that were taken in one order. */
   readonly phantoms: number
   /** Possible ones: of a client with several tasks, others cannot know which of its holds a wait keeps from ending. */
@@ -19,54 +29,112 @@ export interface DeadlockFindings {
   readonly found: readonly string[]
 }
 
-const CROSSED = ['dead:a', 'dead:b'] as const
+/** What the parts of this programme look at. */
+export interface Scene {
+  readonly place: Place
+  readonly workers: Workers
+  readonly dashboard: Dashboard
+}
+
+/** Two owners that wait for each other: the first one holds the first lock, and waits for the second. */
+interface Deadlock {
+  readonly locks: readonly string[]
+  readonly holders: readonly string[]
+  /** As the page calls them. */
+  readonly names: readonly string[]
+  /** When the second wait began, on the clock of the machine, ms. */
+  readonly since: number
+  /** Resolves when both are done, after the first hold was broken. */
+  ended(): Promise<unknown>
+}
+
 const NAMES = Array.from({ length: 12 }, (_, at) => `storm:${at}`)
 /** Every so many looks are made by `holdfast`. */
 const BY_COMMAND = 20
 const GIVE_UP_MS = 30_000
+const LOOK_MS = 50
 
-export async function findDeadlocks(place: Place, workers: Workers, seconds: number): Promise<DeadlockFindings> {
+/** @param withRedisson  crosses a process with Redisson as well */
+export async function findDeadlocks(scene: Scene, seconds: number, withRedisson: boolean): Promise<DeadlockFindings> {
   const found: string[] = []
-  const namedMs = await nameOne(place, workers, found)
-  return { namedMs, ...(await nameNone(place, workers, seconds, found)), found }
+  await scene.dashboard.show('graph')
+  const named = await nameOne(scene, await cross(scene.workers), found)
+  const namedWithRedisson = withRedisson ? await nameOneWithRedisson(scene, found) : undefined
+  await scene.dashboard.show('locks')
+  return { named, namedWithRedisson, ...(await nameNone(scene, seconds, found)), found }
 }
 
-async function nameOne(
-  place: Place,
-  { all, operator }: Workers,
-  found: string[],
-): Promise<DeadlockFindings['namedMs']> {
+async function nameOneWithRedisson(scene: Scene, found: string[]): Promise<NamedMs> {
+  await using java = await JavaSide.start(scene.place)
+  return await nameOne(scene, await crossWithRedisson(scene.workers, java), found)
+}
+
+async function cross({ all }: Workers): Promise<Deadlock> {
   const pair = all.slice(0, 2)
+  const locks = ['dead:a', 'dead:b']
   const holders: string[] = []
   for (const [at, worker] of pair.entries()) {
-    worker.send({ do: 'nest', outer: CROSSED[at] ?? '', inner: CROSSED[1 - at] ?? '' })
+    worker.send({ do: 'nest', kind: KINDS.lock.title, outer: locks[at] ?? '', inner: locks[1 - at] ?? '' })
     holders.push((await worker.next('outer')).holder ?? '')
   }
   for (const worker of pair) worker.send({ do: 'cross' })
-  const since = Math.max(
-    ...(await Promise.all(pair.map((worker) => worker.next('crossing')))).map(({ time = 0 }) => time),
-  )
-  const named = async (look: () => Promise<Deadlocks | undefined>): Promise<number> => {
+  const times = await Promise.all(pair.map(async (worker) => (await worker.next('crossing')).time ?? 0))
+  const names = await Promise.all(pair.map(async (worker, at) => whoIs(await worker.say(), holders[at] ?? '')))
+  const ended = async (): Promise<unknown> => await Promise.all(pair.map((worker) => worker.next('ended')))
+  return { locks, holders, names, since: Math.max(...times), ended }
+}
+
+/** Of Redisson the keys name a waiter only in the queue of a fair lock. */
+async function crossWithRedisson({ all }: Workers, java: JavaSide): Promise<Deadlock> {
+  const worker = all[0] as Worker
+  const locks = ['dead:fair:a', 'dead:fair:b'] as const
+  worker.send({ do: 'nest', kind: KINDS.fair.title, outer: locks[0], inner: locks[1] })
+  const { holder = '' } = await worker.next('outer')
+  const other = await java.nest(locks[1], locks[0])
+  worker.send({ do: 'cross' })
+  await worker.next('crossing')
+  const since = monotonicMs()
+  const crossed = other.cross()
+  const names = [whoIs(await worker.say(), holder), whoIs(java.about, other.holder)]
+  const ended = async (): Promise<unknown> => await Promise.all([worker.next('ended'), crossed])
+  return { locks, holders: [holder, other.holder], names, since, ended }
+}
+
+async function nameOne({ place, workers, dashboard }: Scene, deadlock: Deadlock, found: string[]): Promise<NamedMs> {
+  const { locks, holders, names, since, ended } = deadlock
+  const named = async (expected: string, look: () => Promise<string[]>): Promise<number> => {
     while (monotonicMs() < since + GIVE_UP_MS) {
-      const [cycle, ...others] = (await look())?.cycles ?? []
-      const seen = cycle && `${cycle.locks.join()} of ${cycle.owners.map(({ holder }) => holder).join()}`
-      if (seen === `${CROSSED.join()} of ${holders.join()}` && others.length === 0)
-        return Math.round(monotonicMs() - since)
-      if (seen !== undefined) found.push(`the deadlock was named ${seen}`)
-      await sleep(PAUSE_MS)
+      const seen = (await look()).join(' and ')
+      if (seen === expected) return Math.round(monotonicMs() - since)
+      if (seen !== '') found.push(`the deadlock was named ${seen}, not ${expected}`)
+      await sleep(LOOK_MS)
     }
     return GIVE_UP_MS
   }
-  const [api, command] = await Promise.all([
-    named(async () => await operator.fleet.deadlocks()),
-    named(async () => (await holdfast<Deadlocks>(place, 'deadlocks')).lines[0]),
+  const text = `${locks.join()} of ${holders.join()}`
+  const sentences = names.map((name, at) => `${name} holds ${locks[at]} and waits for ${locks[1 - at]}`)
+  const [api, command, page] = await Promise.all([
+    named(text, async () => textsOf(await workers.operator.fleet.deadlocks())),
+    named(text, async () => textsOf((await holdfast<Deadlocks>(place, 'deadlocks')).lines[0])),
+    named(sentences.join('; '), async () => await dashboard.deadlocks()),
   ])
-  await operator.fleet.forceUnlock(CROSSED[0], { holder: holders[0] ?? '' })
-  for (const worker of pair) await worker.next('ended')
-  return { api, command }
+  await workers.operator.fleet.forceUnlock(locks[0] ?? '', { holder: holders[0] ?? '' })
+  await ended()
+  await waitUntil(async () => (await dashboard.deadlocks()).length === 0, {
+    timeoutMs: GIVE_UP_MS,
+    message: 'the page shows no deadlock any more',
+  })
+  return { api, command, page }
 }
 
-async function nameNone(place: Place, { all, operator }: Workers, seconds: number, found: string[]) {
+function textsOf(deadlocks: Deadlocks | undefined): string[] {
+  return (deadlocks?.cycles ?? []).map(
+    ({ locks, owners }) => `${locks.join()} of ${owners.map(({ holder }) => holder).join()}`,
+  )
+}
+
+async function nameNone({ place, workers, dashboard }: Scene, seconds: number, found: string[]) {
+  const { all, operator } = workers
   for (const [seed, worker] of all.entries()) worker.send({ do: 'storm', names: NAMES, seed })
   let [looks, phantoms, suspected] = [0, 0, 0]
   for (const endsAt = monotonicMs() + seconds * 1_000; monotonicMs() < endsAt; await sleep(PAUSE_MS)) {
@@ -74,11 +142,11 @@ async function nameNone(place: Place, { all, operator }: Workers, seconds: numbe
     const seen = isByCommand
       ? (await holdfast<Deadlocks>(place, 'deadlocks')).lines[0]
       : await operator.fleet.deadlocks()
-    phantoms += seen?.cycles.length ?? 0
+    const { cycles: shown } = (await dashboard.get<DeadlocksReply>('deadlocks')).reply
+    const onPage = shown.map(({ locks }) => `by the dashboard: ${locks.map(({ name }) => name).join()}`)
+    phantoms += (seen?.cycles.length ?? 0) + onPage.length
     suspected += seen?.suspected.length ?? 0
-    for (const { locks, owners } of seen?.cycles ?? []) {
-      found.push(`${locks.join()} of ${owners.map(({ holder }) => holder).join()}`)
-    }
+    found.push(...textsOf(seen), ...onPage)
   }
   const rests = await Promise.all(all.map((worker) => worker.run({ do: 'rest' })))
   return { phantoms, suspected, looks, bodies: rests.reduce((sum, { count = 0 }) => sum + count, 0) }

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { KINDS } from '../../src/locks/kinds/table.js'
 import { Jvm, type Redisson, text } from '../interop/redisson.js'
 import type { Said, SaidHold } from './messages.js'
 import type { Place } from './place.js'
@@ -7,12 +8,12 @@ const VERSION = '4.7.0'
 const BUILT = join('.cache', 'interop')
 const WATCHDOG_MS = 30_000
 const HELD = [
-  { getters: ['getLock'] },
-  { getters: ['getFairLock'] },
-  { getters: ['getFencedLock'] },
-  { getters: ['getSpinLock'] },
-  { getters: ['getReadWriteLock', 'readLock'], mode: 'read' },
-  { getters: ['getReadWriteLock', 'writeLock'], mode: 'write' },
+  { getters: ['getLock'], kind: KINDS.lock.title },
+  { getters: ['getFairLock'], kind: KINDS.fair.title },
+  { getters: ['getFencedLock'], kind: KINDS.fenced.title },
+  { getters: ['getSpinLock'], kind: KINDS.spin.title },
+  { getters: ['getReadWriteLock', 'readLock'], kind: KINDS.read.title, mode: 'read' },
+  { getters: ['getReadWriteLock', 'writeLock'], kind: KINDS.write.title, mode: 'write' },
 ] as const
 
 /** A JVM with the real Redisson. */
@@ -30,6 +31,11 @@ export class JavaSide implements AsyncDisposable {
     this.#redisson = redisson
   }
 
+  /** How it is known: by its id alone. */
+  get about(): Said {
+    return { clientId: this.#redisson.id, name: '', host: '', holds: [], waits: [] }
+  }
+
   /**
    * Takes locks, and waits for two of Holdfast.
    * @param plain  a lock, of whose waiter only its listener can be seen
@@ -41,7 +47,23 @@ export class JavaSide implements AsyncDisposable {
       { ...NO_WAIT, name: fair, holder: await this.#waitFor('getFairLock', fair) },
     ]
     await this.#waitFor('getLock', plain)
-    return { clientId: this.#redisson.id, holds: await this.#holdAll(), waits }
+    return { ...this.about, holds: await this.#holdAll(), waits }
+  }
+
+  /** Takes a fair lock on a thread that then waits for another one. */
+  async nest(outer: string, inner: string): Promise<{ holder: string; cross(): Promise<void> }> {
+    const [first, second] = await Promise.all(
+      [outer, inner].map(async (name) => (await this.#redisson.lock('getFairLock', text(name))).by('nests')),
+    )
+    if (!first || !second) throw new Error('there are two locks')
+    await first.lock()
+    const [holder = ''] = await first.holders()
+    const cross = async (): Promise<void> => {
+      await second.lock()
+      await second.unlock()
+      await first.unlock()
+    }
+    return { holder, cross }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -50,13 +72,13 @@ export class JavaSide implements AsyncDisposable {
 
   async #holdAll(): Promise<SaidHold[]> {
     const holds: SaidHold[] = []
-    for (const { getters, ...mode } of HELD) {
+    for (const { getters, kind, ...mode } of HELD) {
       const name = `agree:java:${getters.join(':')}`
       const owner = (await this.#redisson.lock(getters, text(name))).by('holder')
       await owner.lock()
       const [holder = ''] = await owner.holders()
       const suffix = 'mode' in mode && mode.mode === 'write' ? ':write' : ''
-      holds.push({ name, holder: holder + suffix, count: 1, label: '', askedAt: 0, grantedAt: 0, ...mode })
+      holds.push({ name, kind, holder: holder + suffix, count: 1, label: '', askedAt: 0, grantedAt: 0, ...mode })
     }
     return holds
   }

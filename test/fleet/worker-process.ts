@@ -1,5 +1,7 @@
 /** A process of the fleet: it takes locks as it is asked to, and knows what it holds. Arguments: topology, way, URL. */
-import { type Client, type Hold, LeaseLostError } from '../../src/index.js'
+import { hostname } from 'node:os'
+import { type BaseLock, type Client, type Hold, LeaseLostError } from '../../src/index.js'
+import { KINDS } from '../../src/locks/kinds/table.js'
 import { monotonicMs } from '../support/beliefs.js'
 import { onCommand, report } from '../support/child.js'
 import { kindNamed } from '../support/kinds.js'
@@ -56,7 +58,8 @@ const HANDLERS: {
     running.push(watched(wait(command)))
   },
   say() {
-    say({ at: 'said', said: { clientId: client.id, pid: process.pid, holds, waits: [...waits] } })
+    const about = { clientId: client.id, name: way, host: hostname(), pid: process.pid }
+    say({ at: 'said', said: { ...about, holds, waits: [...waits] } })
   },
   async handOffs({ name, count }) {
     say({ at: 'done', count: await handOff(name, count) })
@@ -113,7 +116,16 @@ async function take({ kind, name, label, count }: HoldTerms): Promise<void> {
     held.push(await kindNamed(kind).lock(client, name).lock({ within: hold }))
   }
   const mode = kind === 'read lock' ? 'read' : kind === 'write lock' ? 'write' : undefined
-  const facts = { count, label, askedAt, grantedAt, ...(mode ? ({ mode } as const) : {}) }
+  // The members of joint locks look like locks: nobody waits in a queue for them.
+  const isJoint = kind !== PERMITS && kindNamed(kind).isJoint
+  const facts = {
+    kind: isJoint ? KINDS.lock.title : kind,
+    count,
+    label,
+    askedAt,
+    grantedAt,
+    ...(mode ? ({ mode } as const) : {}),
+  }
   for (const { lockName, holder, permitIds } of hold.members) {
     for (const id of permitIds ?? [holder]) holds.push({ name: lockName, holder: id, ...facts })
   }
@@ -141,7 +153,7 @@ async function wait({ kind, name, label, inside }: HoldTerms): Promise<number> {
     if (inside === undefined) return await until([])
     const askedAt = monotonicMs()
     await client.withLock(inside, { label }, async ({ holder }) => {
-      holds.push({ name: inside, holder, count: 1, label, askedAt, grantedAt: monotonicMs() })
+      holds.push({ name: inside, kind: KINDS.lock.title, holder, count: 1, label, askedAt, grantedAt: monotonicMs() })
       await until([{ lock: inside, holder }])
     })
   }
@@ -171,7 +183,7 @@ async function handOff(name: string, count: number): Promise<number> {
   const grantedAt = monotonicMs()
   await Promise.all(others)
   held.push(last)
-  holds.push({ name, holder: last.holder, count: 1, label, askedAt, grantedAt })
+  holds.push({ name, kind: KINDS.lock.title, holder: last.holder, count: 1, label, askedAt, grantedAt })
   return handOffs
 }
 
@@ -200,14 +212,15 @@ async function enter({ kind, name, stopMs }: Extract<Command, { do: 'enter' }>):
   say({ at: 'ended', reason })
 }
 
-async function nest({ outer, inner }: Extract<Command, { do: 'nest' }>): Promise<undefined> {
+async function nest({ kind, outer, inner }: Extract<Command, { do: 'nest' }>): Promise<undefined> {
   const mayCross = new Promise<void>((resolve) => {
     cross = resolve
   })
-  const nested = client.withLock(outer, { label: `${outer}, then ${inner}` }, async ({ holder, signal }) => {
+  const lock = (name: string): BaseLock => kindNamed(kind).lock(client, name)
+  const nested = lock(outer).withLock({ label: `${outer}, then ${inner}` }, async ({ holder, signal }) => {
     say({ at: 'outer', holder })
     await mayCross
-    const waiting = client.withLock(inner, { signal }, () => {})
+    const waiting = lock(inner).withLock({ signal }, () => {})
     say({ at: 'crossing', time: monotonicMs() })
     await waiting
   })
