@@ -230,11 +230,10 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       longWait?.refused()
       request.onRefused?.()
     }
-    const isAsking = waitTimeMs !== undefined && request.isRequired && !request.isMember
     const onTimeOver = (): void => {
-      if (isAsking) request.details = look(waitTimeMs)
+      if (request.isRequired && !request.isMember) request.details = look(waitTimeMs ?? 0)
     }
-    const wait = this.#wait(attempt, lease, { ...request, onRefused, onTimeOver }, outer !== undefined)
+    const wait = this.#wait(attempt, lease, request, outer !== undefined, onRefused, onTimeOver)
     if (joined) joined.joining++
     try {
       return (waitTimeMs === 0 ? await tryOnce(wait, context) : await waitFor(wait, context)) as H | undefined
@@ -266,11 +265,13 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   #wait(
     attempt: Attempt<Hold>,
     lease: Lease,
-    request: Request & Pick<Wait<Hold>, 'onTimeOver'>,
+    request: Request,
     isInside: boolean,
+    onRefused: () => void,
+    onTimeOver: () => void,
   ): Wait<Hold> {
     const { context, kind, name: lockName } = this
-    const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal, onRefused, onTimeOver } = request
+    const { terms, waitTimeMs = Number.POSITIVE_INFINITY, signal } = request
     const turnQueue = turnQueueOf(context, kind)
     return {
       lockName,

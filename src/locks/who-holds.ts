@@ -88,11 +88,10 @@ export async function whoHolds(
   waitedMs: number,
   place?: QueuePlace,
 ): Promise<WaitDetails> {
-  const own = ownLeases(context, kind, lockName)
-  const [first] = own
+  const [first] = ownLeases(context, kind, lockName)
   if (first) {
     const heldBy = `held by this client${detailsOf(first)}${deadlock(first, holdsAround(context))}`
-    return { ...NOT_KNOWN, heldBy, holders: own.map(holderOf) }
+    return { ...NOT_KNOWN, heldBy, holders: ownHolders(context, kind, lockName) }
   }
   const isLong = waitedMs >= WORTH_NAMING_MS
   const [held, position] = await Promise.all([
@@ -104,7 +103,7 @@ export async function whoHolds(
 
 /** What this client itself holds of a lock that a call waits for. */
 export function ownHolders(context: LeaseContext, kind: LockKind, lockName: string): KnownHolder[] {
-  return ownLeases(context, kind, lockName).map(holderOf)
+  return ownLeases(context, kind, lockName).slice(0, MOST_HOLDERS).map(holderOf)
 }
 
 function ownLeases({ leases }: LeaseContext, kind: LockKind, lockName: string): Lease[] {
