@@ -13,6 +13,8 @@ const HEADINGS: Record<string, string> = {
   commandsPerSection: 'commands/section',
   jain: 'fairness',
   cores: 'cores',
+  receivingCores: 'cores for as many empty messages',
+  idleCores: 'cores without messages',
   redisCores: 'cores of Redis',
   starved: 'starved',
   refused: 'gave up',

@@ -57,12 +57,12 @@ function idOf({ lease, since }: Held): string {
 
 /** The oldest first. @param since  on the clock: only what has been held since then */
 function heldOf(leases: Iterable<Lease>, since = Number.POSITIVE_INFINITY): Held[] {
-  return [...leases]
-    .flatMap((lease) => {
-      const hold = lease.outermost
-      return hold && hold.grantedAt <= since ? [{ lease, hold, since: hold.grantedAt }] : []
-    })
-    .sort((one, other) => one.since - other.since)
+  const held: Held[] = []
+  for (const lease of leases) {
+    const hold = lease.outermost
+    if (hold && hold.grantedAt <= since) held.push({ lease, hold, since: hold.grantedAt })
+  }
+  return held.sort((one, other) => one.since - other.since)
 }
 
 function describe(

@@ -17,8 +17,9 @@ const LONG_MS = 10_000
 const RECORD_LIMIT = 50
 /** How often the record is written even if nothing changes, ms: a third of its TTL. */
 const REFRESH_MS = 1_200_000
-/** Most replies per second: requests can be forged. */
+/** Most replies per second, and how long they may take together, ms: requests can be forged, and 10,000 holds take 5 ms. */
 const MOST_REPLIES = 20
+const MOST_REPLY_MS = 20
 /** How long the last command of a client may take, ms. */
 const LAST_MS = 1_000
 
@@ -41,6 +42,7 @@ export class Presence {
   #cancelRefresh: (() => void) | undefined
   #repliesSince = Number.NEGATIVE_INFINITY
   #replies = 0
+  #replyMs = 0
 
   constructor(context: LeaseContext, options: Inspection) {
     this.#context = context
@@ -133,22 +135,26 @@ export class Presence {
 
   #reply(request: ReturnType<typeof readRequest>): void {
     if (!request) return
+    const { clientId, clock, scripts } = this.#context
+    const startedAt = clock.now()
     this.#replies++
     const reply =
       'unknown' in request
-        ? writeUnsupported(this.#context.clientId, request.unknown)
+        ? writeUnsupported(clientId, request.unknown)
         : writeStateReply(ownState(this.#context, request))
-    publish(this.#context.scripts, request.reply, reply).catch((error: unknown) => this.#failed(error))
+    publish(scripts, request.reply, reply).catch((error: unknown) => this.#failed(error))
+    this.#replyMs += clock.now() - startedAt
   }
 
-  /** Whether it has replied often enough for this second. */
+  /** Whether it has replied enough for this second. */
   #isFlooded(): boolean {
     const now = this.#context.clock.now()
     if (now - this.#repliesSince >= 1_000) {
       this.#repliesSince = now
       this.#replies = 0
+      this.#replyMs = 0
     }
-    return this.#replies >= MOST_REPLIES
+    return this.#replies >= MOST_REPLIES || this.#replyMs >= MOST_REPLY_MS
   }
 
   /** Anything but a refusal passes, and the next tick, reconnect or request tries again. */
