@@ -82,8 +82,8 @@ class LockWorkload implements Workload {
   async #force(task: Task, { lock, resources }: Choice): Promise<void> {
     const over = resources.map((resource) => task.world.beliefs.forcing(resource))
     task.note(`forces ${lock.name}`)
-    await task.tolerate(lock.forceUnlock?.())
-    for (const one of over) one(task.world.forcedUntil)
+    const isFreed = await task.tolerate(lock.forceUnlock?.())
+    for (const one of over) one(isFreed === undefined ? Number.POSITIVE_INFINITY : task.world.forcedUntil)
   }
 
   /** As an operator who interrupts a holder: nobody else may get in before that has stopped, or its grace is over. */
@@ -98,7 +98,8 @@ class LockWorkload implements Workload {
     const options = { holder: first.holder, graceMs, by: String(graceMs), anyway }
     const result = await task.tolerate(lock.forceUnlock?.(options))
     task.note(`interrupted ${first.holder}: ${result?.outcome}`)
-    for (const one of over) one(world.forcedUntil)
+    // Without an outcome it may free the lock at any time: a command of a machine that was suspended arrives very late.
+    for (const one of over) one(result === undefined ? Number.POSITIVE_INFINITY : world.forcedUntil)
   }
 
   async #useLock(task: Task, choice: Choice): Promise<void> {
@@ -200,7 +201,8 @@ class Stopping {
     const reason: unknown = this.#hold.signal.reason
     const now = this.#process.clock.now()
     if (this.#hold.isLive) this.#leaseEndsAt = now + this.#hold.remainingMs()
-    if (this.#isOver || !(reason instanceof LeaseLostError) || reason.reason !== 'forced') return false
+    if (this.#isOver || this.#process.isClosed || !(reason instanceof LeaseLostError) || reason.reason !== 'forced')
+      return false
     this.#graceEndsAt ??= now + Number(reason.by)
     return now < Math.min(this.#leaseEndsAt, this.#graceEndsAt)
   }
