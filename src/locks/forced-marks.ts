@@ -57,6 +57,6 @@ export async function obeyMark(context: LeaseContext, lockName: string): Promise
   }
   // This process was paused for so long that the operator has given up, or has freed the lock without it.
   if ((await inspectHolder(context, lease.kind, lockName, lease.holder)) !== undefined || !lease.isLive) return false
-  lease.endGracefully({ ...mark, graceMs: 0 })
+  lease.endGracefully({ ...mark, graceMs: 0 }, true)
   return true
 }

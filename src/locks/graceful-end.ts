@@ -1,10 +1,10 @@
-import type { LossDetails } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Context, Section } from './context.js'
 import type { ForcedMark } from './forced-mark.js'
 import type { Hold } from './hold.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import { leasedUntil } from './lease-deadline.js'
+import { type ForcedEnd, type HoldForcedMessage, holdForced } from './observation.js'
 import { releaseInBackground } from './release.js'
 
 /** By how much the lease outlasts the grace, ms: the release arrives before it ends. */
@@ -28,16 +28,21 @@ interface EndingLease {
  */
 export class GracefulEnd implements Section {
   /** For the error of the holds. */
-  readonly forced: Pick<LossDetails, 'by' | 'note'>
+  readonly forced: Pick<HoldForcedMessage, 'by' | 'note'>
   readonly #lease: EndingLease
+  readonly #isFreed: boolean
   /** The holds whose work may still be running. */
   readonly #working: Set<Hold>
   readonly #cancelTimer: () => void
   #isOver = false
 
-  /** @param holds  of the lease, while they are live */
-  constructor(lease: EndingLease, holds: Iterable<Hold>, { by, reason, graceMs }: ForcedMark) {
+  /**
+   * @param holds  of the lease, while they are live
+   * @param isFreed  the lock was freed before this client noticed the mark
+   */
+  constructor(lease: EndingLease, holds: Iterable<Hold>, { by, reason, graceMs }: ForcedMark, isFreed: boolean) {
     this.#lease = lease
+    this.#isFreed = isFreed
     this.#working = new Set(holds)
     this.forced = { by, note: reason }
     const { clock, sections } = lease.context
@@ -48,7 +53,7 @@ export class GracefulEnd implements Section {
 
   /** The work under a hold has ended. */
   stopped(hold: Hold): void {
-    this.#working.delete(hold)
+    if (this.#working.delete(hold)) this.#report(hold, 'stopped')
     if (this.#working.size === 0) this.giveUp()
   }
 
@@ -58,6 +63,12 @@ export class GracefulEnd implements Section {
     this.#cancelTimer()
     releaseInBackground(this.#lease, this.#lease.leaseEndsAt)
     this.#lease.context.sections.delete(this)
+    for (const hold of this.#working) this.#report(hold, 'overrun')
+    this.#working.clear()
+  }
+
+  #report(hold: Hold, outcome: ForcedEnd): void {
+    holdForced(hold, this.forced, this.#isFreed ? 'freed' : outcome)
   }
 }
 

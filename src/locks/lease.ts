@@ -247,8 +247,8 @@ export class Lease implements Watched, HeldLease {
   }
 
   /** An operator ends every hold; the lock is released when their work has ended, or the grace of the mark is over. */
-  endGracefully(mark: ForcedMark): void {
-    this.#gracefulEnd = new GracefulEnd(this, this.#holds.keys(), mark)
+  endGracefully(mark: ForcedMark, isFreed = false): void {
+    this.#gracefulEnd = new GracefulEnd(this, this.#holds.keys(), mark, isFreed)
     this.loseAll('forced')
   }
 
@@ -384,7 +384,7 @@ export class Lease implements Watched, HeldLease {
     // If only the release came too late, the critical section was over in time.
     if (receivers === null && !mayHaveRunBefore && clock.now() < leasedUntil) {
       this.#lose(hold, 'gone')
-      return await throwExplained(this, this.#lossError('gone'))
+      return await throwExplained(this, hold, this.#lossError('gone'))
     }
     holdEnded(hold, 'released')
     if (settleRelease(this, released, queue)) await new Promise<void>((resolve) => clock.afterPoll(resolve))

@@ -3,6 +3,7 @@ import type { Context } from './context.js'
 import { readMark } from './forced-mark.js'
 import type { Hold } from './hold.js'
 import type { LockKind } from './kinds/lock-kind.js'
+import { holdForced } from './observation.js'
 
 /** How long the caller of `unlock()` may wait for the explanation of a loss, ms. */
 const EXPLAIN_MS = 250
@@ -33,15 +34,17 @@ export function unlockLost(
   // After a renewal without a reply Redis may keep the key for a while longer: free it for the others.
   const mayBeThere = error.reason === 'expired' || error.reason === 'maxHold'
   if (mayBeThere && lease.count === 0) lease.releaseInBackground()
-  return error.reason === 'gone' ? throwExplained(lease, error) : Promise.reject(error)
+  return error.reason === 'gone' ? throwExplained(lease, hold, error) : Promise.reject(error)
 }
 
 /** @throws {LeaseLostError} the loss of a holder that Redis no longer has; it says who forced that, if a mark does */
-export async function throwExplained(lease: LostLease, error: LeaseLostError): Promise<never> {
+export async function throwExplained(lease: LostLease, hold: Hold, error: LeaseLostError): Promise<never> {
   const { context, kind, lockName, holder, grantedAt } = lease
   const found = kind.isDivisible ? undefined : await readMark(context, lockName, EXPLAIN_MS).catch(() => undefined)
   if (found?.mark.holder === holder && found.setBetween[1] >= grantedAt) {
-    error.explain(found.mark.by, found.mark.reason)
+    const { by, reason } = found.mark
+    if (hold.lostError?.by === undefined) holdForced(hold, { by, note: reason }, 'freed')
+    for (const loss of [hold.lostError, error]) loss?.explain(by, reason)
   }
   throw error
 }

@@ -61,6 +61,26 @@ export interface HoldEndMessage extends HoldMessage {
   readonly error: LeaseLostError | undefined
 }
 
+/**
+ * An operator has ended a hold with `forceUnlock({ holder })`, of whatever client, and the end is over. Of a multi-lock, it is
+ * about the one lock that was broken.
+ */
+export interface HoldForcedMessage extends HoldMessage {
+  /** Who, as in the audit. */
+  readonly by: string
+  /** Why. */
+  readonly note: string | undefined
+  readonly outcome: ForcedEnd
+}
+
+/**
+ * What became of the work under a hold that an operator ended.
+ * - `stopped`: it ended within the grace
+ * - `overrun`: it was still running at the end of the grace, or when its client closed; the lock was released nevertheless
+ * - `freed`: this client did not react in time, and the lock was freed without it; it found that out later
+ */
+export type ForcedEnd = 'stopped' | 'overrun' | 'freed'
+
 /** The watchdog has renewed a lease, or has tried to. */
 export interface RenewMessage extends AboutLock {
   /** The outermost hold of the lease; undefined: it has ended meanwhile. */
@@ -95,6 +115,7 @@ export interface HoldfastChannels {
   'holdfast:request:miss': RequestMessage
   'holdfast:hold:run': HoldRunMessage
   'holdfast:hold:end': HoldEndMessage
+  'holdfast:forced': HoldForcedMessage
   'holdfast:renew': RenewMessage
   'holdfast:warning': WarningMessage
   'holdfast:command:error': CommandErrorMessage
@@ -108,6 +129,7 @@ const GRANT = open('holdfast:request:grant')
 const MISS = open('holdfast:request:miss')
 const RUN = open('holdfast:hold:run')
 const END = open('holdfast:hold:end')
+const FORCED = open('holdfast:forced')
 const RENEW = open('holdfast:renew')
 const WARNING = open('holdfast:warning')
 const COMMAND_ERROR = open('holdfast:command:error')
@@ -237,6 +259,24 @@ export function holdEnded(hold: Hold, path: ReleasePath | 'lost', error?: LeaseL
   }
   END.publish(message)
   if (isListenedTo) context.emit('released', { hold: hold.given, heldMs, path })
+}
+
+/** @param hold  the one that its lease knows */
+export function holdForced(hold: Hold, { by, note }: Pick<HoldForcedMessage, 'by' | 'note'>, outcome: ForcedEnd): void {
+  if (!FORCED.hasSubscribers) return
+  const { context, kind } = hold.lease
+  const { clientId } = context as Context
+  const { lockName, label } = hold
+  FORCED.publish({
+    clientId,
+    lockName,
+    kind: kind.title,
+    label,
+    hold,
+    by,
+    note,
+    outcome,
+  } satisfies HoldForcedMessage)
 }
 
 /** Runs the function of `withLock`. */

@@ -5,7 +5,9 @@ import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Client } from '../../src/client.js'
 import { getMultiLock, getRedLock, type Hold, type HoldfastChannels } from '../../src/index.js'
+import { obeyMark } from '../../src/locks/forced-marks.js'
 import type { Lock } from '../../src/locks/lock.js'
+import { forcedKey } from '../../src/wire/keys.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 
@@ -17,6 +19,7 @@ const NAMES = [
   'holdfast:request:miss',
   'holdfast:hold:run',
   'holdfast:hold:end',
+  'holdfast:forced',
   'holdfast:renew',
   'holdfast:warning',
   'holdfast:command:error',
@@ -246,6 +249,78 @@ describe('the end of a hold', () => {
       )
     })
   }
+})
+
+describe('a forced release by an operator', () => {
+  const ORDER = { by: 'ops@laptop', reason: 'INC-4711' }
+
+  /** The messages, which are about holds of `a`. */
+  function forced(): unknown[][] {
+    assert.deepEqual(
+      on('forced', 'clientId', 'lockName', 'kind', 'by', 'note'),
+      on('forced').map(() => [bench.client.id, 'a', 'lock', 'ops@laptop', 'INC-4711']),
+    )
+    return on('forced', 'label', 'outcome')
+  }
+
+  it('is reported once the work under the hold has stopped', async () => {
+    const hold = await bench.lock.lock({ label: 'nightly' })
+    const forcing = bench.lock.forceUnlock({ holder: hold.holder, ...ORDER })
+    await bench.clock.advance(10)
+    assert.deepEqual(names(), ['request:start', 'request:grant', 'hold:end'])
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+    await bench.clock.until(forcing)
+    assert.deepEqual(forced(), [['nightly', 'stopped']])
+    assert.equal(on('forced', 'hold')[0]?.[0], on('hold:end', 'hold')[0]?.[0])
+  })
+
+  it('is reported of each hold: those whose work goes on at the end of the grace are overrun', async () => {
+    const outer = await bench.lock.lock({ label: 'outer' })
+    const inner = await bench.lock.lock({ within: outer, label: 'inner' })
+    const forcing = bench.lock.forceUnlock({ holder: outer.holder, graceMs: 500, ...ORDER })
+    await bench.clock.advance(10)
+    await assert.rejects(inner.unlock(), { reason: 'forced' })
+    assert.deepEqual(forced(), [['inner', 'stopped']])
+    await bench.clock.until(forcing)
+    await assert.rejects(outer.unlock(), { reason: 'forced' })
+    assert.deepEqual(forced(), [
+      ['inner', 'stopped'],
+      ['outer', 'overrun'],
+    ])
+  })
+
+  it('that freed the lock without this client is reported when its release finds the holder gone', async () => {
+    const hold = await bench.lock.lock({ label: 'nightly' })
+    const { port, client } = bench.connect({})
+    port.fault = ({ name }) => (name === 'PUBLISH' ? { errorReply: 'NOPERM this user has no permissions' } : undefined)
+    const forcing = client.getLock('a').forceUnlock({ holder: hold.holder, graceMs: 0, anyway: true, ...ORDER })
+    assert.deepEqual(await bench.clock.until(forcing), { outcome: 'freed' })
+    assert.deepEqual(forced(), [])
+    for (const _ of [1, 2]) await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', by: 'ops@laptop' })
+    assert.deepEqual(forced(), [['nightly', 'freed']])
+    assert.deepEqual(
+      bench.lost.map(({ reason, by, note }) => [reason, by, note]),
+      [['gone', 'ops@laptop', 'INC-4711']],
+    )
+  })
+
+  it('that freed the lock without this client is reported when it reads the mark', async () => {
+    const hold = await bench.lock.lock()
+    await bench.clock.advance(2_900)
+    const mark = { id: '1', holder: hold.holder, by: ORDER.by, reason: ORDER.reason, graceMs: 2_000 }
+    bench.redis.execute(['SET', forcedKey('a'), JSON.stringify(mark), 'PX', '597500']) // 2.5 s ago
+    bench.redis.delete('a')
+    await obeyMark(bench.lock.context, 'a')
+    await bench.clock.advance(0)
+    assert.deepEqual(forced(), [[undefined, 'freed']])
+  })
+
+  it('without a holder is none: nobody asked for the end of this hold', async () => {
+    await bench.lock.lock()
+    await bench.lock.forceUnlock()
+    assert.deepEqual(forced(), [])
+  })
 })
 
 describe('a renewal', () => {
