@@ -244,6 +244,9 @@ and a way to break locks. Prints its URL, with a token that is valid until the p
   --config FILE      Redisson configuration, YAML or JSON, for Sentinel, clusters and more
   -h, --help         print this help
 
+Environment:
+  HOLDFAST_METRICS_TOKEN  what Prometheus sends as its bearer token: it admits to /metrics and to nothing else
+
 Exit code:
     0  ended by a signal, such as Ctrl-C
    64  wrong usage

@@ -44,10 +44,13 @@ export class TokenGuard {
   readonly token = randomBytes(16).toString('base64url')
   readonly #clock: Clock
   readonly #digest = digestOf(this.token)
+  /** Of the token that admits to the metrics alone. */
+  readonly #metricsDigest: Buffer | undefined
   readonly #failures = new Map<string, { count: number; endsAt: number }>()
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, metricsToken?: string) {
     this.#clock = clock
+    this.#metricsDigest = metricsToken === undefined ? undefined : digestOf(metricsToken)
   }
 
   /** A short name of this start, for the audit; says nothing about the token. */
@@ -61,7 +64,7 @@ export class TokenGuard {
    */
   refuse(request: Request, address: string): Response | undefined {
     const [, given] = /^Bearer ([\w-]{1,100})$/i.exec(request.headers.get('authorization') ?? '') ?? []
-    if (given !== undefined && timingSafeEqual(digestOf(given), this.#digest)) return undefined
+    if (given !== undefined && this.#isAdmitted(digestOf(given), request)) return undefined
     // Without a token it is a browser that has none, or a foreign page, which cannot send one.
     const retryAfterMs = given === undefined ? 0 : this.#countFailure(address)
     if (retryAfterMs > 0) {
@@ -72,6 +75,12 @@ export class TokenGuard {
     return refusal(401, 'unauthorized', 'open the URL that holdfast ui printed: each start has a new token', {
       'www-authenticate': 'Bearer',
     })
+  }
+
+  #isAdmitted(given: Buffer, { url }: Request): boolean {
+    if (timingSafeEqual(given, this.#digest)) return true
+    const isScrape = this.#metricsDigest !== undefined && new URL(url).pathname === '/metrics'
+    return isScrape && timingSafeEqual(given, this.#metricsDigest as Buffer)
   }
 
   /** @returns for how much longer the address has failed too often, ms; 0: it has not */

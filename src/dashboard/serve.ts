@@ -18,6 +18,8 @@ export interface ServeOptions extends Pick<DashboardOptions, 'client' | 'title'>
   readonly hosts: readonly string[]
   /** Who uses it, for the audit. */
   readonly user: string
+  /** A token that admits to the metrics, and to nothing else. */
+  readonly metricsToken?: string | undefined
 }
 
 export interface ServedDashboard {
@@ -30,8 +32,8 @@ export interface ServedDashboard {
 
 /** @throws the error of Node if it cannot listen there */
 export async function serveDashboard(options: ServeOptions, seams: Seams = {}): Promise<ServedDashboard> {
-  const { client, host, port, readOnly, hosts, user, title } = options
-  const guard = new TokenGuard(seams.clock ?? new SystemClock())
+  const { client, host, port, readOnly, hosts, user, title, metricsToken } = options
+  const guard = new TokenGuard(seams.clock ?? new SystemClock(), metricsToken)
   const dashboard = new MountedDashboard(
     {
       client,

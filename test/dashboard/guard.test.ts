@@ -11,9 +11,12 @@ import { FakeClock } from '../support/fake-clock.js'
 const fleet = new FakeFleet()
 const DATA = ['api/locks', 'api/locks/abc', 'api/clients', 'api/deadlocks', 'api/audit', 'api/stream', 'metrics']
 
-function serve(options: { readOnly?: boolean; hosts?: string[] } = {}): Promise<ServedDashboard> {
-  const { readOnly = false, hosts = [] } = options
-  return serveDashboard({ client: { fleet }, host: '127.0.0.1', port: 0, readOnly, hosts, user: 'alice' })
+function serve(
+  options: { readOnly?: boolean; hosts?: string[]; metricsToken?: string } = {},
+): Promise<ServedDashboard> {
+  const { readOnly = false, hosts = [], metricsToken } = options
+  const client = { fleet }
+  return serveDashboard({ client, host: '127.0.0.1', port: 0, readOnly, hosts, user: 'alice', metricsToken })
 }
 
 /** `fetch` does not let a program choose `Host`. */
@@ -69,6 +72,21 @@ describe('a served dashboard', () => {
     assert.equal((await fetch(`${server.url}api/locks`, { headers: { cookie: `token=${token}` } })).status, 401)
     assert.equal((await fetch(`${server.url}api/locks?token=${token}`)).status, 401)
     assert.equal((await fetch(`${server.url}api/locks`, { headers: bearer() })).status, 200)
+  })
+
+  it('admits the token for the metrics to them, and to nothing else', async () => {
+    const metricsToken = '0123456789abcdef0123456789abcdef'
+    await using other = disposable(await serve({ metricsToken }))
+    const headers = { ...unlockHeaders(), ...bearer(metricsToken), origin: other.url.slice(0, -1) }
+    assert.equal((await fetch(`${other.url}metrics`, { headers })).status, 200)
+    assert.equal((await fetch(`${other.url}metrics`, { headers: bearer(other.token) })).status, 200)
+    for (const path of DATA.filter((path) => path !== 'metrics')) {
+      const { status } = await fetch(other.url + path, { headers })
+      assert.ok(status === 401 || status === 429, `${path}: ${status}`)
+    }
+    assert.ok(!(await fetch(`${other.url}api/unlock`, { method: 'POST', headers, body: wanted })).ok)
+    assert.deepEqual(fleet.unlocks, [])
+    assert.equal((await fetch(`${server.url}metrics`, { headers: bearer(metricsToken) })).status, 401)
   })
 
   it('has a token of 128 bits', () => {

@@ -6,11 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { parse as parseYaml } from 'yaml'
 import { hasDesktop, openBrowser } from '../../src/cli/ui/browser.js'
 import { parseUiOptions } from '../../src/cli/ui/options.js'
 import type { AuditReply, LockDetail, LocksReply, UnlockReply } from '../../src/dashboard/api.js'
 import { connect, LeaseLostError } from '../../src/index.js'
+import { codeBlocksOf } from '../docs/code-blocks.js'
 import { type Child, spawnChild } from '../support/child.js'
+import { freePort } from '../support/free-port.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -29,7 +32,11 @@ describe('holdfast ui', () => {
   after(() => redis.stop())
 
   async function start(...args: string[]) {
-    const env = { REDIS_URL: redis.url, HOLDFAST_CONFIG: '' }
+    return await startWith({}, ...args)
+  }
+
+  async function startWith(more: NodeJS.ProcessEnv, ...args: string[]) {
+    const env = { REDIS_URL: redis.url, HOLDFAST_CONFIG: '', ...more }
     const child = spawnChild(MAIN, ['ui', '--no-open', ...args], { env })
     started.push(child)
     const printed = await waitUntil(() => /^(http:\S+\/)#token=(\S+)$/m.exec(child.stdout), {
@@ -92,6 +99,21 @@ describe('holdfast ui', () => {
     assert.ok(!first.child.stderr.includes(first.token))
   })
 
+  it('lets Prometheus read the metrics with a token that stays the same, as docs/metrics.md has it configured', async () => {
+    const [block] = codeBlocksOf('docs/metrics.md').filter(({ language }) => language === 'yaml')
+    const { scrape_configs: jobs } = parseYaml(block?.lines.join('\n') ?? '')
+    const [{ metrics_path: path = '/metrics', authorization, static_configs: hosts }] = jobs
+    assert.deepEqual([authorization.type ?? 'Bearer', typeof authorization.credentials_file], ['Bearer', 'string'])
+    const token = '0123456789abcdef0123456789abcdef'
+    const port = await freePort()
+    const { child } = await startWith({ HOLDFAST_METRICS_TOKEN: token }, '--port', String(port))
+    const url = `http://${hosts[0].targets[0].replace(/\d+$/, port)}`
+    const headers = { authorization: `Bearer ${token}` }
+    assert.match(await (await fetch(url + path, { headers })).text(), /^holdfast_fleet_deadlocks 0$/m)
+    assert.equal((await fetch(`${url}/api/locks`, { headers })).status, 401)
+    assert.ok(!`${child.stdout}${child.stderr}`.includes(token))
+  })
+
   it('exits with 69 if the port is taken, and with 64 if an option makes no sense', async () => {
     const taken = createServer()
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
@@ -127,6 +149,19 @@ describe('the options of holdfast ui', () => {
       ['lock:*'],
     ]) {
       assert.throws(() => parse(...args), { name: 'Error' }, args.join(' '))
+    }
+  })
+
+  it('take the token for the metrics from the environment, and do not repeat one that is too short', () => {
+    const tokenOf = (HOLDFAST_METRICS_TOKEN: string) => parseUiOptions([], { HOLDFAST_METRICS_TOKEN })?.metricsToken
+    assert.equal(tokenOf('0123456789abcdef0123456789abcdef'), '0123456789abcdef0123456789abcdef')
+    assert.equal(tokenOf(''), undefined)
+    for (const wrong of ['s3cret', 'with spaces with spaces with', 'x'.repeat(101)]) {
+      assert.throws(
+        () => tokenOf(wrong),
+        ({ message }: Error) => !message.includes(wrong),
+        wrong,
+      )
     }
   })
 })

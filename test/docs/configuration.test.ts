@@ -3,9 +3,10 @@ import { describe, it } from 'node:test'
 import { loadConfig } from '../../src/config/load.js'
 import { codeBlocksOf, PAGES } from './code-blocks.js'
 
-/** Other YAML in the pages is for Kubernetes and Spring. */
+/** Other YAML in the pages is for Kubernetes, Spring and Prometheus. */
 const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(
-  ({ language, lines }) => language === 'yaml' && !lines.some((line) => /^(apiVersion|spring):/.test(line)),
+  ({ language, lines }) =>
+    language === 'yaml' && !lines.some((line) => /^(apiVersion|spring|scrape_configs):/.test(line)),
 )
 
 describe('a configuration of the pages', () => {

@@ -5,9 +5,12 @@ import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { Registry } from 'prom-client'
 import { parse } from 'yaml'
+import { metricsOf } from '../../src/dashboard/metrics.js'
+import { totalsOf } from '../../src/dashboard/totals.js'
 import { METRICS } from '../../src/telemetry/metrics.js'
 import { prometheus, prometheusName } from '../../src/telemetry/prometheus.js'
 import { ROOT, readPage } from '../docs/code-blocks.js'
+import { heldLock } from '../support/dashboard.js'
 import { Scene } from './scene.js'
 
 /** Every metric, as the table of docs/metrics.md has it. */
@@ -27,6 +30,30 @@ describe('docs/metrics.md', () => {
   })
 })
 
+/** What the dashboard exports. */
+function fleetMetrics(): string {
+  const locks = [heldLock('lock:a')]
+  return metricsOf(locks, totalsOf(locks, { deadlocks: 1, newHolds: 0, isTruncated: false }))
+}
+
+interface Rule {
+  readonly alert: string
+  readonly expr: string
+  readonly annotations: { readonly summary: string }
+}
+
+function alerts(): readonly Rule[] {
+  const { groups } = parse(readFileSync(new URL('prometheus/alerts.yaml', ROOT), 'utf8'))
+  return groups.flatMap(({ rules }: { rules: Rule[] }) => rules)
+}
+
+describe('docs/operating.md', () => {
+  it('says of every alert what to do', () => {
+    const page = readPage('docs/operating.md')
+    for (const { alert } of alerts()) assert.match(page, new RegExp(`^\\|[^|]*\`${alert}\`[^|]*\\| \\S`, 'm'))
+  })
+})
+
 describe('a query', () => {
   const scene = new Scene()
   const registry = new Registry()
@@ -39,7 +66,7 @@ describe('a query', () => {
     for (const step of ['waited', 'handedOff', 'timedOut', 'failed', 'renewed'] as const) await scene[step]()
     await scene.lose['forced']?.(scene.bench.lock)
     channel('holdfast:warning').publish({ clientId: '', warning: new Error('publishing is refused') })
-    for (const line of (await registry.metrics()).split('\n')) {
+    for (const line of `${await registry.metrics()}\n${fleetMetrics()}`.split('\n')) {
       const [, name, inside = ''] = /^(\w+)(?:\{(.*)\})? /.exec(line) ?? []
       if (!name) continue
       names.add(name)
@@ -79,9 +106,13 @@ describe('a query', () => {
   })
 
   it('of prometheus/alerts.yaml uses series that are exported', () => {
-    const { groups } = parse(readFileSync(new URL('prometheus/alerts.yaml', ROOT), 'utf8'))
-    const rules = groups.flatMap((group: { rules: { alert: string; expr: string }[] }) => group.rules)
+    const rules = alerts()
     assert.ok(rules.length >= 5)
-    for (const { expr } of rules) check(expr)
+    for (const { expr, annotations } of rules) {
+      check(expr)
+      for (const [, label = ''] of annotations.summary.matchAll(/\$labels\.(\w+)/g)) {
+        assert.ok(labels.has(label), `${annotations.summary} names a label that is not exported`)
+      }
+    }
   })
 })

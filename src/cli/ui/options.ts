@@ -13,6 +13,8 @@ export interface UiOptions {
   hosts: string[]
   /** Whether to open a browser, if there is one. */
   isOpened: boolean
+  /** What Prometheus sends to read the metrics. */
+  metricsToken: string | undefined
 }
 
 const OPTIONS = {
@@ -44,12 +46,21 @@ export function parseUiOptions(args: string[], env: NodeJS.ProcessEnv): UiOption
     readOnly: values['read-only'] || (!isLoopback(values.host) && !values['allow-unlock']),
     hosts: (values['allow-host'] ?? []).map(checkHost),
     isOpened: !values['no-open'],
+    metricsToken: metricsTokenOf(env),
   }
 }
 
 function portOf(text: string): number {
   if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text)
   throw new UsageError(`--port: expected 0 to 65535, not ${JSON.stringify(text)}`)
+}
+
+/** From the environment: other users can see the command line of a process. */
+function metricsTokenOf({ HOLDFAST_METRICS_TOKEN: token }: NodeJS.ProcessEnv): string | undefined {
+  if (!token || /^[\w-]{22,100}$/.test(token)) return token || undefined
+  throw new UsageError(
+    'HOLDFAST_METRICS_TOKEN: expected 22 to 100 letters, digits, - and _, such as openssl rand -hex 16',
+  )
 }
 
 function checkHost(name: string): string {

@@ -43,9 +43,10 @@ class Stopped extends Error {}
 
 type Client = Awaited<ReturnType<typeof connectTo>>
 
-async function serve({ host, port, readOnly, hosts, target }: UiOptions, client: Client): Promise<ServedDashboard> {
+async function serve({ target, ...options }: UiOptions, client: Client): Promise<ServedDashboard> {
+  const { host, port } = options
   try {
-    return await serveDashboard({ client, host, port, readOnly, hosts, user: userAtHost(), title: titleOf(target) })
+    return await serveDashboard({ ...options, client, user: userAtHost(), title: titleOf(target) })
   } catch (error) {
     throw new Failure(EXIT.unavailable, `cannot listen on ${host}, port ${port}: ${messageOf(error)}`)
   }
