@@ -29,6 +29,7 @@ import { getMultiLock } from './locks/multi-lock.js'
 import { commandFailed, renewalEnded, warned } from './locks/observation.js'
 import type { HoldOptions, LockedCallback, WithLockOptions } from './locks/options.js'
 import { runInNewScope } from './locks/ownership.js'
+import { RecentLosses } from './locks/recent-losses.js'
 import { clientClosed, clientOpened } from './locks/who-holds.js'
 import { checkNames } from './locks/with-lock.js'
 import { type CloseOptions, closeOnSignals, Shutdown, type SignalOptions } from './shutdown.js'
@@ -454,6 +455,7 @@ export class Client extends ClientEmitter {
       attempts: new DenseSet(),
       hasTurnQueue: !scripts.isCluster,
       sections: new DenseSet(onReleased),
+      recentLosses: new RecentLosses(),
       assertOpen: (lockName) => this.#shutdown.assertOpen(lockName),
       assertUsable: (lockName) => this.#shutdown.assertUsable(lockName),
       hasListeners: (event) => this.listenerCount(event) > 0,

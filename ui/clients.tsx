@@ -21,6 +21,11 @@ const COLUMNS: readonly Column<Client>[] = [
   { key: 'host', title: 'Host', cell: ({ host }) => <bdi>{shownName(host)}</bdi> },
   { key: 'pid', title: 'Pid', cell: ({ pid }) => <span class="num">{pid}</span> },
   { key: 'holds', title: 'Holds', cell: ({ holds }) => <span class="num">{formatCount(holds)}</span> },
+  {
+    key: 'losses',
+    title: 'Losses/h',
+    cell: ({ lossesLastHour: losses }) => <span class="num">{losses === undefined ? '?' : formatCount(losses)}</span>,
+  },
   { key: 'id', title: 'Client id', cell: ({ id }) => <code>{shownName(id)}</code> },
 ]
 

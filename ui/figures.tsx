@@ -57,6 +57,12 @@ const FIGURES: readonly Figure[] = [
     show: ({ waitP95Ms }) => (waitP95Ms === 0 ? '–' : formatMs(waitP95Ms)),
   },
   {
+    title: 'Losses/h',
+    hint: 'Holds that were lost in the last hour, as the clients report it that respond. ≥: others cannot be asked',
+    show: ({ losses, silentClients, unlisted }) => `${silentClients + unlisted > 0 ? '≥' : ''}${formatCount(losses)}`,
+    toneOf: ({ losses }) => (losses > 0 ? 'warning' : undefined),
+  },
+  {
     title: 'Unlisted',
     hint: 'Holders that do not describe themselves: Redisson, an older Holdfast, or inspection turned off',
     show: ({ unlisted }) => formatCount(unlisted),

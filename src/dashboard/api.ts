@@ -19,7 +19,7 @@
  *
  * Every other status than 200 has an `ErrorReply`.
  */
-import type { ClientInfo, HolderInfo, HolderStatus, LockInfo, WaiterInfo } from '../fleet/lock-info.js'
+import type { ClientInfo, ClientState, HolderInfo, HolderStatus, LockInfo, WaiterInfo } from '../fleet/lock-info.js'
 
 export interface HolderRow extends HolderInfo {
   /** For how long the dashboard has seen it hold the lock, ms: all that is known if `heldMs` is missing. */
@@ -94,6 +94,10 @@ export interface Totals {
   readonly unlisted: number
   /** Holds begun since the previous sample, as far as a sample a second sees them. */
   readonly newHolds: number
+  /** Holds that clients have lost in the last hour, as those report that replied. */
+  readonly losses: number
+  /** Clients that did not reply: they may have lost more. */
+  readonly silentClients: number
   /** There are more locks than are sampled (2,000). */
   readonly isTruncated: boolean
 }
@@ -139,7 +143,7 @@ export interface Changes {
 export type StreamMessage = Snapshot | Changes
 
 export interface ClientsReply {
-  readonly clients: readonly (ClientInfo & { readonly status: HolderStatus; readonly holds: number })[]
+  readonly clients: readonly (ClientState & { readonly holds: number })[]
 }
 
 /** Owners that wait for each other in a circle. */

@@ -1,7 +1,7 @@
 /** The one sampler behind all pages, streams and scrapes of a dashboard. */
 import { messageOf } from '../errors.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from '../fleet/deadlocks.js'
-import type { ClientInfo, HolderStatus, LockInfo } from '../fleet/lock-info.js'
+import type { ClientState, LockInfo } from '../fleet/lock-info.js'
 import type { Clock } from '../util/clock.js'
 import { withoutSecrets } from '../util/secrets.js'
 import type { History, LockRow, Segment, Totals } from './api.js'
@@ -13,7 +13,7 @@ import { TotalsHistory, totalsOf, waitersOf } from './totals.js'
 export interface FleetSource {
   locks(options?: { contended?: boolean; limit?: number }): AsyncIterable<LockInfo>
   inspect(name: string): Promise<LockInfo>
-  clients(): Promise<readonly (ClientInfo & { readonly status: HolderStatus })[]>
+  clients(): Promise<readonly ClientState[]>
   audit(): Promise<readonly AuditEntry[]>
   forceUnlock(
     name: string,
@@ -46,6 +46,9 @@ const IDLE_MS = 60_000
 const MAX_LOCKS = 2_000
 /** Locks looked at one by one in a sample. */
 const MAX_LOOKS = 50
+/** How often the clients are asked for their losses. */
+const LOSSES_PERIOD_MS = 10_000
+const NO_LOSSES = { losses: 0, silentClients: 0 }
 const NONE: Deadlocks = { cycles: [], suspected: [] }
 
 interface Tracked {
@@ -78,7 +81,9 @@ export class Sampler {
   #deadlocks = NONE
   /** The contended locks of the last sample. */
   #contended: LockInfo[] = []
-  #totals = totalsOf([], { deadlocks: 0, newHolds: 0, isTruncated: false })
+  #nextLossesAt = 0
+  #losses = NO_LOSSES
+  #totals = totalsOf([], { deadlocks: 0, newHolds: 0, ...NO_LOSSES, isTruncated: false })
   #isClosed = false
 
   constructor(fleet: FleetSource, clock: Clock) {
@@ -156,6 +161,7 @@ export class Sampler {
     this.#cancel = undefined
     this.#first = undefined
     this.#nextScanAt = 0
+    this.#nextLossesAt = 0
     this.#contended = []
     this.#deadlocks = NONE
     this.#tracked.clear()
@@ -182,7 +188,7 @@ export class Sampler {
   }
 
   async #read(isFirst = false): Promise<Difference> {
-    const found = await this.#find()
+    const [found] = await Promise.all([this.#find(), this.#readLosses()])
     const changed: LockRow[] = []
     const removed: string[] = []
     let newHolds = 0
@@ -202,10 +208,22 @@ export class Sampler {
       changed.push(this.#rowOf(tracked))
     }
     await this.#findDeadlocks(found)
-    const counts = { deadlocks: this.#deadlocks.cycles.length, newHolds: isFirst ? 0 : newHolds }
+    const counts = { deadlocks: this.#deadlocks.cycles.length, newHolds: isFirst ? 0 : newHolds, ...this.#losses }
     this.#totals = totalsOf(this.locks, { ...counts, isTruncated: this.#isTruncated })
     this.#history.add(this.#clock.now(), this.#totals)
     return { changed, removed, totals: this.#totals }
+  }
+
+  async #readLosses(): Promise<void> {
+    const now = this.#clock.now()
+    if (now < this.#nextLossesAt) return
+    this.#nextLossesAt = now + LOSSES_PERIOD_MS
+    const clients = await this.#fleet.clients()
+    const known = clients.flatMap(({ lossesLastHour }) => lossesLastHour ?? [])
+    this.#losses = {
+      losses: known.reduce((sum, losses) => sum + losses, 0),
+      silentClients: clients.length - known.length,
+    }
   }
 
   /** The locks of this sample, by id; undefined: it is free now. */

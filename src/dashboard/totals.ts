@@ -2,7 +2,7 @@ import type { LockInfo } from '../fleet/lock-info.js'
 import type { History, Totals } from './api.js'
 import { HISTORY_MS } from './timeline.js'
 
-export type Counts = Pick<Totals, 'deadlocks' | 'newHolds' | 'isTruncated'>
+export type Counts = Pick<Totals, 'deadlocks' | 'newHolds' | 'losses' | 'silentClients' | 'isTruncated'>
 
 export function totalsOf(locks: Iterable<LockInfo>, counts: Counts): Totals {
   let held = 0

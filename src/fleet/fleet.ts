@@ -6,7 +6,7 @@ import { checkCount, checkDuration, checkName, checkOptionalBoolean, ownOptions 
 import { AUDIT_KEY } from '../wire/keys.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { listLocks } from './list-locks.js'
-import type { ClientInfo, HolderStatus, LockInfo } from './lock-info.js'
+import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
 import { readLockKeys } from './lock-keys.js'
 import { lockOf } from './lock-of.js'
 import { Survey } from './survey.js'
@@ -96,7 +96,7 @@ export class Fleet {
    * @throws {ClientClosedError} the client is closed
    * @example `const silent = (await client.fleet.clients()).filter(({ status }) => status === 'silent')`
    */
-  async clients(options: InspectOptions = {}): Promise<(ClientInfo & { readonly status: HolderStatus })[]> {
+  async clients(options: InspectOptions = {}): Promise<ClientState[]> {
     const { timeoutMs = TIMEOUT_MS } = ownOptions(options, { timeoutMs: 1 })
     checkDuration('timeoutMs', timeoutMs, 0)
     this.#context.assertUsable('')

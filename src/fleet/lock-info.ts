@@ -2,6 +2,13 @@ import type { ClientInfo, HolderInfo, HolderStatus } from '../holder-info.js'
 
 export type { ClientInfo, HolderInfo, HolderStatus }
 
+/** A client that can be asked. */
+export interface ClientState extends ClientInfo {
+  readonly status: HolderStatus
+  /** How many holds it has lost in the last hour, up to 1,000. Undefined: it did not reply. */
+  readonly lossesLastHour?: number
+}
+
 /** A lock that a waiting call chain holds. */
 export interface ChainLink {
   readonly lock: string

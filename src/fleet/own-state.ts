@@ -21,14 +21,15 @@ interface Held {
 }
 
 /** What a client holds and waits for. */
-export type OwnState = Omit<StateReply, 'client'>
+export type OwnState = Omit<StateReply, 'client' | 'lost'>
 
 /** The reply to a request: the oldest first, as many as the request and the size of a message allow. */
 export function ownState(context: LeaseContext, { locks, limit }: Pick<StateRequest, 'locks' | 'limit'>): StateReply {
   const names = locks && new Set(locks)
   const leases = names ? [...names].flatMap((name) => context.leases.named(name)) : context.leases
   const calls = waitingCalls(context).filter(({ lockName }) => !names || names.has(lockName))
-  return { client: context.clientId, ...describe(context, heldOf(leases), calls, limit) }
+  const lost = context.recentLosses.count(context.clock.now())
+  return { client: context.clientId, ...describe(context, heldOf(leases), calls, limit), lost }
 }
 
 /** What has been held or waited for since a time. */

@@ -62,6 +62,8 @@ export interface StateReply {
   readonly waits: readonly WaitState[]
   /** How many holds and waits were left out. */
   readonly more: number
+  /** How many holds it has lost in the last hour. */
+  readonly lost?: number | undefined
 }
 
 export function writeStateRequest({ reply, locks, limit }: StateRequest): string {
@@ -98,11 +100,13 @@ export function readStateReply(text: string): StateReply | undefined {
   if (text.length > MAX_REPLY_BYTES) return undefined
   const message = readObject(text)
   if (message?.v !== 1 || typeof message.client !== 'string') return undefined
+  const { lost } = message
   return {
     client: cut(message.client),
     holds: listOf(message.holds, readHold),
     waits: listOf(message.waits, readWait),
     more: isCount(message.more) ? message.more : 0,
+    ...(isCount(lost) ? { lost: Math.min(Math.floor(lost), MAX_ENTRIES) } : {}),
   }
 }
 
@@ -148,7 +152,7 @@ function isReplyChannel(channel: string): boolean {
 
 /** Every field of a message, not checked yet. */
 type Message = Partial<
-  Record<'v' | 'ask' | 'reply' | 'locks' | 'limit' | 'client' | 'holds' | 'waits' | 'more', unknown>
+  Record<'v' | 'ask' | 'reply' | 'locks' | 'limit' | 'client' | 'holds' | 'waits' | 'more' | 'lost', unknown>
 >
 
 function readObject(text: string): Message | undefined {

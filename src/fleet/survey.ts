@@ -5,7 +5,7 @@ import { clientIdOf } from '../wire/holder.js'
 import { type Answers, askClients } from './ask.js'
 import { type Joined, joinLock } from './join.js'
 import { countListeners, listInboxes } from './lock-channels.js'
-import type { ClientInfo, HolderStatus, LockInfo } from './lock-info.js'
+import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
 import { KIND, type LockKeys, readLockKeys } from './lock-keys.js'
 import { askRecord, type ClientRecord } from './record.js'
 import { Testimony } from './testimony.js'
@@ -78,13 +78,17 @@ export class Survey {
   }
 
   /** Every client that can be asked. */
-  async clients(timeoutMs: number): Promise<(ClientInfo & { readonly status: HolderStatus })[]> {
+  async clients(timeoutMs: number): Promise<ClientState[]> {
     const ids = await this.#inboxes()
     const answers = await askClients(this.#context, ids, { locks: [], limit: 0 }, timeoutMs)
     const records = await this.#records(ids, new Map())
     const testimony = new Testimony(answers, records, this.#now)
     const unknown = { name: '', host: '', pid: 0, version: '' }
-    return ids.map((id) => ({ ...unknown, ...testimony.infoOf(id), id, status: testimony.statusOf(id) }))
+    return ids.map((id) => {
+      const lost = answers.replies.get(id)?.lost
+      const about = { ...unknown, ...testimony.infoOf(id), id, status: testimony.statusOf(id) }
+      return lost === undefined ? about : { ...about, lossesLastHour: lost }
+    })
   }
 
   get #now(): number {

@@ -13,6 +13,7 @@ import type { Wakeups } from '../waiting/wakeups.js'
 import type { Watchdog } from '../watchdog/watchdog.js'
 import type { NameMapper } from '../wire/names.js'
 import type { Hold, HoldingClient } from './hold.js'
+import type { RecentLosses } from './recent-losses.js'
 
 /** What a client provides to its locks and synchronizers. */
 export interface Context extends HoldingClient {
@@ -31,6 +32,7 @@ export interface Context extends HoldingClient {
   hasTurnQueue: boolean
   /** Work in progress under permits that have no holder in Redis, and elections. */
   readonly sections: DenseSet<Section>
+  readonly recentLosses: RecentLosses
   /** Lease of a hold without `leaseTimeMs`, ms. */
   readonly watchdogTimeoutMs: number
   readonly nameMapper: NameMapper | undefined

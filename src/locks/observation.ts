@@ -243,8 +243,10 @@ export function given<H extends Hold>(hold: H, observed: ObservedRequest | undef
 /** @param hold  the one that its lease knows */
 export function holdEnded(hold: Hold, path: ReleasePath | 'lost', error?: LeaseLostError): void {
   const context = hold.lease.context as Context
+  if (!hold.isGiven) return
+  if (path === 'lost') context.recentLosses.add(context.clock.now())
   const isListenedTo = path !== 'lost' && context.hasListeners('released')
-  if (!hold.isGiven || !(END.hasSubscribers || isListenedTo)) return
+  if (!END.hasSubscribers && !isListenedTo) return
   const heldMs = Math.max(0, context.clock.now() - hold.grantedAt)
   const { lockName, label, lease } = hold
   const message: HoldEndMessage = {

@@ -158,7 +158,7 @@ export class FakeDashboard implements AsyncDisposable {
   }
 
   #totals(): Totals {
-    const { locks, deadlocks } = this.fleet
+    const { locks, deadlocks, clients } = this.fleet
     const waits = locks.flatMap(({ waiters }) => waiters.map(({ waitedMs }) => waitedMs ?? 0)).sort((a, b) => a - b)
     const holders = locks.flatMap((one) => one.holders)
     return {
@@ -170,6 +170,8 @@ export class FakeDashboard implements AsyncDisposable {
       waitP95Ms: waits[Math.floor(waits.length * 0.95)] ?? 0,
       unlisted: holders.filter(({ status }) => status === 'unlisted').length,
       newHolds: 14,
+      losses: clients.reduce((sum, { lossesLastHour = 0 }) => sum + lossesLastHour, 0),
+      silentClients: clients.filter(({ lossesLastHour }) => lossesLastHour === undefined).length,
       isTruncated: false,
     }
   }

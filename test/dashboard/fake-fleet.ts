@@ -139,9 +139,9 @@ export function demoFleet(): Fleet {
   return {
     locks: [...special, ...healthyLocks(40)],
     clients: [
-      { ...orders, status: 'responding', holds: 12 },
-      { ...checkout, status: 'responding', holds: 9 },
-      { ...reports, status: 'responding', holds: 1 },
+      { ...orders, status: 'responding', holds: 12, lossesLastHour: 0 },
+      { ...checkout, status: 'responding', holds: 9, lossesLastHour: 2 },
+      { ...reports, status: 'responding', holds: 1, lossesLastHour: 0 },
       { ...billing, status: 'disconnected', holds: 1 },
       { ...search, status: 'silent', holds: 1 },
     ],

@@ -107,6 +107,19 @@ describe('the sampler', () => {
     assert.equal(sampler.totals.unlisted, 1)
   })
 
+  it('counts the losses that clients report, asks again after 10 s, and says how many did not reply', async () => {
+    const [client = assert.fail()] = fleet.presentClients
+    const { lossesLastHour: _, ...silent } = { ...client, id: 'beef', status: 'silent' as const }
+    fleet.presentClients = [{ ...client, lossesLastHour: 2 }, { ...client, id: 'cafe', lossesLastHour: 1 }, silent]
+    await listening()
+    assert.deepEqual([sampler.totals.losses, sampler.totals.silentClients], [3, 1])
+    fleet.presentClients = [{ ...client, lossesLastHour: 2 }]
+    await clock.advance(9_000)
+    assert.equal(sampler.totals.losses, 3)
+    await clock.advance(2_000)
+    assert.deepEqual([sampler.totals.losses, sampler.totals.silentClients], [2, 0])
+  })
+
   it('rejects if the first sample fails, and tries again when asked', async () => {
     fleet.failure = new Error('Redis is gone')
     await assert.rejects(sampler.ready(), /Redis is gone/)

@@ -352,6 +352,13 @@ describe('a list of locks', () => {
     const found = clients.find(({ id }) => id === waiter.id)
     assert.equal(found?.status, 'responding')
     assert.equal(found.pid, process.pid)
+    await waiter.getLock('lost').lock()
+    await waiter.getLock('lost').forceUnlock()
+    const after = await observer.fleet.clients({ timeoutMs })
+    assert.deepEqual(
+      [waiter, observer].map((one) => after.find(({ id }) => id === one.id)?.lossesLastHour),
+      [1, 0],
+    )
     await hold.unlock()
     await (await waiting).unlock()
   })

@@ -1,7 +1,7 @@
 /** A fleet that says what a test tells it, and a dashboard on it. */
 
 import type { AuditEntry, FleetSource } from '../../src/dashboard/sampler.js'
-import type { HolderInfo, LockInfo, WaiterInfo } from '../../src/fleet/lock-info.js'
+import type { ClientState, HolderInfo, LockInfo, WaiterInfo } from '../../src/fleet/lock-info.js'
 
 type UnlockOptions = Parameters<FleetSource['forceUnlock']>[1]
 
@@ -30,6 +30,7 @@ export function waiter(changes: Partial<WaiterInfo> = {}): WaiterInfo {
 
 export class FakeFleet implements FleetSource {
   present: LockInfo[] = []
+  presentClients: ClientState[] = [{ ...ORDERS, status: 'responding', lossesLastHour: 0 }]
   entries: AuditEntry[] = []
   /** Thrown by every call. */
   failure: Error | undefined
@@ -55,8 +56,8 @@ export class FakeFleet implements FleetSource {
     return this.present.find((lock) => lock.name === name) ?? free
   }
 
-  async clients() {
-    return [{ ...ORDERS, status: 'responding' as const }]
+  async clients(): Promise<readonly ClientState[]> {
+    return this.presentClients
   }
 
   async audit(): Promise<AuditEntry[]> {

@@ -33,7 +33,10 @@ describe('docs/metrics.md', () => {
 /** What the dashboard exports. */
 function fleetMetrics(): string {
   const locks = [heldLock('lock:a')]
-  return metricsOf(locks, totalsOf(locks, { deadlocks: 1, newHolds: 0, isTruncated: false }))
+  return metricsOf(
+    locks,
+    totalsOf(locks, { deadlocks: 1, newHolds: 0, losses: 0, silentClients: 0, isTruncated: false }),
+  )
 }
 
 interface Rule {

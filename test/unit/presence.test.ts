@@ -8,7 +8,8 @@ import type { Client } from '../../src/client.js'
 import { applicationOf } from '../../src/fleet/client-info.js'
 import { MAX_REPLY_BYTES, readStateReply, type StateReply, writeStateRequest } from '../../src/fleet/protocol.js'
 import { RECORD_TTL_MS, readRecord } from '../../src/fleet/record.js'
-import type { ClientOptions } from '../../src/index.js'
+import { type ClientOptions, getMultiLock } from '../../src/index.js'
+import { RecentLosses } from '../../src/locks/recent-losses.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 
@@ -254,6 +255,33 @@ describe('a client that is asked', () => {
     const some = await ask(undefined, 2)
     assert.deepEqual([names(some).length, some.more], [2, 1])
     for (const hold of holds) await hold.unlock()
+  })
+
+  it('says how many holds it has lost in the last hour, one of a multi-lock once', async () => {
+    await present()
+    const names = ['x', 'y']
+    const lose = async (): Promise<void> => {
+      const joint = await getMultiLock(...names.map((name) => client.getLock(name))).lock()
+      for (const name of names) await client.getLock(name).forceUnlock()
+      await assert.rejects(joint.unlock(), { code: 'LOCK_LEASE_LOST' })
+    }
+    assert.equal((await ask()).lost, 0)
+    await lose()
+    await bench.clock.advance(40 * MINUTE)
+    await lose()
+    assert.equal((await ask([])).lost, 2)
+    await bench.clock.advance(30 * MINUTE)
+    assert.equal((await ask()).lost, 1)
+    await bench.clock.advance(30 * MINUTE)
+    assert.equal((await ask()).lost, 0)
+  })
+
+  it('counts 1,000 losses at most, and is believed no more', () => {
+    const losses = new RecentLosses()
+    for (let n = 0; n < 1_500; n++) losses.add(n)
+    assert.equal(losses.count(1_500), 1_000)
+    const lostOf = (lost: unknown) => readStateReply(JSON.stringify({ v: 1, client: 'a', lost }))?.lost
+    assert.deepEqual([1e300, 2.5, -1, '7', undefined].map(lostOf), [1_000, 2, undefined, undefined, undefined])
   })
 
   it('leaves out what does not fit into a message', async () => {

@@ -1,0 +1,20 @@
+const PERIOD_MS = 3_600_000
+/** So many are remembered. */
+const MOST = 1_000
+
+/** When this client has lost holds, for those who ask it. */
+export class RecentLosses {
+  #times: number[] = []
+
+  /** @param at  on the clock */
+  add(at: number): void {
+    this.#times.push(at)
+    if (this.#times.length > MOST) this.#times.shift()
+  }
+
+  /** How many in the hour before `now`, at most 1,000. */
+  count(now: number): number {
+    this.#times = this.#times.filter((at) => at > now - PERIOD_MS)
+    return this.#times.length
+  }
+}
