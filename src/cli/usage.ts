@@ -201,6 +201,9 @@ unless --anyway is given.
   --reason TEXT       recorded in the audit, and passed to the holder in its LeaseLostError
   --grace DURATION    how long the holder may take to stop, at most 60s (default 2s)
   --anyway            free the lock even if the holder does not react: it may still be working
+  --quarantine DURATION
+                      with --anyway: let nobody have the lock for so long first, at most 60s, so that a holder that is
+                      alive notices its loss; 10s is a renewal period. Not for read and write locks
   --yes               do not ask to type the lock's name
 ${FLEET_OPTIONS}
 

@@ -18,13 +18,15 @@ export type ForceOutcome = 'released' | 'freed' | 'silent' | 'not-held'
 
 /** One call of `forceUnlock({ holder })`, by any client. */
 export interface AuditEntry {
-  /** When it ended, by the clock of the operator's machine, ISO 8601. */
+  /** When the hold ended, by the clock of the operator's machine, ISO 8601. */
   readonly time: string
   readonly lock: string
   readonly holder: string
   readonly by: string
   readonly reason?: string | undefined
   readonly outcome: ForceOutcome
+  /** If it was `freed` with a quarantine: for how long nobody else got it from then on, ms. */
+  readonly quarantineMs?: number | undefined
 }
 
 /** Adds an entry. If that fails, what it reports has happened all the same, and the client emits a warning. */
@@ -50,10 +52,11 @@ export async function readAudit({ scripts }: Context): Promise<AuditEntry[]> {
 
 function parse(line: string): AuditEntry[] {
   try {
-    const { time, lock, holder, by, reason, outcome } = JSON.parse(line) as Record<string, unknown>
+    const { time, lock, holder, by, reason, outcome, quarantineMs } = JSON.parse(line) as Record<string, unknown>
     const entry = { time, lock, holder, by, outcome }
     if (!Object.values(entry).every((text) => typeof text === 'string')) return []
-    return [{ ...(entry as AuditEntry), ...(typeof reason === 'string' ? { reason } : {}) }]
+    const quarantine = typeof quarantineMs === 'number' ? { quarantineMs } : {}
+    return [{ ...(entry as AuditEntry), ...(typeof reason === 'string' ? { reason } : {}), ...quarantine }]
   } catch {
     return []
   }

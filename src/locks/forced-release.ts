@@ -5,13 +5,13 @@ import type { ScriptCall } from '../lua/script.js'
 import { sleep } from '../util/sleep.js'
 import { userAtHost } from '../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../util/validate.js'
-import { clientIdOf } from '../wire/holder.js'
+import { clientIdOf, formatHolder } from '../wire/holder.js'
 import { INBOX_PREFIX } from '../wire/keys.js'
 import { type ForceOutcome, writeAudit } from './audit.js'
 import { type ForcedMark, MAX_GRACE_MS, markNotice, REACTION_MS, setMark, withdrawMark } from './forced-mark.js'
 import { obeyMark } from './forced-marks.js'
 import { ask, inspect, inspectHolder } from './inspection.js'
-import type { Holder, LockKind } from './kinds/lock-kind.js'
+import { type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
 import type { LeaseContext } from './lease.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
@@ -29,6 +29,21 @@ export interface ForceUnlockOptions {
   readonly by?: string | undefined
   /** Whether to free the lock also if the holder does not react: it may be dead, or still at work. Default false. */
   readonly anyway?: boolean | undefined
+  /**
+   * With `anyway`: for how long nobody else gets the lock either once it is taken from a holder that did not react, ms; default
+   * 0, at most 60,000. A holder that is alive notices its loss meanwhile: when it wakes up, or at its next renewal, which is
+   * due after a third of its `lockWatchdogTimeoutMs`. Not for read and write locks, whose holds cannot be handed over.
+   */
+  readonly quarantineMs?: number | undefined
+}
+
+/** What is to be done. */
+interface Order {
+  readonly mark: ForcedMark
+  readonly anyway: boolean
+  readonly quarantineMs: number
+  /** Of this client: has the lock during the quarantine. Undefined: there is none. */
+  readonly heir: string | undefined
 }
 
 export interface ForceUnlockResult {
@@ -38,7 +53,8 @@ export interface ForceUnlockResult {
 }
 
 const DEFAULT_GRACE_MS = 2_000
-/** How long the last command of the holder may take to arrive, ms. */
+const MAX_QUARANTINE_MS = 60_000
+/** How long the last command of the holder may take to arrive, ms; or of this client after a quarantine. */
 const MARGIN_MS = 500
 /** Between two looks at the lock, ms. */
 const LEAST_PAUSE_MS = 2
@@ -47,7 +63,7 @@ const MOST_PAUSE_MS = 100
 const HOLDER = /^[\w-]{1,64}:[1-9]\d{0,18}(:write)?$/
 const MAX_TEXT = 1_024
 
-const KNOWN = { holder: 1, graceMs: 1, reason: 1, by: 1, anyway: 1 }
+const KNOWN = { holder: 1, graceMs: 1, reason: 1, by: 1, anyway: 1, quarantineMs: 1 }
 
 /** How long a holder that does not react is waited for, ms: until it can no longer find the mark, and its grace is over. */
 export function patienceFor(graceMs: number): number {
@@ -61,11 +77,18 @@ export async function forceRelease(
   lockName: string,
   options: ForceUnlockOptions,
 ): Promise<ForceUnlockResult> {
-  const { mark, anyway } = checked(context, kind, lockName, options)
+  const order = checked(context, kind, lockName, options)
+  const { mark, quarantineMs, heir } = order
   const isMarked = await ask(context, lockName, 'forceUnlock', setMark(kind, lockName, mark), toInteger)
-  const outcome = isMarked === 1 ? await endHolder(context, kind, lockName, mark, anyway) : 'not-held'
+  const outcome = isMarked === 1 ? await endHolder(context, kind, lockName, order) : 'not-held'
   const { holder, by, reason } = mark
-  await writeAudit(context, { time: new Date().toISOString(), lock: lockName, holder, by, reason, outcome })
+  const quarantine = outcome === 'freed' && heir !== undefined ? { quarantineMs } : {}
+  const time = new Date().toISOString()
+  await writeAudit(context, { time, lock: lockName, holder, by, reason, outcome, ...quarantine })
+  if (outcome === 'freed' && heir !== undefined) {
+    await sleep(quarantineMs, { clock: context.clock })
+    await free(context, kind, lockName, heir).catch(() => {}) // its lease ends then
+  }
   const heldBy = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lockName) : undefined
   return heldBy ? { outcome, heldBy } : { outcome }
 }
@@ -74,8 +97,7 @@ async function endHolder(
   context: LeaseContext,
   kind: LockKind,
   lockName: string,
-  mark: ForcedMark,
-  anyway: boolean,
+  { mark, anyway, quarantineMs, heir }: Order,
 ): Promise<ForceOutcome> {
   const endsAt = context.clock.now() + patienceFor(mark.graceMs)
   await notifyHolder(context, lockName, mark.holder).catch(() => {}) // it then does not react
@@ -83,10 +105,16 @@ async function endHolder(
     await withdraw(context, lockName, mark)
     return 'released'
   }
+  if (!anyway) {
+    await withdraw(context, lockName, mark)
+    return 'silent'
+  }
   // The mark stays: it tells a holder that wakes up why it lost the lock.
-  if (anyway) return (await free(context, kind, lockName, mark.holder)) ? 'freed' : 'released'
-  await withdraw(context, lockName, mark)
-  return 'silent'
+  const isEnded =
+    heir === undefined
+      ? await free(context, kind, lockName, mark.holder)
+      : await takeOver(context, kind, lockName, mark.holder, heir, quarantineMs + MARGIN_MS)
+  return isEnded ? 'freed' : 'released'
 }
 
 /** Makes the client of the holder read the mark. This client reads it itself. */
@@ -133,22 +161,42 @@ async function free(context: LeaseContext, kind: LockKind, lockName: string, hol
   return (await runInTurnQueue(context, withTurnQueue, () => kind.release(lockName, holder), run)) !== null
 }
 
+/**
+ * Takes the lock from its holder for a holder of this client, which nothing renews: should this process die, its lease ends
+ * the lock.
+ * @returns false: it no longer held the lock
+ */
+async function takeOver(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  from: string,
+  holder: string,
+  leaseTimeMs: number,
+): Promise<boolean> {
+  const adopt = transferScript(kind, 'quarantineMs', lockName)
+  const call = adopt({ lockName, holder, leaseTimeMs, waitTimeMs: 0 }, from)
+  return await ask(context, lockName, 'forceUnlock', call, (reply) => 'isGranted' in kind.parseReply(reply, lockName))
+}
+
 async function holderOf(context: LeaseContext, kind: LockKind, lockName: string): Promise<Holder | undefined> {
   const found = await inspect(context, kind, lockName).catch(() => undefined)
   return found?.holders[0]
 }
 
-function checked(
-  context: LeaseContext,
-  kind: LockKind,
-  lockName: string,
-  options: ForceUnlockOptions,
-): { mark: ForcedMark; anyway: boolean } {
+function checked(context: LeaseContext, kind: LockKind, lockName: string, options: ForceUnlockOptions): Order {
   if (kind.isDivisible) {
     const allowed = `a lock with one name, which a ${kind.title} is not; without options it frees the lock regardless of its holder`
     throw new ConfigError('forceUnlock', undefined, allowed, { lockName })
   }
-  const { holder, graceMs = DEFAULT_GRACE_MS, reason, by, anyway } = ownOptions(options, KNOWN, lockName)
+  const own = ownOptions(options, KNOWN, lockName)
+  const { holder, graceMs = DEFAULT_GRACE_MS, reason, by } = own
+  const anyway = checkOptionalBoolean('anyway', own.anyway) ?? false
+  const quarantineMs = checkCount('quarantineMs', own.quarantineMs ?? 0, 0, lockName, MAX_QUARANTINE_MS)
+  if (quarantineMs > 0) {
+    if (!anyway) throw new ConfigError('quarantineMs', undefined, 'anyway: true beside it', { lockName })
+    transferScript(kind, 'quarantineMs', lockName)
+  }
   return {
     mark: {
       id: context.random.uuid(),
@@ -157,7 +205,9 @@ function checked(
       reason: checkText('reason', reason, lockName),
       graceMs: checkCount('graceMs', graceMs, 0, lockName, MAX_GRACE_MS),
     },
-    anyway: checkOptionalBoolean('anyway', anyway) ?? false,
+    anyway,
+    quarantineMs,
+    heir: quarantineMs > 0 ? kind.holder(formatHolder(context.clientId, context.owners.next().id)) : undefined,
   }
 }
 

@@ -65,7 +65,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    *
    * Without arguments it frees the lock at once, whoever holds it, and wakes the waiters. A holder in this client loses it
    * immediately, any other at its next renewal.
-   * @returns with a holder, what became of it, after `graceMs` and 2.5 s at the latest; without, whether it was held
+   * @returns with a holder, what became of it, after `graceMs`, 2.5 s and `quarantineMs` at the latest; without, whether it
+   *   was held
    * @throws {OutcomeUnknownError} Redis did not reply
    * @throws {ConfigError} an option cannot work, or this is a multi-lock of values
    * @throws {WrongTypeError} something else has the name, or a lock of another kind

@@ -111,7 +111,23 @@ describe('holdfast unlock', () => {
       by: userAtHost(),
       reason: 'INC-4711',
       anyway: true,
+      quarantineMs: 0,
     })
+  })
+
+  it('with a quarantine says before and after for how long nobody has the lock', async () => {
+    const fleet = Object.assign(new FakeFleet(), { outcome: 'freed', tookMs: 12_500 })
+    const of = ['unlock', 'lock:stock:7', '--holder', LOCKS[2]?.holders[0]?.holder ?? '', '--grace', '0']
+    const order = [...of, '--anyway', '--quarantine', '10s']
+    const { output } = await runOn(fleet, order, 'lock:stock:7')
+    assert.match(output, /after 2\.5s the lock is taken from it, and 10\.0s later freed for the next waiter/)
+    assert.match(
+      output,
+      /freed: its holder did not react within 2\.5s, and nobody had the lock for 10\.0s after that$/m,
+    )
+    assert.equal(fleet.orders[0]?.quarantineMs, 10_000)
+    assert.equal(JSON.parse((await runOn(fleet, [...order, '--yes', '--json'])).output).quarantineMs, 10_000)
+    await assert.rejects(runOn(fleet, [...of, '--quarantine', '10s']), /--quarantine needs --anyway/)
   })
 
   it('returns 0 for a lock that was freed, 75 for a silent holder, 1 for one that was faster', async () => {

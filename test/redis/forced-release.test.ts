@@ -13,6 +13,8 @@ import { waitUntil } from '../support/wait-until.js'
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
 /** Breaks whose order of events is checked. */
 const ROUNDS = 20
+/** From the compiled test in build/test/redis. */
+const MAIN = new URL('../../../dist/cli/main.js', import.meta.url)
 const now = (): number => performance.timeOrigin + performance.now()
 
 describe('forceUnlock({ holder })', () => {
@@ -39,8 +41,8 @@ describe('forceUnlock({ holder })', () => {
     return child
   }
 
-  async function hold(child: Child, { hold = 'lock', stopMs = 0 }: Partial<HolderCommand> = {}): Promise<string> {
-    child.send({ hold, stopMs } satisfies HolderCommand)
+  async function hold(child: Child, command: Partial<HolderCommand> = {}): Promise<string> {
+    child.send({ hold: 'lock', stopMs: 0, ...command } satisfies HolderCommand)
     return (await child.nextMessage<HolderReport>(({ at }) => at === 'held')).holder as string
   }
 
@@ -150,6 +152,65 @@ describe('forceUnlock({ holder })', () => {
     granted.assertHeld()
     assert.equal(await granted.isHeld(), true)
     await granted.unlock()
+  })
+
+  it('with anyway lets a stopped process that wakes up work beside the next holder, until it has learned that', async () => {
+    const [child, client, waiter] = [await holderProcess(), await operator(), await lab.connect()]
+    const holder = await hold(child, { isBusy: true })
+    child.freeze()
+    const waiting = waiter.getLock('a').lock()
+    await force(client.getLock('a'), holder, { graceMs: 0, anyway: true })
+    const granted = await waiting
+    const before = await effects(waiter)
+    child.thaw()
+    await next(child, 'ended')
+    granted.assertHeld()
+    assert.ok((await effects(waiter)) > before, 'it had an effect although it had lost the lock')
+    await granted.unlock()
+  })
+
+  it('with a quarantine lets the next holder in only when a stopped process that wakes up has learned that', async () => {
+    const quarantineMs = 3_000
+    for (let tries = 0; ; tries++) {
+      const [child, client, waiter] = [await holderProcess(), await operator(), await lab.connect()]
+      const lock = client.getLock('a')
+      const holder = await hold(child, { isBusy: true })
+      child.freeze()
+      const waiting = waiter.getLock('a').lock()
+      const grantedAt = waiting.then(now)
+      const startedAt = now()
+      const forcing = force(lock, holder, { graceMs: 0, anyway: true, quarantineMs })
+      await waitUntil(async () => (await lock.getHolders())[0]?.holder !== holder, { timeoutMs: 30_000 })
+      child.thaw()
+      const ended = await next(child, 'ended')
+      assert.equal(ended.by, ORDER.by)
+      assert.deepEqual(await forcing, { outcome: 'freed' })
+      assert.ok((await grantedAt) - startedAt >= 2_500 + quarantineMs)
+      await (await waiting).unlock()
+      const [entry] = await client.fleet.audit()
+      assert.deepEqual([entry?.outcome, entry?.quarantineMs], ['freed', quarantineMs])
+      if ((ended.time as number) < (await grantedAt)) return
+      assert.ok(tries < 5, 'it worked beside the next holder') // unless the machine stood still for all of the quarantine
+    }
+  })
+
+  it('with a quarantine that its operator does not survive leaves the lock to a lease', async () => {
+    const [child, client] = [await holderProcess(), await operator()]
+    const holder = await hold(child)
+    await child.stop()
+    const url = new URL(lab.server.url)
+    Object.assign(url, AS_ADMIN)
+    const args = ['unlock', 'a', '--holder', holder, '--yes', '--grace', '0', '--anyway', '--quarantine', '3s']
+    const command = spawnChild(MAIN, args, { env: { REDIS_URL: url.href, HOLDFAST_CONFIG: '' } })
+    lab.onEnd(() => command.stop())
+    const lock = client.getLock('a')
+    await waitUntil(async () => (await lock.getHolders())[0]?.holder !== holder, { timeoutMs: 60_000 })
+    await command.stop()
+    assert.ok((await lab.server.admin.pttl('a')) !== -1, 'its key expires')
+    const free = await waitUntil(async () => (await lock.tryLock()) ?? undefined, { timeoutMs: 30_000 })
+    await free.unlock()
+    const [entry] = await client.fleet.audit()
+    assert.deepEqual([entry?.lock, entry?.outcome, entry?.quarantineMs], ['a', 'freed', 3_000])
   })
 
   it('with anyway frees the lock of a process that was killed', async () => {

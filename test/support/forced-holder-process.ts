@@ -12,6 +12,8 @@ export interface HolderCommand {
   readonly hold: string
   /** How long its function runs on after the abort, ms. */
   readonly stopMs: number
+  /** Whether it also has effects, one after the other, for as long as it is not interrupted. */
+  readonly isBusy?: boolean
 }
 
 export interface HolderReport {
@@ -45,7 +47,7 @@ onCommand<HolderCommand | { readonly end: true }>((command) => {
 })
 report({ at: 'ready', holder: client.id })
 
-async function run({ hold: kind, stopMs }: HolderCommand): Promise<void> {
+async function run({ hold: kind, stopMs, isBusy = false }: HolderCommand): Promise<void> {
   try {
     await kindNamed(kind)
       .lock(client, 'a')
@@ -58,6 +60,7 @@ async function run({ hold: kind, stopMs }: HolderCommand): Promise<void> {
           })
         })
         report({ at: 'held', holder: hold.holder })
+        while (isBusy && !hold.signal.aborted) await effects.getSemaphore('effects').addPermits(1)
         await aborted
         await sleep(stopMs)
         // Its last effect: a semaphore counts them, so that they are in Redis.
@@ -65,7 +68,7 @@ async function run({ hold: kind, stopMs }: HolderCommand): Promise<void> {
       })
     report({ at: 'ended' })
   } catch (error) {
-    report({ at: 'ended', ...lossOf(error) })
+    report({ at: 'ended', time: now(), ...lossOf(error) })
   }
 }
 

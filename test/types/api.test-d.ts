@@ -199,7 +199,7 @@ export async function inspecting() {
   expectSame<ReturnType<Lock['isLocked']>, Promise<boolean>>(true)
   const wasHeld = lock.forceUnlock()
   expectSame<typeof wasHeld, Promise<boolean>>(true)
-  const broken = lock.forceUnlock({ holder: 'a:1', graceMs: 1, reason: 'r', by: 'b', anyway: true })
+  const broken = lock.forceUnlock({ holder: 'a:1', graceMs: 1, reason: 'r', by: 'b', anyway: true, quarantineMs: 1 })
   expectSame<typeof broken, Promise<ForceUnlockResult>>(true)
   expectSame<ReturnType<Lock['getHolders']>, Promise<readonly Holder[]>>(true)
   expectSame<ReturnType<Lock['remainingLeaseMs']>, Promise<number>>(true)

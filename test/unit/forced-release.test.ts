@@ -417,10 +417,17 @@ describe('forceUnlock({ holder })', () => {
       [{ holder: 'a:1', by: 'x'.repeat(1_025) }, 'by'],
       [{ holder: 'a:1', reason: 7 as unknown as string }, 'reason'],
       [{ holder: 'a:1', anyway: 'yes' as unknown as boolean }, 'anyway'],
+      [{ holder: 'a:1', quarantineMs: 10_000 }, 'quarantineMs'],
+      [{ holder: 'a:1', anyway: true, quarantineMs: 60_001 }, 'quarantineMs'],
       [{ holder: 'a:1', grace: 7 } as ForceUnlockOptions, 'grace'],
     ]
     for (const [options, path] of wrong) {
       await assert.rejects(bench.lock.forceUnlock(options as ForceUnlockOptions), { code: 'LOCK_CONFIG', path })
+    }
+    const both = client.getReadWriteLock('a')
+    for (const lock of [both.readLock(), both.writeLock()]) {
+      const forcing = lock.forceUnlock({ holder: 'a:1', anyway: true, quarantineMs: 1 })
+      await assert.rejects(forcing, { code: 'LOCK_CONFIG', path: 'quarantineMs' })
     }
     const values = client.getFasterMultiLock('group', ['1'])
     await assert.rejects(values.forceUnlock({ holder: 'a:1' }), { code: 'LOCK_CONFIG', path: 'forceUnlock' })

@@ -14,7 +14,7 @@ const COMMANDS = {
   who: { subject: 'lock', options: ['stack'] },
   top: { subject: 'pattern', options: ['interval', 'once'] },
   watch: { subject: 'lock', options: ['interval'] },
-  unlock: { subject: 'lock', options: ['holder', 'yes', 'grace', 'anyway', 'reason'] },
+  unlock: { subject: 'lock', options: ['holder', 'yes', 'grace', 'anyway', 'quarantine', 'reason'] },
   deadlocks: { subject: 'none', options: ['watch', 'interval'] },
 } as const satisfies Record<string, { subject: string; options: readonly string[] }>
 
@@ -40,6 +40,7 @@ export interface FleetOptions {
   yes: boolean
   graceMs: number
   anyway: boolean
+  quarantineMs: number
   /** Undefined: none was given. */
   reason: string | undefined
 }
@@ -62,6 +63,7 @@ const OPTIONS = {
   yes: { type: 'boolean' },
   grace: { type: 'string' },
   anyway: { type: 'boolean' },
+  quarantine: { type: 'string' },
   reason: { type: 'string' },
 } as const
 
@@ -86,6 +88,7 @@ export function parseFleetOptions(
   if (command === 'unlock' && !values.holder) {
     throw new UsageError('--holder is missing: the whole holder as `holdfast who` prints it')
   }
+  if (values.quarantine !== undefined && !values.anyway) throw new UsageError('--quarantine needs --anyway')
   return {
     target: targetOf(values, env),
     json: values.json ?? false,
@@ -103,6 +106,7 @@ export function parseFleetOptions(
     yes: values.yes ?? false,
     graceMs: parseDuration('--grace', values.grace ?? '2s', 0),
     anyway: values.anyway ?? false,
+    quarantineMs: parseDuration('--quarantine', values.quarantine ?? '0', 0),
     reason: values.reason,
   }
 }

@@ -10,7 +10,7 @@ import type { Session } from './view.js'
 /** `holdfast unlock`: ends the hold of exactly one holder. @returns the exit code */
 export async function unlock(session: Session): Promise<number> {
   const { fleet, options, terminal, now } = session
-  const { subject: name, holder, anyway, graceMs, reason, json } = options
+  const { subject: name, holder, anyway, quarantineMs, graceMs, reason, json } = options
   const print = (text: string): void => (json ? say(text) : terminal.print(text))
   const lock = await fleet.inspect(name, { timeoutMs: options.timeoutMs })
   const found = lock.holders.find((one) => one.holder === holder)
@@ -21,10 +21,12 @@ export async function unlock(session: Session): Promise<number> {
   if (!options.yes) await confirm(session, found, print)
   const by = userAtHost()
   const startedAt = now()
-  const { outcome } = await fleet.forceUnlock(name, { holder, graceMs, by, reason, anyway })
-  const took = durationOf(now() - startedAt)
+  const { outcome } = await fleet.forceUnlock(name, { holder, graceMs, by, reason, anyway, quarantineMs })
+  const isQuarantined = outcome === 'freed' && quarantineMs > 0
+  const took = durationOf(now() - startedAt - (isQuarantined ? quarantineMs : 0))
   if (json) {
-    terminal.printJson({ time: new Date(now()).toISOString(), lock: name, holder, by, reason, outcome })
+    const time = new Date(now()).toISOString()
+    terminal.printJson({ time, lock: name, holder, by, reason, outcome, ...(isQuarantined && { quarantineMs }) })
   } else {
     const sentences = {
       released: `released by its holder within ${took}`,
@@ -32,7 +34,8 @@ export async function unlock(session: Session): Promise<number> {
       silent: `nothing has changed: its holder did not react within ${took}. --anyway would free the lock`,
       'not-held': 'nothing has changed: that holder no longer held it',
     }
-    terminal.print(`${clockTime(now())}  ${sentences[outcome]}`)
+    const after = isQuarantined ? `, and nobody had the lock for ${durationOf(quarantineMs)} after that` : ''
+    terminal.print(`${clockTime(now())}  ${sentences[outcome]}${after}`)
   }
   return { released: 0, freed: 0, silent: EXIT.conflict, 'not-held': 1 }[outcome]
 }
@@ -58,7 +61,7 @@ function forHowLong({ heldMs, label }: HolderInfo): string {
   return `${heldMs === undefined ? '' : `, for ${durationOf(heldMs)}`}${label === undefined ? '' : ` (${word(label)})`}`
 }
 
-function consequence({ status }: HolderInfo, { graceMs, anyway }: FleetOptions): string {
+function consequence({ status }: HolderInfo, { graceMs, anyway, quarantineMs }: FleetOptions): string {
   if (status === 'responding') {
     return (
       'It is responding, and will be interrupted. The next waiter gets the lock once its work has stopped, ' +
@@ -68,8 +71,12 @@ function consequence({ status }: HolderInfo, { graceMs, anyway }: FleetOptions):
   const problem = status === 'unlisted' ? 'It cannot be notified' : 'It is not responding'
   const patience = durationOf(patienceFor(graceMs))
   if (!anyway) return `${problem}. Unless it reacts within ${patience}, nothing changes; --anyway would free the lock.`
+  const freed =
+    quarantineMs > 0
+      ? `taken from it, and ${durationOf(quarantineMs)} later freed for the next waiter, even if this holder has not noticed.`
+      : 'freed for the next waiter, even if this holder is still working.'
   return (
-    `${problem}: after ${patience} the lock is freed for the next waiter, even if this holder is still working.\n` +
+    `${problem}: after ${patience} the lock is ${freed}\n` +
     'Only data that is guarded by a fencing token rejects its later writes.'
   )
 }

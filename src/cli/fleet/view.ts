@@ -17,6 +17,7 @@ export interface ForceOrder {
   by: string
   reason: string | undefined
   anyway: boolean
+  quarantineMs: number
 }
 
 /** What a command has to work with. */

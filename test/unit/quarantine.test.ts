@@ -1,0 +1,115 @@
+/** forceUnlock({ quarantineMs }): nobody gets a lock that was taken from a holder, so that this one notices. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { ForceUnlockOptions, ForceUnlockResult, Hold, Lock } from '../../src/index.js'
+import { readAudit } from '../../src/locks/audit.js'
+import { ClientBench } from '../support/client-bench.js'
+
+const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
+const KINDS: readonly [string, (client: ClientBench['client']) => Lock][] = [
+  ['lock', (client) => client.getLock('a')],
+  ['non-reentrant lock', (client) => client.getNonReentrantLock('a')],
+  ['fair lock', (client) => client.getFairLock('a')],
+  ['fenced lock', (client) => client.getFencedLock('a')],
+  ['spin lock', (client) => client.getSpinLock('a')],
+  ['string lock', (client) => client.getStringLock('a')],
+]
+
+/** The holder's client has no inbox, as with `inspection: false`. */
+let bench: ClientBench
+/** Of the operator's client. */
+let theirs: Lock
+
+beforeEach(() => {
+  bench = new ClientBench({ commandTimeoutMs: 3_000 })
+  theirs = bench.other.getLock('a')
+})
+
+afterEach(() => bench.close())
+
+function force({ holder }: Hold, options: Partial<ForceUnlockOptions>): Promise<ForceUnlockResult> {
+  return theirs.forceUnlock({ holder, ...ORDER, ...options })
+}
+
+describe('a quarantine', () => {
+  it('is needed: without it others get in while a holder that is alive still counts on the lock', async () => {
+    const { clock } = bench
+    const hold = await bench.lock.lock()
+    const waiting = theirs.lock()
+    await clock.until(force(hold, { anyway: true, graceMs: 0 }))
+    const next = await clock.until(waiting)
+    hold.assertHeld()
+    next.assertHeld()
+    await next.unlock()
+    await assert.rejects(hold.unlock(), { reason: 'gone' })
+  })
+
+  it('keeps others out until such a holder has noticed its loss, at its next renewal', async () => {
+    const { clock, redis } = bench
+    const hold = await bench.lock.lock()
+    const waiting = theirs.lock()
+    const forcing = force(hold, { anyway: true, graceMs: 0, quarantineMs: 10_000 })
+    await clock.advance(3_000)
+    hold.assertHeld()
+    assert(!redis.isHeldBy('a', hold.holder), 'it is taken from it')
+    await clock.advance(8_000)
+    assert.deepEqual(
+      bench.lost.map(({ reason }) => reason),
+      ['gone'],
+    )
+    assert.equal(await bench.lock.tryLock(), null)
+    assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
+    const next = await clock.until(waiting)
+    assert(clock.now() >= 12_500)
+    await next.unlock()
+    await assert.rejects(hold.unlock(), { reason: 'gone', by: 'ops@laptop' })
+    const [entry] = await readAudit(theirs.context)
+    assert.deepEqual([entry?.outcome, entry?.quarantineMs], ['freed', 10_000])
+  })
+
+  it('that the operator does not live to end leaves a lease, and is recorded', async () => {
+    const { clock, otherPort, redis, client } = bench
+    const hold = await bench.lock.lock()
+    const forcing = force(hold, { anyway: true, graceMs: 0, quarantineMs: 10_000 })
+    await clock.advance(3_000)
+    otherPort.isDisconnected = true
+    await clock.advance(9_000)
+    assert.equal(await client.getLock('a').tryLock(), null)
+    await clock.advance(1_500)
+    assert.deepEqual(redis.keys, [])
+    otherPort.isDisconnected = false
+    await clock.until(forcing)
+    await assert.rejects(hold.unlock(), { reason: 'gone' })
+    assert.equal((await readAudit(theirs.context))[0]?.outcome, 'freed')
+  })
+
+  it('is none if the holder releases the lock at the last moment', async () => {
+    const { clock, redis, otherPort, lock } = bench
+    const hold = await lock.lock()
+    otherPort.fault = ({ name }) => {
+      if (name === 'lock/adopt') redis.delete('a')
+      return undefined
+    }
+    const forcing = force(hold, { anyway: true, graceMs: 0, quarantineMs: 10_000 })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+    assert.ok(clock.now() < 10_000)
+    assert.deepEqual(redis.keys, [])
+    await hold.unlock().catch(() => {})
+  })
+
+  for (const [title, of] of KINDS) {
+    it(`takes a ${title} from its holder, and frees it`, async () => {
+      const { clock, client, other } = bench
+      const hold = await of(client).lock()
+      const forcing = of(other).forceUnlock({ holder: hold.holder, graceMs: 0, anyway: true, quarantineMs: 1_000 })
+      await clock.advance(3_000)
+      const [heir, ...more] = await of(client).getHolders()
+      assert.deepEqual([heir?.holder.split(':')[0], heir?.holdCount, more], [other.id, 1, []])
+      assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
+      await assert.rejects(hold.unlock(), { reason: 'gone' })
+      const next = await clock.until(of(client).lock())
+      next.assertHeld()
+      await next.unlock()
+    })
+  }
+})
