@@ -59,7 +59,7 @@ const FIGURES: readonly Figure[] = [
   {
     title: 'Losses/h',
     hint: 'Holds that were lost in the last hour, as the clients report it that respond. ≥: others cannot be asked',
-    show: ({ losses, silentClients, unlisted }) => `${silentClients + unlisted > 0 ? '≥' : ''}${formatCount(losses)}`,
+    show: ({ losses, silentClients, unlisted }) => `${silentClients + unlisted > 0 ? '≥ ' : ''}${formatCount(losses)}`,
     toneOf: ({ losses }) => (losses > 0 ? 'warning' : undefined),
   },
   {

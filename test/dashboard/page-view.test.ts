@@ -38,6 +38,7 @@ describe('the page', () => {
     const { page, complaints, origins } = await open(dashboard.url)
     await showsText(page, '.figures', 'Deadlocks1')
     await showsText(page, '.figures', 'Oldest2h 14m')
+    await showsText(page, '.figures', 'Losses/h≥ 2')
     await showsText(page, '#locks tr', /lock:order:1001.*>\d+s.*10488e73:41.*≥ 1/)
     await showsText(page, '#locks tr', /migration.*no expiry/)
     await page.click(`tr[data-key="${idOf('lock:stock:7')}"]`)
@@ -48,6 +49,22 @@ describe('the page', () => {
     assert.equal(await page.title(), '⚠ 1 deadlock · Holdfast')
     assert.deepEqual([...origins], [dashboard.origin, 'null'].slice(0, origins.size), 'only its own server')
     assert.deepEqual(complaints, [])
+  })
+
+  it('counts the losses of clients, and says of which it does not know them', async () => {
+    const fleet = demoFleet()
+    await using dashboard = await FakeDashboard.start(fleet)
+    const { page } = await open(dashboard.url)
+    await page.click('#tab-clients')
+    await showsText(page, '#clients tbody tr', /checkout.*chk-1.*892/)
+    await showsText(page, '#clients tbody tr', /search.*srch-9b1.*221\?/)
+    await showsText(page, '.figures', 'Losses/h≥ 2')
+    fleet.clients = fleet.clients.map((one) => ({ ...one, lossesLastHour: one.lossesLastHour ?? 0 }))
+    dashboard.push(
+      [],
+      fleet.locks.filter(({ holders }) => holders.some(({ status }) => status === 'unlisted')).map(({ id }) => id),
+    )
+    await showsText(page, '.figures', 'Losses/h2')
   })
 
   it('shows locks as they come, change and go', async () => {
