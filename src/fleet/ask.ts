@@ -20,8 +20,10 @@ export interface Answers {
   readonly replies: ReadonlyMap<string, TimedReply>
   /** Connected, and without a reply in time. */
   readonly silent: ReadonlySet<string>
-  /** Nobody listens on their inboxes. The rest could not be asked. */
+  /** Nobody listens on their inboxes. */
   readonly absent: ReadonlySet<string>
+  /** No others: this client could receive no replies, or could not publish to them. */
+  readonly hasAskedAll: boolean
   /** Every client with an inbox, if Redis lists them and all of them were asked. */
   readonly listed?: ReadonlySet<string> | undefined
 }
@@ -72,7 +74,9 @@ class Inquiry {
         subscription.leave()
       }
     }
-    return { replies: this.#replies, silent: this.#reached, absent: this.#absent }
+    const [replies, silent, absent] = [this.#replies, this.#reached, this.#absent]
+    const hasAskedAll = [...this.#asked].every((id) => replies.has(id) || silent.has(id) || absent.has(id))
+    return { replies, silent, absent, hasAskedAll }
   }
 
   async #publish(request: string, subscription: Subscription, timeoutMs: number): Promise<void> {

@@ -58,9 +58,10 @@ export class Testimony {
     return this.#records.get(client)?.client
   }
 
-  /** Whether every client that could be asked has said all. */
+  /** Whether every client was asked, and has said all. */
   get isComplete(): boolean {
-    return this.#answers.silent.size === 0 && [...this.#answers.replies.values()].every(({ more }) => more === 0)
+    const { hasAskedAll, silent, replies } = this.#answers
+    return hasAskedAll && silent.size === 0 && [...replies.values()].every(({ more }) => more === 0)
   }
 
   #add(client: string, holds: readonly HoldState[], waits: readonly WaitState[], agoMs: number): void {

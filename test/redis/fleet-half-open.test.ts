@@ -51,6 +51,29 @@ for (const driver of drivers) {
   })
 }
 
+describe('an observer', () => {
+  const lab = setUpLab()
+
+  it('whose connection for messages is cut off says that something is missing', async () => {
+    const { client: observer, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 1_000 })
+    const hold = await (await lab.connect()).getLock('a').lock()
+    await lab.server.admin.call('ACL', 'SETUSER', 'default', '+pubsub')
+    assert.equal((await observer.inspect('a', { timeoutMs: PATIENT_MS })).isComplete, true)
+    proxy.delay(600_000, (request) => request.startsWith('SUBSCRIBE'))
+    const { holders, isComplete } = await observer.inspect('a')
+    assert.deepEqual([holders.map(({ holder }) => holder), isComplete], [[hold.holder], false])
+    await hold.unlock()
+  })
+
+  it('that is cut off rejects within its command timeout', async () => {
+    const { client: observer, proxy } = await lab.connectThroughProxy({ commandTimeoutMs: 500 })
+    await observer.inspect('a')
+    proxy.freeze()
+    const outcome = await settlesWithin(observer.inspect('a'), HANG_MS)
+    assert.equal(outcome.status === 'rejected' && outcome.reason.code, 'LOCK_OUTCOME_UNKNOWN')
+  })
+})
+
 /** A client behind a proxy that holds `a` and can be asked, and how another one sees it. */
 async function reachableHolder(lab: Lab) {
   const observer = await lab.connect()

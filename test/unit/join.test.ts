@@ -32,7 +32,12 @@ function join(situation: Situation) {
     client,
     { client, holds, waits, more, at: NOW - 10 },
   ])
-  const answers: Answers = { replies: new Map(replies), silent: new Set(silent), absent: new Set(absent) }
+  const answers: Answers = {
+    replies: new Map(replies),
+    silent: new Set(silent),
+    absent: new Set(absent),
+    hasAskedAll: true,
+  }
   const records = Object.entries(situation.records ?? {}).map(
     ([id, { holds = [], waits = [] }]): [string, ClientRecord] => [
       id,
