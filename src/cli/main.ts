@@ -74,5 +74,6 @@ const words = process.argv.slice(2)
 const shown = words.map(withoutUrls)
 if (shown.some((word, index) => word !== words[index])) process.title = ['holdfast', ...shown].join(' ')
 
-// Exit even if a connection or a child process is still open.
-process.exit(await main(words).catch(report))
+const exitCode = await main(words).catch(report)
+// Exit even if a connection or a child process is still open, once a pipe has taken all that was printed.
+process.stdout.write('', () => process.exit(exitCode))

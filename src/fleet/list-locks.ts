@@ -2,10 +2,10 @@ import { toArray } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import { globToRegExp } from '../util/glob.js'
 import { generationKey, permitLeases } from '../wire/keys.js'
-import type { Answers } from './ask.js'
 import { listContended, untagged } from './lock-channels.js'
 import type { LockInfo } from './lock-info.js'
 import { PAGE, type Survey } from './survey.js'
+import type { Testimony } from './testimony.js'
 
 /** How many keys a step of SCAN looks at: well under a millisecond of Redis. */
 const SCAN_COUNT = 500
@@ -44,15 +44,16 @@ export interface ListRequest {
 
 /** Every lock once, in no particular order, read while the caller iterates. */
 export async function* listLocks(scripts: Scripts, survey: Survey, request: ListRequest): AsyncGenerator<LockInfo> {
-  const answers = await survey.askAll(request.timeoutMs)
-  const records = new Map()
+  const testimony = await survey.askAll(request.timeoutMs)
   const seen = new Set<string>()
   const { match, contended } = request
-  for await (const names of contended ? contendedNames(scripts, answers, match) : allNames(scripts, answers, match)) {
+  for await (const names of contended
+    ? contendedNames(scripts, testimony, match)
+    : allNames(scripts, testimony, match)) {
     const fresh = names.filter((name) => !seen.has(name))
     for (const name of fresh) seen.add(name)
     for (let at = 0; at < fresh.length; at += PAGE) {
-      for (const info of await survey.read(fresh.slice(at, at + PAGE), answers, records)) {
+      for (const info of await survey.read(fresh.slice(at, at + PAGE), testimony)) {
         if (info.kind !== 'unknown' || contended) yield info
       }
     }
@@ -62,11 +63,10 @@ export async function* listLocks(scripts: Scripts, survey: Survey, request: List
 /** Those that clients report come first: SCAN does not find what looks like any text, such as a string lock. */
 async function* allNames(
   scripts: Scripts,
-  { replies }: Answers,
+  testimony: Testimony,
   match: string | undefined,
 ): AsyncGenerator<readonly string[]> {
-  const reported = [...replies.values()].flatMap(({ holds, waits }) => [...holds, ...waits].map(({ lock }) => lock))
-  yield matching(reported, match)
+  yield matching(testimony.locks, match)
   yield* scannedNames(scripts, match)
 }
 
@@ -89,11 +89,10 @@ async function* scannedNames(scripts: Scripts, match: string | undefined): Async
 /** Those with a listener, and those that a client waits for on its inbox alone. */
 async function* contendedNames(
   scripts: Scripts,
-  { replies }: Answers,
+  testimony: Testimony,
   match: string | undefined,
 ): AsyncGenerator<readonly string[]> {
-  const waitedFor = [...replies.values()].flatMap(({ waits }) => waits.map(({ lock }) => lock))
-  yield matching([...(await listContended(scripts)), ...waitedFor], match)
+  yield matching([...(await listContended(scripts)), ...testimony.waitedFor], match)
 }
 
 /** Each name once. */

@@ -40,32 +40,32 @@ export class Survey {
     const ids = [...new Set([...clientsIn(keys), ...inboxes])]
     const what = { locks: [name], limit: MOST_STATES }
     const answers = await askClients(this.#context, ids.slice(0, MOST_ASKED), what, timeoutMs)
-    const records = await this.#recordsFor([keys], answers, new Map())
-    const joined = this.#join(keys, new Testimony(answers, records, this.#now), listeners?.get(name))
-    const { info, dropped } = joined.dropped > 0 ? await this.#joinAgain(joined, name, answers, listeners) : joined
+    const testimony = this.#testimony(answers)
+    await this.#readRecordsFor([keys], testimony)
+    const joined = this.#join(keys, testimony, listeners?.get(name))
+    const { info, dropped } = joined.dropped > 0 ? await this.#joinAgain(joined, name, testimony, listeners) : joined
     this.dropped += dropped
     return ids.length > MOST_ASKED ? { ...info, isComplete: false } : info
   }
 
   /** Asks all clients for everything, for `read`. */
-  async askAll(timeoutMs: number): Promise<Answers> {
+  async askAll(timeoutMs: number): Promise<Testimony> {
     const listed = await listInboxes(this.#context.scripts).catch(() => undefined)
     const ids = [this.#context.clientId, ...(listed ?? [])]
     const answers = await askClients(this.#context, ids, { limit: MOST_STATES }, timeoutMs)
-    return { ...answers, listed: listed && new Set(listed) }
+    return this.#testimony({ ...answers, listed: listed && new Set(listed) })
   }
 
   /**
    * @param names  at most `PAGE`
-   * @param records  that are known already; those that were read are added
+   * @param testimony  of `askAll`; the records that are read are added
    * @returns those that are locks, semaphores or latches, or that a client waits for, as far as this user may read them
    */
-  async read(names: readonly string[], answers: Answers, records: Map<string, ClientRecord>): Promise<LockInfo[]> {
+  async read(names: readonly string[], testimony: Testimony): Promise<LockInfo[]> {
     const { scripts } = this.#context
     const found = (await Promise.all(names.map((name) => readLockKeys(scripts, name).catch(unlessForbidden)))).flat()
     const listeners = await countListeners(scripts, names).catch(() => undefined)
-    await this.#recordsFor(found, answers, records)
-    const testimony = new Testimony(answers, records, this.#now)
+    await this.#readRecordsFor(found, testimony)
     return found.flatMap((keys) => {
       const { info, dropped } = this.#join(keys, testimony, listeners?.get(keys.name))
       this.dropped += dropped
@@ -81,8 +81,8 @@ export class Survey {
   async clients(timeoutMs: number): Promise<ClientState[]> {
     const ids = await this.#inboxes()
     const answers = await askClients(this.#context, ids, { locks: [], limit: 0 }, timeoutMs)
-    const records = await this.#records(ids, new Map())
-    const testimony = new Testimony(answers, records, this.#now)
+    const testimony = this.#testimony(answers)
+    await this.#readRecords(ids, testimony)
     const unknown = { name: '', host: '', pid: 0, version: '' }
     return ids.map((id) => {
       const lost = answers.replies.get(id)?.lost
@@ -91,8 +91,9 @@ export class Survey {
     })
   }
 
-  get #now(): number {
-    return this.#context.clock.now()
+  #testimony(answers: Answers): Testimony {
+    const { clock } = this.#context
+    return new Testimony(answers, () => clock.now())
   }
 
   /** This client first; it alone if Redis does not list the others. */
@@ -110,37 +111,30 @@ export class Survey {
   async #joinAgain(
     before: Joined,
     name: string,
-    answers: Answers,
+    testimony: Testimony,
     listeners: ReadonlyMap<string, number> | undefined,
   ): Promise<Joined> {
     const keys = await readLockKeys(this.#context.scripts, name)
-    const records = await this.#recordsFor([keys], answers, new Map())
-    const joined = this.#join(keys, new Testimony(answers, records, this.#now), listeners?.get(name))
+    await this.#readRecordsFor([keys], testimony)
+    const joined = this.#join(keys, testimony, listeners?.get(name))
     return joined.dropped < before.dropped ? joined : before
   }
 
-  /** The records of all clients that these locks are about. */
-  async #recordsFor(
-    found: readonly LockKeys[],
-    { replies }: Answers,
-    records: Map<string, ClientRecord>,
-  ): Promise<Map<string, ClientRecord>> {
-    const names = new Set(found.map(({ name }) => name))
-    const speakers = [...replies.values()].filter(({ holds, waits }) =>
-      [...holds, ...waits].some(({ lock }) => names.has(lock)),
-    )
-    return await this.#records([...found.flatMap(clientsIn), ...speakers.map(({ client }) => client)], records)
+  /** Reads the records of all clients that these locks are about. */
+  async #readRecordsFor(found: readonly LockKeys[], testimony: Testimony): Promise<void> {
+    const ids = found.flatMap((keys) => [...clientsIn(keys), ...testimony.clientsOf(keys.name)])
+    await this.#readRecords(ids, testimony)
   }
 
-  async #records(ids: readonly string[], records: Map<string, ClientRecord>): Promise<Map<string, ClientRecord>> {
-    const missing = [...new Set(ids)].filter((id) => !records.has(id))
+  /** Those that were not read yet. */
+  async #readRecords(ids: readonly string[], testimony: Testimony): Promise<void> {
+    const missing = [...new Set(ids)].filter((id) => !testimony.hasRecord(id))
     await Promise.all(
       missing.map(async (id) => {
         const record = await this.#record(id).catch(() => undefined)
-        if (record) records.set(id, record)
+        if (record) testimony.addRecord(id, record)
       }),
     )
-    return records
   }
 
   async #record(id: string): Promise<ClientRecord | undefined> {

@@ -11,30 +11,69 @@ interface Said<T> {
   readonly agoMs: number
 }
 
-export class Testimony {
-  readonly #answers: Answers
-  readonly #records: ReadonlyMap<string, ClientRecord>
-  readonly #holds = new Map<string, Said<HoldState>[]>()
-  readonly #waits = new Map<string, Said<WaitState>[]>()
+interface Entry<T> {
+  readonly client: string
+  readonly state: T
+  /** On the clock. */
+  readonly at: number
+}
 
-  /** @param now  on the clock of the replies */
-  constructor(answers: Answers, records: ReadonlyMap<string, ClientRecord>, now: number) {
+/** Built once for any number of locks: there may be ten thousand of them, and as many clients. */
+export class Testimony {
+  /** Whether every client was asked, and has said all. */
+  readonly isComplete: boolean
+  readonly #answers: Answers
+  readonly #now: () => number
+  readonly #records = new Map<string, ClientRecord>()
+  readonly #holds = new Map<string, Entry<HoldState>[]>()
+  readonly #waits = new Map<string, Entry<WaitState>[]>()
+
+  /** @param now  returns the time on the clock of the replies */
+  constructor(answers: Answers, now: () => number) {
     this.#answers = answers
-    this.#records = records
-    for (const [client, { holds, waits, at }] of answers.replies) this.#add(client, holds, waits, Math.round(now - at))
-    for (const [client, { holds, waits, ageMs }] of records) {
-      if (!answers.replies.has(client)) this.#add(client, holds, waits, ageMs)
+    this.#now = now
+    let isComplete = answers.hasAskedAll && answers.silent.size === 0
+    for (const [client, { holds, waits, more, at }] of answers.replies) {
+      this.#add(client, holds, waits, at)
+      isComplete &&= more === 0
     }
+    this.isComplete = isComplete
+  }
+
+  /** The record of a client. */
+  addRecord(client: string, record: ClientRecord): void {
+    this.#records.set(client, record)
+    const { holds, waits, ageMs } = record
+    if (!this.hasReplied(client)) this.#add(client, holds, waits, this.#now() - ageMs)
+  }
+
+  hasRecord(client: string): boolean {
+    return this.#records.has(client)
+  }
+
+  /** Every lock that a client holds or waits for, more than once if several do. */
+  get locks(): string[] {
+    return [...this.#holds.keys(), ...this.#waits.keys()]
+  }
+
+  /** The locks that a client waits for. */
+  get waitedFor(): string[] {
+    return [...this.#waits.keys()]
   }
 
   holdsOf(lock: string): readonly Said<HoldState>[] {
-    return this.#holds.get(lock) ?? []
+    return this.#said(this.#holds, lock)
   }
 
   /** Those that have waited for longest first. */
   waitsFor(lock: string): readonly Said<WaitState>[] {
     const age = ({ state, agoMs }: Said<WaitState>): number => state.waitedMs + agoMs
-    return [...(this.#waits.get(lock) ?? [])].sort((one, other) => age(other) - age(one))
+    return this.#said(this.#waits, lock).sort((one, other) => age(other) - age(one))
+  }
+
+  /** The clients that say something of a lock. */
+  clientsOf(lock: string): string[] {
+    return [this.#holds, this.#waits].flatMap((lists) => lists.get(lock)?.map(({ client }) => client) ?? [])
   }
 
   hasReplied(client: string): boolean {
@@ -58,15 +97,14 @@ export class Testimony {
     return this.#records.get(client)?.client
   }
 
-  /** Whether every client was asked, and has said all. */
-  get isComplete(): boolean {
-    const { hasAskedAll, silent, replies } = this.#answers
-    return hasAskedAll && silent.size === 0 && [...replies.values()].every(({ more }) => more === 0)
+  #add(client: string, holds: readonly HoldState[], waits: readonly WaitState[], at: number): void {
+    for (const state of holds) append(this.#holds, state.lock, { client, state, at })
+    for (const state of waits) append(this.#waits, state.lock, { client, state, at })
   }
 
-  #add(client: string, holds: readonly HoldState[], waits: readonly WaitState[], agoMs: number): void {
-    for (const state of holds) append(this.#holds, state.lock, { client, state, agoMs })
-    for (const state of waits) append(this.#waits, state.lock, { client, state, agoMs })
+  #said<T>(lists: ReadonlyMap<string, readonly Entry<T>[]>, lock: string): Said<T>[] {
+    const now = this.#now()
+    return (lists.get(lock) ?? []).map(({ client, state, at }) => ({ client, state, agoMs: Math.round(now - at) }))
   }
 }
 

@@ -1,6 +1,9 @@
 /** The commands for operators, as processes of their own, on real locks of other processes. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import type { LockInfo } from '../../src/fleet/lock-info.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { expectNothingLeft } from '../support/leak-check.js'
@@ -67,6 +70,22 @@ describe('the commands for operators', () => {
     const [one = '', other = ''] = holders
     return { takers, holders: [one, other] as const, cross }
   }
+
+  it('print all locks into a pipe whose reader is slow', async () => {
+    const names = Array.from({ length: 3_000 }, (_, number) => `lock:${number}`)
+    const planted = server.admin.pipeline()
+    for (const name of names) planted.hset(name, JAVA, 1).pexpire(name, 60_000)
+    await planted.exec()
+    const command = 'exec "$0" "$1" ls --json | { sleep 2; cat; }'
+    const child = spawn('sh', ['-c', command, process.execPath, fileURLToPath(MAIN)], {
+      env: { ...process.env, REDIS_URL: server.url, HOLDFAST_CONFIG: '' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const lines = (await text(child.stdout)).trimEnd().split('\n')
+    const locks = lines.map((line) => JSON.parse(line) as { name?: string })
+    assert.deepEqual(locks.flatMap(({ name }) => name ?? []).sort(), names.sort())
+    assert.equal(lines.length, names.length + 1)
+  })
 
   it('list a lock of another process and one of Java, name their holders, and return 1 for a free one', async () => {
     const { takers, holders } = await twoTakers()

@@ -5,7 +5,9 @@ import { type Breaks, breakLocks } from './breaks.js'
 import { Dashboard } from './dashboard.js'
 import { type DeadlockFindings, findDeadlocks, type NamedMs, type Scene } from './deadlocks.js'
 import { JavaSide } from './java.js'
+import { measurePageHeap } from './page-heap.js'
 import { startPlace } from './place.js'
+import { measureScale } from './scale.js'
 import { type TopologyName, WAYS } from './ways.js'
 import { Workers } from './workers.js'
 
@@ -16,6 +18,8 @@ Processes hold locks of every kind; what operators are shown is compared with wh
   --topology single   single, sentinel or cluster
   --breaks 1000       how many holders are interrupted
   --seconds 600       how long locks are taken in one order, while nobody may call it a deadlock
+  --scale             instead: what a look costs Redis, with a million keys and ten thousand clients
+  --page              instead: the heap of the page while 1,000 locks change each second, for --seconds
   --redisson          a JVM with the real Redisson holds locks too (needs a JDK and Maven)
   --json              the last line is the result as JSON`
 
@@ -32,6 +36,8 @@ const { values } = parseArgs({
     topology: { type: 'string', default: 'single' },
     breaks: { type: 'string', default: '1000' },
     seconds: { type: 'string', default: '600' },
+    scale: { type: 'boolean', default: false },
+    page: { type: 'boolean', default: false },
     redisson: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
     help: { type: 'boolean', short: 'h', default: false },
@@ -40,8 +46,25 @@ const { values } = parseArgs({
 const startedAt = performance.now()
 
 if (values.help) console.log(USAGE)
+else if (values.scale) process.exitCode = finish('scale', await scale())
+else if (values.page) process.exitCode = finish('page', await page())
 else process.exitCode = finish(values.topology, await run(values.topology))
 process.exit() // a JVM and servers that would not end, end with us
+
+async function scale(): Promise<Result> {
+  const { costs, found } = await measureScale()
+  console.table(costs)
+  return { findings: found, figures: { costs } }
+}
+
+async function page(): Promise<Result> {
+  const measured = await measurePageHeap(await startPlace('single'), numberOf('seconds'))
+  const { samples, grownKb, turns, longestMs, found } = measured
+  console.table(samples)
+  log(`page: ${turns} turns, its heap has grown by ${grownKb} KB`)
+  log(`its longest task in 5 s: p50 ${longestMs.p50} ms, at most ${longestMs.max} ms of processor time`)
+  return { findings: found, figures: measured }
+}
 
 async function run(topology: string): Promise<Result> {
   if (!isTopology(topology)) throw new Error(`no such topology: ${topology}. There are ${Object.keys(WAYS).join(', ')}`)

@@ -44,8 +44,10 @@ function join(situation: Situation) {
       { client: { id, name: id, host: 'h', pid: 1, version: '' }, holds, waits, ageMs: 5_000 },
     ],
   )
+  const testimony = new Testimony(answers, () => NOW)
+  for (const [id, record] of records) testimony.addRecord(id, record)
   const listeners = 'listeners' in situation ? situation.listeners : 0
-  return joinLock(keys, new Testimony(answers, new Map(records), NOW), listeners, 1)
+  return joinLock(keys, testimony, listeners, 1)
 }
 
 const hold = (holder: string, heldMs = 100): HoldState => ({ lock: 'a', holder, count: 1, heldMs, label: 'refund' })
