@@ -11,9 +11,9 @@ import { compareDetail, compareRow } from './shown.js'
 import { PAUSE_MS } from './workers.js'
 
 /** How long a page may take to show what is so, ms: a client may miss the 300 ms of a sample on a busy machine. */
-const SHOWN_MS = 15_000
+const SHOWN_MS = 60_000
 /** How long a sample takes at most on a busy machine, ms. */
-const SAMPLE_MS = 1_000
+const SAMPLE_MS = 2_000
 
 /**
  * @param all   every lock

@@ -54,6 +54,7 @@ process.exit() // a JVM and servers that would not end, end with us
 async function scale(): Promise<Result> {
   const { costs, found } = await measureScale()
   console.table(costs)
+  log('scale', found)
   return { findings: found, figures: { costs } }
 }
 
@@ -61,8 +62,8 @@ async function page(): Promise<Result> {
   const measured = await measurePageHeap(await startPlace('single'), numberOf('seconds'))
   const { samples, grownKb, turns, longestMs, found } = measured
   console.table(samples)
-  log(`page: ${turns} turns, its heap has grown by ${grownKb} KB`)
-  log(`its longest task in 5 s: p50 ${longestMs.p50} ms, at most ${longestMs.max} ms of processor time`)
+  const longest = `its longest task in 5 s: p50 ${longestMs.p50} ms, at most ${longestMs.max} ms of processor time`
+  log(`page: ${turns} turns, its heap has grown by ${grownKb} KB; ${longest}`, found)
   return { findings: found, figures: measured }
 }
 
@@ -74,15 +75,14 @@ async function run(topology: string): Promise<Result> {
   await using dashboard = await Dashboard.start(place)
   const scene = { place, workers, dashboard }
   const agreement = await agreeBeside(scene)
-  log(agreementLine(agreement))
+  log(agreementLine(agreement), agreement.differences)
   const breaks = await breakLocks(place, workers, numberOf('breaks'))
-  log(breaksLine(breaks))
+  log(breaksLine(breaks), breaks.found)
   const deadlocks = await findDeadlocks(scene, numberOf('seconds'), values.redisson)
-  log(deadlocksLine(deadlocks))
-
   const late = [deadlocks.named, deadlocks.namedWithRedisson].flatMap((named) =>
     named && Math.max(...Object.values(named)) > NAMED_WITHIN_MS ? [`named after ${namedLine(named)}`] : [],
   )
+  log(deadlocksLine(deadlocks), [...deadlocks.found, ...late])
   return {
     findings: [...agreement.differences, ...breaks.found, ...deadlocks.found, ...late],
     figures: { agreement, breaks, deadlocks },
@@ -91,7 +91,6 @@ async function run(topology: string): Promise<Result> {
 
 /** @returns the exit code */
 function finish(what: string, { findings, figures }: Result): number {
-  for (const finding of findings) console.log(`✗ ${finding}`)
   const isPassed = findings.length === 0
   const seconds = Math.round((performance.now() - startedAt) / 1_000)
   console.log(`${isPassed ? 'Passed' : 'FAILED'}: ${what}, in ${seconds} s`)
@@ -134,6 +133,8 @@ function numberOf(option: 'breaks' | 'seconds'): number {
   return number
 }
 
-function log(text: string): void {
+/** @param findings  what is not as it should be */
+function log(text: string, findings: readonly string[] = []): void {
   console.error(`${((performance.now() - startedAt) / 1_000).toFixed(1).padStart(6)} s  ${text}`)
+  for (const finding of findings) console.error(`✗ ${finding}`)
 }
