@@ -20,7 +20,7 @@ const said: Said = {
   host: 'h',
   pid: 7,
   holds: [{ name: 'a', kind: 'lock', holder: 'c:1', count: 1, label: 'refund', askedAt: 100, grantedAt: 100 }],
-  waits: [{ name: 'a', label: 'next', askedAt: 500, waitTimeMs: 60_000, chain: [] }],
+  waits: [{ name: 'a', label: 'next', askedAt: 500, refusedAt: 500, waitTimeMs: 60_000, chain: [] }],
 }
 const look = (info: LockInfo) => ({ info, from: 1_000, to: 1_010 })
 

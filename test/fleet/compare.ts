@@ -45,14 +45,14 @@ export function compare({ info, from, to }: Look, said: readonly Said[]): Compar
     isSame('label', seen.label, label)
     isSince('heldMs', seen.heldMs, grantedAt, grantedAt - askedAt)
   }
-  const isWaitedForAs = (seen: WaiterInfo, { by, askedAt, waitTimeMs, chain }: Of<SaidWait>): void => {
+  const isWaitedForAs = (seen: WaiterInfo, { by, askedAt, refusedAt, waitTimeMs, chain }: Of<SaidWait>): void => {
     isSame('process of a waiter', seen.client?.pid, by.pid)
     if (by.pid === undefined) return
     isSame('status of a waiter', seen.status, 'responding')
     isSame('what a waiter holds', seen.chain, chain)
-    isSince('waitedMs', seen.waitedMs, askedAt)
+    isSince('waitedMs', seen.waitedMs, refusedAt, refusedAt - askedAt)
     const givesUpAt = seen.givesUpInMs === undefined ? undefined : waitTimeMs - seen.givesUpInMs
-    isSince('givesUpInMs', givesUpAt, askedAt)
+    isSince('givesUpInMs', givesUpAt, refusedAt, refusedAt - askedAt)
   }
 
   const { holds: held, waits } = of(said, info.name)

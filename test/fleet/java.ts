@@ -92,4 +92,4 @@ export class JavaSide implements AsyncDisposable {
   }
 }
 
-const NO_WAIT = { label: '', askedAt: 0, waitTimeMs: 0, chain: [] }
+const NO_WAIT = { label: '', askedAt: 0, refusedAt: 0, waitTimeMs: 0, chain: [] }

@@ -64,7 +64,9 @@ export interface SaidHold {
 export interface SaidWait {
   readonly name: string
   readonly label: string
+  /** It began between these: it waits once it has been refused. */
   readonly askedAt: number
+  readonly refusedAt: number
   readonly waitTimeMs: number
   readonly chain: readonly { readonly lock: string; readonly holder: string }[]
   /** Of Redisson: who it will be; undefined: only its listener can be seen. */

@@ -1,6 +1,7 @@
 /** A process of the fleet: it takes locks as it is asked to, and knows what it holds. Arguments: topology, way, URL. */
+import { channel } from 'node:diagnostics_channel'
 import { hostname } from 'node:os'
-import { type BaseLock, type Client, type Hold, LeaseLostError } from '../../src/index.js'
+import { type BaseLock, type Client, type Hold, type HoldfastChannels, LeaseLostError } from '../../src/index.js'
 import { KINDS } from '../../src/locks/kinds/table.js'
 import { monotonicMs } from '../support/beliefs.js'
 import { onCommand, report } from '../support/child.js'
@@ -35,6 +36,12 @@ const holds: SaidHold[] = []
 /** As often as each has to be released. */
 const held: Hold[] = []
 const waits = new Set<SaidWait>()
+/** By label: a call waits once it has been refused. */
+const whenRefused = new Map<string | undefined, () => void>()
+channel('holdfast:request:wait').subscribe((message) => {
+  const { label } = message as HoldfastChannels['holdfast:request:wait']
+  whenRefused.get(label)?.()
+})
 let rest = new AbortController()
 const running: Promise<number>[] = []
 let cross: () => void = () => {}
@@ -83,6 +90,7 @@ const HANDLERS: {
     for (const hold of held.splice(0)) await hold.unlock()
     holds.length = 0
     waits.clear()
+    whenRefused.clear()
     rest = new AbortController()
     say({ at: 'done', count: counts.reduce((sum, bodies) => sum + bodies, 0) })
   },
@@ -141,7 +149,10 @@ async function acquire(by: Client, { kind, name, label }: Omit<HoldTerms, 'count
 /** @returns once it was served, or the process is to rest */
 async function wait({ kind, name, label, inside }: HoldTerms): Promise<number> {
   const until = async (chain: SaidWait['chain']): Promise<void> => {
-    waits.add({ name, label, askedAt: monotonicMs(), waitTimeMs: WAIT_MS, chain })
+    const askedAt = monotonicMs()
+    whenRefused.set(label, () => {
+      waits.add({ name, label, askedAt, refusedAt: monotonicMs(), waitTimeMs: WAIT_MS, chain })
+    })
     const terms = { label, waitTimeMs: WAIT_MS, signal: rest.signal }
     if (kind === PERMITS) await client.getPermitExpirableSemaphore(name).withPermit(terms, () => {})
     else
