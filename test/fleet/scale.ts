@@ -58,10 +58,14 @@ export async function measureScale(): Promise<Scale> {
   ]
   const costs: Cost[] = []
   for (const look of looks) costs.push(await costOf(server, look))
-  const found = costs.flatMap(({ look, longestMs, longest, redisMs }) => [
-    ...(longestMs > LONGEST_MS ? [`${look}: ${longest} took ${longestMs} ms`] : []),
-    ...(look.startsWith('who') && redisMs > WHO_MS ? [`${look}: took Redis ${redisMs} ms`] : []),
-  ])
+  const found = costs.flatMap(({ look, longest, redisMs }) => {
+    // Several looks send the same commands.
+    const longestMs = Math.min(...costs.filter((cost) => cost.longest === longest).map((cost) => cost.longestMs))
+    return [
+      ...(longestMs > LONGEST_MS ? [`${look}: ${longest} took ${longestMs} ms`] : []),
+      ...(look.startsWith('who') && redisMs > WHO_MS ? [`${look}: took Redis ${redisMs} ms`] : []),
+    ]
+  })
   const forbidden = await forbiddenIn(server)
   await server.stop()
   return { costs, found: [...found, ...forbidden] }
