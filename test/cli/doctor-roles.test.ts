@@ -123,15 +123,27 @@ describe('holdfast doctor --acl --role', () => {
     const broken = await holdfastAs('operator', 'unlock', 'lock:b', '--holder', await holder, '--yes')
     assert.deepEqual([broken.code, broken.stderr], [0, ''])
     await interrupted
-    const order = ['unlock', 'lock:busy', '--holder', JAVA, '--yes', '--anyway', '--grace', '0']
+    const order = [
+      'unlock',
+      'lock:busy',
+      '--holder',
+      JAVA,
+      '--yes',
+      '--anyway',
+      '--grace',
+      '0',
+      '--quarantine',
+      '100ms',
+    ]
     const freed = await holdfastAs('operator', ...order)
     assert.deepEqual([freed.code, freed.stderr], [0, ''])
     assert.equal(await server.admin.exists('lock:busy'), 0)
     await using operator = await connect(withUser(server, 'operator', SECRET))
-    const outcomes = (await operator.fleet.audit()).map(({ lock, outcome }) => [lock, outcome])
+    const entries = await operator.fleet.audit()
+    const outcomes = entries.map(({ lock, outcome, quarantineMs }) => [lock, outcome, quarantineMs])
     assert.deepEqual(outcomes, [
-      ['lock:busy', 'freed'],
-      ['lock:b', 'released'],
+      ['lock:busy', 'freed', 100],
+      ['lock:b', 'released', undefined],
     ])
     await operator.withLock('lock:c', async () => {})
     const foreign = await holdfastAs('operator', 'unlock', 'bank:1', '--holder', JAVA, '--yes')
