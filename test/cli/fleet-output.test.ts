@@ -3,9 +3,10 @@ process.env['TZ'] = 'UTC'
 
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { durationOf, unlockCommand, word } from '../../src/cli/fleet/describe.js'
+import { unlockCommand, word } from '../../src/cli/fleet/describe.js'
 import { parseFleetOptions } from '../../src/cli/fleet/options.js'
 import type { LockInfo } from '../../src/fleet/lock-info.js'
+import { durationOf } from '../../src/util/duration-text.js'
 import { userAtHost } from '../../src/util/user-at-host.js'
 import { client, FakeFleet, holder, LOCKS, lockInfo, runOn, waiter } from '../support/fake-fleet.js'
 

@@ -1,6 +1,7 @@
 import type { Cycle, Deadlocks } from '../../fleet/deadlocks.js'
+import { durationOf } from '../../util/duration-text.js'
 import { counted, type Terminal } from '../terminal.js'
-import { clockTime, durationOf, nameOf, STATUSES, unlockCommand, word } from './describe.js'
+import { clockTime, nameOf, STATUSES, unlockCommand, word } from './describe.js'
 import { repeat } from './repeat.js'
 import type { Session } from './view.js'
 

@@ -1,6 +1,7 @@
 import type { HolderStatus, LockInfo } from '../../fleet/lock-info.js'
+import { durationOf } from '../../util/duration-text.js'
 import { counted, type Terminal } from '../terminal.js'
-import { ageOf, durationOf, nameOf, STATUSES, waitingCount, word } from './describe.js'
+import { ageOf, nameOf, STATUSES, waitingCount, word } from './describe.js'
 import type { FleetOptions, Sort } from './options.js'
 import { type Cell, type Column, tableOf } from './table.js'
 

@@ -1,5 +1,6 @@
 import type { LockInfo } from '../../fleet/lock-info.js'
-import { clockTime, durationOf } from './describe.js'
+import { durationOf } from '../../util/duration-text.js'
+import { clockTime } from './describe.js'
 import { sorted, summaryLine, summaryOf, tableOfLocks } from './list.js'
 import { repeat } from './repeat.js'
 import type { FleetView, Session } from './view.js'

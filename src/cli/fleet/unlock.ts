@@ -1,9 +1,10 @@
 import type { HolderInfo, LockInfo } from '../../fleet/lock-info.js'
 import { patienceFor } from '../../locks/forced-release.js'
+import { durationOf } from '../../util/duration-text.js'
 import { userAtHost } from '../../util/user-at-host.js'
 import { EXIT, Failure } from '../exit-codes.js'
 import { say } from '../stderr.js'
-import { clockTime, durationOf, nameOf, STATUSES, word } from './describe.js'
+import { clockTime, nameOf, STATUSES, word } from './describe.js'
 import type { FleetOptions } from './options.js'
 import type { Session } from './view.js'
 

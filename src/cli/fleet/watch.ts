@@ -1,5 +1,6 @@
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
-import { clockTime, durationOf, nameOf, STATUSES, waitingCount, word } from './describe.js'
+import { durationOf } from '../../util/duration-text.js'
+import { clockTime, nameOf, STATUSES, waitingCount, word } from './describe.js'
 import { repeat } from './repeat.js'
 import type { Session } from './view.js'
 

@@ -1,6 +1,7 @@
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
+import { durationOf } from '../../util/duration-text.js'
 import { counted, grouped, type Terminal } from '../terminal.js'
-import { clientOf, durationOf, nameOf, STATUSES, timeOf, unlockCommand, waitingCount, word } from './describe.js'
+import { clientOf, nameOf, STATUSES, timeOf, unlockCommand, waitingCount, word } from './describe.js'
 import type { Session } from './view.js'
 
 const MOST_WAITERS = 50
