@@ -181,10 +181,12 @@ ${FLEET_EXITS}`,
 
   watch: `Usage: holdfast watch <lock> [options]
 
-Prints a line when a lock is taken, when a hold ends, and when a waiter comes or goes. It looks once per interval, so
-shorter changes may be missed. Read-only.
+Prints a line when a lock is taken, when a hold ends, and when a waiter comes or goes. It listens to the messages of the
+lock's releases and looks after each of them at once, at most 20 times a second. What has no message is found once per
+interval, or soon after a release: grants, waiters, the ends of leases, and releases of fair, spin and string locks.
+Read-only.
 
-  --interval DURATION how often to look (default 250ms)
+  --interval DURATION how often to look without a message (default 1s; 250ms if this user may not subscribe)
 ${FLEET_OPTIONS}
 
 Exit code:

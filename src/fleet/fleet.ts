@@ -6,6 +6,7 @@ import { checkCount, checkDuration, checkName, checkOptionalBoolean, ownOptions 
 import { AUDIT_KEY } from '../wire/keys.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { listLocks } from './list-locks.js'
+import { type Hearing, hear } from './lock-channels.js'
 import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
 import { readLockKeys } from './lock-keys.js'
 import { lockOf } from './lock-of.js'
@@ -64,6 +65,15 @@ export class Fleet {
     const key = this.#keyOf(name)
     this.#context.assertUsable(name)
     return this.#unmapped(await this.#orLockError(name, () => this.#survey.inspect(key, timeoutMs)))
+  }
+
+  /**
+   * @internal Listens to the messages of a lock, without being counted as a waiter.
+   * @param onHint  called when something may have changed. Grants have no messages, nor have the ends of leases
+   */
+  hear(name: string, onHint: () => void): Hearing {
+    this.#context.assertUsable(name)
+    return hear(this.#context.wakeups, this.#keyOf(name), onHint)
   }
 
   /**

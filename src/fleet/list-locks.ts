@@ -54,10 +54,15 @@ export async function* listLocks(scripts: Scripts, survey: Survey, request: List
     for (const name of fresh) seen.add(name)
     for (let at = 0; at < fresh.length; at += PAGE) {
       for (const info of await survey.read(fresh.slice(at, at + PAGE), testimony)) {
-        if (info.kind !== 'unknown' || contended) yield info
+        if (contended ? mayBeWaitedFor(info) : info.kind !== 'unknown') yield info
       }
     }
   }
+}
+
+/** Those who only watch a lock listen, too. */
+function mayBeWaitedFor({ waiters, otherListeners, isComplete }: LockInfo): boolean {
+  return waiters.length + otherListeners > 0 || !isComplete
 }
 
 /** Those that clients report come first: SCAN does not find what looks like any text, such as a string lock. */

@@ -1,29 +1,73 @@
 /** The channels of locks, semaphores and latches, and who listens on them. */
 import { toArray } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
-import { INBOX_PREFIX, latchChannel, lockChannel, readWriteChannel, semaphoreChannel } from '../wire/keys.js'
+import type { Subscription, Wakeups } from '../waiting/wakeups.js'
+import {
+  INBOX_PREFIX,
+  latchChannel,
+  lockChannel,
+  readWriteChannel,
+  semaphoreChannel,
+  watchChannel,
+} from '../wire/keys.js'
 
 const CHANNELS = [lockChannel, readWriteChannel, semaphoreChannel, latchChannel]
 /** What each of them begins with. */
-const PREFIXES = CHANNELS.map((channel) => channel('{@').split('{@')[0] as string)
+const PREFIXES = CHANNELS.map((channel) => channel('@').split('{@')[0] as string)
 
 /** Where waiters for a name may listen. A waiter of a fair lock has a channel of its own. */
 export function channelsOf(name: string): string[] {
   return CHANNELS.map((channel) => channel(name))
 }
 
-/** How many connections listen on the channels of each name, at all masters together. */
+/** Listens to the channels of one name. */
+export interface Hearing {
+  /** Whether Redis has confirmed all of them. */
+  readonly isLive: boolean
+  leave(): void
+}
+
+/**
+ * Listens to the channels of a name, to watch it. If Redis denies one of them, it leaves all.
+ * @param onHint  called when something may have changed: with each message, and when messages may have been missed
+ */
+export function hear(wakeups: Wakeups, name: string, onHint: () => void): Hearing {
+  const subscriptions: Subscription[] = []
+  const leave = (): void => {
+    for (const subscription of subscriptions.splice(0)) subscription.leave()
+  }
+  const listener = (): void => {
+    if (subscriptions.some(({ isRefused }) => isRefused)) leave()
+    onHint()
+  }
+  for (const channel of [...channelsOf(name), watchChannel(name)]) subscriptions.push(wakeups.listen(channel, listener))
+  return {
+    get isLive() {
+      return subscriptions.length > 0 && subscriptions.every(({ isLive }) => isLive)
+    },
+    leave,
+  }
+}
+
+/** How many connections listen on the channels of each name without only watching it, at all masters together. */
 export async function countListeners(scripts: Scripts, names: readonly string[]): Promise<Map<string, number>> {
-  const nameOf = new Map(names.flatMap((name) => channelsOf(name).map((channel) => [channel, name])))
-  const counts = new Map(names.map((name) => [name, 0]))
-  for (const reply of await pubsub(scripts, 'NUMSUB', [...nameOf.keys()])) {
+  const channels = names.flatMap((name) => [...channelsOf(name), watchChannel(name)])
+  const counts = new Map<string, number>()
+  for (const reply of await pubsub(scripts, 'NUMSUB', [...new Set(channels)])) {
     const words = toArray(reply).map(String)
     for (let at = 0; at + 1 < words.length; at += 2) {
-      const name = nameOf.get(words[at] as string)
-      if (name !== undefined) counts.set(name, (counts.get(name) ?? 0) + Number(words[at + 1]))
+      const channel = words[at] as string
+      counts.set(channel, (counts.get(channel) ?? 0) + Number(words[at + 1]))
     }
   }
-  return counts
+  const countOf = (channel: string): number => counts.get(channel) ?? 0
+  return new Map(
+    names.map((name) => {
+      const all = channelsOf(name).reduce((sum, channel) => sum + countOf(channel), 0)
+      // Who watches listens on each of them.
+      return [name, Math.max(0, all - CHANNELS.length * countOf(watchChannel(name)))]
+    }),
+  )
 }
 
 /** The ids of all clients that can be asked. */
@@ -36,7 +80,10 @@ export async function listInboxes(scripts: Scripts): Promise<string[]> {
 export async function listContended(scripts: Scripts): Promise<string[]> {
   const found = await Promise.all(PREFIXES.map(async (prefix) => await channelsLike(scripts, `${prefix}*`)))
   const names = found.flatMap((channels, at) =>
-    channels.flatMap((channel) => namesBehind(channel.slice((PREFIXES[at] as string).length))),
+    channels.flatMap((channel) => {
+      const tagged = channel.slice((PREFIXES[at] as string).length)
+      return CHANNELS[at] === latchChannel ? [tagged.slice(1, -1)] : namesBehind(tagged)
+    }),
   )
   return [...new Set(names)]
 }

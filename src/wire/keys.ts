@@ -101,6 +101,14 @@ export function idempotencyKey(name: string, clientId: string): string {
 /** With 128 random bits in hexadecimal appended, the channel on which a client receives the replies to its requests. */
 export const REPLY_PREFIX = 'holdfast_reply:'
 
+/**
+ * Who only watches a lock listens here as well as on its channels, and so is not counted as a waiter. It begins like the
+ * channels for replies, so that it needs no right of its own.
+ */
+export function watchChannel(name: string): string {
+  return `${REPLY_PREFIX}watch:${tagged(name)}`
+}
+
 /** How a client describes itself (JSON), with a TTL. Readers GET it by the client's id. Holdfast only. */
 export function clientRecordKey(clientId: string): string {
   return CLIENT_PREFIX + clientId

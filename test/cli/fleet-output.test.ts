@@ -156,37 +156,72 @@ describe('holdfast unlock', () => {
 })
 
 describe('holdfast watch', () => {
-  it('prints what has changed at a lock between two looks', async () => {
-    const of = client('a', 'app', 'host', 3, '')
+  const of = client('a', 'app', 'host', 3, '')
+  const linesOf = (output: string): string[] =>
+    output
+      .trim()
+      .replace(/^\d\d:\d\d:\d\d\.\d{3} {2}/gm, '')
+      .split('\n')
+
+  /** Watches a lock that is in the next state at each look. */
+  async function watched(states: LockInfo[], afterLook: (look: number, fleet: FakeFleet) => void, ...args: string[]) {
     const stop = new AbortController()
+    const fleet = new FakeFleet(states.slice(0, 1))
+    let look = 0
+    fleet.onLook = () => {
+      fleet.locksNow = states.slice(++look, look + 1)
+      if (look === states.length) stop.abort()
+      else afterLook(look, fleet)
+    }
+    const { output } = await runOn(fleet, ['watch', 'l', ...args], undefined, stop.signal)
+    return linesOf(output)
+  }
+
+  it('prints what has changed at a lock between two looks', async () => {
     const states: LockInfo[] = [
       lockInfo('l', [holder(of, 1)], []),
       lockInfo('l', [holder(of, 1, { heldMs: 400 })], [waiter(of, 9, 10, { label: 'refund' })]),
       lockInfo('l', [holder(of, 2)], []),
       lockInfo('l', [], []),
     ]
-    const fleet = new FakeFleet(states.slice(0, 1))
-    let look = 0
-    fleet.onLook = () => {
-      fleet.locksNow = states.slice(++look, look + 1)
-      if (look === states.length) stop.abort()
+    assert.deepEqual(await watched(states, () => {}, '--interval', '50ms'), [
+      'held by app@host pid 3 ●',
+      'app@host pid 3 ● is waiting, for refund',
+      'no longer held by app@host pid 3 ●, after about 400ms',
+      'app@host pid 3 ● is no longer waiting',
+      'held by app@host pid 3 ●',
+      'no longer held by app@host pid 3 ●',
+      'free, 0 waiting',
+    ])
+  })
+
+  it('looks at once after a message, also during a look, and again soon for the grant that has none', async () => {
+    const states: LockInfo[] = [
+      lockInfo('l', [holder(of, 1)], []),
+      lockInfo('l', [], []),
+      lockInfo('l', [], []),
+      lockInfo('l', [holder(of, 2)], []),
+    ]
+    const afterLook = (look: number, fleet: FakeFleet): void => {
+      if (look === 1) for (let times = 0; times < 100; times++) fleet.publish()
     }
-    const { output } = await runOn(fleet, ['watch', 'l', '--interval', '50ms'], undefined, stop.signal)
-    assert.deepEqual(
-      output
-        .trim()
-        .split('\n')
-        .map((line) => line.replace(/^\d\d:\d\d:\d\d\.\d{3} {2}/, '')),
-      [
-        'held by app@host pid 3 ●',
-        'app@host pid 3 ● is waiting, for refund',
-        'no longer held by app@host pid 3 ●, after about 400ms',
-        'app@host pid 3 ● is no longer waiting',
-        'held by app@host pid 3 ●',
-        'no longer held by app@host pid 3 ●',
-        'free, 0 waiting',
-      ],
-    )
+    assert.deepEqual(await watched(states, afterLook, '--interval', '1h'), [
+      'held by app@host pid 3 ●',
+      'no longer held by app@host pid 3 ●',
+      'free, 0 waiting',
+      'held by app@host pid 3 ●',
+    ])
+  })
+
+  it('has a line for each hold that a client passed on, as far as its replies tell', async () => {
+    const held = (heldMs: number, status: 'responding' | 'silent' = 'responding'): LockInfo =>
+      lockInfo('l', [holder(of, 1, { heldMs, status })], [])
+    const states = [held(500), held(900), held(20), held(10, 'silent'), held(5)]
+    assert.deepEqual(await watched(states, () => {}, '--interval', '50ms'), [
+      'held by app@host pid 3 ●',
+      'no longer held by app@host pid 3 ●, after about 900ms',
+      'held by app@host pid 3 ●',
+    ])
   })
 })
 

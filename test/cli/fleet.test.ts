@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { LockInfo } from '../../src/fleet/lock-info.js'
+import { connect } from '../../src/index.js'
 import { type Child, spawnChild } from '../support/child.js'
 import { expectNothingLeft } from '../support/leak-check.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
@@ -48,6 +49,11 @@ describe('the commands for operators', () => {
   async function isShownAs(status: string, name: string): Promise<void> {
     const isSo = async () => (await json<LockInfo>('who', name)).holders[0]?.status === status
     await waitUntil(isSo, { timeoutMs: 30_000 })
+  }
+
+  async function isWaitedFor(name: string): Promise<void> {
+    const isSo = async () => (await json<LockInfo>('who', name, '--timeout', '5s')).waiters.length > 0
+    await waitUntil(isSo, { timeoutMs: 60_000 })
   }
 
   /** Two processes of which each holds one lock; `cross` has each wait for the other's. */
@@ -176,6 +182,44 @@ describe('the commands for operators', () => {
     await waitUntil(() => /held by Redisson 10488e73:41 \?\n/.test(watching.stdout), { timeoutMs: 30_000 })
     process.kill(watching.pid ?? 0, 'SIGINT')
     assert.equal((await watching.exit).code, 130)
+  })
+
+  it('watch hears of a release at once, and of the grant that follows it', async () => {
+    await using holder = await connect({ url: server.url, inspection: { name: 'first' } })
+    await using waiter = await connect({ url: server.url, inspection: { name: 'second' } })
+    const hold = await holder.getLock('w').lock()
+    const waiting = waiter.getLock('w').lock()
+    await isWaitedFor('w')
+    const watching = holdfast('watch', 'w', '--interval', '1h', '--timeout', '5s')
+    try {
+      const seen = (line: RegExp) => waitUntil(() => line.test(watching.stdout), { timeoutMs: 30_000 })
+      await seen(/ {2}held by .*\n.* is waiting\n/)
+      await waitUntil(async () => (await server.admin.pubsub('CHANNELS', 'redisson_lock__channel:{w}')).length > 0)
+      await hold.unlock()
+      await seen(/ no longer held by .*\n/)
+      const next = await waiting
+      await seen(/ no longer held by (.*\n)+.* {2}held by second@/)
+      await next.unlock()
+      await seen(/ no longer held by second@.*\n(.*\n)*.* free, /) // perhaps with one waiting: its subscription lasts longer
+      process.kill(watching.pid ?? 0, 'SIGTERM')
+      assert.deepEqual([(await watching.exit).code, watching.stderr], [143, ''])
+    } finally {
+      await watching.stop()
+    }
+  })
+
+  it('watch polls, with one warning, if its user may not subscribe to the channels of the lock', async () => {
+    await server.admin.call('ACL', 'SETUSER', 'deaf', 'on', 'nopass', '+@all', '~*', '&holdfast_*')
+    const watching = holdfast('watch', 'w', '--redis', server.url.replace('//', '//deaf:none@'))
+    try {
+      await waitUntil(() => watching.stdout.includes('free, 0 waiting'), { timeoutMs: 30_000 })
+      await server.admin.multi().hset('w', JAVA, 1).pexpire('w', 29_000).exec()
+      await waitUntil(() => /held by Redisson 10488e73:41 \?\n/.test(watching.stdout), { timeoutMs: 30_000 })
+      assert.equal(watching.stderr.match(/warning/g)?.length, 1, watching.stderr)
+    } finally {
+      await watching.stop()
+      await server.admin.acl('DELUSER', 'deaf')
+    }
   })
 
   it('exit with 69 if Redis is unreachable, 64 for wrong usage, and print help', async () => {

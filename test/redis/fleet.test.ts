@@ -206,8 +206,43 @@ describe('an inspection', () => {
     const info = await observer.inspect('a', { timeoutMs })
     assert.deepEqual(info.holders, [{ holder, holdCount: 1, status: 'unlisted' }])
     assert.equal(info.otherListeners, 1)
+    for await (const lock of observer.locks({ contended: true, timeoutMs })) {
+      assert.deepEqual([lock.name, lock.otherListeners], ['a', 1], 'the same in a list')
+    }
     await redis.unsubscribe()
     await lab.server.admin.del('a')
+  })
+
+  for (const { title } of [KINDS.lock, KINDS.fenced, KINDS.read, KINDS.write, KINDS.fasterMulti]) {
+    it(`hears the release of a ${title}, and nobody takes the one who listens for a waiter`, async () => {
+      const [observer, other, holder] = [await lab.connect(asked), await lab.connect(asked), await lab.connect(asked)]
+      const kind = kinds.find(({ name }) => name === title)
+      assert(kind)
+      const hold = await kind.lock(holder, 'a').lock()
+      let heard = 0
+      const hearing = observer.fleet.hear('a', () => heard++)
+      await waitUntil(() => hearing.isLive)
+      for (const client of [observer, other]) {
+        assert.equal((await client.inspect('a', { timeoutMs })).otherListeners, 0)
+        for await (const { name } of client.locks({ contended: true, timeoutMs })) assert.fail(`${name} is contended`)
+      }
+      const before = heard
+      await hold.unlock()
+      await waitUntil(() => heard > before)
+      hearing.leave()
+    })
+  }
+
+  it('leaves all channels of a lock if Redis denies one, and says so', async () => {
+    const { admin } = lab.server
+    await admin.call('ACL', 'SETUSER', 'default', 'resetchannels', '&redisson_lock__channel:*', '&holdfast_reply:*')
+    const observer = await lab.connect()
+    const warnings: string[] = []
+    observer.on('warning', ({ message }) => warnings.push(message))
+    const hearing = observer.fleet.hear('a', () => {})
+    await waitUntil(async () => warnings.length === 1 && (await admin.pubsub('CHANNELS', '*')).length === 0)
+    assert.equal(hearing.isLive, false)
+    await allowAll(admin)
   })
 
   it('finds the waiters of a fair lock in their order, those of Redisson too', async () => {
@@ -335,7 +370,10 @@ describe('a list of locks', () => {
     const held = ['a', 'b', '{c}', 'd'].map((name) => holder.getLock(name))
     const holds = [...(await Promise.all(held.map((lock) => lock.lock()))), await holder.getFairLock('e').lock()]
     const waiting = [...['b', '{c}'].map((name) => waiter.getLock(name).lock()), waiter.getFairLock('e').lock()]
-    await waitUntil(async () => (await names(observer.locks({ contended: true }))).join() === 'b,e,{c}')
+    const latches = ['f', 'g{h}'].map((name) => waiter.getCountDownLatch(name))
+    for (const latch of latches) await latch.trySetCount(1)
+    const opened = latches.map((latch) => latch.await())
+    await waitUntil(async () => (await names(observer.locks({ contended: true }))).join() === 'b,e,f,g{h},{c}')
     await waitUntil(async () => (await names(observer.locks({ contended: true, match: '[a-d]' }))).join() === 'b')
     for (const hold of holds) await hold.unlock()
     for (const wait of waiting) await (await wait).unlock()
@@ -363,3 +401,5 @@ describe('a list of locks', () => {
     await (await waiting).unlock()
   })
 })
+    for (const latch of latches) await latch.countDown()
+    await Promise.all(opened)

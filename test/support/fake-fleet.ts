@@ -98,6 +98,10 @@ export class FakeFleet implements FleetView {
   now = START
   /** After each look. */
   onLook: () => void = () => {}
+  /** Whether messages of locks are heard. */
+  isLive = true
+  /** Sends a message to those who listen. */
+  publish: () => void = () => {}
 
   constructor(locks: readonly LockInfo[] = LOCKS) {
     this.locksNow = locks
@@ -108,6 +112,11 @@ export class FakeFleet implements FleetView {
     const found = this.locksNow.find((lock) => lock.name === name) ?? free
     this.onLook()
     return found
+  }
+
+  hear(_name: string, onHint: () => void) {
+    this.publish = onHint
+    return { isLive: this.isLive, leave: () => (this.publish = () => {}) }
   }
 
   async *locks({ match = '*', contended }: { match: string | undefined; contended: boolean }): AsyncIterable<LockInfo> {

@@ -30,6 +30,10 @@ async function withClients(driver: Driver, url: string, run: typeof lookAt): Pro
 async function lookAt(observer: Client, holder: Client, waiter: Client): Promise<void> {
   const holds = await Promise.all(NAMES.map((name) => holder.getLock(name).lock({ label: 'nightly' })))
   const waiting = waiter.getLock('lock:7').lock({ label: 'order' })
+  waiting.catch(() => {})
+  let heard = 0
+  const hearings = ['lock:3', 'lock:7'].map((name) => observer.fleet.hear(name, () => heard++))
+  await waitUntil(() => hearings.every(({ isLive }) => isLive), { timeoutMs: 30_000, message: 'all is subscribed to' })
   const info = await waitUntil(
     async () => {
       const found = await observer.inspect('lock:7')
@@ -48,7 +52,11 @@ async function lookAt(observer: Client, holder: Client, waiter: Client): Promise
   const contended = async (): Promise<string> => (await names(observer.locks({ contended: true }))).join()
   await waitUntil(async () => (await contended()) === 'lock:7', { timeoutMs: 30_000, message: 'one is contended' })
   assert((await observer.fleet.clients()).some(({ id }) => id === waiter.id))
-  for (const hold of holds) await hold.unlock()
+  const before = heard
+  await holds.find(({ lockName }) => lockName === 'lock:3')?.unlock()
+  await waitUntil(() => heard > before, { timeoutMs: 30_000, message: 'the release is heard' })
+  for (const hearing of hearings) hearing.leave()
+  for (const hold of holds) if (hold.lockName !== 'lock:3') await hold.unlock()
   await (await waiting).unlock()
 }
 

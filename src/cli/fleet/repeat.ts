@@ -1,12 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Session } from './view.js'
 
+/** Default, ms. */
+const INTERVAL_MS = 1_000
+
 /** Looks again and again until a signal arrives. */
 export async function repeat({ options, signal }: Session, look: () => Promise<void>): Promise<void> {
   while (!signal.aborted) {
     const startedAt = performance.now()
     await look()
-    const restMs = options.intervalMs - (performance.now() - startedAt)
+    const restMs = (options.intervalMs ?? INTERVAL_MS) - (performance.now() - startedAt)
     await sleep(Math.max(0, restMs), undefined, { signal }).catch(() => {})
   }
 }

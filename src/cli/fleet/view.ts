@@ -1,4 +1,5 @@
 import type { Deadlocks } from '../../fleet/deadlocks.js'
+import type { Hearing } from '../../fleet/lock-channels.js'
 import type { LockInfo } from '../../fleet/lock-info.js'
 import type { Terminal } from '../terminal.js'
 import type { FleetOptions } from './options.js'
@@ -6,6 +7,7 @@ import type { FleetOptions } from './options.js'
 /** What the commands use of `client.fleet`. */
 export interface FleetView {
   inspect(name: string, options: { timeoutMs: number }): Promise<LockInfo>
+  hear(name: string, onHint: () => void): Hearing
   locks(options: { match: string | undefined; contended: boolean; timeoutMs: number }): AsyncIterable<LockInfo>
   deadlocks(options: { timeoutMs: number }): Promise<Deadlocks>
   forceUnlock(name: string, order: ForceOrder): Promise<{ outcome: 'released' | 'freed' | 'silent' | 'not-held' }>

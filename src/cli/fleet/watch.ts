@@ -1,8 +1,16 @@
 import type { HolderInfo, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
+import { onAbort } from '../../util/abort.js'
 import { durationOf } from '../../util/duration-text.js'
+import { sleep } from '../../util/sleep.js'
 import { clockTime, nameOf, STATUSES, waitingCount, word } from './describe.js'
-import { repeat } from './repeat.js'
 import type { Session } from './view.js'
+
+/** Between two looks at least, ms: at most 20 a second. */
+const LEAST_PAUSE_MS = 50
+/** Between two looks for what has no message, such as the end of a lease, ms. */
+const INTERVAL_MS = 1_000
+/** The same while Redis sends no messages, ms. */
+const DEAF_INTERVAL_MS = 250
 
 /** Something that changed at a lock between two looks. */
 interface Change {
@@ -15,7 +23,7 @@ export async function watch(session: Session): Promise<number> {
   const { fleet, options, terminal, now } = session
   let before: Pick<LockInfo, 'holders' | 'waiters'> = { holders: [], waiters: [] }
   let isFirst = true
-  await repeat(session, async () => {
+  await lookWhenHeard(session, async () => {
     const lock = await fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
     const changes = changesBetween(before, lock)
     for (const { event, of } of changes) {
@@ -30,12 +38,42 @@ export async function watch(session: Session): Promise<number> {
   return 0
 }
 
+/**
+ * Looks after each message of the lock at once, and then ever less often, because the grant that follows a release has no
+ * message. Messages that arrive during a look cause one more.
+ */
+async function lookWhenHeard({ fleet, options, signal }: Session, look: () => Promise<void>): Promise<void> {
+  let heard = new AbortController()
+  const hearing = fleet.hear(options.subject, () => heard.abort())
+  const stopListening = onAbort(signal, () => heard.abort())
+  try {
+    let pauseMs = Number.POSITIVE_INFINITY
+    while (!signal.aborted) {
+      const startedAt = performance.now()
+      heard = new AbortController()
+      await look()
+      const restOf = (ms: number): number => Math.max(0, startedAt + ms - performance.now())
+      await sleep(restOf(LEAST_PAUSE_MS), { signal })
+      const mostMs = options.intervalMs ?? (hearing.isLive ? INTERVAL_MS : DEAF_INTERVAL_MS)
+      await sleep(restOf(Math.min(pauseMs, mostMs)), { signal: heard.signal })
+      pauseMs = heard.signal.aborted ? LEAST_PAUSE_MS : 2 * pauseMs
+    }
+  } finally {
+    stopListening()
+    hearing.leave()
+  }
+}
+
+/** By how much two durations may seem to be out of order, ms. */
+const ROUNDING_MS = 2
+
 type Part = 'holders' | 'waiters'
 
 function changesBetween(before: Pick<LockInfo, Part>, lock: Pick<LockInfo, Part>): Change[] {
+  const handedOff = new Set(before.holders.filter((hold) => isHandedOff(hold, lock.holders)).map(keyOf))
   const missingIn = <T extends HolderInfo | WaiterInfo>(others: readonly T[], ones: readonly T[]): T[] => {
     const known = new Set(others.map(keyOf))
-    return ones.filter((one) => !known.has(keyOf(one)))
+    return ones.filter((one) => !known.has(keyOf(one)) || handedOff.has(keyOf(one)))
   }
   const change =
     (event: Change['event']) =>
@@ -46,6 +84,13 @@ function changesBetween(before: Pick<LockInfo, Part>, lock: Pick<LockInfo, Part>
     ...missingIn(before.holders, lock.holders).map(change('held')),
     ...missingIn(before.waiters, lock.waiters).map(change('waiting')),
   ]
+}
+
+/** Whether its client has passed the lock on to another of its calls: in Redis the holder stays the same. */
+function isHandedOff({ holder, status, heldMs = 0 }: HolderInfo, now: readonly HolderInfo[]): boolean {
+  const same = now.find((other) => other.holder === holder)
+  if (status !== 'responding' || same?.status !== 'responding' || same.heldMs === undefined) return false
+  return same.heldMs + ROUNDING_MS < heldMs
 }
 
 function keyOf({ client, holder, ...other }: HolderInfo | WaiterInfo): string {
