@@ -3,6 +3,7 @@ import { withoutSecrets } from '../util/secrets.js'
 import { type Check, type Result, resultOf } from './check.js'
 import { clusterChecks } from './checks/cluster.js'
 import { connectionChecks, REACHABLE } from './checks/connection.js'
+import { heldLockChecks } from './checks/held-locks.js'
 import { lockChecks } from './checks/locks.js'
 import { memoryChecks } from './checks/memory.js'
 import { persistenceChecks } from './checks/persistence.js'
@@ -23,6 +24,7 @@ export const CHECKS: readonly Check[] = [
   ...clusterChecks,
   ...lockChecks,
   ...rightsChecks,
+  ...heldLockChecks,
 ]
 
 /** Runs all checks in order. A check that fails reports that; if Redis is unreachable, there is only the first. */

@@ -7,6 +7,7 @@ import { checkRedisUrl } from '../config/redis-url.js'
 import { openDeployment, openUrl } from '../config/servers.js'
 import { connect } from '../connect.js'
 import { slotOf } from '../wire/slots.js'
+import { type LockSample, sampleLocks } from './lock-sample.js'
 import { Server } from './server.js'
 
 /** Where Redis is: a URL, or the path of a Redisson configuration. */
@@ -30,6 +31,7 @@ export class DeploymentUnderTest implements AsyncDisposable {
   /** Warnings of the client meanwhile. */
   readonly warnings: string[] = []
   readonly #redis: Redis | Cluster
+  #sample: Promise<LockSample> | undefined
 
   private constructor(client: Client, redis: Redis | Cluster, deployment: Deployment | undefined, prefix: string) {
     this.client = client
@@ -73,6 +75,12 @@ export class DeploymentUnderTest implements AsyncDisposable {
   get isAcknowledged(): boolean {
     const mode = this.deployment?.mode
     return this.deployment?.options.checkLockSyncedSlaves ?? (mode === 'cluster' || mode === 'sentinel')
+  }
+
+  /** Its locks, as many as are found in a moment, read once. */
+  locks(): Promise<LockSample> {
+    this.#sample ??= sampleLocks(this.client)
+    return this.#sample
   }
 
   /** The server that has a key or a sharded channel. */

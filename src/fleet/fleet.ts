@@ -2,7 +2,14 @@ import { type AuditEntry, readAudit } from '../locks/audit.js'
 import type { ForceUnlockOptions, ForceUnlockResult } from '../locks/forced-release.js'
 import { asLockError } from '../locks/inspection.js'
 import type { LeaseContext } from '../locks/lease.js'
-import { checkCount, checkDuration, checkName, checkOptionalBoolean, ownOptions } from '../util/validate.js'
+import {
+  checkCount,
+  checkDuration,
+  checkName,
+  checkOptionalBoolean,
+  checkSignal,
+  ownOptions,
+} from '../util/validate.js'
 import { AUDIT_KEY } from '../wire/keys.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { listLocks } from './list-locks.js'
@@ -30,6 +37,8 @@ export interface ListOptions extends InspectOptions {
   contended?: boolean | undefined
   /** At most so many. Default: all. */
   limit?: number | undefined
+  /** Ends the list: the iteration throws its reason. */
+  signal?: AbortSignal | undefined
 }
 
 /** All locks, semaphores and latches in Redis, of this client and of others, Redisson's too: `client.fleet`. */
@@ -83,20 +92,23 @@ export class Fleet {
    * @throws {ConfigError} an option cannot work
    * @throws {OutcomeUnknownError} Redis did not reply
    * @throws {ClientClosedError} the client is closed
+   * @throws the abort reason of `signal`
    * @example `for await (const { name, holders } of client.fleet.locks({ match: 'lock:*' })) console.log(name, holders)`
    * @see Redisson `RKeys.getKeysByPattern`
    */
   locks(options: ListOptions = {}): AsyncIterable<LockInfo> {
-    const { match, contended, limit, timeoutMs } = ownOptions(options, {
+    const { match, contended, limit, signal, timeoutMs } = ownOptions(options, {
       match: 1,
       contended: 1,
       limit: 1,
+      signal: 1,
       timeoutMs: 1,
     })
     return this.#locks(limit === undefined ? Number.POSITIVE_INFINITY : checkCount('limit', limit, 1), {
       match: match === undefined ? undefined : checkName(match, 'match'),
       contended: checkOptionalBoolean('contended', contended) ?? false,
       timeoutMs: checkDuration('timeoutMs', timeoutMs ?? TIMEOUT_MS, 0),
+      signal: checkSignal(signal, match ?? '*'),
     })
   }
 

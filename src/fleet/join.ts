@@ -82,7 +82,8 @@ function waitersOf({ queue, tickets }: LockKeys, waits: readonly SaidWait[], tes
     // A ticket stands for all callers of its client; one whose callers have left is no waiter.
     const taken: (SaidWait | undefined)[] = take(client, Number.POSITIVE_INFINITY)
     if (taken.length === 0 && !testimony.hasRepliedInFull(client)) taken.push(undefined)
-    for (const wait of taken) waiters.push({ ...waiterInfo(client, wait, testimony), position: at + 1 })
+    const status = testimony.statusOfTicket(client)
+    for (const wait of taken) waiters.push({ ...waiterInfo(client, wait, testimony), status, position: at + 1 })
   }
   for (const wait of left) {
     if (testimony.hasReplied(wait.client)) waiters.push(waiterInfo(wait.client, wait, testimony))

@@ -40,19 +40,22 @@ export interface ListRequest {
   readonly match: string | undefined
   readonly contended: boolean
   readonly timeoutMs: number
+  readonly signal: AbortSignal | undefined
 }
 
 /** Every lock once, in no particular order, read while the caller iterates. */
 export async function* listLocks(scripts: Scripts, survey: Survey, request: ListRequest): AsyncGenerator<LockInfo> {
   const testimony = await survey.askAll(request.timeoutMs)
   const seen = new Set<string>()
-  const { match, contended } = request
+  const { match, contended, signal } = request
   for await (const names of contended
     ? contendedNames(scripts, testimony, match)
     : allNames(scripts, testimony, match)) {
+    signal?.throwIfAborted()
     const fresh = names.filter((name) => !seen.has(name))
     for (const name of fresh) seen.add(name)
     for (let at = 0; at < fresh.length; at += PAGE) {
+      signal?.throwIfAborted()
       for (const info of await survey.read(fresh.slice(at, at + PAGE), testimony)) {
         if (contended ? mayBeWaitedFor(info) : info.kind !== 'unknown') yield info
       }

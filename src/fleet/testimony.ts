@@ -89,12 +89,22 @@ export class Testimony {
     if (this.hasReplied(client)) return 'responding'
     if (this.#answers.silent.has(client)) return 'silent'
     if (!this.#records.has(client)) return 'unlisted'
-    const { absent, listed } = this.#answers
-    return absent.has(client) || listed?.has(client) === false ? 'disconnected' : 'silent'
+    return this.#isAbsent(client) ? 'disconnected' : 'silent'
+  }
+
+  /** The same of a client with a ticket: it listens on its inbox also if it does not describe itself. */
+  statusOfTicket(client: string): HolderStatus {
+    return this.#isAbsent(client) ? 'disconnected' : this.statusOf(client)
   }
 
   infoOf(client: string): ClientInfo | undefined {
     return this.#records.get(client)?.client
+  }
+
+  /** Whether nobody listens on its inbox. */
+  #isAbsent(client: string): boolean {
+    const { absent, listed } = this.#answers
+    return !this.hasReplied(client) && (absent.has(client) || listed?.has(client) === false)
   }
 
   #add(client: string, holds: readonly HoldState[], waits: readonly WaitState[], at: number): void {

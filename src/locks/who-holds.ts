@@ -247,7 +247,7 @@ function strangerOf(holder: string): string {
 }
 
 /** Such as `orders-api, pid 4711 on orders-7f9c`. */
-function processOf({ client: { name, host, pid } }: RecordedClient): string {
+export function processOf({ client: { name, host, pid } }: Pick<RecordedClient, 'client'>): string {
   return `${word(name)}, pid ${pid}${host === '' ? '' : ` on ${word(host)}`}`
 }
 

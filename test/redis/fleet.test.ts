@@ -365,6 +365,23 @@ describe('a list of locks', () => {
     await admin.del(...many)
   })
 
+  it('ends with the reason of a signal', async () => {
+    const [client, observer] = [await lab.connect(asked), await lab.connect(asked)]
+    const holds = await Promise.all(Array.from({ length: 200 }, (_, at) => client.getLock(`l${at}`).lock()))
+    const stop = new AbortController()
+    const found: string[] = []
+    const list = async (): Promise<void> => {
+      for await (const { name } of observer.locks({ timeoutMs, signal: stop.signal })) {
+        found.push(name)
+        stop.abort(new Error('enough'))
+      }
+    }
+    await assert.rejects(list(), /^Error: enough$/)
+    assert(found.length > 0 && found.length < holds.length, String(found.length))
+    await assert.rejects(list(), /^Error: enough$/)
+    for (const hold of holds) await hold.unlock()
+  })
+
   it('has only those with waiters if it is to be of contended ones', async () => {
     const [observer, holder, waiter] = [await lab.connect(asked), await lab.connect(asked), await lab.connect(asked)]
     const held = ['a', 'b', '{c}', 'd'].map((name) => holder.getLock(name))
@@ -377,6 +394,8 @@ describe('a list of locks', () => {
     await waitUntil(async () => (await names(observer.locks({ contended: true, match: '[a-d]' }))).join() === 'b')
     for (const hold of holds) await hold.unlock()
     for (const wait of waiting) await (await wait).unlock()
+    for (const latch of latches) await latch.countDown()
+    await Promise.all(opened)
   })
 
   it('has the clients that can be asked, with what they say of themselves', async () => {
@@ -401,5 +420,3 @@ describe('a list of locks', () => {
     await (await waiting).unlock()
   })
 })
-    for (const latch of latches) await latch.countDown()
-    await Promise.all(opened)

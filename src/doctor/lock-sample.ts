@@ -1,0 +1,25 @@
+import type { Client } from '../client.js'
+import type { LockInfo } from '../fleet/lock-info.js'
+
+/** For so long locks are read, ms: a big Redis has more than anyone wants to wait for. */
+export const SAMPLE_MS = 700
+
+/** The locks of a deployment. */
+export interface LockSample {
+  readonly locks: readonly LockInfo[]
+  /** There was not enough time to find all of them. */
+  readonly isCut: boolean
+}
+
+/** @throws the error reply, such as NOPERM */
+export async function sampleLocks({ fleet }: Client): Promise<LockSample> {
+  const signal = AbortSignal.timeout(SAMPLE_MS)
+  const locks: LockInfo[] = []
+  try {
+    for await (const lock of fleet.locks({ signal })) locks.push(lock)
+    return { locks, isCut: false }
+  } catch (error) {
+    if (!signal.aborted) throw error
+    return { locks, isCut: true }
+  }
+}
