@@ -156,6 +156,8 @@ Prints everything known about one lock: its holders, since when and for what the
 Read-only.
 
   --stack             also print where it was taken, if its client has inspection: { stacks: true }
+  --trace             also print from which address each holder is renewed, Redisson's too. This runs MONITOR for 10 s, or
+                      for --timeout, or until each was seen. MONITOR slows a busy Redis, and needs +monitor
 ${FLEET_OPTIONS}
 
 ${SIGNS}

@@ -49,6 +49,10 @@ export async function runFleetCommand(name: FleetCommand, args: string[]): Promi
       terminal,
       signal: stop.signal,
       ask: askOf(),
+      trace: async (holders: readonly string[]) => {
+        const { traceHolders } = await import('./trace.js')
+        return await traceHolders(options, holders)
+      },
       now: Date.now,
     }
     const exitCode = await COMMANDS[name](session)
@@ -61,11 +65,12 @@ export async function runFleetCommand(name: FleetCommand, args: string[]): Promi
 }
 
 function failureOf(error: unknown): unknown {
+  if (error instanceof Failure) return error
   const reason = reasonOf(error)
   if (/\bNOPERM\b/.test(reason)) return new Failure(EXIT.refused, `Redis refuses: ${reason}`)
   const isOfRedis = error instanceof LockError || (error instanceof Error && /ReplyError|Redis/.test(error.name))
   if (error instanceof ConfigError) return new UsageError(reason)
-  return isOfRedis && !(error instanceof Failure) ? new Failure(EXIT.unavailable, reason) : error
+  return isOfRedis ? new Failure(EXIT.unavailable, reason) : error
 }
 
 function askOf(): Session['ask'] {

@@ -11,7 +11,7 @@ const COMMON = ['redis', 'config', 'json', 'timeout', 'no-color', 'help'] as con
 /** Of each command what it is about, and its own options. */
 const COMMANDS = {
   ls: { subject: 'pattern', options: ['contended', 'older-than', 'sort'] },
-  who: { subject: 'lock', options: ['stack'] },
+  who: { subject: 'lock', options: ['stack', 'trace'] },
   top: { subject: 'pattern', options: ['interval', 'once'] },
   watch: { subject: 'lock', options: ['interval'] },
   unlock: { subject: 'lock', options: ['holder', 'yes', 'grace', 'anyway', 'quarantine', 'reason'] },
@@ -32,8 +32,11 @@ export interface FleetOptions {
   olderThanMs: number
   sort: Sort
   stack: boolean
-  /** Between two looks, for what repeats itself. */
-  intervalMs: number
+  trace: boolean
+  /** How long to trace, at most. */
+  traceMs: number
+  /** Between two looks, for what repeats itself. Undefined: the default of the command. */
+  intervalMs: number | undefined
   once: boolean
   watch: boolean
   holder: string
@@ -56,6 +59,7 @@ const OPTIONS = {
   'older-than': { type: 'string' },
   sort: { type: 'string' },
   stack: { type: 'boolean' },
+  trace: { type: 'boolean' },
   interval: { type: 'string' },
   once: { type: 'boolean' },
   watch: { type: 'boolean' },
@@ -99,7 +103,9 @@ export function parseFleetOptions(
     olderThanMs: parseDuration('--older-than', values['older-than'] ?? '0', 0),
     sort: parseSort(values.sort ?? 'age'),
     stack: values.stack ?? false,
-    intervalMs: parseDuration('--interval', values.interval ?? (command === 'watch' ? '250ms' : '1s'), 50),
+    trace: values.trace ?? false,
+    traceMs: parseDuration('--timeout', values.timeout ?? '10s', 1),
+    intervalMs: values.interval === undefined ? undefined : parseDuration('--interval', values.interval, 50),
     once: values.once ?? false,
     watch: values.watch ?? false,
     holder: values.holder ?? '',

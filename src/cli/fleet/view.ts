@@ -27,6 +27,8 @@ export interface Session {
   readonly fleet: FleetView
   readonly options: FleetOptions
   readonly terminal: Terminal
+  /** Finds out from which addresses holders of the lock are renewed, by holder. @throws {Failure} Redis refuses that */
+  readonly trace: (holders: readonly string[]) => Promise<ReadonlyMap<string, string>>
   /** Aborts on SIGINT and SIGTERM. */
   readonly signal: AbortSignal
   /** Shows a question and returns the line that is typed. Undefined: nobody is there to type. */

@@ -7,17 +7,32 @@ import type { Session } from './view.js'
 const MOST_WAITERS = 50
 
 /** `holdfast who`: everything that is known of a lock. @returns the exit code: 0 held, 1 free */
-export async function who({ fleet, options, terminal, now }: Session): Promise<number> {
-  const lock = await fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
-  if (options.json) terminal.printJson(lock)
-  else terminal.print(...linesOf(lock, { terminal, now: now(), stack: options.stack }))
+export async function who(session: Session): Promise<number> {
+  const { fleet, options, terminal, now } = session
+  const look = (): Promise<LockInfo> => fleet.inspect(options.subject, { timeoutMs: options.timeoutMs })
+  const addresses = options.trace ? await traced(session, await look()) : undefined
+  const lock = await look()
+  if (options.json) terminal.printJson(addresses ? withAddresses(lock, addresses) : lock)
+  else terminal.print(...linesOf(lock, { terminal, now: now(), stack: options.stack, addresses }))
   return lock.holders.length > 0 ? 0 : 1
+}
+
+type Addresses = ReadonlyMap<string, string>
+
+async function traced({ trace }: Session, { holders }: LockInfo): Promise<Addresses> {
+  return holders.length === 0 ? new Map() : await trace(holders.map(({ holder }) => holder))
+}
+
+function withAddresses(lock: LockInfo, addresses: Addresses): object {
+  return { ...lock, holders: lock.holders.map((holder) => ({ ...holder, address: addresses.get(holder.holder) })) }
 }
 
 interface Shown {
   terminal: Terminal
   now: number
   stack: boolean
+  /** From which holders are renewed; undefined: not traced. */
+  addresses: Addresses | undefined
 }
 
 function linesOf(lock: LockInfo, shown: Shown): string[] {
@@ -36,7 +51,7 @@ function countOf(holders: readonly HolderInfo[]): string {
   return holders.length > 1 ? `${counted(holders.length, 'holder')}, ` : ''
 }
 
-function holderLines(lock: LockInfo, holder: HolderInfo, { terminal, now, stack }: Shown): string[] {
+function holderLines(lock: LockInfo, holder: HolderInfo, { terminal, now, stack, addresses }: Shown): string[] {
   const { sign, style, meaning } = STATUSES[holder.status]
   const { heldMs, label, trace } = holder
   const mode = { read: ' for reading', write: ' for writing' }
@@ -46,6 +61,7 @@ function holderLines(lock: LockInfo, holder: HolderInfo, { terminal, now, stack 
     `  held${holder.mode ? mode[holder.mode] : ''}, count ${holder.holdCount}, by ${word(holder.holder)}`,
     `    who     ${clientOf(holder) ?? nameOf(holder)}`,
     `            ${terminal.paint(style, `${sign} ${meaning}`)}`,
+    ...(addresses ? [`    from    ${addresses.get(holder.holder) ?? 'not seen: it was not renewed meanwhile'}`] : []),
     `    since   ${since}`,
     ...(purpose.length > 0 ? [`    for     ${purpose.join('  ')}`] : []),
     ...(stack && holder.stack ? holder.stack.split('\n').map((line) => `            ${word(line.trim())}`) : []),
