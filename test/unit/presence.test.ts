@@ -328,15 +328,15 @@ describe('a client that is asked', () => {
     assert.ok(await ask())
   })
 
-  it('replies for 20 ms per second at most, so that a client with many holds does little else', async () => {
+  it('replies for 20 ms a second or four times, so that a client with many holds does little else', async () => {
     bench.port.fault = ({ name }) => {
-      if (name === 'PUBLISH') bench.clock.block(8)
+      if (name === 'PUBLISH') bench.clock.block(30)
       return undefined
     }
     const request = writeStateRequest({ reply: REPLY, limit: 10 })
     for (let n = 0; n < 10; n++) bench.redis.publish(inboxOf(client), request)
     await turn()
-    assert.equal(replies.length, 3)
+    assert.equal(replies.length, 4)
     bench.port.fault = () => undefined
     await bench.clock.advance(1_000)
     assert.ok(await ask())
