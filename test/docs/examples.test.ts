@@ -22,7 +22,8 @@ const BLOCKS = PAGES.flatMap(codeBlocksOf).filter(({ language }) => language ===
 const EXAMPLES = readdirSync(new URL('examples/', ROOT)).filter((file) => file.endsWith('.ts'))
 /** Ends the name of a block's file as it is on the site, which shows what a block needs. */
 const PASTED = '-pasted'
-const OUT = fileURLToPath(new URL('build/docs/', ROOT))
+/** One for each version of Node, which may run this at the same time. */
+const OUT = fileURLToPath(new URL(`build/docs-${process.version}/`, ROOT))
 
 let server: RedisServer
 

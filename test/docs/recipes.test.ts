@@ -14,7 +14,8 @@ import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { waitUntil } from '../support/wait-until.js'
 import { codeBlocksOf, ROOT } from './code-blocks.js'
 
-const OUT = fileURLToPath(new URL('build/recipes/', ROOT))
+/** One for each version of Node, which may run this at the same time. */
+const OUT = fileURLToPath(new URL(`build/recipes-${process.version}/`, ROOT))
 
 let redis: RedisServer
 
