@@ -189,14 +189,24 @@ local function deleteValue(group, value)
 end
 `
 
-const FENCED_LOCK_NEXT_TOKEN_PART = `local function nextToken(tokens, seen)
+const FENCED_LOCK_NEXT_TOKEN_PART = `local function isLowerToken(token, other)
+  return #token < #other or (#token == #other and token < other)
+end
+local function nextToken(tokens, seen)
   local last = redis.call('get', tokens) or '0'
-  local isBehind = #last < #seen or (#last == #seen and last < seen)
+  local isBehind = isLowerToken(last, seen)
   if isBehind then
     redis.call('set', tokens, seen)
   end
   redis.call('incr', tokens)
   return { redis.call('get', tokens), isBehind and last or '' }
+end
+local function repeatToken(tokens, seen)
+  local last = redis.call('get', tokens)
+  if last and isLowerToken(seen, last) then
+    return { last, '' }
+  end
+  return nextToken(tokens, seen)
 end
 `
 
@@ -816,7 +826,7 @@ export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, ho
 
 const FENCED_LOCK_ACQUIRE: Script = {
   name: 'fenced-lock/acquire',
-  sha1: 'a8bcbc7677d57b91164d4970649d88714b3477b6',
+  sha1: '9ff02611648432e18d7fc93bbcb1f7d5bd954f08',
   text: `-- holdfast fenced-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('exists', KEYS[1]) == 1 then
   local left = redis.call('pttl', KEYS[1])
@@ -826,11 +836,7 @@ ${LEASE_CREATE_LOCK_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('exists', K
   if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])
   end
-  local token = redis.call('get', KEYS[2])
-  if token then
-    return { '1', token, '' }
-  end
-  local drawn = nextToken(KEYS[2], ARGV[3])
+  local drawn = repeatToken(KEYS[2], ARGV[3])
   return { '1', drawn[1], drawn[2] }
 end
 local drawn = nextToken(KEYS[2], ARGV[3])
@@ -857,11 +863,12 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
-  sha1: 'ebc823dc0443c72e8192b62613d8bcf7495f7745',
+  sha1: 'f26a91067bfc1825e2decbb38dbf4be27baf7401',
   text: `-- holdfast fenced-lock/adopt
 ${LEASE_EXTEND_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
   extendLease(KEYS[1], ARGV[1])
-  return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
+  local drawn = repeatToken(KEYS[2], ARGV[4])
+  return { '1', drawn[1], drawn[2] }
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
   return { '0', 0 }

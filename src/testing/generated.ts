@@ -161,15 +161,26 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
     let T: any
     return [(lua.truth(T = (lua.truth(T = (lua.truth(T = (lua.truth(T = (lua.type(text) === "string")) ? (lua.length(text) < 17) : T)) ? lua.find(text, /^-?\d+$/s) : T)) ? lua.tonumber(text) : T)) ? T : undefined)]
   }
+  const isLowerToken = (token?: any, other?: any): any[] => {
+    let T: any
+    return [(lua.truth(T = (lua.length(token) < lua.length(other))) ? T : ((lua.truth(T = (lua.length(token) === lua.length(other))) ? lua.lt(token, other) : T)))]
+  }
   const nextToken = (tokens?: any, seen?: any): any[] => {
     let T: any
     let last: any = (lua.truth(T = redis.call("get", tokens)) ? T : "0")
-    let isBehind: any = (lua.truth(T = (lua.length(last) < lua.length(seen))) ? T : ((lua.truth(T = (lua.length(last) === lua.length(seen))) ? lua.lt(last, seen) : T)))
+    let isBehind: any = isLowerToken(last, seen)[0]
     if (lua.truth(isBehind)) {
       redis.call("set", tokens, seen)
     }
     redis.call("incr", tokens)
     return [lua.table([redis.call("get", tokens), (lua.truth(T = (lua.truth(T = isBehind) ? last : T)) ? T : "")])]
+  }
+  const repeatToken = (tokens$2?: any, seen$2?: any): any[] => {
+    let last$2: any = redis.call("get", tokens$2)
+    if ((lua.truth(last$2) && lua.truth(isLowerToken(seen$2, last$2)[0]))) {
+      return [lua.table([last$2, ""])]
+    }
+    return nextToken(tokens$2, seen$2)
   }
   const extendLease = (key?: any, lease?: any): any[] => {
     if (lua.lt(redis.call("pttl", key), lua.tonumber(lease))) {
@@ -582,11 +593,7 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
         if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
           redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
         }
-        let token: any = redis.call("get", lua.index(KEYS, 2))
-        if (lua.truth(token)) {
-          return [lua.table(["1", token, ""])]
-        }
-        let drawn: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
+        let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
         return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
       }
       let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
@@ -594,19 +601,19 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
       return [(lua.truth(T = refused) ? T : lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)]))]
     },
     'fenced-lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
       if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 3)) === 1)) {
         extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
-        return [lua.table(["1", (lua.truth(T = redis.call("get", lua.index(KEYS, 2))) ? T : lua.index(nextToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0], 1)), ""])]
+        let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
+        return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
       }
       if (((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0) || (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
         return [lua.table(["0", 0])]
       }
-      let drawn: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
+      let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
       redis.call("hset", lua.index(KEYS, 1), lua.index(ARGV, 3), 1)
       redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 2))
       redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
+      return [lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)])]
     },
     'fenced-lock/token': (KEYS: Table, ARGV: Table): any[] => {
       let T: any

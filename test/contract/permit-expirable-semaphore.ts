@@ -217,11 +217,14 @@ export function permitContract(setUp: SetUp): void {
     const foreign = await (await lab.connect()).getPermitExpirableSemaphore('a').acquire()
     const permit = await semaphore.acquire({ permits: 2 })
     const waiting = Array.from({ length: 100 }, () => settlesWithin(semaphore.acquire({ permits: 5 }), 5_000))
+    let isInside = false
     const section = semaphore.withPermit(async () => {
+      isInside = true
       await sleep(150)
       return 'done'
     })
-    await waitUntil(async () => (await semaphore.acquiredPermits()) === 4)
+    await waitUntil(() => isInside)
+    assert.equal(await semaphore.acquiredPermits(), 4)
     await listening(lab)
     const closed = client.close({ drainMs: 500 })
     for (const outcome of await Promise.all(waiting)) {

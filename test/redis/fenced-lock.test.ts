@@ -83,6 +83,21 @@ describe('a fenced lock', () => {
     await hold.unlock()
   })
 
+  it('an owner that asks again, because a new master missed its release, gets a higher token', async () => {
+    forgetTokens()
+    const client = await lab.connect()
+    const lock = client.getFencedLock('a')
+    await client.runInScope(async () => {
+      const first = await lock.lock()
+      const before = await lab.server.admin.dumpBuffer('a')
+      await first.unlock()
+      await lab.server.admin.restore('a', 30_000, before) // as a replica has it that the release did not reach
+      const again = await lock.lock()
+      assert.deepEqual([first.fencingToken, again.fencingToken], [1n, 2n])
+      await again.unlock()
+    })
+  })
+
   it('a hold keeps its fencing token after the next token is drawn', async () => {
     forgetTokens()
     const [client, other] = [await lab.connect(), await lab.connect()]

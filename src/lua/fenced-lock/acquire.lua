@@ -18,12 +18,7 @@ if redis.call('exists', KEYS[1]) == 1 then
   if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])
   end
-  -- while this owner holds the lock nobody else draws a token
-  local token = redis.call('get', KEYS[2])
-  if token then
-    return { '1', token, '' }
-  end
-  local drawn = nextToken(KEYS[2], ARGV[3])
+  local drawn = repeatToken(KEYS[2], ARGV[3])
   return { '1', drawn[1], drawn[2] }
 end
 local drawn = nextToken(KEYS[2], ARGV[3])

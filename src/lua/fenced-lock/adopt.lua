@@ -12,7 +12,8 @@
 if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
   -- as in lock/adopt
   extendLease(KEYS[1], ARGV[1])
-  return { '1', redis.call('get', KEYS[2]) or nextToken(KEYS[2], ARGV[4])[1], '' }
+  local drawn = repeatToken(KEYS[2], ARGV[4])
+  return { '1', drawn[1], drawn[2] }
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
   return { '0', 0 }
