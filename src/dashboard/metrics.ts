@@ -1,7 +1,6 @@
 /** What no single client can know, for Prometheus: of the whole fleet, Redisson's processes included. */
-import type { LockInfo } from '../fleet/lock-info.js'
+import { countWaiters, type LockInfo } from '../fleet/lock-info.js'
 import type { Totals } from './api.js'
-import { waitersOf } from './totals.js'
 
 /** Names of locks are never labels: there may be millions. Kinds are ours; together at most 50 series. */
 const MAX_KINDS = 14
@@ -12,7 +11,7 @@ export function metricsOf(locks: readonly LockInfo[], totals: Totals): string {
     const kind = kinds.has(lock.kind) || kinds.size < MAX_KINDS ? lock.kind : 'other'
     const sums = kinds.get(kind) ?? { held: 0, oldestMs: 0, waiters: 0 }
     if (lock.holders.length > 0) sums.held++
-    sums.waiters += waitersOf(lock)
+    sums.waiters += countWaiters(lock)
     for (const { heldMs = 0 } of lock.holders) sums.oldestMs = Math.max(sums.oldestMs, heldMs)
     kinds.set(kind, sums)
   }

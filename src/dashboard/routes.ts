@@ -1,5 +1,7 @@
 import { ConfigError, messageOf } from '../errors.js'
 import type { Cycle } from '../fleet/deadlocks.js'
+import { countWaiters } from '../fleet/lock-info.js'
+import type { AuditEntry } from '../locks/audit.js'
 import { withoutSecrets } from '../util/secrets.js'
 import type {
   AuditReply,
@@ -16,7 +18,7 @@ import { refusal, refuseForeign } from './guard.js'
 import { metricsOf } from './metrics.js'
 import type { Page } from './page.js'
 import { idOf, matches, nameOf, shown } from './rows.js'
-import type { AuditEntry, FleetSource, Sampler } from './sampler.js'
+import type { FleetSource, Sampler } from './sampler.js'
 import type { Streams } from './stream.js'
 import { readUnlock } from './unlock.js'
 
@@ -130,7 +132,7 @@ const ORDERS: Readonly<Record<LockSort, (one: LockRow, other: LockRow) => number
   name: (one, other) => compareNames(one, other),
   held: (one, other) => heldMs(other) - heldMs(one) || compareNames(one, other),
   lease: (one, other) => leaseMs(other) - leaseMs(one) || compareNames(one, other),
-  waiting: (one, other) => waiting(other) - waiting(one) || compareNames(one, other),
+  waiting: (one, other) => countWaiters(other) - countWaiters(one) || compareNames(one, other),
 }
 
 function compareNames(one: LockRow, other: LockRow): number {
@@ -145,10 +147,6 @@ function heldMs({ holders }: LockRow): number {
 /** Without expiry comes before any lease; finite, so that two can be compared. */
 function leaseMs({ remainingLeaseMs }: LockRow): number {
   return remainingLeaseMs ?? Number.MAX_SAFE_INTEGER
-}
-
-function waiting({ waiters, otherListeners }: LockRow): number {
-  return waiters.length + otherListeners
 }
 
 function locksReply(sampler: Sampler, query: URLSearchParams): LocksReply {

@@ -1,13 +1,14 @@
 /** The one sampler behind all pages, streams and scrapes of a dashboard. */
 import { messageOf } from '../errors.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from '../fleet/deadlocks.js'
-import type { ClientState, LockInfo } from '../fleet/lock-info.js'
+import { type ClientState, countWaiters, type LockInfo } from '../fleet/lock-info.js'
+import type { AuditEntry, ForceOutcome } from '../locks/audit.js'
 import type { Clock } from '../util/clock.js'
 import { withoutSecrets } from '../util/secrets.js'
 import type { History, LockRow, Segment, Totals } from './api.js'
 import { idOf, isUnchanged, type Reading, rowOf } from './rows.js'
 import { Timeline } from './timeline.js'
-import { TotalsHistory, totalsOf, waitersOf } from './totals.js'
+import { TotalsHistory, totalsOf } from './totals.js'
 
 /** What the dashboard needs of `client.fleet`. */
 export interface FleetSource {
@@ -19,18 +20,9 @@ export interface FleetSource {
     name: string,
     options: { holder: string; graceMs?: number; reason: string; by: string; anyway: boolean },
   ): Promise<{
-    readonly outcome: 'released' | 'freed' | 'silent' | 'not-held'
+    readonly outcome: ForceOutcome
     readonly heldBy?: { readonly holder: string }
   }>
-}
-
-export interface AuditEntry {
-  readonly time: string
-  readonly lock: string
-  readonly holder: string
-  readonly by: string
-  readonly reason?: string | undefined
-  readonly outcome: string
 }
 
 /** What differs between two samples. */
@@ -251,11 +243,11 @@ export class Sampler {
   async #look(missing: readonly [string, Tracked][], found: Map<string, Reading | undefined>): Promise<void> {
     const now = this.#clock.now()
     const doubtful = missing.filter(
-      ([, { reading }]) => waitersOf(reading.info) > 0 || now - reading.at >= reading.info.remainingLeaseMs,
+      ([, { reading }]) => countWaiters(reading.info) > 0 || now - reading.at >= reading.info.remainingLeaseMs,
     )
     const look = async ([id, { reading }]: [string, Tracked]): Promise<void> => {
       const info = await this.#fleet.inspect(reading.info.name)
-      const isFree = info.holders.length === 0 && waitersOf(info) === 0
+      const isFree = info.holders.length === 0 && countWaiters(info) === 0
       found.set(id, isFree ? undefined : { info, at: this.#clock.now() })
     }
     await Promise.all(doubtful.slice(0, MAX_LOOKS).map(look))
@@ -264,7 +256,7 @@ export class Sampler {
   /** Those that are in two samples, or in a sample and another look, so that nobody waits a second for the next one. */
   async #findDeadlocks(found: ReadonlyMap<string, Reading | undefined>): Promise<void> {
     const contended = [...found.values()].flatMap((reading) =>
-      reading && waitersOf(reading.info) > 0 ? [reading.info] : [],
+      reading && countWaiters(reading.info) > 0 ? [reading.info] : [],
     )
     const lasting = confirm(this.#contended, contended)
     const isMore =

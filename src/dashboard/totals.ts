@@ -1,4 +1,4 @@
-import type { LockInfo } from '../fleet/lock-info.js'
+import { countWaiters, type LockInfo } from '../fleet/lock-info.js'
 import type { History, Totals } from './api.js'
 import { HISTORY_MS } from './timeline.js'
 
@@ -13,7 +13,7 @@ export function totalsOf(locks: Iterable<LockInfo>, counts: Counts): Totals {
   const waits: number[] = []
   for (const lock of locks) {
     if (lock.holders.length > 0) held++
-    const waiting = waitersOf(lock)
+    const waiting = countWaiters(lock)
     if (waiting > 0) contended++
     waiters += waiting
     for (const { heldMs = 0, status } of lock.holders) {
@@ -25,11 +25,6 @@ export function totalsOf(locks: Iterable<LockInfo>, counts: Counts): Totals {
   waits.sort((one, other) => one - other)
   const waitP95Ms = waits[Math.ceil(waits.length * 0.95) - 1] ?? 0
   return { held, contended, waiters, oldestMs, waitP95Ms, unlisted, ...counts }
-}
-
-/** Each process that listens without describing itself waits at least once. */
-export function waitersOf({ waiters, otherListeners }: LockInfo): number {
-  return waiters.length + otherListeners
 }
 
 /** The totals of the last 15 minutes. */

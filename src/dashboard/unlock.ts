@@ -1,3 +1,4 @@
+import { MAX_GRACE_MS } from '../locks/forced-mark.js'
 import type { UnlockRequest } from './api.js'
 
 /** Longer than any valid request. */
@@ -5,7 +6,6 @@ export const MAX_BODY_BYTES = 16 * 1024
 const MAX_ID = 2_048
 const MAX_HOLDER = 2_048
 const MAX_REASON = 1_000
-const MAX_GRACE_MS = 60_000
 
 /** @returns what is wrong with it, as text */
 export async function readUnlock(request: Request): Promise<UnlockRequest | string> {

@@ -1,5 +1,6 @@
 /** Joins what the keys of a lock say with what clients say: nobody becomes a holder by a message. */
 
+import { defined } from '../util/defined.js'
 import { clientIdOf } from '../wire/holder.js'
 import type { HolderInfo, LockInfo, WaiterInfo } from './lock-info.js'
 import { type KeyHolder, KIND, type LockKeys } from './lock-keys.js'
@@ -51,16 +52,13 @@ function holderInfo(inKey: KeyHolder, { name, kind }: LockKeys, testimony: Testi
     .holdsOf(name)
     .find(({ client, state }) => state.holder === holder && (kind === KIND.permits || client === clientIdOf(holder)))
   const id = said?.client ?? clientIdOf(holder)
-  const about = { ...inKey, status: testimony.statusOf(id), ...optional('client', testimony.infoOf(id)) }
+  const about = { ...inKey, status: testimony.statusOf(id), ...defined({ client: testimony.infoOf(id) }) }
   if (!said) return about
   const { heldMs, label, stack, trace, span } = said.state
   return {
     ...about,
     heldMs: heldMs + said.agoMs,
-    ...optional('label', label),
-    ...optional('stack', stack),
-    ...optional('trace', trace),
-    ...optional('span', span),
+    ...defined({ label, stack, trace, span }),
   }
 }
 
@@ -92,20 +90,18 @@ function waitersOf({ queue, tickets }: LockKeys, waits: readonly SaidWait[], tes
 }
 
 function waiterInfo(client: string, wait: SaidWait | undefined, testimony: Testimony): WaiterInfo {
-  const about = { status: testimony.statusOf(client), ...optional('client', testimony.infoOf(client)) }
+  const about = { status: testimony.statusOf(client), ...defined({ client: testimony.infoOf(client) }) }
   if (!wait) return { ...about, chain: [] }
   const { waitedMs, endsInMs, label, chain } = wait.state
   return {
     ...about,
-    // In a record, it may be the number of a wait of long ago.
-    ...optional('wait', testimony.hasReplied(client) ? wait.state.wait : undefined),
     waitedMs: waitedMs + wait.agoMs,
-    ...optional('givesUpInMs', endsInMs === undefined ? undefined : Math.max(0, endsInMs - wait.agoMs)),
-    ...optional('label', label),
+    ...defined({
+      // In a record, it may be the number of a wait of long ago.
+      wait: testimony.hasReplied(client) ? wait.state.wait : undefined,
+      givesUpInMs: endsInMs === undefined ? undefined : Math.max(0, endsInMs - wait.agoMs),
+      label,
+    }),
     chain,
   }
-}
-
-function optional<Name extends string, T>(name: Name, value: T | undefined): { [key in Name]?: T } {
-  return value === undefined ? {} : ({ [name]: value } as { [key in Name]: T })
 }

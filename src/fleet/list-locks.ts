@@ -3,7 +3,7 @@ import type { Scripts } from '../delivery/scripts.js'
 import { globToRegExp } from '../util/glob.js'
 import { generationKey, permitLeases } from '../wire/keys.js'
 import { listContended, untagged } from './lock-channels.js'
-import type { LockInfo } from './lock-info.js'
+import { countWaiters, type LockInfo } from './lock-info.js'
 import { PAGE, type Survey } from './survey.js'
 import type { Testimony } from './testimony.js'
 
@@ -64,8 +64,8 @@ export async function* listLocks(scripts: Scripts, survey: Survey, request: List
 }
 
 /** Those who only watch a lock listen, too. */
-function mayBeWaitedFor({ waiters, otherListeners, isComplete }: LockInfo): boolean {
-  return waiters.length + otherListeners > 0 || !isComplete
+function mayBeWaitedFor(info: LockInfo): boolean {
+  return countWaiters(info) > 0 || !info.isComplete
 }
 
 /** Those that clients report come first: SCAN does not find what looks like any text, such as a string lock. */

@@ -49,3 +49,8 @@ export interface LockInfo {
   /** False: a client was silent, or there was more than the limit. */
   readonly isComplete: boolean
 }
+
+/** How many wait, at least: each process that listens without describing itself does so once or more. */
+export function countWaiters({ waiters, otherListeners }: Pick<LockInfo, 'waiters' | 'otherListeners'>): number {
+  return waiters.length + otherListeners
+}

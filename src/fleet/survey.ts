@@ -5,7 +5,7 @@ import { clientIdOf } from '../wire/holder.js'
 import { type Answers, askClients } from './ask.js'
 import { type Joined, joinLock } from './join.js'
 import { countListeners, listInboxes } from './lock-channels.js'
-import type { ClientInfo, ClientState, LockInfo } from './lock-info.js'
+import { type ClientInfo, type ClientState, countWaiters, type LockInfo } from './lock-info.js'
 import { KIND, type LockKeys, readLockKeys } from './lock-keys.js'
 import { askRecord, type ClientRecord } from './record.js'
 import { Testimony } from './testimony.js'
@@ -69,10 +69,10 @@ export class Survey {
     return found.flatMap((keys) => {
       const { info, dropped } = this.#join(keys, testimony, listeners?.get(keys.name))
       this.dropped += dropped
-      const { kind, holders, waiters, otherListeners } = info
+      const { kind, holders } = info
       const isSemaphore = kind === KIND.semaphore || kind === KIND.permits
       // The locks `a` and `{a}` share channels, queues and leases: only one of them may exist.
-      const isInUse = isSemaphore || holders.length + waiters.length + otherListeners > 0
+      const isInUse = isSemaphore || holders.length + countWaiters(info) > 0
       return (keys.exists && isInUse) || testimony.waitsFor(keys.name).length > 0 ? [info] : []
     })
   }

@@ -19,6 +19,7 @@ export class LongWait {
   readonly #whoHolds: (waitedMs: number) => Promise<WaitDetails>
   readonly #observed: ObservedRequest | undefined
   #cancel: (() => void) | undefined
+  #isOver = false
 
   /**
    * @param warnAfterMs  from now; undefined: the default, from the first refusal
@@ -47,6 +48,7 @@ export class LongWait {
   }
 
   end(): void {
+    this.#isOver = true
     this.#cancel?.()
   }
 
@@ -56,6 +58,7 @@ export class LongWait {
 
   async #report(waitedMs: number): Promise<void> {
     const found = await this.#whoHolds(waitedMs)
+    if (this.#isOver) return // it ended during the look, which may have found the caller itself
     this.#observed?.heldBy(found.holders)
     const details = { lockName: this.#lockName, label: this.#label, waitedMs, ...found }
     if (!this.#context.emit('longWait', details)) warnProcess(details)

@@ -1,5 +1,6 @@
 import { toInteger } from '../delivery/replies.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
+import { defined } from '../util/defined.js'
 import { visible } from '../util/visible.js'
 import { isMarked } from '../wire/holder.js'
 import type { Context, RecordedClient } from './context.js'
@@ -202,13 +203,6 @@ function holderOf({ context, kind, holder, count, outermost }: Lease): KnownHold
 
 function holdIn({ holds }: RecordedClient, lockName: string, holder: string) {
   return holds.find((hold) => hold.lock === lockName && hold.holder === holder)
-}
-
-/** Without what is not known. */
-function defined<T extends object>(fields: T): { [Key in keyof T]?: NonNullable<T[Key]> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [Key in keyof T]?: NonNullable<T[Key]>
-  }
 }
 
 function describe(

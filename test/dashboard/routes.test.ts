@@ -174,10 +174,11 @@ describe('the other routes', () => {
   })
 
   it('list forced releases', async () => {
-    const entry = { time: '2026-01-01T00:00:00.000Z', lock: 'a', holder: 'x:1', by: 'alice', outcome: 'freed' }
+    const time = '2026-01-01T00:00:00.000Z'
+    const entry = { time, lock: 'a', holder: 'x:1', by: 'alice', outcome: 'freed' } as const
     fleet.entries = [entry]
-    const { time, ...rest } = entry
-    assert.deepEqual(await get('/api/audit'), { entries: [{ at: time, ...rest, reason: '' }] })
+    const { time: at, ...rest } = entry
+    assert.deepEqual(await get('/api/audit'), { entries: [{ at, ...rest, reason: '' }] })
   })
 
   it('reply 503 without a password when Redis fails', async () => {

@@ -1,7 +1,8 @@
 /** A fleet that says what a test tells it, and a dashboard on it. */
 
-import type { AuditEntry, FleetSource } from '../../src/dashboard/sampler.js'
+import type { FleetSource } from '../../src/dashboard/sampler.js'
 import type { ClientState, HolderInfo, LockInfo, WaiterInfo } from '../../src/fleet/lock-info.js'
+import type { AuditEntry } from '../../src/locks/audit.js'
 
 type UnlockOptions = Parameters<FleetSource['forceUnlock']>[1]
 

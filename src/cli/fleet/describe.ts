@@ -1,5 +1,11 @@
 /** How locks, holders and waiters are put into words. All text that comes from Redis passes through here. */
-import type { HolderInfo, HolderStatus, LockInfo, WaiterInfo } from '../../fleet/lock-info.js'
+import {
+  countWaiters,
+  type HolderInfo,
+  type HolderStatus,
+  type LockInfo,
+  type WaiterInfo,
+} from '../../fleet/lock-info.js'
 import { visible } from '../../util/visible.js'
 import { isMarked } from '../../wire/holder.js'
 import type { Style } from '../terminal.js'
@@ -67,9 +73,9 @@ export function clientOf({ client }: HolderInfo): string | undefined {
 }
 
 /** How many wait; `≥` if there may be more than that. */
-export function waitingCount({ waiters, otherListeners, isComplete }: LockInfo): string {
-  const isExact = otherListeners === 0 && isComplete
-  return `${isExact ? '' : '≥'}${waiters.length + otherListeners}`
+export function waitingCount(lock: LockInfo): string {
+  const isExact = lock.otherListeners === 0 && lock.isComplete
+  return `${isExact ? '' : '≥'}${countWaiters(lock)}`
 }
 
 /** How long its oldest hold has lasted; undefined: not known. */

@@ -1,5 +1,6 @@
-import type { HolderStatus, LockInfo } from '../../fleet/lock-info.js'
+import { countWaiters, type HolderStatus, type LockInfo } from '../../fleet/lock-info.js'
 import { durationOf } from '../../util/duration-text.js'
+import { clientIdOf } from '../../wire/holder.js'
 import { counted, type Terminal } from '../terminal.js'
 import { ageOf, nameOf, STATUSES, waitingCount, word } from './describe.js'
 import type { FleetOptions, Sort } from './options.js'
@@ -49,18 +50,17 @@ export function tableOfLocks(
 /** Those of unknown age stay: what an operator looks for may be one of them. */
 export function isListed(lock: LockInfo, { contended, olderThanMs }: FleetOptions): boolean {
   const age = ageOf(lock)
-  if (contended && lock.waiters.length + lock.otherListeners === 0) return false
+  if (contended && countWaiters(lock) === 0) return false
   return age === undefined ? olderThanMs === 0 || lock.holders.length > 0 : age >= olderThanMs
 }
 
 export function sorted(locks: readonly LockInfo[], sort: Sort): LockInfo[] {
-  const waiting = (lock: LockInfo): number => lock.waiters.length + lock.otherListeners
   const oldestFirst = (a: LockInfo, b: LockInfo): number => (ageOf(b) ?? -1) - (ageOf(a) ?? -1)
   const byName = (a: LockInfo, b: LockInfo): number => (a.name < b.name ? -1 : 1)
   const order = {
     name: byName,
     age: (a: LockInfo, b: LockInfo) => oldestFirst(a, b) || byName(a, b),
-    waiters: (a: LockInfo, b: LockInfo) => waiting(b) - waiting(a) || oldestFirst(a, b) || byName(a, b),
+    waiters: (a: LockInfo, b: LockInfo) => countWaiters(b) - countWaiters(a) || oldestFirst(a, b) || byName(a, b),
   }
   return [...locks].sort(order[sort])
 }
@@ -77,7 +77,7 @@ export function summaryOf(locks: readonly LockInfo[]): Summary {
   const statuses = new Map<string, HolderStatus>()
   for (const { holders, waiters } of locks) {
     for (const { client, holder = '', status } of [...holders, ...waiters]) {
-      statuses.set(client?.id ?? holder.replace(/:[^:]*(?::write)?$/, ''), status)
+      statuses.set(client?.id ?? (clientIdOf(holder) || holder), status)
     }
   }
   const clients: Record<HolderStatus, number> = { responding: 0, silent: 0, disconnected: 0, unlisted: 0 }
