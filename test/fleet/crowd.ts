@@ -17,26 +17,34 @@ export const clientAt = (number: number): string => `c0ffee00-0000-4000-8000-${S
 export const holderAt = (number: number): string => `${clientAt(number)}:1`
 export const lockAt = (number: number): string => `lock:order:${String(number).padStart(5, '0')}`
 
-export async function plantKeys({ admin }: RedisServer): Promise<void> {
+type Admin = RedisServer['admin']
+
+/** One for each client. */
+export async function plantLocks({ admin }: RedisServer): Promise<void> {
+  await inPipelines(admin, CLIENTS, (number, pipeline) => {
+    pipeline.hset(lockAt(number), holderAt(number), 1).pexpire(lockAt(number), LEASE_MS)
+  })
+}
+
+/** So many that there are a million keys. */
+export async function plantOtherKeys({ admin }: RedisServer): Promise<void> {
   await admin.call('DEBUG', 'POPULATE', KEYS - HASHES - CLIENTS, 'data')
-  await inPipelines(HASHES, (number, pipeline) => {
+  await inPipelines(admin, HASHES, (number, pipeline) => {
     const key = `session:${number}`
     pipeline.hset(key, { user: number, name: 'Ada', seen: '2026-11-23', cart: 3 })
     if (number % 2 === 0) pipeline.pexpire(key, LEASE_MS)
   })
-  await inPipelines(CLIENTS, (number, pipeline) => {
-    pipeline.hset(lockAt(number), holderAt(number), 1).pexpire(lockAt(number), LEASE_MS)
-  })
+}
 
-  async function inPipelines(
-    count: number,
-    add: (number: number, pipeline: ReturnType<typeof admin.pipeline>) => void,
-  ): Promise<void> {
-    for (let from = 0; from < count; from += PIPELINE) {
-      const pipeline = admin.pipeline()
-      for (let number = from; number < Math.min(count, from + PIPELINE); number++) add(number, pipeline)
-      await pipeline.exec()
-    }
+async function inPipelines(
+  admin: Admin,
+  count: number,
+  add: (number: number, pipeline: ReturnType<Admin['pipeline']>) => void,
+): Promise<void> {
+  for (let from = 0; from < count; from += PIPELINE) {
+    const pipeline = admin.pipeline()
+    for (let number = from; number < Math.min(count, from + PIPELINE); number++) add(number, pipeline)
+    await pipeline.exec()
   }
 }
 

@@ -1,14 +1,15 @@
-/** What a look costs Redis when there are a million keys and ten thousand clients. */
+/** What a look costs Redis when there are ten thousand clients with a lock each, alone and among a million keys. */
 import type { LockInfo } from '../../src/index.js'
 import { REPLY_PREFIX } from '../../src/wire/keys.js'
 import { monotonicMs } from '../support/beliefs.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { holdfast } from './command.js'
-import { CLIENTS, lockAt, plantKeys, startCrowd } from './crowd.js'
+import { CLIENTS, lockAt, plantLocks, plantOtherKeys, startCrowd } from './crowd.js'
 
 /** What one look costs: the least of several rounds, since a busy machine suspends Redis in the middle of any command. */
 export interface Cost {
   readonly look: string
+  readonly among: 'its locks' | 'a million keys'
   /** By the wall, from the start of the program to its end. */
   readonly wallMs: number
   /** Of all commands together. Those that a script calls count twice if others send them too. */
@@ -35,6 +36,8 @@ const MOST_ROUNDS = 15
 const LOOK_MS = 40_000
 const LONGEST_MS = 5
 const WHO_MS = 10
+/** Only without other keys: SCAN alone takes seconds for a million. */
+const LIST_MS = 1_000
 const TIMEOUT = ['--timeout', '5s']
 const LOGGED_MS = 0.5
 /** So much of a command tells it apart from others. */
@@ -47,23 +50,21 @@ const OURS = /^(config|info|slowlog)\b/
 export async function measureScale(): Promise<Scale> {
   const server = await startRedis({ args: ['--maxclients', String(CLIENTS + 1_000), '--slowlog-max-len', '10000'] })
   await server.admin.config('SET', 'slowlog-log-slower-than', LOGGED_MS * 1_000)
-  await plantKeys(server)
+  await plantLocks(server)
   await startCrowd(server)
-  const looks = [
-    ['who', lockAt(4_711)],
-    ['ls'],
-    ['ls', `${lockAt(47).slice(0, -2)}*`],
-    ['ls', '--contended'],
-    ['deadlocks'],
-  ]
+  const [who, ls] = [['who', lockAt(4_711)], ['ls']]
   const costs: Cost[] = []
-  for (const look of looks) costs.push(await costOf(server, look))
-  const found = costs.flatMap(({ look, longest, redisMs }) => {
+  for (const look of [who, ls]) costs.push(await costOf(server, look, 'its locks'))
+  await plantOtherKeys(server)
+  for (const look of [who, ls, ['ls', `${lockAt(47).slice(0, -2)}*`], ['ls', '--contended'], ['deadlocks']])
+    costs.push(await costOf(server, look, 'a million keys'))
+  const found = costs.flatMap(({ look, among, longest, redisMs }) => {
     // Several looks send the same commands.
     const longestMs = Math.min(...costs.filter((cost) => cost.longest === longest).map((cost) => cost.longestMs))
     return [
       ...(longestMs > LONGEST_MS ? [`${look}: ${longest} took ${longestMs} ms`] : []),
       ...(look.startsWith('who') && redisMs > WHO_MS ? [`${look}: took Redis ${redisMs} ms`] : []),
+      ...(look === 'ls' && among === 'its locks' && redisMs > LIST_MS ? [`${look}: took Redis ${redisMs} ms`] : []),
     ]
   })
   const forbidden = await forbiddenIn(server)
@@ -71,7 +72,7 @@ export async function measureScale(): Promise<Scale> {
   return { costs, found: [...found, ...forbidden] }
 }
 
-async function costOf(server: RedisServer, look: readonly string[]): Promise<Cost> {
+async function costOf(server: RedisServer, look: readonly string[], among: Cost['among']): Promise<Cost> {
   const rounds: Round[] = []
   const endsAt = monotonicMs() + LOOK_MS
   const hasTime = (): boolean => rounds.length < LEAST_ROUNDS || monotonicMs() < endsAt
@@ -85,6 +86,7 @@ async function costOf(server: RedisServer, look: readonly string[]): Promise<Cos
     .reduce((one, other) => (other.ms > one.ms ? other : one), { command: '', ms: 0 })
   return {
     look: look.join(' '),
+    among,
     wallMs: least(({ wallMs }) => wallMs),
     redisMs: least(({ redisMs }) => redisMs),
     cpuMs: least(({ cpuMs }) => cpuMs),
@@ -96,7 +98,7 @@ async function costOf(server: RedisServer, look: readonly string[]): Promise<Cos
   }
 }
 
-type Round = Omit<Cost, 'look' | 'longestMs' | 'longest'> & {
+type Round = Omit<Cost, 'look' | 'among' | 'longestMs' | 'longest'> & {
   /** Commands that took more than `LOGGED_MS`, ms. */
   readonly slow: ReadonlyMap<string, number>
 }
