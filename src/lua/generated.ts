@@ -253,16 +253,19 @@ local function entriesOf(list)
   end
   return entries
 end
+local function hasMode(mode)
+  return mode == 'read' or mode == 'write'
+end
 local function isData(lock, kind, left)
   if kind == 'hash' then
-    return left == -1 and redis.call('hlen', lock) > 1
+    return left == -1 and redis.call('hlen', lock) > 1 and not hasMode(redis.call('hget', lock, 'mode'))
   elseif kind == 'string' then
     return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+\$')
   end
   return kind ~= 'none'
 end
 local function hasStoppedReading(mode, prefix, field, count)
-  local canRead = (mode == 'read' or mode == 'write') and field ~= 'mode' and string.sub(field, -6) ~= ':write'
+  local canRead = hasMode(mode) and field ~= 'mode' and string.sub(field, -6) ~= ':write'
   return canRead and holdCount(count) <= MOST_CHECKED and longestRead(prefix, field, count) < 0
 end
 local function hexOf(bytes)
@@ -916,7 +919,7 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const FLEET_READ: Script = {
   name: 'fleet/read',
-  sha1: '2ba2e9699826b2f4f59e70fab01441cf6a28fa4c',
+  sha1: 'e67ea507b46b8e2b8603451c2a465fd95bb6a02f',
   text: `-- holdfast fleet/read
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}local lock, now, isCut = KEYS[1], epochMs(), 0
 local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}

@@ -658,10 +658,14 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
         }
         return [entries]
       }
+      const hasMode = (mode?: any): any[] => {
+        let T: any
+        return [(lua.truth(T = (mode === "read")) ? T : (mode === "write"))]
+      }
       const isData = (lock?: any, kind?: any, left?: any): any[] => {
         let T: any
         if ((kind === "hash")) {
-          return [(lua.truth(T = (left === -1)) ? lua.gt(redis.call("hlen", lock), 1) : T)]
+          return [(lua.truth(T = (lua.truth(T = (left === -1)) ? lua.gt(redis.call("hlen", lock), 1) : T)) ? !lua.truth(hasMode(redis.call("hget", lock, "mode"))[0]) : T)]
         } else {
           if ((kind === "string")) {
             return [(lua.truth(T = (left === -1)) ? !lua.truth(lua.find(redis.call("get", lock), /^-?\d+$/s)) : T)]
@@ -669,9 +673,9 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
         }
         return [(kind !== "none")]
       }
-      const hasStoppedReading = (mode?: any, prefix$3?: any, field?: any, count$3?: any): any[] => {
+      const hasStoppedReading = (mode$2?: any, prefix$3?: any, field?: any, count$3?: any): any[] => {
         let T: any
-        let canRead: any = (lua.truth(T = (lua.truth(T = ((lua.truth(T = (mode === "read")) ? T : (mode === "write")))) ? (field !== "mode") : T)) ? (lua.sub(field, -6) !== ":write") : T)
+        let canRead: any = (lua.truth(T = (lua.truth(T = hasMode(mode$2)[0]) ? (field !== "mode") : T)) ? (lua.sub(field, -6) !== ":write") : T)
         return [(lua.truth(T = (lua.truth(T = canRead) ? lua.le(holdCount(count$3)[0], MOST_CHECKED) : T)) ? lua.lt(longestRead(prefix$3, field, count$3)[0], 0) : T)]
       }
       const hexOf = (bytes?: any): any[] => {
@@ -691,10 +695,10 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
           isCut = 1
         } else {
           if ((kind$2 === "hash")) {
-            let [mode$2, all]: any[] = [redis.call("hget", lock$2, "mode"), redis.call("hgetall", lock$2)]
+            let [mode$3, all]: any[] = [redis.call("hget", lock$2, "mode"), redis.call("hgetall", lock$2)]
             for (let $at$2 = 1, $limit$2 = lua.length(all); $at$2 <= $limit$2; $at$2 += 2) {
               let n: any = $at$2
-              if (!lua.truth(hasStoppedReading(mode$2, lua.index(ARGV, 1), lua.index(all, n), lua.index(all, (lua.number(n) + 1)))[0])) {
+              if (!lua.truth(hasStoppedReading(mode$3, lua.index(ARGV, 1), lua.index(all, n), lua.index(all, (lua.number(n) + 1)))[0])) {
                 lua.insert(fields, ...cut(lua.index(all, n)))
                 lua.insert(fields, ...cut(lua.index(all, (lua.number(n) + 1))))
               }

@@ -62,11 +62,13 @@ describe('holdfast doctor', () => {
   })
 
   it('reports locks without a TTL as a problem, and how to end them', async () => {
-    for (const name of ['lock:a', 'lock:b', 'lock:c', 'lock:d']) await server.admin.hset(name, `${JAVA}:1`, 1)
+    for (const name of ['lock:a', 'lock:b', 'lock:c']) await server.admin.hset(name, `${JAVA}:1`, 1)
     await held('lock:e')
+    await server.admin.hset('lock:d', { mode: 'write', [`${JAVA}:1:write`]: 1 })
+    await server.admin.hset('settings', { mode: 'read', theme: 'dark' })
     const { status, message, fix } = (await checks())['lock-expiry']
     assert.equal(status, 'problem')
-    assert.match(message, /^without a TTL: (lock:[a-d] \(10488e73-\S+:1\)(, )?){3} and 1 more, of 5 locks$/)
+    assert.match(message, /^without a TTL: (lock:[a-d] \(10488e73-\S+:1(:write)?\)(, )?){3} and 1 more, of 5 locks$/)
     assert.match(fix ?? '', /^PEXPIRE lock:[a-d] 30000: a holder that is alive renews it/)
   })
 

@@ -25,11 +25,16 @@ local function entriesOf(list)
   return entries
 end
 
--- Whether a key is certainly no lock, so that nothing more is read: locks but those of one field have an expiry, and
--- semaphores and latches are numbers.
+-- Whether it is the mode of a read-write lock.
+local function hasMode(mode)
+  return mode == 'read' or mode == 'write'
+end
+
+-- Whether a key is certainly no lock, so that nothing more is read: locks but those of one field have an expiry, or a mode,
+-- and semaphores and latches are numbers.
 local function isData(lock, kind, left)
   if kind == 'hash' then
-    return left == -1 and redis.call('hlen', lock) > 1
+    return left == -1 and redis.call('hlen', lock) > 1 and not hasMode(redis.call('hget', lock, 'mode'))
   elseif kind == 'string' then
     return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+$')
   end
@@ -38,7 +43,7 @@ end
 
 -- Whether a field is a reader of which no hold is left.
 local function hasStoppedReading(mode, prefix, field, count)
-  local canRead = (mode == 'read' or mode == 'write') and field ~= 'mode' and string.sub(field, -6) ~= ':write'
+  local canRead = hasMode(mode) and field ~= 'mode' and string.sub(field, -6) ~= ':write'
   return canRead and holdCount(count) <= MOST_CHECKED and longestRead(prefix, field, count) < 0
 end
 
