@@ -147,13 +147,18 @@ export class Replicas {
 
   /**
    * A master without replicas may have been replaced by one of them without knowing it yet: after a manual failover, or
-   * after it was frozen or cut off. Until it is demoted it grants locks that its successor grants as well.
+   * after it was frozen or cut off. Until it is demoted it grants locks that its successor grants as well. So it is trusted at
+   * once only if the deployment knows of no replica either. One that the deployment believes to be up, and that is not
+   * connected, may be the successor: members that have not missed the master yet confirm it all the same.
    */
   #isSuspicious(masterStatus: MasterStatus | undefined): boolean {
     const { isReplicated, masterStatus: check } = this.#options
-    if (masterStatus?.isConfirmed && (masterStatus.replicas === 0 || !this.#had)) return false
-    if (!this.#had && check) return true // it is cut off from the members that would know, and so are we
-    if (!isReplicated && this.#runsWithReplicas.size === 0) return false
+    if (masterStatus?.isConfirmed) {
+      if (masterStatus.replicas === 0) return false
+    } else if (!this.#had && check) {
+      return true // it is cut off from the members that would know, and so are we
+    }
+    if (!check && !isReplicated && this.#runsWithReplicas.size === 0) return false
     const now = this.#clock.now()
     this.#noneSince ??= now
     return now - this.#noneSince < DISTRUST_MS

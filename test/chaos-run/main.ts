@@ -30,7 +30,7 @@ Processes contend for every kind of lock and synchronizer while connections, pro
   --tasks 6            tasks in each
   --redisson           a JVM with the real Redisson takes the same locks (needs a JDK and Maven)
   --control            only the controls: locks that are broken on purpose, which the verdicts have to find
-  --timeline FILE      where the timeline goes (HTML); default .cache/chaos/timeline.html
+  --timeline FILE      where the timeline goes (HTML); default .cache/chaos/<topology>-<seed>.html
   --json               the last line is the result as JSON
 
 Passes if nothing is violated or stuck and every broken lock of the controls was found.`
@@ -56,7 +56,7 @@ function options() {
         tasks: { type: 'string', default: '6' },
         redisson: { type: 'boolean', default: false },
         control: { type: 'boolean', default: false },
-        timeline: { type: 'string', default: '.cache/chaos/timeline.html' },
+        timeline: { type: 'string' },
         json: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
@@ -86,7 +86,7 @@ async function chaos(): Promise<number> {
   const controls = await controlRun()
   const report = reportOf({ seconds, seed, topology: topology.name }, outcome, controls)
   console.log(`${table(report, outcome)}\n\nControls: locks that are broken on purpose\n${tableOfControls(controls)}\n`)
-  const file = resolve(values.timeline)
+  const file = resolve(values.timeline ?? `.cache/chaos/${topology.name}-${seed}.html`)
   mkdirSync(dirname(file), { recursive: true })
   writeFileSync(file, timelineOf(outcome, `${topology.name}, seed ${seed}, ${seconds} s`))
   console.log(`Timeline: ${file}`)

@@ -26,6 +26,8 @@ export interface Report {
 }
 
 const MOST_FINDINGS = 20
+/** Leases granted before a fault may outlive it for as long, ms. */
+const RECENT_MS = 10_000
 
 export function reportOf(
   { seconds, seed, topology }: Pick<Report, 'seconds' | 'seed' | 'topology'>,
@@ -68,8 +70,19 @@ export function table(report: Report, outcome: Outcome): string {
   ]
   const width = Math.max(...rows.map(([title]) => title.length))
   const lines = rows.map(([title, text]) => `${title.padEnd(width)}  ${text}`.trimEnd())
-  for (const { isDeclared, what } of report.findings) lines.push(`${isDeclared ? 'declared' : 'VIOLATION'}: ${what}`)
+  for (const finding of report.findings) {
+    lines.push(`${finding.isDeclared ? 'declared' : 'VIOLATION'}: ${finding.what}${amid(finding, outcome)}`)
+  }
   return lines.join('\n')
+}
+
+/** When it was, from the first section on, and which faults of servers came shortly before it. */
+function amid({ from, to }: Finding, { sections, faults }: Outcome): string {
+  if (from === undefined || to === undefined) return ''
+  const began = sections.reduce((least, section) => Math.min(least, section.from), from)
+  const recent = faults.filter((fault) => fault.isOfServers && fault.from < to && fault.to > from - RECENT_MS)
+  const names = recent.map(({ name }) => name).join(', ')
+  return ` (after ${((from - began) / 1_000).toFixed(1)} s${names === '' ? '' : `, ${names}`})`
 }
 
 export function tableOfControls(controls: readonly Tried[]): string {

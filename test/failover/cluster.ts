@@ -118,13 +118,14 @@ function faultsOf(cluster: Cluster, bus: ClusterBus, keyOf: () => string): Fault
     },
     {
       id: 'partition',
-      title: 'replicas and other masters lose a master, clients do not',
+      title: 'replicas and other masters lose a master, clients do not; others connect meanwhile',
       limitMs: SOON_MS,
-      async strike({ restored }) {
+      async strike({ restored, blink }) {
         const key = keyOf()
         const master = await cluster.nodeOf(key)
         bus.isolate(master)
         await cutOff(master)
+        blink([])
         const served = restored(await successorOf(cluster, key, master))
         await sleep(AFTERMATH_MS)
         await reconnect(master)

@@ -9,6 +9,7 @@ import { SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.
 import { Replication } from '../../src/delivery/replica-acks.js'
 import { Scripts } from '../../src/delivery/scripts.js'
 import { SystemClock } from '../../src/util/clock.js'
+import { FakeClock } from '../support/fake-clock.js'
 
 const CURRENT: MasterStatus = { replicas: 2, isConfirmed: true }
 
@@ -71,14 +72,16 @@ describe('Replicas.acknowledge', () => {
 
   it('refuses a master whose replicas have just gone by a new connection, even if the deployment confirms it', async () => {
     const server = { connected: 2, runId: 'r1' }
-    const replicas = replicasOf(server, { masterStatus: async () => CURRENT })
+    let status = CURRENT
+    const replicas = replicasOf(server, { masterStatus: async () => status })
     assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 2)
     server.connected = 0
     replicas.forget()
     assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+    status = { ...CURRENT, replicas: 0 }
     server.runId = 'r2'
     replicas.forget()
-    assert.equal((await replicas.acknowledge('k', 10)).why, undefined, 'another server, whose replicas come later')
+    assert.equal((await replicas.acknowledge('k', 10)).why, undefined, 'another server, of which no replica is up')
   })
 
   it('refuses it even after a connection to another server in between', async () => {
@@ -93,9 +96,26 @@ describe('Replicas.acknowledge', () => {
     }
   })
 
-  it('believes a master without replicas by a new connection, if the deployment confirms it', async () => {
-    const options = { isReplicated: true, masterStatus: async () => CURRENT }
-    assert.deepEqual(await replicasOf({ connected: 0 }, options).acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
+  it('believes a master without replicas if the deployment confirms it, and knows of no replica that is up', async () => {
+    const masterStatus = async () => ({ ...CURRENT, replicas: 0 })
+    for (const isReplicated of [true, false]) {
+      const replicas = replicasOf({ connected: 0 }, { isReplicated, masterStatus })
+      assert.deepEqual(await replicas.acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
+    }
+  })
+
+  it('refuses it for 10 s, also by a first connection, while the deployment believes a replica to be up', async () => {
+    const clock = new FakeClock()
+    const server = { connected: 0 }
+    const replicas = replicasOf(server, { clock, masterStatus: async () => ({ ...CURRENT, replicas: 1 }) })
+    for (const ms of [0, 5_000, 4_999]) {
+      await clock.advance(ms)
+      assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+    }
+    await clock.advance(1)
+    assert.deepEqual(await replicas.acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
+    server.connected = 1
+    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
   })
 
   const silences: Record<string, () => Promise<MasterStatus | undefined>> = {
