@@ -68,8 +68,6 @@ export class Replicas {
   #snapshotAt = 0
   /** The run of the server that this is about, if the rest of the deployment can be asked about it. */
   #runId = ''
-  /** Whether that run had replicas (without a run: during this connection). */
-  #had = false
   /** The runs that had replicas. A connection may lead to one server, to another one, and back. */
   readonly #runsWithReplicas = new Set<string>()
   /** Since when there are none, on the monotonic clock. */
@@ -117,12 +115,7 @@ export class Replicas {
   /** The connection is a new one, perhaps to another server, which must show that it is the master. */
   forget(): void {
     this.#snapshot = undefined
-    if (!this.#options.masterStatus) this.#forgetReplicas()
-  }
-
-  #forgetReplicas(): void {
-    this.#had = false
-    this.#noneSince = undefined
+    if (!this.#options.masterStatus) this.#noneSince = undefined
   }
 
   #refusal({ own, masterStatus }: Snapshot): Acknowledgement | undefined {
@@ -134,7 +127,6 @@ export class Replicas {
     if (own.role !== '' && own.role !== 'master') return refuse(`it is a ${own.role}`)
     if (masterStatus?.refusal !== undefined) return refuse(masterStatus.refusal, masterStatus.isReplaced)
     if (own.replicas > 0) {
-      this.#had = true
       this.#runsWithReplicas.add(this.#runId)
       this.#noneSince = undefined
       return undefined
@@ -155,13 +147,18 @@ export class Replicas {
     const { isReplicated, masterStatus: check } = this.#options
     if (masterStatus?.isConfirmed) {
       if (masterStatus.replicas === 0) return false
-    } else if (!this.#had && check) {
+    } else if (check && !this.#hadReplicas) {
       return true // it is cut off from the members that would know, and so are we
     }
     if (!check && !isReplicated && this.#runsWithReplicas.size === 0) return false
     const now = this.#clock.now()
     this.#noneSince ??= now
     return now - this.#noneSince < DISTRUST_MS
+  }
+
+  /** Whether this run had replicas. A master that has lost them is no more trustworthy by a new connection. */
+  get #hadReplicas(): boolean {
+    return this.#runId !== '' && this.#runsWithReplicas.has(this.#runId)
   }
 
   #freshSnapshot(key: string): Promise<Snapshot> {
@@ -181,9 +178,7 @@ export class Replicas {
     let masterStatus: MasterStatus | undefined
     if (check) {
       const runId = field(await this.#call('INFO', 'server'), 'run_id')
-      // A master that has lost its replicas is no more trustworthy by a new connection.
-      if (runId === '' || runId !== this.#runId) this.#forgetReplicas()
-      if (runId !== '') this.#had ||= this.#runsWithReplicas.has(runId)
+      if (runId !== this.#runId) this.#noneSince = undefined
       this.#runId = runId
       masterStatus = await within(MASTER_STATUS_MS, check(runId, key), undefined, this.#clock).catch(() => undefined)
     }

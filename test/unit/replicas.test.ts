@@ -105,17 +105,20 @@ describe('Replicas.acknowledge', () => {
   })
 
   it('refuses it for 10 s, also by a first connection, while the deployment believes a replica to be up', async () => {
-    const clock = new FakeClock()
-    const server = { connected: 0 }
-    const replicas = replicasOf(server, { clock, masterStatus: async () => ({ ...CURRENT, replicas: 1 }) })
-    for (const ms of [0, 5_000, 4_999]) {
-      await clock.advance(ms)
-      assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+    for (const runId of ['r1', '']) {
+      const clock = new FakeClock()
+      const server = { connected: 0, runId }
+      const replicas = replicasOf(server, { clock, masterStatus: async () => ({ ...CURRENT, replicas: 1 }) })
+      for (const ms of [0, 5_000, 4_999]) {
+        await clock.advance(ms)
+        assert.match((await replicas.acknowledge('k', 10)).why ?? '', /no replicas/)
+      }
+      await clock.advance(1)
+      const trusted = { replicas: 0, acknowledged: 0 }
+      assert.deepEqual(await replicas.acknowledge('k', 10), trusted, `run ${JSON.stringify(runId)}`)
+      server.connected = 1
+      assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
     }
-    await clock.advance(1)
-    assert.deepEqual(await replicas.acknowledge('k', 10), { replicas: 0, acknowledged: 0 })
-    server.connected = 1
-    assert.equal((await replicas.acknowledge('k', 10)).acknowledged, 1)
   })
 
   const silences: Record<string, () => Promise<MasterStatus | undefined>> = {
