@@ -218,13 +218,16 @@ export function permitContract(setUp: SetUp): void {
     const permit = await semaphore.acquire({ permits: 2 })
     const waiting = Array.from({ length: 100 }, () => settlesWithin(semaphore.acquire({ permits: 5 }), 5_000))
     let isInside = false
+    let isCounted = false
     const section = semaphore.withPermit(async () => {
       isInside = true
+      await waitUntil(() => isCounted)
       await sleep(150)
       return 'done'
     })
     await waitUntil(() => isInside)
     assert.equal(await semaphore.acquiredPermits(), 4)
+    isCounted = true
     await listening(lab)
     const closed = client.close({ drainMs: 500 })
     for (const outcome of await Promise.all(waiting)) {
