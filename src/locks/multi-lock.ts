@@ -324,8 +324,8 @@ export async function firstHeld(locks: readonly Lock[], waitedMs: number): Promi
 
 /** An order that all clients share; several locks on values of one group are ordered by their digests. */
 function byNameAndQueue(a: Lock, b: Lock): number {
-  const [first, second] = [a, b].map(({ name, kind }) => `${name} ${kind.queue}`) as [string, string]
-  return first < second ? -1 : first > second ? 1 : 0
+  const [first, second] = [a, b].map(({ name, kind }) => Buffer.from(`${name} ${kind.queue}`)) as [Buffer, Buffer]
+  return first.compare(second)
 }
 
 /**

@@ -191,7 +191,7 @@ export class ObservedRequest {
     this.#message.path = path
     this.#publish(GRANT)
     const { waitedMs } = this.#message
-    if (this.#context.hasListeners('acquired')) this.#context.emit('acquired', { hold, waitedMs, path })
+    this.#context.emit('acquired', { hold, waitedMs, path })
   }
 
   missed(reason: 'timeout' | 'aborted' | 'error', error?: unknown): void {

@@ -99,13 +99,14 @@ describe('a quarantine', () => {
 
   for (const [title, of] of KINDS) {
     it(`takes a ${title} from its holder, and frees it`, async () => {
-      const { clock, client, other } = bench
+      const { clock, client, other, redis } = bench
       const hold = await of(client).lock()
       const forcing = of(other).forceUnlock({ holder: hold.holder, graceMs: 0, anyway: true, quarantineMs: 1_000 })
       await clock.advance(3_000)
       const [heir, ...more] = await of(client).getHolders()
       assert.deepEqual([heir?.holder.split(':')[0], heir?.holdCount, more], [other.id, 1, []])
       assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
+      assert.deepEqual(redis.keys, [], 'it is free as soon as the quarantine has ended')
       await assert.rejects(hold.unlock(), { reason: 'gone' })
       const next = await clock.until(of(client).lock())
       next.assertHeld()
