@@ -71,6 +71,18 @@ describe('a request', () => {
     assert.equal(on('request:grant', 'hold')[0]?.[0], on('hold:end', 'hold')[0]?.[0])
   })
 
+  for (const name of ['start', 'wait', 'grant', 'miss']) {
+    it(`is reported to a subscriber of no other channel than that of its ${name}`, async () => {
+      for (const each of NAMES) unsubscribe(each, receive)
+      subscribe(`holdfast:request:${name}`, receive)
+      const hold = await bench.lock.lock()
+      assert.equal(await bench.clock.until(bench.lock.tryLock({ waitTimeMs: 10 })), null)
+      unsubscribe(`holdfast:request:${name}`, receive)
+      await hold.unlock()
+      assert.deepEqual(new Set(names()), new Set([`request:${name}`]))
+    })
+  }
+
   it('is the same object in all of its messages', async () => {
     const seen = new Set<unknown>()
     const collect = (message: unknown): unknown => seen.add(message)
