@@ -31,8 +31,9 @@ export function unlockLost(
   const error = hold.lostError
   if (!error) return undefined
   gracefulEnd?.stopped(hold)
-  // After a renewal without a reply Redis may keep the key for a while longer: free it for the others.
-  const mayBeThere = error.reason === 'expired' || error.reason === 'maxHold'
+  // After a renewal without a reply Redis may keep the key for a while longer: free it for the others. If an operator has
+  // ended the holds around this one, their work may still be running, and the end of that frees it.
+  const mayBeThere = (error.reason === 'expired' || error.reason === 'maxHold') && gracefulEnd === undefined
   if (mayBeThere && lease.count === 0) lease.releaseInBackground()
   return error.reason === 'gone' ? throwExplained(lease, hold, error) : Promise.reject(error)
 }

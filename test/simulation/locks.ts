@@ -188,13 +188,17 @@ class Stopping {
   readonly #process: Process
   readonly #hold: Hold
   #leaseEndsAt = 0
-  #graceEndsAt: number | undefined
+  #graceEndsAt = 0
   #isOver = false
 
   constructor(process: Process, hold: Hold) {
     this.#process = process
     this.#hold = hold
     this.#leaseEndsAt = process.clock.now() + hold.remainingMs()
+    const lost = (): void => {
+      this.#graceEndsAt = process.clock.now() + Number(hold.signal.reason.by)
+    }
+    hold.signal.addEventListener('abort', lost)
   }
 
   get isInside(): boolean {
@@ -203,7 +207,6 @@ class Stopping {
     if (this.#hold.isLive) this.#leaseEndsAt = now + this.#hold.remainingMs()
     if (this.#isOver || this.#process.isClosed || !(reason instanceof LeaseLostError) || reason.reason !== 'forced')
       return false
-    this.#graceEndsAt ??= now + Number(reason.by)
     return now < Math.min(this.#leaseEndsAt, this.#graceEndsAt)
   }
 

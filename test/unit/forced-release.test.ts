@@ -100,6 +100,21 @@ describe('a holder that an operator interrupts', () => {
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
   })
 
+  it('releases only then also if the lease of a nested hold had ended before', async () => {
+    const { clock, redis, lock } = bench
+    const outer = await lock.lock()
+    const inner = await lock.lock({ within: outer, leaseTimeMs: 100 })
+    await clock.advance(200)
+    const forcing = force(outer)
+    await clock.advance(10)
+    assert.equal(outer.signal.aborted, true)
+    await assert.rejects(inner.unlock(), { reason: 'expired' })
+    await settle()
+    assert(redis.isHeldBy('a', outer.holder), 'the work under the outer hold may still be running')
+    await assert.rejects(outer.unlock(), { reason: 'forced' })
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
   it('is renewed once more if its lease would end within the grace', async () => {
     const { clock, redis, lock } = bench
     const hold = await lock.lock()
