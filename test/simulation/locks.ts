@@ -139,7 +139,7 @@ class LockWorkload implements Workload {
       task.note(`hands ${lock.name} over to ${other.name}`)
       const there = this.#all(other).find(({ name }) => name === lock.name) as Lock
       const adopted = await there.adopt(holder)
-      await this.#workWith(task, adopted, choice)
+      await this.#workWith(task, adopted, choice, other)
       await adopted.unlock()
     }
     await Promise.all([...inner, hold.unlock(), dice.chance(0.1) ? hold.unlock() : undefined])
@@ -170,12 +170,13 @@ class LockWorkload implements Workload {
     for (const hold of taken) await task.tolerate(hold.unlock())
   }
 
-  async #workWith(task: Task, hold: Hold, { resources, isShared }: Choice): Promise<void> {
+  /** @param process  whose client the hold is of, and whose clock counts */
+  async #workWith(task: Task, hold: Hold, { resources, isShared }: Choice, process = task.process): Promise<void> {
     const { world, dice } = task
     const { handOffs = 0 } = hold.lease as Partial<Lease>
     world.grants++
     if (handOffs > 0 && hold.count === 1) world.handOffs++
-    const stopping = new Stopping(task.process, hold)
+    const stopping = new Stopping(process, hold)
     world.beliefs.holds(hold, resources, isShared, this.servers > 1, () => stopping.isInside)
     task.note(`holds ${resources.join('+')} as ${hold.holder}`)
     await task.pause(dice.chance(0.9) ? 400 : 2 * LEASE_MS)
@@ -188,17 +189,13 @@ class Stopping {
   readonly #process: Process
   readonly #hold: Hold
   #leaseEndsAt = 0
-  #graceEndsAt = 0
+  #graceEndsAt: number | undefined
   #isOver = false
 
   constructor(process: Process, hold: Hold) {
     this.#process = process
     this.#hold = hold
     this.#leaseEndsAt = process.clock.now() + hold.remainingMs()
-    const lost = (): void => {
-      this.#graceEndsAt = process.clock.now() + Number(hold.signal.reason.by)
-    }
-    hold.signal.addEventListener('abort', lost)
   }
 
   get isInside(): boolean {
@@ -207,6 +204,7 @@ class Stopping {
     if (this.#hold.isLive) this.#leaseEndsAt = now + this.#hold.remainingMs()
     if (this.#isOver || this.#process.isClosed || !(reason instanceof LeaseLostError) || reason.reason !== 'forced')
       return false
+    this.#graceEndsAt ??= now + Number(reason.by)
     return now < Math.min(this.#leaseEndsAt, this.#graceEndsAt)
   }
 
