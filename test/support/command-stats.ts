@@ -72,9 +72,16 @@ export async function recordMonitor(server: RedisServer): Promise<MonitorRecord>
   const { admin } = server
   const lines: MonitorLine[] = []
   const marks = new Map<string, string>()
-  const monitor = await admin.monitor()
+  // Not `admin.monitor()`: it rejects, and leaves the connection open, if a command of somebody else is reported in the
+  // same packet as the reply to MONITOR. https://github.com/redis/ioredis/blob/main/lib/Redis.ts
+  const monitor = admin.duplicate({ monitor: true, lazyConnect: false })
   let adminAddress: string | undefined
-  monitor.on('error', () => {})
+  let isMonitoring = false
+  monitor
+    .on('error', () => {})
+    .once('monitoring', () => {
+      isMonitoring = true
+    })
   monitor.on('monitor', (time: string, args: string[], source: string) => {
     if (args[0]?.toLowerCase() === 'echo' && args[1]) marks.set(args[1], source)
     if (source !== adminAddress) lines.push({ at: Number(time) * 1_000, source, args })
@@ -85,12 +92,21 @@ export async function recordMonitor(server: RedisServer): Promise<MonitorRecord>
     await admin.echo(text)
     return waitUntil(() => marks.get(text), { message: 'MONITOR should show what the admin sends' })
   }
-  adminAddress = await mark()
+  try {
+    await waitUntil(() => isMonitoring, { message: 'the connection should have entered MONITOR' })
+    adminAddress = await mark()
+  } catch (error) {
+    monitor.disconnect()
+    throw error
+  }
   lines.length = 0
   let stopped: Promise<readonly MonitorLine[]> | undefined
   const stop = async (): Promise<readonly MonitorLine[]> => {
-    await mark()
-    monitor.disconnect()
+    try {
+      await mark()
+    } finally {
+      monitor.disconnect()
+    }
     return lines
   }
   return {

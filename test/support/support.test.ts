@@ -203,6 +203,26 @@ describe('command-stats', () => {
     assert.deepEqual(lines[1]?.args, ['set', 'key', 'two words'])
     assert.ok(Math.abs((lines[1]?.at ?? 0) - Date.now()) < 10_000)
   })
+
+  it('begins to record while others send commands, and leaves no connection', async () => {
+    const other = await plainClient(server.url)
+    let isBusy = true
+    const busy = (async () => {
+      while (isBusy) await Promise.all(Array.from({ length: 200 }, () => other.ping()))
+    })()
+    try {
+      for (let n = 0; n < 20; n++) {
+        const record = await recordMonitor(server)
+        await server.admin.echo('not recorded')
+        assert((await record.stop()).every(({ args }) => args[0] === 'ping'))
+      }
+    } finally {
+      isBusy = false
+      await busy
+      other.disconnect()
+    }
+    await expectNothingLeft(server, { keys: /^key$/ })
+  })
 })
 
 describe('leak-check', () => {
