@@ -11,10 +11,37 @@ export class RequestedLeases {
   longestMs = 0
   /** Redis would keep it for longer than that: the clock of Redis was set back, and the next renewal corrects the lease. */
   isOverlong = false
+  #reentry: HoldTimes | undefined
 
   add(leaseTimeMs: number, sentAt: number): void {
     this.endAt = Math.max(this.endAt, sentAt + leaseTimeMs)
     this.longestMs = Math.max(this.longestMs, leaseTimeMs)
+  }
+
+  /** A re-entry is in flight until there is a reply. */
+  async reentering(times: HoldTimes, reply: Promise<unknown>): Promise<unknown> {
+    this.#reentry = times
+    try {
+      return await reply
+    } finally {
+      this.#reentry = undefined
+    }
+  }
+
+  /**
+   * The lease to ask for at `now` so that every hold gets what it is entitled to, ms; also the hold of a re-entry in flight,
+   * since what is sent now may be applied after the reply to that.
+   * @param watchdogTimeoutMs  lease of a hold without one of its own
+   */
+  owedMs(holds: Iterable<HoldTimes>, watchdogTimeoutMs: number, now: number): number {
+    let owedMs = 1
+    for (const { terms, grantedAt, leasedUntil } of this.#reentry ? [...holds, this.#reentry] : holds) {
+      // Computed as a duration, not as an instant: adding fractions would round up to a millisecond too many.
+      const leftMs = terms.leaseTimeMs === undefined ? watchdogTimeoutMs : grantedAt + terms.leaseTimeMs - now
+      // A nested hold may have extended it.
+      owedMs = Math.max(owedMs, leftMs, leasedUntil - now)
+    }
+    return Math.ceil(owedMs)
   }
 
   /** @param leftMs  how long Redis keeps the lock, according to a renewal */
@@ -92,19 +119,4 @@ export function extendByNested(times: HoldTimes, all: Iterable<HoldTimes>): void
     if (isNested) times.leasedUntil = Math.max(times.leasedUntil, deadlineOf(other))
     isNested ||= other === times
   }
-}
-
-/**
- * The lease to ask for at `now` so that every hold gets what it is entitled to, ms.
- * @param watchdogTimeoutMs  lease of a hold without one of its own
- */
-export function leaseOwedMs(all: Iterable<HoldTimes>, watchdogTimeoutMs: number, now: number): number {
-  let owedMs = 1
-  for (const { terms, grantedAt, leasedUntil } of all) {
-    // Computed as a duration, not as an instant: adding fractions would round up to a millisecond too many.
-    const leftMs = terms.leaseTimeMs === undefined ? watchdogTimeoutMs : grantedAt + terms.leaseTimeMs - now
-    // A nested hold may have extended it.
-    owedMs = Math.max(owedMs, leftMs, leasedUntil - now)
-  }
-  return Math.ceil(owedMs)
 }

@@ -19,7 +19,6 @@ import {
   extendByNested,
   type HoldTimes,
   leasedUntil,
-  leaseOwedMs,
   lossReasonOf,
   RequestedLeases,
   timesExtended,
@@ -152,11 +151,13 @@ export class Lease implements Watched, HeldLease {
       const leaseTimeMs = terms.leaseTimeMs ?? this.context.watchdogTimeoutMs
       this.requesting(leaseTimeMs, sentAt)
       const call = this.kind.reenter(this.lockName, this.holder, leaseTimeMs, this.count + 1)
-      if (toInteger(await this.context.scripts.run(call)) !== 1) this.markLost()
+      const times = this.#timesOf(terms, sentAt)
+      const reply = this.#requested.reentering(times, this.context.scripts.run(call))
+      if (toInteger(await reply) !== 1) this.markLost()
       this.leasedAt = sentAt
       // The outer hold may have been lost meanwhile.
       if (!this.isLive) throw this.#lossError('gone')
-      const hold = this.#add(terms, this.#timesOf(terms, sentAt))
+      const hold = this.#add(terms, times)
       this.expireIfDue(hold)
       this.context.watchdog.schedule(this)
       if (hold.lostError) throw hold.lostError
@@ -295,7 +296,7 @@ export class Lease implements Watched, HeldLease {
   }
 
   renewal(now: number): ScriptCall {
-    const owedMs = leaseOwedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
+    const owedMs = this.#requested.owedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
     if (!this.#requested.isOverlong) return this.renewalFor(owedMs)
     return this.kind.renewCapped(this.lockName, this.holder, owedMs, Math.ceil(this.#requested.longestMs))
   }
@@ -356,7 +357,7 @@ export class Lease implements Watched, HeldLease {
   async #releaseOne(hold: Hold): Promise<void> {
     this.end(hold, 'released')
     const sentAt = this.context.clock.now()
-    const owedMs = leaseOwedMs(this.#holds.values(), this.context.watchdogTimeoutMs, sentAt)
+    const owedMs = this.#requested.owedMs(this.#holds.values(), this.context.watchdogTimeoutMs, sentAt)
     const isHeld = await releaseOne(this, owedMs, this.count)
     if (isHeld === false) {
       this.#lose(hold, 'gone')

@@ -74,6 +74,22 @@ describe('a lease that Redis keeps for too long, because its clock was set back'
   })
 })
 
+describe('a re-entry whose reply takes long', () => {
+  it('does not last longer than Redis keeps it because the outer lease was renewed meanwhile', async () => {
+    const outer = await bench.lock.lock({ leaseTimeMs: 20_000 })
+    bench.port.once('lock/reenter', { replyMs: 2_000 })
+    bench.port.once('lock/renew', { replyMs: 1_000 })
+    const reentering = bench.lock.lock({ within: outer })
+    await bench.clock.advance(1_500)
+    bench.port.reconnect()
+    const inner = await bench.clock.until(reentering)
+    await bench.clock.advance(1_000)
+    assert(inner.remainingMs() <= bench.redis.pttl('a'), `${inner.remainingMs()} ms, ${bench.redis.pttl('a')} in Redis`)
+    await inner.unlock()
+    await outer.unlock()
+  })
+})
+
 describe('a release without a reply', () => {
   const loseReleases = (): void => {
     bench.port.fault = ({ name }) => (name.startsWith('lock/release') ? { lost: 'request' } : undefined)
