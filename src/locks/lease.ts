@@ -396,7 +396,6 @@ export class Lease implements Watched, HeldLease {
   }
 
   #lose(hold: Hold, reason: LossReason): void {
-    this.owner.retire(this.field)
     const error = this.end(hold, reason)
     this.context.waitQueues.at(this.queue)?.wake() // nobody will release it
     if (!error) return
@@ -406,6 +405,7 @@ export class Lease implements Watched, HeldLease {
 
   end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
     const leaseTimeMs = this.#holds.get(hold)?.terms.leaseTimeMs
+    if (how !== 'released') this.owner.retire(this.field) // its late `unlock()` must not free the owner's next lease
     this.#holds.delete(hold)
     if (this.#holds.size === 0) {
       // A renewal by the watchdog thread may be in flight, and must not extend a later lease of the same owner.
