@@ -16,7 +16,7 @@ export const PROMPT_MS = 1_000
 /** After Redis has confirmed a subscription that was renewed, Redisson takes a while until it passes messages on. */
 export const RESUBSCRIBED_MS = 1_000
 const HAND_OVERS = 9
-const SERIES = 3
+const MOST_SERIES = 3
 
 /** A thread of Java holds the lock: nobody else gets it, in Node or Java. Then Node does. */
 export async function javaExcludes(bench: Bench, java: JavaOwner, name = bench.name): Promise<void> {
@@ -86,24 +86,21 @@ export async function toJava(bench: Bench, rival: Bench, java: JavaOwner, name =
   return tookMs
 }
 
-/**
- * That the median of some hand-overs is in time. A series during which the machine was busy enough to delay our own timers,
- * too, is repeated.
- */
+/** That the median of a series of hand-overs is in time. A series in which our own timers were late, too, is repeated. */
 export async function measure(handOver: () => Promise<number>): Promise<string> {
   await handOver() // warms up
   const notes: string[] = []
-  while (true) {
+  for (;;) {
     const latenessMs = measureLateness()
     const tookMs: number[] = []
     for (let round = 0; round < HAND_OVERS; round++) tookMs.push(await handOver())
     const lateMs = latenessMs()
     const sorted = tookMs.toSorted((a, b) => a - b)
     const median = sorted[Math.floor(HAND_OVERS / 2)] ?? Number.NaN
-    notes.push(`median ${median.toFixed(1)} ms, longest ${(sorted.at(-1) ?? 0).toFixed(1)} ms`)
-    if (median <= WOKEN_MS) return notes.join('; again: ')
-    notes.push(`${notes.pop()}, while timers were ${lateMs.toFixed(1)} ms late in all`)
-    assert.ok(lateMs > WOKEN_MS && notes.length < SERIES, notes.join('; again: '))
+    const note = `median ${median.toFixed(1)} ms, longest ${(sorted.at(-1) ?? 0).toFixed(1)} ms`
+    if (median <= WOKEN_MS) return [...notes, note].join('; again: ')
+    notes.push(`${note}, while timers were ${lateMs.toFixed(1)} ms late in all`)
+    assert.ok(lateMs > WOKEN_MS && notes.length < MOST_SERIES, notes.join('; again: '))
   }
 }
 

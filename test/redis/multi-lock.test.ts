@@ -218,21 +218,6 @@ describe('a multi-lock', () => {
     }
   })
 
-  it('the late unlock of a multi-lock that maxHoldMs has ended does not free what its scope took next', async () => {
-    const client = await lab.connect()
-    const both = getMultiLock(...unlike(client))
-    await client.runInScope(async () => {
-      const over = await both.lock({ maxHoldMs: 300 })
-      const nested = await both.lock()
-      await waitUntil(() => over.signal.aborted)
-      await nested.unlock()
-      const next = await both.lock()
-      await assert.rejects(over.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
-      assert(await next.isHeld())
-      await next.unlock()
-    })
-  })
-
   it('a multi-lock reports which of its locks was lost', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const errors: LeaseLostError[] = []

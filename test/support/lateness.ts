@@ -12,7 +12,7 @@ export function measureLateness(): () => number {
     lateMs += Math.max(0, now - last - TICK_MS)
     last = now
   }
-  const timer = setInterval(tick, TICK_MS)
+  const timer = setInterval(tick, TICK_MS).unref() // what it accompanies may throw
   return () => {
     tick()
     clearInterval(timer)

@@ -175,6 +175,24 @@ describe('a hold on several locks', () => {
     assert.deepEqual(bench.redis.keys, [], 'unlock() frees them all the same')
   })
 
+  it('that maxHoldMs has ended does not free by its late unlock what its scope took next', async () => {
+    const members = [bench.client.getLock('a'), bench.client.getFairLock('b'), bench.client.getLock('c')]
+    for (const lock of [getMultiLock(...members), getRedLock(...members)]) {
+      await bench.client.runInScope(async () => {
+        const over = await bench.clock.until(lock.lock({ maxHoldMs: 10_000 }))
+        const nested = await bench.clock.until(lock.lock())
+        await bench.clock.advance(10_000)
+        assert.equal(over.signal.aborted, true)
+        await nested.unlock()
+        const next = await bench.clock.until(lock.lock())
+        await assert.rejects(over.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
+        await bench.clock.advance(1)
+        assert.equal(await next.isHeld(), true)
+        await next.unlock()
+      })
+    }
+  })
+
   it('is reported once after warnAfterMs, and not after its release', async () => {
     const hold = await take({ warnAfterMs: 5_000 })
     await bench.clock.advance(4_999)
