@@ -17,7 +17,8 @@ export abstract class Model extends ModelState {
   inPassing(operation: Operation, before: Model): readonly Branch[] {
     const isTry = operation.do === 'take' && operation.how === 'now'
     const isForce = operation.do === 'force'
-    const late = isForce || operation.do === 'expire' ? this.#lateGrants(operation, before) : []
+    const isFreeing = isForce || operation.do === 'expire' || operation.do === 'unlock'
+    const late = isFreeing ? this.#lateGrants(operation, before) : []
     if (!isTry && !isForce) return late
     const isAborted = this.#abortedSince(before).some(({ take }) => this.overlap(operation.target, take.target))
     if (isAborted) return [...late, [this.clone(), isTry ? 'refused' : 'true']]
@@ -30,8 +31,8 @@ export abstract class Model extends ModelState {
   }
 
   /**
-   * After an operation that frees locks without the knowledge of their holder: an attempt in flight of an aborted waiter was
-   * granted, so that its client knows what it has lost, and was released.
+   * After an operation that frees locks: an attempt in flight of an aborted waiter was granted, so that its client knows
+   * what it has lost, now or unnoticed in an earlier turn, and was released.
    */
   #lateGrants(operation: Operation, before: Model): readonly Branch[] {
     const late: Branch[] = []
