@@ -48,14 +48,19 @@ export function inBatches<T extends { readonly call: ScriptCall }>(all: readonly
 export class Batch {
   readonly callers: Caller[]
   readonly timeoutMs: number
+  /** On the clock. */
+  readonly madeAt: number
+  /** How often it was sent again. */
+  sends = 0
   readonly #first: ScriptCall
   #length: number
 
-  constructor(caller: Caller, timeoutMs: number) {
+  constructor(caller: Caller, timeoutMs: number, madeAt = 0) {
     this.callers = [caller]
     this.#first = caller.call
     this.#length = lengthOf(caller.call)
     this.timeoutMs = timeoutMs
+    this.madeAt = madeAt
   }
 
   /** @returns false if it is full */

@@ -53,8 +53,6 @@ export class IdempotencyKeys {
   readonly #deletable = new Map<string, number[]>()
   /** Operations of which copies may be in flight, and until when Redis keeps their replies, on the clock. Oldest first. */
   readonly #doubtful: { readonly operation: Operation; readonly until: number }[] = []
-  /** By how much the clock of Redis is ahead of ours, ms; undefined before the first reply. */
-  #aheadMs: number | undefined
   #operations = 0
   #cancelTimer: (() => void) | undefined
   #deleting = Promise.resolve()
@@ -68,7 +66,8 @@ export class IdempotencyKeys {
 
   /** An operation that is about to be sent for the first time. */
   open(name: string): Operation {
-    return { key: idempotencyKey(name, this.#clientId), number: ++this.#operations, isInDoubt: false, ...this.#now() }
+    const key = idempotencyKey(name, this.#clientId)
+    return { key, number: ++this.#operations, isInDoubt: false, ...this.#now(key) }
   }
 
   /**
@@ -84,9 +83,9 @@ export class IdempotencyKeys {
         throw error
       })
       if (!Array.isArray(reply)) return toInteger(reply) as number
-      this.#learnTime(reply[0])
+      this.#scripts.learnTime(operation.key, toInteger(reply[0]) as number)
       if (this.mayHaveRun(operation)) break
-      Object.assign(operation, this.#now())
+      Object.assign(operation, this.#now(operation.key))
     }
     throw new TooLate('it arrived at Redis too late, and was refused')
   }
@@ -119,14 +118,8 @@ export class IdempotencyKeys {
     await this.#deleting
   }
 
-  #now(): Pick<Operation, 'openedAt' | 'reconnects'> {
-    const openedAt = this.#aheadMs === undefined ? 0 : Math.floor(this.#clock.now() + this.#aheadMs)
-    return { openedAt, reconnects: this.#scripts.reconnects }
-  }
-
-  /** @param time  of Redis, epoch ms, when it replied: it is later by now, so operations never look younger than they are */
-  #learnTime(time: unknown): void {
-    this.#aheadMs = (toInteger(time) as number) - this.#clock.now()
+  #now(key: string): Pick<Operation, 'openedAt' | 'reconnects'> {
+    return { openedAt: this.#scripts.timeAt(key) ?? 0, reconnects: this.#scripts.reconnects }
   }
 
   #mayDelete({ key, number }: Operation): void {
@@ -149,7 +142,7 @@ export class IdempotencyKeys {
         // If it fails, the stored replies expire.
         const deleted = this.#scripts
           .run(call)
-          .then((time) => this.#learnTime(time))
+          .then((time) => this.#scripts.learnTime(key, toInteger(time) as number))
           .catch(() => {})
         this.#deleting = Promise.all([this.#deleting, deleted]).then(() => {})
       }

@@ -9,16 +9,19 @@ import type { Scripts } from './scripts.js'
 /** What is retried: a call, or a function that makes a new one for each try. */
 type Task = ScriptCall | ((timeoutMs?: number) => Promise<unknown>)
 
-/** A command that has not arrived after this will not; and if it does, its lease ends it. */
+/** What cannot be undone within this is left to its lease, ms. */
 const MAX_RETRY_MS = 60_000
+/** While copies of a command may arrive, what they take is released within this, ms. */
+const MAX_PAUSE_MS = 800
 
 /** A process that exits does not wait long for a Redis that is unreachable: the lease does the rest. */
 const LAST_TRY_MS = 1_000
 
 /**
- * Retries commands whose replies were lost. In the background a release is repeated until it is confirmed, or until the
- * lease it would end has ended anyway, for a minute at most. A release that finds nothing is repeated too: a command that
- * timed out here may still be applied later (a server that was frozen processes what is left in its sockets).
+ * Retries commands whose replies were lost. In the background a release is repeated until Redis has replied, or until the
+ * lease it would end has ended anyway, for a minute at most. While copies of the command that took the lock may arrive, it is
+ * repeated whatever the reply: a server that was frozen processes what is left in its sockets, and a Redis client sends
+ * what it did not get a reply to once more.
  */
 export class BackgroundRetries {
   readonly #clock: Clock
@@ -35,12 +38,15 @@ export class BackgroundRetries {
 
   /**
    * @param untilAt  when the lease in question ends, on the clock; at most a minute from now counts
+   * @param copiesUntil  until when copies of what it undoes may arrive, on the clock
    * @param otherwise  runs instead if Redis rejects `release` for good
    * @returns resolves when a reply arrived, or when it gives up
    */
-  retryInBackground(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
+  retryInBackground(release: Task, untilAt: number, copiesUntil = 0, otherwise?: Task): Promise<void> {
     const giveUpAt = Math.min(untilAt, this.#clock.now() + MAX_RETRY_MS)
-    const retrying = this.#retry(release, giveUpAt, otherwise).finally(() => this.#pending.delete(retrying))
+    const retrying = this.#retry(release, giveUpAt, copiesUntil, otherwise).finally(() =>
+      this.#pending.delete(retrying),
+    )
     this.#pending.add(retrying)
     return retrying
   }
@@ -74,25 +80,31 @@ export class BackgroundRetries {
     await Promise.all(this.#pending)
   }
 
-  async #retry(release: Task, untilAt: number, otherwise?: Task): Promise<void> {
+  async #retry(release: Task, untilAt: number, copiesUntil: number, otherwise?: Task): Promise<void> {
     const { signal } = this.#closing
     const attempt = async (): Promise<void> => {
-      const reply = await this.#run(release, signal.aborted ? LAST_TRY_MS : undefined)
-      if (reply === null) throw new NothingReleased()
+      const sentAt = this.#clock.now()
+      await this.#run(release, signal.aborted ? LAST_TRY_MS : undefined)
+      if (sentAt < copiesUntil) throw new CopiesMayArrive()
+    }
+    const pauseMs = (failures: number): number => {
+      const leftMs = copiesUntil - this.#clock.now()
+      const longestMs = leftMs > 0 ? Math.min(leftMs + 1, MAX_PAUSE_MS) : 5_000
+      return Math.min(backoffMs(failures, 100, 5_000, this.#random), longestMs)
     }
     try {
       await retry(attempt, {
         clock: this.#clock,
         keepAlive: false,
-        delayMs: (failures) => backoffMs(failures, 100, 5_000, this.#random),
+        delayMs: pauseMs,
         until: untilAt,
-        isRetryable: (error) => error instanceof NothingReleased || isRetryable(error),
+        isRetryable: (error) => error instanceof CopiesMayArrive || isRetryable(error),
         signal,
       })
     } catch (error) {
       // Out of time, or Redis rejects it for good: then the lease ends the lock.
-      const isRejected = !(error instanceof NothingReleased) && !isRetryable(error)
-      if (isRejected && otherwise && otherwise !== release) await this.#retry(otherwise, untilAt)
+      const isRejected = !(error instanceof CopiesMayArrive) && !isRetryable(error)
+      if (isRejected && otherwise && otherwise !== release) await this.#retry(otherwise, untilAt, copiesUntil)
     }
   }
 
@@ -101,5 +113,5 @@ export class BackgroundRetries {
   }
 }
 
-/** The release found nothing: the command that takes the lock may still be on its way. */
-class NothingReleased extends Error {}
+/** A copy of the command that takes the lock may still be on its way. */
+class CopiesMayArrive extends Error {}

@@ -1,16 +1,27 @@
 import type { Acknowledgement, Fsync, RedisPort } from '../adapters/port.js'
 import { messageOf } from '../errors.js'
+import { timeRead } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
-import { forCluster } from '../lua/variants.js'
+import { CLOCK_TOLERANCE_MS, forCluster, inTime, TOO_LATE } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
 import { nextTick } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 import { slotOf } from '../wire/slots.js'
 import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
-import { isErrorOf, NoReplyError, notOurs } from './replies.js'
+import { RedisClocks } from './redis-clocks.js'
+import { isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
 
-/** Runs scripts: EVALSHA, EVAL after NOSCRIPT, and in any case an outcome within the command timeout. */
+/** How often to send again what arrives too late. */
+const MOST_SENDS = 3
+
+/**
+ * Runs scripts: EVALSHA, EVAL after NOSCRIPT, and in any case an outcome within the command timeout.
+ *
+ * TCP, a proxy or the queue of a Redis client may deliver a command minutes later, to a server or from a process that knows
+ * nothing of it any more. So a script that takes something carries the time at which it was sent by the clock of the server,
+ * and does nothing if it arrives after its caller has stopped waiting.
+ */
 export class Scripts {
   /** Counts reconnects of the command connection: at each the Redis client may have sent a command twice. */
   reconnects = 0
@@ -20,6 +31,9 @@ export class Scripts {
   readonly #clock: Clock
   readonly #timeoutMs: number
   readonly #onCrossSlot: (error: unknown) => void
+  readonly #clocks: RedisClocks
+  /** The servers whose time is being asked for. */
+  readonly #asking = new Map<string | undefined, Promise<void>>()
   /** Limits calls for leases. */
   readonly admission: Admission
   /** Redis refused keys of different slots: there is a cluster behind what looks like one server. */
@@ -35,6 +49,7 @@ export class Scripts {
     this.#timeoutMs = timeoutMs
     this.#onCrossSlot = onCrossSlot
     this.admission = new Admission(clock)
+    this.#clocks = new RedisClocks(clock)
   }
 
   /**
@@ -49,22 +64,61 @@ export class Scripts {
     return new Promise((resolve, reject) => {
       const caller = { call, resolve, reject, onSent }
       this.admission.sent()
-      if (this.#goesBySlot) {
-        onSent?.(this.#clock.now())
-        return this.#send(new Batch(caller, timeoutMs))
-      }
-      const turn = this.#turn
-      if (turn.length === 0) nextTick(this.#endTurn)
-      for (let index = turn.length - 1; index >= 0; index--) {
-        const batch = turn[index] as Batch
-        if (batch.fits(call, timeoutMs)) {
-          if (batch.add(caller)) return
-          break
-        }
-        if (batch.touches(call)) break
-      }
-      turn.push(new Batch(caller, timeoutMs))
+      if (call.script.expires && !this.#knowsTimeAt(call.keys[0] as string))
+        void this.#whenTimeIsKnown(caller, timeoutMs)
+      else this.#dispatch(caller, timeoutMs)
     })
+  }
+
+  #dispatch(caller: Caller, timeoutMs: number): void {
+    const { call } = caller
+    if (this.#goesBySlot) {
+      caller.onSent?.(this.#clock.now())
+      this.#send(new Batch(caller, timeoutMs, this.#clock.now()))
+      return
+    }
+    const turn = this.#turn
+    if (turn.length === 0) nextTick(this.#endTurn)
+    for (let index = turn.length - 1; index >= 0; index--) {
+      const batch = turn[index] as Batch
+      if (batch.fits(call, timeoutMs)) {
+        if (batch.add(caller)) return
+        break
+      }
+      if (batch.touches(call)) break
+    }
+    turn.push(new Batch(caller, timeoutMs, this.#clock.now()))
+  }
+
+  /** The first command of a client that needs it waits for the time of the server. */
+  async #whenTimeIsKnown(caller: Caller, timeoutMs: number): Promise<void> {
+    try {
+      await this.#learnTimeAt(caller.call.keys[0] as string)
+      this.#dispatch(caller, timeoutMs)
+    } catch (error) {
+      this.#finished(1)
+      caller.reject(error)
+    }
+  }
+
+  /** Whether it is known what time it is at the server of `key`. */
+  #knowsTimeAt(key: string): boolean {
+    const server = this.#serverOf(key)
+    if (server === undefined || this.#clocks.timeAt(server) === undefined) return false
+    if (!this.#clocks.isFresh(server)) void this.#learnTimeAt(key).catch(() => {})
+    return true
+  }
+
+  /** @throws as `run` */
+  #learnTimeAt(key: string): Promise<void> {
+    const server = this.#serverOf(key)
+    const asking =
+      this.#asking.get(server) ??
+      this.run(timeRead(key))
+        .then((time) => this.learnTime(key, toInteger(time) as number))
+        .finally(() => this.#asking.delete(server))
+    this.#asking.set(server, asking)
+    return asking
   }
 
   /**
@@ -72,13 +126,34 @@ export class Scripts {
    * @returns undefined if the owner is not known yet, because the client has just been opened
    */
   routeTo(key: string): string | undefined {
-    const server = this.#port.serverOf ? this.#port.serverOf(key) : ''
+    const server = this.#serverOf(key)
     return server === undefined ? undefined : `${this.reconnects} ${server}`
   }
 
-  /** Finds the server that owns `key`: resolves when it has replied, or after the command timeout. */
+  /** Finds the server that owns `key`: resolves when it has replied. @throws as `run` */
   async locate(key: string): Promise<void> {
-    await this.ask(['EXISTS', key], key).catch(() => {})
+    await this.#learnTimeAt(key)
+  }
+
+  /** The time at the server of `key`, epoch ms; undefined: not known. */
+  timeAt(key: string): number | undefined {
+    const server = this.#serverOf(key)
+    return server === undefined ? undefined : this.#clocks.timeAt(server)
+  }
+
+  /** @param time  of the server of `key`, epoch ms, in a reply that has just arrived */
+  learnTime(key: string, time: number): void {
+    const server = this.#serverOf(key)
+    if (server !== undefined) this.#clocks.learn(server, time)
+  }
+
+  #serverOf(key: string): string | undefined {
+    return this.#port.serverOf ? this.#port.serverOf(key) : ''
+  }
+
+  /** For how long after it was sent, on the clock, a command with a deadline may still run, ms. */
+  get lateAfterMs(): number {
+    return this.#timeoutMs + CLOCK_TOLERANCE_MS
   }
 
   /**
@@ -171,13 +246,16 @@ export class Scripts {
 
   #send(batch: Batch, withText = false): void {
     const { call, timeoutMs, callers } = batch
-    const script = this.#port.isCluster ? forCluster(call.script) : call.script
+    const form = this.#port.isCluster ? forCluster(call.script) : call.script
+    const script = form.expires ? inTime(form) : form
     const name = withText ? ['EVAL', script.text] : ['EVALSHA', script.sha1]
     const command = [...name, String(call.keys.length), ...call.keys, ...call.args.map(String)]
+    if (form.expires) command.push(String(this.timeAt(call.keys[0] as string) ?? 0), String(timeoutMs))
     this.#within(
       timeoutMs,
       () => this.#port.send(command, call.keys[0] as string),
       (reply) => {
+        if (form.expires && Array.isArray(reply) && reply[0] === TOO_LATE) return void this.#sendAgain(batch, reply[1])
         const failed = batch.resolve(reply)
         if (!failed) batch.reject(notOurs(reply))
         this.#finished(callers.length - this.#sendEach(failed, timeoutMs))
@@ -195,8 +273,22 @@ export class Scripts {
     )
   }
 
+  /** It arrived too late, or the time at the server was not known: it has not run. Now that is known. */
+  #sendAgain(batch: Batch, time: unknown): void {
+    const { call, timeoutMs, callers } = batch
+    const now = this.#clock.now()
+    this.learnTime(call.keys[0] as string, toInteger(time) as number)
+    if (batch.sends++ < MOST_SENDS && now - batch.madeAt < timeoutMs) {
+      for (const { onSent } of callers) onSent?.(now)
+      this.#send(batch)
+    } else {
+      this.#finished(callers.length)
+      batch.reject(new NoReplyError('it arrived at Redis too late, and did not run'))
+    }
+  }
+
   #sendEach(callers: readonly Caller[] = [], timeoutMs: number): number {
-    for (const caller of callers) this.#send(new Batch(caller, timeoutMs))
+    for (const caller of callers) this.#send(new Batch(caller, timeoutMs, this.#clock.now()))
     return callers.length
   }
 

@@ -97,13 +97,15 @@ export class Acquisition implements Attempt<Hold> {
     }
   }
 
+  /** If a hold has begun, its release frees what late copies take. */
   undo(left: readonly Outcome<Hold>[]): void {
     const lease = this.#lease
     const isInDoubt = left.some(({ is }) => is === 'unknown')
-    // The release of the hold frees what late copies take.
-    if (this.#hasBegun) lease.mayHaveLateCopies ||= isInDoubt
-    else if (isInDoubt) lease.releaseInBackground()
-    else this.#leave()
+    lease.copies.isInDoubt ||= isInDoubt
+    if (!this.#hasBegun) {
+      if (lease.copies.until > 0) lease.releaseInBackground()
+      else this.#leave()
+    }
     releaseLate(left)
   }
 
@@ -126,6 +128,7 @@ export class Acquisition implements Attempt<Hold> {
 
   readonly #onSent = (at: number): void => {
     this.#sentAt = at
+    this.#lease.copies.sending(at)
     this.#lease.requesting(this.#asked.leaseTimeMs, at)
   }
 

@@ -101,7 +101,10 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
       const holders = this.#leases.map(({ holder }) => holder)
       const reply = await scripts.run(lockAcquireAll(names, [this.#leaseTimeMs, ...holders]), undefined, (at) => {
         sentAt = at
-        for (const lease of this.#leases) lease.requesting(this.#leaseTimeMs, at)
+        for (const lease of this.#leases) {
+          lease.copies.sending(at)
+          lease.requesting(this.#leaseTimeMs, at)
+        }
       })
       const refused = toInteger(reply)
       // The caller waits for that lock.
@@ -124,9 +127,9 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
   undo(left: readonly Outcome<readonly Hold[] | Lock>[]): void {
     const isInDoubt = left.some(({ is }) => is === 'unknown')
     for (const lease of this.#leases) {
-      // The release of a hold frees what late copies take.
-      if (lease.count > 0) lease.mayHaveLateCopies ||= isInDoubt
-      else if (isInDoubt) lease.releaseInBackground()
+      lease.copies.isInDoubt ||= isInDoubt
+      if (lease.count > 0) continue // the release of the hold frees what late copies take
+      if (lease.copies.until > 0) lease.releaseInBackground()
       else lease.owner.free(lease.field)
     }
     for (const outcome of left) if ('value' in outcome && Array.isArray(outcome.value)) void releaseAll(outcome.value)

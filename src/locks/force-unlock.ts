@@ -1,37 +1,83 @@
-import { toInteger } from '../delivery/replies.js'
+import { WrongTypeError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
-import { ask } from './inspection.js'
+import { inspect } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import type { Lease, LeaseContext } from './lease.js'
+import { runOnce } from './run-once.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
 /**
- * Frees a lock regardless of its holder. Leases of this client on the lock are lost, and so are the grants of attempts that
- * are in flight now. Redis grants later attempts after the release.
- * @returns whether the lock was held
+ * Frees a lock regardless of its holder: those who hold it now, each by name. Whoever takes it next keeps it, however late a
+ * command arrives.
+ * @returns whether it was held
  */
 export async function forceUnlock(context: LeaseContext, kind: LockKind, lockName: string): Promise<boolean> {
   const isOnLock = (lease: Lease): boolean => lease.lockName === lockName && kind.nestingIn(lease.kind) !== 'apart'
   const leases = context.leases.named(lockName).filter(isOnLock)
-  const attempts = [...context.attempts].filter(({ lease }) => isOnLock(lease))
-  const withTurnQueue = turnQueueOf(context, kind)?.forceRelease(lockName)
-  const force = (call: ScriptCall): Promise<number | null> => ask(context, lockName, 'forceUnlock', call, toInteger)
   for (const lease of leases) lease.isBeingForced = true
-  let wasHeld = false
   try {
-    wasHeld = (await runInTurnQueue(context, withTurnQueue, () => kind.forceRelease(lockName), force)) === 1
+    const holders = await holdersOf(context, kind, lockName)
+    const freed = await Promise.all(
+      holders.map(({ of, holder, isPart }) => freeHolder(context, of, lockName, holder, isPart)),
+    )
+    const isFreed = freed.includes(true)
+    // Redis does not have these any more.
+    const isGone = (lease: Lease): boolean => !holders.some(({ holder }) => holder === lease.holder)
+    if (isFreed) for (const lease of leases.filter(isGone)) lease.loseAll('forced')
+    return isFreed
   } finally {
-    for (const lease of leases) {
-      lease.isBeingForced = false
-      if (wasHeld) lease.loseAll('forced')
-    }
+    for (const lease of leases) lease.isBeingForced = false
   }
-  for (const attempt of wasHeld ? attempts : []) {
+}
+
+/**
+ * Releases a lock on behalf of its holder, as that would have done. Of a holder of this client, the holds of now are lost, and
+ * the grants of attempts that are in flight now; what it is granted later is not.
+ * @param isPart  it has only a part of the lock, which is freed
+ * @returns false: it no longer held the lock
+ */
+export async function freeHolder(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+  holder: string,
+  isPart = false,
+): Promise<boolean> {
+  const isTheirs = (lease: Lease): boolean => lease.lockName === lockName && lease.holder === holder
+  const lease = context.leases.find(lockName, holder)
+  const attempts = [...context.attempts].filter((attempt) => isTheirs(attempt.lease))
+  const withTurnQueue = turnQueueOf(context, kind)?.release(lockName, holder)
+  const run = (call: ScriptCall): Promise<number | null> => runOnce(context, lockName, 'forceUnlock', call)
+  const receivers = await runInTurnQueue(context, withTurnQueue, () => kind.release(lockName, holder), run)
+  if (receivers === null && !isPart) return false
+  lease?.loseAll('forced')
+  for (const attempt of attempts) {
     attempt.isForced = true
-    // Once it is released, the owner may have taken the lock again.
-    if (!attempt.hasWon || !attempt.lease.isLive) continue
-    attempt.lease.loseAll('forced')
-    attempt.lease.releaseInBackground() // Redis may have granted it after the forced release
+    if (attempt.hasWon) attempt.lease.loseAll('forced')
   }
-  return wasHeld
+  return true
+}
+
+/**
+ * Who holds a lock, with the kind of each hold: a writer may also read.
+ * @throws {WrongTypeError} something else has the name
+ */
+async function holdersOf(
+  context: LeaseContext,
+  kind: LockKind,
+  lockName: string,
+): Promise<readonly { readonly of: LockKind; readonly holder: string; readonly isPart?: boolean }[]> {
+  const { holders, partial, blockers } = await inspect(context, kind, lockName, undefined, 'forceUnlock')
+  // Nobody reads but the writer itself: it is held in the other mode.
+  if (kind.isShared && blockers && blockers.holders.length > 0) return []
+  const stranger = holders.find(({ holdCount }) => !Number.isSafeInteger(holdCount))
+  if (stranger || (holders.length > 1 && !kind.isShared && !kind.isDivisible)) {
+    throw new WrongTypeError(lockName, 'hash', 'the hash is a lock of another kind, or data')
+  }
+  const inside = kind.inside
+  const reads = inside && holders.length > 0 ? blockers?.holders.filter(({ mode }) => mode === inside.mode) : undefined
+  return [
+    ...holders.map(({ holder }) => ({ of: kind, holder, isPart: partial?.includes(holder) ?? false })),
+    ...(reads ?? []).map(({ holder }) => ({ of: inside as LockKind, holder })),
+  ]
 }

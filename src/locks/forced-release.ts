@@ -1,19 +1,18 @@
 import { publish } from '../delivery/publish.js'
 import { toInteger } from '../delivery/replies.js'
 import { ClientClosedError, ConfigError } from '../errors.js'
-import type { ScriptCall } from '../lua/script.js'
 import { sleep } from '../util/sleep.js'
 import { userAtHost } from '../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../util/validate.js'
 import { clientIdOf, formatHolder } from '../wire/holder.js'
 import { INBOX_PREFIX } from '../wire/keys.js'
 import { type ForceOutcome, writeAudit } from './audit.js'
+import { freeHolder } from './force-unlock.js'
 import { type ForcedMark, MAX_GRACE_MS, markNotice, REACTION_MS, setMark, withdrawMark } from './forced-mark.js'
 import { obeyMark } from './forced-marks.js'
 import { ask, inspect, inspectHolder } from './inspection.js'
 import { type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
 import type { LeaseContext } from './lease.js'
-import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
 
 export interface ForceUnlockOptions {
   /** The holder to interrupt, as `getHolders()` returns it. If another one holds the lock by now, nothing happens. */
@@ -87,7 +86,7 @@ export async function forceRelease(
   await writeAudit(context, { time, lock: lockName, holder, by, reason, outcome, ...quarantine })
   if (outcome === 'freed' && heir !== undefined) {
     await sleep(quarantineMs, { clock: context.clock })
-    await free(context, kind, lockName, heir).catch(() => {}) // its lease ends then
+    await freeHolder(context, kind, lockName, heir).catch(() => {}) // its lease ends then
   }
   const heldBy = outcome === 'silent' || outcome === 'not-held' ? await holderOf(context, kind, lockName) : undefined
   return heldBy ? { outcome, heldBy } : { outcome }
@@ -112,7 +111,7 @@ async function endHolder(
   // The mark stays: it tells a holder that wakes up why it lost the lock.
   const isEnded =
     heir === undefined
-      ? await free(context, kind, lockName, mark.holder)
+      ? await freeHolder(context, kind, lockName, mark.holder)
       : await takeOver(context, kind, lockName, mark.holder, heir, quarantineMs + MARGIN_MS)
   return isEnded ? 'freed' : 'released'
 }
@@ -152,13 +151,6 @@ async function mayHold(context: LeaseContext, kind: LockKind, lockName: string, 
 
 async function withdraw(context: LeaseContext, lockName: string, mark: ForcedMark): Promise<void> {
   await ask(context, lockName, 'forceUnlock', withdrawMark(lockName, mark), toInteger)
-}
-
-/** Releases the lock on behalf of its holder, as that would have done. @returns false: it no longer held the lock */
-async function free(context: LeaseContext, kind: LockKind, lockName: string, holder: string): Promise<boolean> {
-  const withTurnQueue = turnQueueOf(context, kind)?.release(lockName, holder)
-  const run = (call: ScriptCall): Promise<number | null> => ask(context, lockName, 'forceUnlock', call, toInteger)
-  return (await runInTurnQueue(context, withTurnQueue, () => kind.release(lockName, holder), run)) !== null
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Context, Section } from './context.js'
 import type { ForcedMark } from './forced-mark.js'
 import type { Hold } from './hold.js'
 import type { LockKind } from './kinds/lock-kind.js'
+import type { LateCopies } from './late-copies.js'
 import { leasedUntil } from './lease-deadline.js'
 import { type ForcedEnd, type HoldForcedMessage, holdForced } from './observation.js'
 import { releaseInBackground } from './release.js'
@@ -17,6 +18,7 @@ interface EndingLease {
   readonly holder: string
   readonly leasedAt: number
   readonly leaseEndsAt: number
+  readonly copies: LateCopies
   readonly renewableUntil: number
   requesting(leaseTimeMs: number, sentAt: number): void
   renewalFor(leaseTimeMs: number): ScriptCall
@@ -61,7 +63,7 @@ export class GracefulEnd implements Section {
     if (this.#isOver) return
     this.#isOver = true
     this.#cancelTimer()
-    releaseInBackground(this.#lease, this.#lease.leaseEndsAt)
+    releaseInBackground(this.#lease)
     this.#lease.context.sections.delete(this)
     for (const hold of this.#working) this.#report(hold, 'overrun')
     this.#working.clear()

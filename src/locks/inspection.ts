@@ -4,15 +4,16 @@ import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
 import type { Inspection, LockKind } from './kinds/lock-kind.js'
 
-/** What Redis knows about a lock. */
+/** What Redis knows about a lock. @param operation  what asks, for errors */
 export async function inspect(
   context: Context,
   kind: LockKind,
   lockName: string,
   timeoutMs?: number,
+  operation = 'inspect',
 ): Promise<Inspection> {
   const call = kind.inspect(lockName)
-  return await ask(context, lockName, 'inspect', call, (reply) => kind.parseInspection(reply), timeoutMs)
+  return await ask(context, lockName, operation, call, (reply) => kind.parseInspection(reply), timeoutMs)
 }
 
 /**

@@ -13,6 +13,7 @@ import { acceptsHandOff, isRunOver, mayBeHandedOff, releaseForOthers } from './h
 import { type HeldLease, Hold, type HoldTerms } from './hold.js'
 import { ask, inspectHolder } from './inspection.js'
 import { fieldOf, type LockKind, queueName, transferScript } from './kinds/lock-kind.js'
+import { LateCopies } from './late-copies.js'
 import {
   checkExtensible,
   deadlineOf,
@@ -49,12 +50,11 @@ export class Lease implements Watched, HeldLease {
   /** Identifies the lock and the side of it (read or write) among what its owner claims. */
   readonly field: string
   readonly context: LeaseContext
+  readonly copies: LateCopies
   readonly #holds = new Map<Hold, HoldTimes>()
   leasedAt = 0
   /** From the grant, if the lock is fenced. */
   fencingToken: bigint | undefined
-  /** Whether the attempt that won followed one without a reply: a late copy of that one may arrive after the release. */
-  mayHaveLateCopies = false
   /** `forceUnlock` of this client is in flight: if a reply shows that the lease is gone, this is why. */
   isBeingForced = false
   #gracefulEnd: GracefulEnd | undefined
@@ -72,6 +72,7 @@ export class Lease implements Watched, HeldLease {
 
   constructor(context: LeaseContext, kind: LockKind, lockName: string, owner: Owner) {
     this.context = context
+    this.copies = new LateCopies(context)
     this.kind = kind
     this.lockName = lockName
     this.owner = owner
@@ -261,7 +262,7 @@ export class Lease implements Watched, HeldLease {
   /** Frees the lock in the background, until the last lease that was requested has ended. */
   releaseInBackground(): void {
     this.owner.retire(this.field)
-    if (!this.#isKept) releaseInBackground(this, this.leaseEndsAt)
+    if (!this.#isKept) releaseInBackground(this)
   }
 
   async askHoldCount(): Promise<number> {

@@ -1,5 +1,4 @@
-import { NoReplyError } from '../delivery/replies.js'
-import { ConfigError, NotHeldError, OutcomeUnknownError, SelfDeadlockError } from '../errors.js'
+import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import { ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
@@ -11,7 +10,7 @@ import { watchDropped } from './dropped-holds.js'
 import { forceUnlock } from './force-unlock.js'
 import { type ForceUnlockOptions, type ForceUnlockResult, forceRelease } from './forced-release.js'
 import { Hold, type HoldTerms } from './hold.js'
-import { ask, asLockError, inspect } from './inspection.js'
+import { asLockError, inspect } from './inspection.js'
 import { fieldOf, type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
 import { Lease, type LeaseContext } from './lease.js'
 import { LongWait } from './long-wait.js'
@@ -175,20 +174,25 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
     const asked = { lockName, holder: lease.holder, leaseTimeMs, waitTimeMs: 0 }
     const call = script(asked, checkHolder(holder, lockName))
-    await untilReady(context, lockName, leaseTimeMs)
-    const sentAt = context.clock.now()
-    lease.requesting(leaseTimeMs, sentAt)
+    let sentAt = 0
     try {
+      await untilReady(context, lockName, leaseTimeMs)
       const { replication } = context
       const route = replication.routeTo(lockName)
-      const adopted = await ask(context, lockName, 'adopt', call, (reply) => kind.parseReply(reply, lockName))
+      const reply = await context.scripts.run(call, undefined, (at) => {
+        sentAt = at
+        lease.copies.sending(at)
+        lease.requesting(leaseTimeMs, at)
+      })
+      const adopted = kind.parseReply(reply, lockName)
       if ('isGranted' in adopted) {
         await replication.confirm(lockName, route)
         return watchDropped(context, begin(lease, terms, sentAt, adopted)) as H
       }
     } catch (error) {
+      lease.copies.isInDoubt = true
       lease.releaseInBackground() // it may have been adopted, and nobody else knows the new holder
-      throw error instanceof NoReplyError ? new OutcomeUnknownError(lockName, 'adopt', error) : error
+      throw await asLockError(context, lockName, 'adopt', error)
     }
     throw new NotHeldError(
       `Lock ${JSON.stringify(lockName)} is not held by ${holder}: its lease has ended, or somebody else adopted it`,

@@ -6,7 +6,11 @@ import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import { asLockError } from './inspection.js'
 import type { LockKind } from './kinds/lock-kind.js'
+import type { LateCopies } from './late-copies.js'
 import { runInTurnQueue, turnQueueOf } from './turn-scripts.js'
+
+/** How long the release that follows the last copy may take, ms. */
+const LAST_RELEASE_MS = 1_000
 
 /** What is released. */
 interface Releasable {
@@ -18,6 +22,7 @@ interface Releasable {
   readonly owner: Owner
   /** Of the owner. */
   readonly field: string
+  readonly copies: LateCopies
   releaseInBackground(): void
 }
 
@@ -65,12 +70,12 @@ export async function release(lease: Releasable, queue: WaitQueue | undefined): 
  *   event loop, and would always be later than a caller that takes the lock again at once
  */
 export function settleRelease(
-  lease: Releasable & { readonly mayHaveLateCopies: boolean },
+  lease: Releasable,
   { receivers, mayHaveRunBefore, usesTurnQueue }: Released,
   queue: WaitQueue | undefined,
 ): boolean {
   const { owner, field } = lease
-  if (lease.mayHaveLateCopies) lease.releaseInBackground()
+  if (lease.copies.until > 0) lease.releaseInBackground()
   else if (mayHaveRunBefore) owner.retire(field)
   else owner.free(field)
   const others = (receivers ?? 0) - (queue?.ownReceivers ?? 0)
@@ -80,7 +85,8 @@ export function settleRelease(
 
 /**
  * Leaves a lock to its lease, which ends it at `untilAt`. It was requested for that long, so that no command is needed,
- * unless a renewal or a longer lease would keep the lock for longer. Nothing depends on that command: the lease ends.
+ * unless a renewal or a longer lease would keep the lock for longer. Nothing depends on that command: the lease ends. But
+ * copies of the command that took it may take it once more, and nobody else would release that.
  */
 export async function leaveToLease(
   lease: Releasable & { readonly leaseEndsAt: number },
@@ -88,6 +94,9 @@ export async function leaveToLease(
 ): Promise<void> {
   const { context, kind, lockName, holder, leaseEndsAt, owner, field } = lease
   owner.retire(field)
+  if (lease.copies.until > 0) {
+    context.clock.after(untilAt - context.clock.now(), () => lease.releaseInBackground(), false)
+  }
   if (leaseEndsAt <= untilAt) return
   const leftMs = Math.max(1, Math.ceil(untilAt - context.clock.now()))
   await context.scripts.run(kind.renewCapped(lockName, holder, leftMs, leftMs)).catch(() => {})
@@ -108,12 +117,16 @@ export async function releaseOne(
   return await replying.then((reply) => toInteger(reply) === 1).catch(() => undefined)
 }
 
-/** Frees a lock in the background. @param untilAt  when to give up, on the clock */
-export function releaseInBackground(
-  { context, kind, lockName, holder }: Pick<Releasable, 'context' | 'kind' | 'lockName' | 'holder'>,
-  untilAt: number,
-): void {
+/** What is released in the background. */
+interface Abandoned extends Pick<Releasable, 'context' | 'kind' | 'lockName' | 'holder' | 'copies'> {
+  /** When the last lease that was requested ends, on the clock. */
+  readonly leaseEndsAt: number
+}
+
+/** Frees a lock in the background. */
+export function releaseInBackground({ context, kind, lockName, holder, leaseEndsAt, copies }: Abandoned): void {
   const withoutTurnQueue = kind.release(lockName, holder)
   const call = turnQueueOf(context, kind)?.release(lockName, holder) ?? withoutTurnQueue
-  void context.backgroundRetries.retryInBackground(call, untilAt, withoutTurnQueue)
+  const untilAt = Math.max(leaseEndsAt, copies.until + LAST_RELEASE_MS)
+  void context.backgroundRetries.retryInBackground(call, untilAt, copies.until, withoutTurnQueue)
 }

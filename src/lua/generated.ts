@@ -115,21 +115,6 @@ const FAIR_LOCK_JOIN_QUEUE_PART = `local function joinQueue(queue, deadlines, ho
 end
 `
 
-const LOCK_DELETE_LOCK_PART = `local function hasSingleHolder(lock)
-  return redis.call('hlen', lock) == 1 and string.find(redis.call('hgetall', lock)[2], '^%d+\$') ~= nil
-end
-local function deleteLock(lock)
-  if redis.call('type', lock).ok ~= 'hash' then
-    return false, redis.call('hlen', lock)
-  end
-  if not hasSingleHolder(lock) then
-    return false, redis.error_reply('WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data')
-  end
-  redis.call('del', lock)
-  return true
-end
-`
-
 const FAIR_LOCK_WAKE_FIRST_PART = `local function wakeFirst(queue, channelPrefix, message)
   for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
     local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
@@ -475,6 +460,7 @@ end
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
   sha1: '34e6457d6a063c1b1c317508adfb59754582d7ff',
+  expires: true,
   text: `-- holdfast fair-lock/acquire
 ${TIME_NOW_PART}${LEASE_CREATE_LOCK_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHORTEN_DEADLINES_PART}${FAIR_LOCK_SKIP_DEAD_PART}${FAIR_LOCK_SHIFT_DEADLINES_PART}${FAIR_LOCK_JOIN_QUEUE_PART}local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -519,38 +505,13 @@ return left
  * ARGV[4] isQueueing     1; 0: if refused, it does not join the queue
  * ARGV[5] channelPrefix  what the waiters' channels begin with, before the holder
  * ARGV[6] message        what wakes them
+ * Expires   late, it takes nothing
  * Reply   nil            acquired
  *         integer        when to ask again at the latest, ms from now (-1: not known)
  * Source  RedissonFairLock.tryLockInnerAsync: same keys, and deadlines that it understands
  */
 export function fairLockAcquire(lock: string, queue: string, deadlines: string, leaseTimeMs: Argument, holder: Argument, waitTimeMs: Argument, isQueueing: Argument, channelPrefix: Argument, message: Argument): ScriptCall {
   return { script: FAIR_LOCK_ACQUIRE, keys: [lock, queue, deadlines], args: [leaseTimeMs, holder, waitTimeMs, isQueueing, channelPrefix, message] }
-}
-
-const FAIR_LOCK_FORCE_RELEASE: Script = {
-  name: 'fair-lock/force-release',
-  sha1: 'a4e77436feb14057b74b9931da0f507731c6931d',
-  text: `-- holdfast fair-lock/force-release
-${LOCK_DELETE_LOCK_PART}${FAIR_LOCK_WAKE_FIRST_PART}local isDeleted, reply = deleteLock(KEYS[1])
-if not isDeleted then
-  return reply
-end
-wakeFirst(KEYS[2], ARGV[1], ARGV[2])
-return 1
-`,
-}
-
-/**
- * fair-lock/force-release: free the lock, whoever holds it, and wake the first in the queue.
- * KEYS[1] lock           hash: holder -> hold count
- * KEYS[2] queue          list: waiting holders, the next one first
- * ARGV[1] channelPrefix  what the waiters' channels begin with, before the holder
- * ARGV[2] message        what wakes them
- * Reply   integer        1 it was held, 0 it was free
- * Source  RedissonFairLock.forceUnlockAsync
- */
-export function fairLockForceRelease(lock: string, queue: string, channelPrefix: Argument, message: Argument): ScriptCall {
-  return { script: FAIR_LOCK_FORCE_RELEASE, keys: [lock, queue], args: [channelPrefix, message] }
 }
 
 const FAIR_LOCK_LEAVE: Script = {
@@ -610,6 +571,7 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
   sha1: 'b31884cd61bd3317a94822a973df51e77e9fbaad',
+  expires: true,
   text: `-- holdfast faster-multi-lock/acquire
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local fields = redis.call('hlen', group)
@@ -646,43 +608,13 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * ARGV[3…] values      their digests
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of other owners' leases, ms
  * Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields
  */
 export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, holder: Argument, values: readonly Argument[]): ScriptCall {
   return { script: FASTER_MULTI_LOCK_ACQUIRE, keys: [group], args: [leaseTimeMs, holder, ...values] }
-}
-
-const FASTER_MULTI_LOCK_FORCE_RELEASE: Script = {
-  name: 'faster-multi-lock/force-release',
-  sha1: '989640ba164ecac6dc1d167b493d28c6777f010d',
-  text: `-- holdfast faster-multi-lock/force-release
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local wasHeld = 0
-for n = 3, #ARGV do
-  if ownerOf(KEYS[1], ARGV[n]) then
-    wasHeld = 1
-  end
-  deleteValue(KEYS[1], ARGV[n])
-end
-if wasHeld == 1 then
-  redis.pcall('publish', ARGV[1], ARGV[2])
-end
-return wasHeld
-`,
-}
-
-/**
- * faster-multi-lock/force-release: free values, whoever holds them, and wake the waiters of the group.
- * KEYS[1] group        hash, as in faster-multi-lock/acquire
- * ARGV[1] channel      the waiters' channel
- * ARGV[2] message      what wakes them
- * ARGV[3…] values      their digests
- * Reply   integer      1 at least one was held, 0 all were free
- * Source  RedissonFasterMultiLock.forceUnlockAsync
- */
-export function fasterMultiLockForceRelease(group: string, channel: Argument, message: Argument, values: readonly Argument[]): ScriptCall {
-  return { script: FASTER_MULTI_LOCK_FORCE_RELEASE, keys: [group], args: [channel, message, ...values] }
 }
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
@@ -830,6 +762,7 @@ export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, ho
 const FENCED_LOCK_ACQUIRE: Script = {
   name: 'fenced-lock/acquire',
   sha1: '9ff02611648432e18d7fc93bbcb1f7d5bd954f08',
+  expires: true,
   text: `-- holdfast fenced-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('exists', KEYS[1]) == 1 then
   local left = redis.call('pttl', KEYS[1])
@@ -856,6 +789,7 @@ return refused or { '1', drawn[1], drawn[2] }
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * ARGV[3] seen         the highest token that this client has seen, 0 for none
+ * Expires   late, it takes nothing
  * Reply   array        refused: "0", what is left of the current lease, ms (-1: no expiry)
  *                      granted: "1", the token, and the last one before if the counter had gone back behind `seen`
  * Source  RedissonFencedLock.tryLockInnerAsync: same keys
@@ -867,6 +801,7 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
   sha1: 'f26a91067bfc1825e2decbb38dbf4be27baf7401',
+  expires: true,
   text: `-- holdfast fenced-lock/adopt
 ${LEASE_EXTEND_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
   extendLease(KEYS[1], ARGV[1])
@@ -893,6 +828,7 @@ return { '1', drawn[1], drawn[2] }
  * ARGV[2] from         the previous holder, "<client id>:<owner id>"
  * ARGV[3] holder       the next one, "<client id>:<owner id>"
  * ARGV[4] seen         the highest token that this client has seen, 0 for none
+ * Expires   late, it takes nothing
  * Reply   array        as fenced-lock/acquire; refused means that `from` does not hold the lock
  */
 export function fencedLockAdopt(lock: string, tokens: string, leaseTimeMs: Argument, from: Argument, holder: Argument, seen: Argument): ScriptCall {
@@ -978,6 +914,7 @@ export function fleetRead(lock: string, queue: string, turnQueue: string, tokens
 const FORCED_MARK: Script = {
   name: 'forced/mark',
   sha1: 'fb925c3a37a82190e345c3e737194c91a227acda',
+  expires: true,
   text: `-- holdfast forced/mark
 local form = redis.call('type', KEYS[1]).ok
 if form == 'none' then
@@ -1011,6 +948,7 @@ return 1
  * ARGV[2] holder     as in the lock
  * ARGV[3] content    of the mark
  * ARGV[4] markTtlMs  ms
+ * Expires   late, it marks nobody
  * Reply   integer    1 marked, 0 that holder does not hold the lock
  */
 export function forcedMark(lock: string, mark: string, form: Argument, holder: Argument, content: Argument, markTtlMs: Argument): ScriptCall {
@@ -1196,6 +1134,7 @@ export function latchSetCount(latch: string, replies: string, count: Argument, c
 const LOCK_ACQUIRE_ALL: Script = {
   name: 'lock/acquire-all',
   sha1: 'f969be80e521fb08a10c482624adc53cea0378bd',
+  expires: true,
   text: `-- holdfast lock/acquire-all
 ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}for n, lock in ipairs(KEYS) do
   if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
@@ -1217,6 +1156,7 @@ return nil
  * another owner holds. Idempotent, like lock/acquire.
  * KEYS[n] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0; then the holder of each lock, "<client id>:<owner id>"
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         integer      the index of the first lock that another owner holds, from 0
  */
@@ -1227,6 +1167,7 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 const LOCK_ACQUIRE_QUEUED: Script = {
   name: 'lock/acquire-queued',
   sha1: 'ca97a1950dbf9d7d7782e0cc8afe731d4030fb3e',
+  expires: true,
   text: `-- holdfast lock/acquire-queued
 ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}local left = take(KEYS[1], ARGV[1], ARGV[2])
 if left == nil then
@@ -1268,6 +1209,7 @@ return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
  * ARGV[5] inboxPrefix  what the clients' channels begin with
  * ARGV[6] isPoll       1: the client has received no message for long; 0: it asks for any other reason
  * ARGV[7] hasWaiters   1: more callers of this client wait for the next turn, so it stays queued; 0: none
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         array        what is left of the current lease, ms (-1: no expiry); the place of this ticket if the release
  *                      will give the turn to the first one: 1 first, 2 behind others; otherwise 0
@@ -1279,6 +1221,7 @@ export function lockAcquireQueued(lock: string, turnQueue: string, leaseTimeMs: 
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
   sha1: '0ca2ba99b6f060ff882077ce5a55f92f847de803',
+  expires: true,
   text: `-- holdfast lock/acquire
 ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}return take(KEYS[1], ARGV[1], ARGV[2])
 `,
@@ -1290,6 +1233,7 @@ ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}return take(KEYS[1], ARGV[1], ARGV[2])
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonLock.tryLockInnerAsync: same key, field and reply
@@ -1301,6 +1245,7 @@ export function lockAcquire(lock: string, leaseTimeMs: Argument, holder: Argumen
 const LOCK_ADOPT: Script = {
   name: 'lock/adopt',
   sha1: '87e70c9b0a1c5ec1fd00de0c162cc935aa05458c',
+  expires: true,
   text: `-- holdfast lock/adopt
 ${LEASE_EXTEND_PART}if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
   extendLease(KEYS[1], ARGV[1])
@@ -1323,65 +1268,12 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] from         the previous holder, "<client id>:<owner id>"
  * ARGV[3] holder       the next one, "<client id>:<owner id>"
+ * Expires   late, it takes nothing
  * Reply   nil          taken over
  *         integer      0: `from` does not hold the lock
  */
 export function lockAdopt(lock: string, leaseTimeMs: Argument, from: Argument, holder: Argument): ScriptCall {
   return { script: LOCK_ADOPT, keys: [lock], args: [leaseTimeMs, from, holder] }
-}
-
-const LOCK_FORCE_RELEASE_QUEUED: Script = {
-  name: 'lock/force-release-queued',
-  sha1: 'd6466a55aed9e35cfb2850eb3bf069a0d6fa0e54',
-  text: `-- holdfast lock/force-release-queued
-${LOCK_DELETE_LOCK_PART}${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}local isDeleted, reply = deleteLock(KEYS[1])
-if not isDeleted then
-  return reply
-end
-passTurn(KEYS[2], ARGV[3], '', 'turn')
-redis.pcall('publish', ARGV[1], ARGV[2])
-return 1
-`,
-}
-
-/**
- * lock/force-release-queued: like lock/force-release, and give the turn to the first client in the turn queue.
- * KEYS[1] lock         hash: holder -> hold count
- * KEYS[2] turnQueue    list: tickets of waiting clients, the next one first
- * ARGV[1] channel      the channel of waiters that are not in the turn queue
- * ARGV[2] message      what wakes them
- * ARGV[3] inboxPrefix  what the clients' channels begin with
- * Reply   integer      1 it was held, 0 it was free
- */
-export function lockForceReleaseQueued(lock: string, turnQueue: string, channel: Argument, message: Argument, inboxPrefix: Argument): ScriptCall {
-  return { script: LOCK_FORCE_RELEASE_QUEUED, keys: [lock, turnQueue], args: [channel, message, inboxPrefix] }
-}
-
-const LOCK_FORCE_RELEASE: Script = {
-  name: 'lock/force-release',
-  sha1: 'f380773f1a4495fef7cdde707f3e9d3826924321',
-  text: `-- holdfast lock/force-release
-${LOCK_DELETE_LOCK_PART}local isDeleted, reply = deleteLock(KEYS[1])
-if not isDeleted then
-  return reply
-end
-if ARGV[1] ~= '' then
-  redis.pcall('publish', ARGV[1], ARGV[2])
-end
-return 1
-`,
-}
-
-/**
- * lock/force-release: free the lock, whoever holds it, and wake the waiters.
- * KEYS[1] lock         hash: holder -> hold count
- * ARGV[1] channel      the waiters' channel; empty: none
- * ARGV[2] message      what wakes them
- * Reply   integer      1 it was held, 0 it was free
- * Source  RedissonLock.forceUnlockAsync
- */
-export function lockForceRelease(lock: string, channel: Argument, message: Argument): ScriptCall {
-  return { script: LOCK_FORCE_RELEASE, keys: [lock], args: [channel, message] }
 }
 
 const LOCK_INSPECT: Script = {
@@ -1604,6 +1496,7 @@ export function lockRenew(keys: readonly string[], args: readonly Argument[]): S
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
   sha1: '855e50a628ba2389af824788341930fb689e0709',
+  expires: true,
   text: `-- holdfast permit/acquire
 ${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
@@ -1644,6 +1537,7 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] channel      the waiters' channel
  * ARGV[3…] ids         the permits: 32 hexadecimal digits each
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         integer      when to ask again at the latest, ms from now (-1: not known)
  * Source  RedissonPermitExpirableSemaphore.tryAcquireAsync: same keys
@@ -1831,6 +1725,7 @@ export function permitUpdateLease(leases: string, id: Argument, leaseTimeMs: Arg
 const READ_LOCK_ACQUIRE: Script = {
   name: 'read-lock/acquire',
   sha1: 'b6a13d7e2ccb4605c0343471a69039054754a80c',
+  expires: true,
   text: `-- holdfast read-lock/acquire
 local lock, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local mode = redis.call('hget', lock, 'mode')
@@ -1867,45 +1762,13 @@ return nil
  * KEYS[2] readHold     string: this owner's first read hold
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonReadLock.tryLockInnerAsync: same keys and fields
  */
 export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
   return { script: READ_LOCK_ACQUIRE, keys: [lock, readHold], args: [leaseTimeMs, holder] }
-}
-
-const READ_LOCK_FORCE_RELEASE: Script = {
-  name: 'read-lock/force-release',
-  sha1: 'ebec8b6a32e3258b298e3bde0f43bd1bf0a33eba',
-  text: `-- holdfast read-lock/force-release
-${READ_LOCK_READ_HOLDS_PART}if redis.call('hget', KEYS[1], 'mode') ~= ARGV[1] then
-  return 0
-end
-local fields = redis.call('hgetall', KEYS[1])
-for n = 1, #fields, 2 do
-  for index = 1, holdCount(fields[n + 1]) do
-    redis.call('del', readHold(ARGV[2], fields[n], index))
-  end
-end
-redis.call('del', KEYS[1])
-redis.pcall('publish', ARGV[3], ARGV[4])
-return 1
-`,
-}
-
-/**
- * read-lock/force-release: free a lock that is held in one mode, whoever holds it, and wake the waiters.
- * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
- * ARGV[1] mode         "read" or "write"
- * ARGV[2] prefix       what the keys of read holds begin with
- * ARGV[3] channel      the waiters' channel
- * ARGV[4] message      what wakes them
- * Reply   integer      1 it was held in that mode, 0 it was not
- * Source  RedissonReadLock.forceUnlockAsync, RedissonWriteLock.forceUnlockAsync, which keep the read holds
- */
-export function readLockForceRelease(lock: string, mode: Argument, prefix: Argument, channel: Argument, message: Argument): ScriptCall {
-  return { script: READ_LOCK_FORCE_RELEASE, keys: [lock], args: [mode, prefix, channel, message] }
 }
 
 const READ_LOCK_INSPECT: Script = {
@@ -2078,6 +1941,7 @@ export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Ar
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
   sha1: 'b4f7d2311e75aadfafda0166308a47af688adb8e',
+  expires: true,
   text: `-- holdfast semaphore/acquire
 ${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_GENERATION_PART}local available = integerAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
@@ -2104,6 +1968,7 @@ end)
  * ARGV[1] permits     > 0
  * ARGV[2] operation   its number
  * ARGV[3] openedAt    when it was opened, epoch ms
+ * Expires   late, it takes nothing
  * Reply   integer     0 refused; acquired: the generation (1: not known)
  *         array       it arrived too late: the time, epoch ms
  * Source  RedissonSemaphore.tryAcquireAsync
@@ -2335,6 +2200,7 @@ export function semaphoreSetPermits(semaphore: string, replies: string, generati
 const STRING_LOCK_ACQUIRE: Script = {
   name: 'string-lock/acquire',
   sha1: 'e19df2f23ebd3605f1de155298e59b39fb58f2bd',
+  expires: true,
   text: `-- holdfast string-lock/acquire
 local current = redis.call('get', KEYS[1])
 if not current then
@@ -2358,6 +2224,7 @@ return nil
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  the pattern of https://redis.io/commands/set: SET key value NX PX
@@ -2369,6 +2236,7 @@ export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: A
 const STRING_LOCK_ADOPT: Script = {
   name: 'string-lock/adopt',
   sha1: 'e6976e7e1cf229687b5afa698878becdbc91da80',
+  expires: true,
   text: `-- holdfast string-lock/adopt
 ${LEASE_EXTEND_PART}local current = redis.call('get', KEYS[1])
 if current == ARGV[3] then
@@ -2390,6 +2258,7 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] from         the previous holder
  * ARGV[3] holder       the next one, "<client id>:<owner id>"
+ * Expires   late, it takes nothing
  * Reply   nil          taken over
  *         integer      0: `from` does not hold the lock
  */
@@ -2418,30 +2287,6 @@ return 1
  */
 export function stringLockExtend(lock: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
   return { script: STRING_LOCK_EXTEND, keys: [lock], args: [leaseTimeMs, holder] }
-}
-
-const STRING_LOCK_FORCE_RELEASE: Script = {
-  name: 'string-lock/force-release',
-  sha1: '804fc094b7bc440e7d50ba8a58bc1f38ae846405',
-  text: `-- holdfast string-lock/force-release
-if not redis.call('get', KEYS[1]) then
-  return 0
-end
-redis.call('del', KEYS[1])
-redis.pcall('publish', ARGV[1], ARGV[2])
-return 1
-`,
-}
-
-/**
- * string-lock/force-release: free the lock, whoever holds it, and wake Holdfast's waiters.
- * KEYS[1] lock         string: the holder
- * ARGV[1] channel      the waiters' channel
- * ARGV[2] message      what wakes them
- * Reply   integer      1 it was held, 0 it was free
- */
-export function stringLockForceRelease(lock: string, channel: Argument, message: Argument): ScriptCall {
-  return { script: STRING_LOCK_FORCE_RELEASE, keys: [lock], args: [channel, message] }
 }
 
 const STRING_LOCK_INSPECT: Script = {
@@ -2520,9 +2365,28 @@ export function stringLockRenew(keys: readonly string[], args: readonly Argument
   return { script: STRING_LOCK_RENEW, keys, args }
 }
 
+const TIME_READ: Script = {
+  name: 'time/read',
+  sha1: 'bd8ba94e1cd607fab46ca87ec74b3872ca45520e',
+  text: `-- holdfast time/read
+${TIME_NOW_PART}redis.pcall('pttl', KEYS[1])
+return epochMs()
+`,
+}
+
+/**
+ * time/read: what time it is at the server.
+ * KEYS[1] key          any of its keys
+ * Reply   integer      epoch ms
+ */
+export function timeRead(key: string): ScriptCall {
+  return { script: TIME_READ, keys: [key], args: [] }
+}
+
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
   sha1: '1e0f9e060b9f652a176bd48a8b1851e3844a4b56',
+  expires: true,
   text: `-- holdfast write-lock/acquire
 ${LEASE_CREATE_LOCK_PART}if redis.call('exists', KEYS[1]) == 1 then
   local left = redis.call('pttl', KEYS[1])
@@ -2544,6 +2408,7 @@ return createLock(KEYS[1], ARGV[1], 'mode', 'write', ARGV[2], 1)
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>:write"
+ * Expires   late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonWriteLock.tryLockInnerAsync: same key and fields
@@ -2587,14 +2452,15 @@ export function writeLockRelease(lock: string, holder: Argument, prefix: Argumen
   return { script: WRITE_LOCK_RELEASE, keys: [lock], args: [holder, prefix, channel, message] }
 }
 
+/** What runs an operation once. */
+export const RUN_ONCE = TIME_NOW_PART + IDEMPOTENCY_KEEP_REPLIES_PART + IDEMPOTENCY_RUN_ONCE_PART
+
 /** Every script. */
 export const SCRIPTS: readonly Script[] = [
   FAIR_LOCK_ACQUIRE,
-  FAIR_LOCK_FORCE_RELEASE,
   FAIR_LOCK_LEAVE,
   FAIR_LOCK_RELEASE,
   FASTER_MULTI_LOCK_ACQUIRE,
-  FASTER_MULTI_LOCK_FORCE_RELEASE,
   FASTER_MULTI_LOCK_INSPECT,
   FASTER_MULTI_LOCK_RELEASE,
   FASTER_MULTI_LOCK_RENEW,
@@ -2615,8 +2481,6 @@ export const SCRIPTS: readonly Script[] = [
   LOCK_ACQUIRE_QUEUED,
   LOCK_ACQUIRE,
   LOCK_ADOPT,
-  LOCK_FORCE_RELEASE_QUEUED,
-  LOCK_FORCE_RELEASE,
   LOCK_INSPECT,
   LOCK_LEAVE_TURN_QUEUE,
   LOCK_REENTER,
@@ -2632,7 +2496,6 @@ export const SCRIPTS: readonly Script[] = [
   PERMIT_SET_PERMITS,
   PERMIT_UPDATE_LEASE,
   READ_LOCK_ACQUIRE,
-  READ_LOCK_FORCE_RELEASE,
   READ_LOCK_INSPECT,
   READ_LOCK_RELEASE,
   READ_LOCK_RENEW,
@@ -2648,10 +2511,10 @@ export const SCRIPTS: readonly Script[] = [
   STRING_LOCK_ACQUIRE,
   STRING_LOCK_ADOPT,
   STRING_LOCK_EXTEND,
-  STRING_LOCK_FORCE_RELEASE,
   STRING_LOCK_INSPECT,
   STRING_LOCK_RELEASE,
   STRING_LOCK_RENEW,
+  TIME_READ,
   WRITE_LOCK_ACQUIRE,
   WRITE_LOCK_RELEASE,
 ]

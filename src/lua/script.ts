@@ -2,6 +2,8 @@
 export interface Script {
   readonly name: string
   readonly sha1: string
+  /** Whether it does nothing if it reaches Redis after its caller has stopped waiting for the reply. */
+  readonly expires?: true
   readonly text: string
 }
 

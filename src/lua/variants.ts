@@ -1,15 +1,18 @@
 import { createHash } from 'node:crypto'
-import type { Script } from './script.js'
+import { RUN_ONCE } from './generated.js'
+import type { Script, ScriptCall } from './script.js'
 
 /** Returns a function that makes a variant of a script, once for each script. */
-function variantOf(write: (text: string) => string): (script: Script) => Script {
+function variantOf(write: (text: string) => string, traits: Partial<Script> = {}): (script: Script) => Script {
   const variants = new Map<Script, Script>()
   return (script) => {
     const known = variants.get(script)
     if (known) return known
     const text = write(script.text)
     const variant =
-      text === script.text ? script : { name: script.name, text, sha1: createHash('sha1').update(text).digest('hex') }
+      text === script.text
+        ? script
+        : { ...script, ...traits, text, sha1: createHash('sha1').update(text).digest('hex') }
     variants.set(script, variant)
     return variant
   }
@@ -66,3 +69,50 @@ return { failed, replies }
 
 /** The variant that makes many calls at once. */
 export const forMany = variantOf((text) => `local function one(KEYS, ARGV)\n${text}\nend\n${FOR_MANY}`)
+
+/**
+ * Two more arguments: when the command was sent by the clock of the server, epoch ms, and how long after that it may still
+ * run, ms. It may be up to a second early, since clocks drift. Replies with `TOO_LATE` and the time if it does not run.
+ */
+const DEADLINE = `
+local limitMs = tonumber(table.remove(ARGV))
+local sentAt = tonumber(table.remove(ARGV))
+local clock = redis.call('time')
+local arrivedAt = clock[1] * 1000 + math.floor(clock[2] / 1000)
+if arrivedAt > sentAt + limitMs or arrivedAt < sentAt - 1000 then
+  return { 'TOOLATE', arrivedAt }
+end
+`
+
+/** What a script replies that arrived too late, before the time. */
+export const TOO_LATE = 'TOOLATE'
+
+/** By how much a command may seem to arrive before it was sent, ms. */
+export const CLOCK_TOLERANCE_MS = 1_000
+
+/** The variant that does nothing if it arrives late. */
+export const inTime = variantOf((text) => DEADLINE + text)
+
+/** One more key, for the stored replies, and two more arguments: the number of the operation, and when it was opened. */
+const ONCE = `
+local openedAt = table.remove(ARGV)
+local operation = table.remove(ARGV)
+local replies = table.remove(KEYS)
+return runOnce(replies, operation, openedAt, function()
+  return one(KEYS, ARGV) or -2
+end)
+`
+
+/** The variant that runs once, however many copies arrive, and never late. An integer reply stays what it is; nil is -2. */
+export const forOnce = variantOf((text) => `${RUN_ONCE}local function one(KEYS, ARGV)\n${text}\nend\n${ONCE}`, {
+  expires: true,
+})
+
+/** A call that runs once, under the number of an operation. */
+export function once(
+  { script, keys, args }: ScriptCall,
+  operation: { readonly key: string; readonly number: number; readonly openedAt: number },
+): ScriptCall {
+  const { key, number, openedAt } = operation
+  return { script: forOnce(script), keys: [...keys, key], args: [...args, number, openedAt] }
+}

@@ -3,6 +3,7 @@ import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
 import { checkWait } from '../locks/options.js'
+import { runOnce } from '../locks/run-once.js'
 import { NOT_KNOWN, waitBegan } from '../locks/who-holds.js'
 import { latchCountDown, latchDelete, latchInspect, latchSetCount } from '../lua/generated.js'
 import { checkCount, ownOptions } from '../util/validate.js'
@@ -174,7 +175,7 @@ export class CountDownLatch {
    */
   async delete(): Promise<boolean> {
     const call = latchDelete(this.name, latchChannel(this.name), LATCH_OPEN_MESSAGE)
-    return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
+    return (await runOnce(this.#context, this.name, 'delete', call)) === 1
   }
 
   #gate(): Gate {

@@ -15,6 +15,7 @@ import {
   type MaybeRan,
   type WithLockOptions,
 } from '../locks/options.js'
+import { runOnce } from '../locks/run-once.js'
 import { optionsAndFunction } from '../locks/with-lock.js'
 import {
   permitAcquire,
@@ -319,7 +320,7 @@ export class PermitExpirableSemaphore {
     const { name } = this
     checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, name)
     const call = permitUpdateLease(permitLeases(name), checkId(permitId, name), leaseTimeMs)
-    return (await ask(this.#context, name, 'updateLeaseTime', call, toInteger)) === 1
+    return (await runOnce(this.#context, name, 'updateLeaseTime', call)) === 1
   }
 
   /**
@@ -382,7 +383,7 @@ export class PermitExpirableSemaphore {
    */
   async delete(): Promise<boolean> {
     const call = semaphoreDelete(this.name, permitLeases(this.name), this.name)
-    return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
+    return (await runOnce(this.#context, this.name, 'delete', call)) === 1
   }
 
   #taker(permits = 1): PermitTaker {

@@ -5,6 +5,7 @@ import type { Context } from '../locks/context.js'
 import { ask, asLockError } from '../locks/inspection.js'
 import { LongWait } from '../locks/long-wait.js'
 import { checkWait, type MaybeRan } from '../locks/options.js'
+import { runOnce } from '../locks/run-once.js'
 import { waitBegan } from '../locks/who-holds.js'
 import { optionsAndFunction, refuseUnread } from '../locks/with-lock.js'
 import {
@@ -220,7 +221,7 @@ export class Semaphore {
    */
   async delete(): Promise<boolean> {
     const call = semaphoreDelete(this.name, this.name, generationKey(this.name))
-    return (await ask(this.#context, this.name, 'delete', call, toInteger)) === 1
+    return (await runOnce(this.#context, this.name, 'delete', call)) === 1
   }
 
   /** @throws {WaitTimeoutError} the wait time ended first */

@@ -5,8 +5,14 @@ import type { Redis, Table } from './lua.js'
 /** A script. It returns the results of the chunk. */
 export type Chunk = (KEYS: Table, ARGV: Table) => any[]
 
-/** Each script by name, for one Redis. */
-export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
+/** Each script by name, for one Redis, and its variants that run once or in time. */
+export interface Translated {
+  readonly scripts: Readonly<Record<string, Chunk>>
+  once(one: Chunk): Chunk
+  inTime(one: Chunk): Chunk
+}
+
+export function translated(redis: Redis): Translated {
   const epochMs = (): any[] => {
     let time: any = redis.call("time")
     return [((lua.number(lua.index(time, 1)) * 1000) + lua.floor((lua.number(lua.index(time, 2)) / 1000)))]
@@ -116,20 +122,6 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
       redis.call("rpush", queue, holder)
     }
     return []
-  }
-  const hasSingleHolder = (lock?: any): any[] => {
-    let T: any
-    return [(lua.truth(T = (redis.call("hlen", lock) === 1)) ? (lua.find(lua.index(redis.call("hgetall", lock), 2), /^\d+$/s) !== undefined) : T)]
-  }
-  const deleteLock = (lock$2?: any): any[] => {
-    if ((lua.index(redis.call("type", lock$2), "ok") !== "hash")) {
-      return [false, redis.call("hlen", lock$2)]
-    }
-    if (!lua.truth(hasSingleHolder(lock$2)[0])) {
-      return [false, lua.errorReply("WRONGTYPE the hash is not a lock of this kind: a lock of another kind, or data")]
-    }
-    redis.call("del", lock$2)
-    return [true]
   }
   const wakeFirst = (queue?: any, channelPrefix?: any, message?: any): any[] => {
     for (let [, waiter] of lua.ipairs(redis.call("lrange", queue, 0, 99))) {
@@ -267,1700 +259,1568 @@ export function translated(redis: Redis): Readonly<Record<string, Chunk>> {
     return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
   }
   return {
-    'fair-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let [lock, queue, deadlines]: any[] = [lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3)]
-      let [lease, holder, wait]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
-      let left: any = redis.call("pttl", lock)
-      if (((left !== -2) && (redis.call("hexists", lock, holder) === 1))) {
-        if (lua.lt(left, lease)) {
-          redis.call("pexpire", lock, lease)
-        }
-        return [undefined]
-      }
-      let now: any = epochMs()[0]
-      if ((left === -2)) {
-        let [first, delay]: any[] = skipDead(queue, deadlines, holder, now, lua.index(ARGV, 5), lua.index(ARGV, 6))
-        if ((!lua.truth(first) || (first === holder))) {
-          let refused: any = createLock(lock, lease, holder, 1)[0]
-          if ((!lua.truth(refused) && lua.truth(first))) {
-            redis.call("lpop", queue)
-            redis.call("zrem", deadlines, holder)
-            shiftDeadlines(deadlines, redis.call("zrange", deadlines, 0, -1), wait)
+    scripts: {
+      'fair-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        let [lock, queue, deadlines]: any[] = [lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3)]
+        let [lease, holder, wait]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
+        let left: any = redis.call("pttl", lock)
+        if (((left !== -2) && (redis.call("hexists", lock, holder) === 1))) {
+          if (lua.lt(left, lease)) {
+            redis.call("pexpire", lock, lease)
           }
-          return [refused]
-        }
-        left = delay
-      }
-      if ((lua.index(ARGV, 4) !== "0")) {
-        joinQueue(queue, deadlines, holder, wait, now, left)
-      }
-      return [left]
-    },
-    'fair-lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      let [isDeleted, reply]: any[] = deleteLock(lua.index(KEYS, 1))
-      if (!lua.truth(isDeleted)) {
-        return [reply]
-      }
-      wakeFirst(lua.index(KEYS, 2), lua.index(ARGV, 1), lua.index(ARGV, 2))
-      return [1]
-    },
-    'fair-lock/leave': (KEYS: Table, ARGV: Table): any[] => {
-      return leaveQueue(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
-    },
-    'fair-lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
-        leaveQueue(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3), lua.index(ARGV, 1), 0, lua.index(ARGV, 2), lua.index(ARGV, 3))
-        return [undefined]
-      }
-      redis.call("del", lua.index(KEYS, 1))
-      return wakeFirst(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 3))
-    },
-    'faster-multi-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let [group$4, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
-      let fields: any = redis.call("hlen", group$4)
-      if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$4) === -1)) ? T : (redis.call("hexists", group$4, "mode") === 1))))))) {
-        return [lua.errorReply("WRONGTYPE the hash is not a group of values: a lock of another kind, or data")]
-      }
-      let longest: any = 0
-      for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        let [owner$4, expiry$2]: any[] = ownerOf(group$4, lua.index(ARGV, n))
-        if ((lua.truth(owner$4) && (owner$4 !== holder))) {
-          longest = lua.max(longest, (lua.number(expiry$2) - lua.number(now)))
-        }
-      }
-      if (lua.gt(longest, 0)) {
-        return [longest]
-      }
-      for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n$2: any = $at$2
-        let value$4: any = lua.index(ARGV, n$2)
-        if (!lua.truth(ownerOf(group$4, value$4)[0])) {
-          deleteValue(group$4, value$4)
-          redis.call("hset", group$4, value$4, holder, lua.concat(value$4, lua.concat(":", lua.concat(holder, ":lock_count"))), 1)
-        }
-        extendValue(group$4, value$4, holder, lease$2)
-      }
-      return [undefined]
-    },
-    'faster-multi-lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let wasHeld: any = 0
-      for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        if (lua.truth(ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0])) {
-          wasHeld = 1
-        }
-        deleteValue(lua.index(KEYS, 1), lua.index(ARGV, n))
-      }
-      if ((wasHeld === 1)) {
-        redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      }
-      return [wasHeld]
-    },
-    'faster-multi-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let [found, countAt]: any[] = [lua.table([-2]), lua.table([])]
-      for (let $at = 1, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        let [owner$4, expiry$2, count]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
-        if (lua.truth(owner$4)) {
-          lua.set(found, 1, lua.max(lua.index(found, 1), (lua.number(expiry$2) - lua.number(now))))
-          if (!lua.truth(lua.index(countAt, owner$4))) {
-            lua.insert(found, owner$4)
-            lua.insert(found, (lua.truth(T = count) ? T : "1"))
-            lua.insert(found, 0)
-            lua.set(countAt, owner$4, lua.length(found))
-          }
-          lua.set(found, lua.index(countAt, owner$4), (lua.number(lua.index(found, lua.index(countAt, owner$4))) + 1))
-        }
-      }
-      return [found]
-    },
-    'faster-multi-lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let freed: any = 0
-      for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        let [value, prefix]: any[] = [lua.index(ARGV, n), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.index(ARGV, 1)))]
-        if ((redis.call("hget", lua.index(KEYS, 1), value) === lua.index(ARGV, 1))) {
-          redis.call("hdel", lua.index(KEYS, 1), value)
-          freed = (lua.number(freed) + 1)
-        }
-        redis.call("hdel", lua.index(KEYS, 1), lua.concat(prefix, ":expire_time"), lua.concat(prefix, ":lock_count"))
-      }
-      if ((freed === 0)) {
-        return [undefined]
-      }
-      let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
-      if (lua.lt(freed, (lua.length(ARGV) - 3))) {
-        return [undefined]
-      }
-      return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
-    },
-    'faster-multi-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let renewed: any = lua.table([])
-      let last: any = 0
-      for (let [n, group$4] of lua.ipairs(KEYS)) {
-        let [holder, lease$2, first]: any[] = [lua.index(ARGV, (lua.number(last) + 1)), lua.tonumber(lua.index(ARGV, (lua.number(last) + 2))), (lua.number(last) + 4)]
-        last = ((lua.number(last) + 3) + lua.number(lua.tonumber(lua.index(ARGV, (lua.number(last) + 3)))))
-        lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$4), "ok") === "hash")) ? 1 : T)) ? T : 0))
-        for (let $at = lua.number(first), $limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at <= $limit; $at += 1) {
-          let m: any = $at
-          if ((ownerOf(group$4, lua.index(ARGV, m))[0] !== holder)) {
-            lua.set(renewed, n, 0)
-          }
-        }
-        if ((lua.index(renewed, n) === 1)) {
-          redis.call("pexpire", group$4, lua.max(redis.call("pttl", group$4), (lua.number(lease$2) + lua.number(SLACK))))
-        }
-        for (let $at$2 = lua.number(first), $limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at$2 <= $limit$2; $at$2 += 1) {
-          let m$2: any = $at$2
-          extendValue(group$4, lua.index(ARGV, m$2), holder, lease$2)
-        }
-      }
-      return [renewed]
-    },
-    'faster-multi-lock/set-count': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        if ((ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0] !== lua.index(ARGV, 2))) {
-          return [0]
-        }
-      }
-      for (let $at$2 = 4, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n$2: any = $at$2
-        redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n$2), lua.concat(":", lua.concat(lua.index(ARGV, 2), ":lock_count"))), lua.index(ARGV, 3))
-        extendValue(lua.index(KEYS, 1), lua.index(ARGV, n$2), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 1)))
-      }
-      return [1]
-    },
-    'fenced-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
-        let left: any = redis.call("pttl", lua.index(KEYS, 1))
-        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
-          return [lua.table(["0", left])]
-        }
-        if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
-          redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-        }
-        let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
-        return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
-      }
-      let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
-      let refused: any = createLock(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), 1)[0]
-      return [(lua.truth(T = refused) ? T : lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)]))]
-    },
-    'fenced-lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 3)) === 1)) {
-        extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
-        let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
-        return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
-      }
-      if (((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0) || (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
-        return [lua.table(["0", 0])]
-      }
-      let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
-      redis.call("hset", lua.index(KEYS, 1), lua.index(ARGV, 3), 1)
-      redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 2))
-      redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)])]
-    },
-    'fenced-lock/token': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      return [lua.table([(lua.truth(T = redis.call("get", lua.index(KEYS, 1))) ? T : "")])]
-    },
-    'fleet/read': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
-        let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
-        }
-        return [longest]
-      }
-      let MOST_ENTRIES: any = 200
-      let MOST_BYTES: any = 256
-      let MOST_CHECKED: any = 50
-      const cut = (text$2?: any): any[] => {
-        return [lua.sub(text$2, 1, MOST_BYTES)]
-      }
-      const unlessRefused = (reply?: any): any[] => {
-        if (((lua.type(reply) === "table") && lua.truth(lua.index(reply, "err")))) {
           return [undefined]
         }
-        return [reply]
-      }
-      const entriesOf = (list?: any): any[] => {
-        let T: any
-        let entries: any = lua.table([])
-        for (let [, entry] of lua.ipairs((lua.truth(T = unlessRefused(redis.pcall("lrange", list, 0, MOST_ENTRIES))[0]) ? T : lua.table([])))) {
-          lua.insert(entries, ...cut(entry))
+        let now: any = epochMs()[0]
+        if ((left === -2)) {
+          let [first, delay]: any[] = skipDead(queue, deadlines, holder, now, lua.index(ARGV, 5), lua.index(ARGV, 6))
+          if ((!lua.truth(first) || (first === holder))) {
+            let refused: any = createLock(lock, lease, holder, 1)[0]
+            if ((!lua.truth(refused) && lua.truth(first))) {
+              redis.call("lpop", queue)
+              redis.call("zrem", deadlines, holder)
+              shiftDeadlines(deadlines, redis.call("zrange", deadlines, 0, -1), wait)
+            }
+            return [refused]
+          }
+          left = delay
         }
-        return [entries]
-      }
-      const hasMode = (mode?: any): any[] => {
+        if ((lua.index(ARGV, 4) !== "0")) {
+          joinQueue(queue, deadlines, holder, wait, now, left)
+        }
+        return [left]
+      },
+      'fair-lock/leave': (KEYS: Table, ARGV: Table): any[] => {
+        return leaveQueue(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
+      },
+      'fair-lock/release': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
+          leaveQueue(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3), lua.index(ARGV, 1), 0, lua.index(ARGV, 2), lua.index(ARGV, 3))
+          return [undefined]
+        }
+        redis.call("del", lua.index(KEYS, 1))
+        return wakeFirst(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 3))
+      },
+      'faster-multi-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
-        return [(lua.truth(T = (mode === "read")) ? T : (mode === "write"))]
-      }
-      const isData = (lock?: any, kind?: any, left?: any): any[] => {
-        let T: any
-        if ((kind === "hash")) {
-          return [(lua.truth(T = (lua.truth(T = (left === -1)) ? lua.gt(redis.call("hlen", lock), 1) : T)) ? !lua.truth(hasMode(redis.call("hget", lock, "mode"))[0]) : T)]
-        } else {
-          if ((kind === "string")) {
-            return [(lua.truth(T = (left === -1)) ? !lua.truth(lua.find(redis.call("get", lock), /^-?\d+$/s)) : T)]
+        let now: any = epochMs()[0]
+        let SLACK: any = 25
+        const ownerOf = (group?: any, value?: any): any[] => {
+          let T: any
+          let owner: any = redis.call("hget", group, value)
+          let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
+          if ((lua.truth(expiry) && lua.gt(expiry, now))) {
+            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+          }
+          return []
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+          }
+          return []
+        }
+        const deleteValue = (group$3?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$3, value$3)
+          if (lua.truth(owner$3)) {
+            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+          }
+          return []
+        }
+        let [group$4, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
+        let fields: any = redis.call("hlen", group$4)
+        if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$4) === -1)) ? T : (redis.call("hexists", group$4, "mode") === 1))))))) {
+          return [lua.errorReply("WRONGTYPE the hash is not a group of values: a lock of another kind, or data")]
+        }
+        let longest: any = 0
+        for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+          let n: any = $at
+          let [owner$4, expiry$2]: any[] = ownerOf(group$4, lua.index(ARGV, n))
+          if ((lua.truth(owner$4) && (owner$4 !== holder))) {
+            longest = lua.max(longest, (lua.number(expiry$2) - lua.number(now)))
           }
         }
-        return [(kind !== "none")]
-      }
-      const hasStoppedReading = (mode$2?: any, prefix$3?: any, field?: any, count$3?: any): any[] => {
+        if (lua.gt(longest, 0)) {
+          return [longest]
+        }
+        for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+          let n$2: any = $at$2
+          let value$4: any = lua.index(ARGV, n$2)
+          if (!lua.truth(ownerOf(group$4, value$4)[0])) {
+            deleteValue(group$4, value$4)
+            redis.call("hset", group$4, value$4, holder, lua.concat(value$4, lua.concat(":", lua.concat(holder, ":lock_count"))), 1)
+          }
+          extendValue(group$4, value$4, holder, lease$2)
+        }
+        return [undefined]
+      },
+      'faster-multi-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
-        let canRead: any = (lua.truth(T = (lua.truth(T = hasMode(mode$2)[0]) ? (field !== "mode") : T)) ? (lua.sub(field, -6) !== ":write") : T)
-        return [(lua.truth(T = (lua.truth(T = canRead) ? lua.le(holdCount(count$3)[0], MOST_CHECKED) : T)) ? lua.lt(longestRead(prefix$3, field, count$3)[0], 0) : T)]
-      }
-      const hexOf = (bytes?: any): any[] => {
-        return [(lua.gsub(bytes, /./gs, (byte?: any): any[] => {
-          return [lua.hex(lua.number(lua.byte(byte)))]
-        }))]
-      }
-      let [lock$2, now, isCut]: any[] = [lua.index(KEYS, 1), epochMs()[0], 0]
-      let [kind$2, left$2, text$3, fields]: any[] = [lua.index(redis.call("type", lock$2), "ok"), redis.call("pttl", lock$2), "", lua.table([])]
-      if (lua.truth(isData(lock$2, kind$2, left$2)[0])) {
-        return [lua.table([now, kind$2, left$2, "", lua.table([]), lua.table([]), lua.table([]), lua.table([]), 0, 0, 0])]
-      }
-      if ((kind$2 === "string")) {
-        text$3 = cut(redis.call("get", lock$2))[0]
-      } else {
-        if (((kind$2 === "hash") && lua.gt(redis.call("hlen", lock$2), (3 * lua.number(MOST_ENTRIES))))) {
-          isCut = 1
+        let now: any = epochMs()[0]
+        let SLACK: any = 25
+        const ownerOf = (group?: any, value?: any): any[] => {
+          let T: any
+          let owner: any = redis.call("hget", group, value)
+          let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
+          if ((lua.truth(expiry) && lua.gt(expiry, now))) {
+            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+          }
+          return []
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+          }
+          return []
+        }
+        const deleteValue = (group$3?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$3, value$3)
+          if (lua.truth(owner$3)) {
+            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+          }
+          return []
+        }
+        let [found, countAt]: any[] = [lua.table([-2]), lua.table([])]
+        for (let $at = 1, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+          let n: any = $at
+          let [owner$4, expiry$2, count]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
+          if (lua.truth(owner$4)) {
+            lua.set(found, 1, lua.max(lua.index(found, 1), (lua.number(expiry$2) - lua.number(now))))
+            if (!lua.truth(lua.index(countAt, owner$4))) {
+              lua.insert(found, owner$4)
+              lua.insert(found, (lua.truth(T = count) ? T : "1"))
+              lua.insert(found, 0)
+              lua.set(countAt, owner$4, lua.length(found))
+            }
+            lua.set(found, lua.index(countAt, owner$4), (lua.number(lua.index(found, lua.index(countAt, owner$4))) + 1))
+          }
+        }
+        return [found]
+      },
+      'faster-multi-lock/release': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let freed: any = 0
+        for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+          let n: any = $at
+          let [value, prefix]: any[] = [lua.index(ARGV, n), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.index(ARGV, 1)))]
+          if ((redis.call("hget", lua.index(KEYS, 1), value) === lua.index(ARGV, 1))) {
+            redis.call("hdel", lua.index(KEYS, 1), value)
+            freed = (lua.number(freed) + 1)
+          }
+          redis.call("hdel", lua.index(KEYS, 1), lua.concat(prefix, ":expire_time"), lua.concat(prefix, ":lock_count"))
+        }
+        if ((freed === 0)) {
+          return [undefined]
+        }
+        let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
+        if (lua.lt(freed, (lua.length(ARGV) - 3))) {
+          return [undefined]
+        }
+        return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
+      },
+      'faster-multi-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let now: any = epochMs()[0]
+        let SLACK: any = 25
+        const ownerOf = (group?: any, value?: any): any[] => {
+          let T: any
+          let owner: any = redis.call("hget", group, value)
+          let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
+          if ((lua.truth(expiry) && lua.gt(expiry, now))) {
+            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+          }
+          return []
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+          }
+          return []
+        }
+        const deleteValue = (group$3?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$3, value$3)
+          if (lua.truth(owner$3)) {
+            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+          }
+          return []
+        }
+        let renewed: any = lua.table([])
+        let last: any = 0
+        for (let [n, group$4] of lua.ipairs(KEYS)) {
+          let [holder, lease$2, first]: any[] = [lua.index(ARGV, (lua.number(last) + 1)), lua.tonumber(lua.index(ARGV, (lua.number(last) + 2))), (lua.number(last) + 4)]
+          last = ((lua.number(last) + 3) + lua.number(lua.tonumber(lua.index(ARGV, (lua.number(last) + 3)))))
+          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$4), "ok") === "hash")) ? 1 : T)) ? T : 0))
+          for (let $at = lua.number(first), $limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at <= $limit; $at += 1) {
+            let m: any = $at
+            if ((ownerOf(group$4, lua.index(ARGV, m))[0] !== holder)) {
+              lua.set(renewed, n, 0)
+            }
+          }
+          if ((lua.index(renewed, n) === 1)) {
+            redis.call("pexpire", group$4, lua.max(redis.call("pttl", group$4), (lua.number(lease$2) + lua.number(SLACK))))
+          }
+          for (let $at$2 = lua.number(first), $limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at$2 <= $limit$2; $at$2 += 1) {
+            let m$2: any = $at$2
+            extendValue(group$4, lua.index(ARGV, m$2), holder, lease$2)
+          }
+        }
+        return [renewed]
+      },
+      'faster-multi-lock/set-count': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let now: any = epochMs()[0]
+        let SLACK: any = 25
+        const ownerOf = (group?: any, value?: any): any[] => {
+          let T: any
+          let owner: any = redis.call("hget", group, value)
+          let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
+          if ((lua.truth(expiry) && lua.gt(expiry, now))) {
+            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+          }
+          return []
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+          }
+          return []
+        }
+        const deleteValue = (group$3?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$3, value$3)
+          if (lua.truth(owner$3)) {
+            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+          }
+          return []
+        }
+        for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+          let n: any = $at
+          if ((ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0] !== lua.index(ARGV, 2))) {
+            return [0]
+          }
+        }
+        for (let $at$2 = 4, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+          let n$2: any = $at$2
+          redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n$2), lua.concat(":", lua.concat(lua.index(ARGV, 2), ":lock_count"))), lua.index(ARGV, 3))
+          extendValue(lua.index(KEYS, 1), lua.index(ARGV, n$2), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 1)))
+        }
+        return [1]
+      },
+      'fenced-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
+          let left: any = redis.call("pttl", lua.index(KEYS, 1))
+          if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
+            return [lua.table(["0", left])]
+          }
+          if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
+            redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
+          }
+          let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
+          return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
+        }
+        let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
+        let refused: any = createLock(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), 1)[0]
+        return [(lua.truth(T = refused) ? T : lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)]))]
+      },
+      'fenced-lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 3)) === 1)) {
+          extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
+          let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
+          return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
+        }
+        if (((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0) || (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
+          return [lua.table(["0", 0])]
+        }
+        let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
+        redis.call("hset", lua.index(KEYS, 1), lua.index(ARGV, 3), 1)
+        redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 2))
+        redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
+        return [lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)])]
+      },
+      'fenced-lock/token': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        return [lua.table([(lua.truth(T = redis.call("get", lua.index(KEYS, 1))) ? T : "")])]
+      },
+      'fleet/read': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+          return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
+        }
+        let MOST_HOLDS: any = 10000
+        const holdCount = (text?: any): any[] => {
+          let T: any
+          let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+          return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
+        }
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
+          let longest: any = -2
+          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+            let index$2: any = $at
+            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+          }
+          return [longest]
+        }
+        let MOST_ENTRIES: any = 200
+        let MOST_BYTES: any = 256
+        let MOST_CHECKED: any = 50
+        const cut = (text$2?: any): any[] => {
+          return [lua.sub(text$2, 1, MOST_BYTES)]
+        }
+        const unlessRefused = (reply?: any): any[] => {
+          if (((lua.type(reply) === "table") && lua.truth(lua.index(reply, "err")))) {
+            return [undefined]
+          }
+          return [reply]
+        }
+        const entriesOf = (list?: any): any[] => {
+          let T: any
+          let entries: any = lua.table([])
+          for (let [, entry] of lua.ipairs((lua.truth(T = unlessRefused(redis.pcall("lrange", list, 0, MOST_ENTRIES))[0]) ? T : lua.table([])))) {
+            lua.insert(entries, ...cut(entry))
+          }
+          return [entries]
+        }
+        const hasMode = (mode?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = (mode === "read")) ? T : (mode === "write"))]
+        }
+        const isData = (lock?: any, kind?: any, left?: any): any[] => {
+          let T: any
+          if ((kind === "hash")) {
+            return [(lua.truth(T = (lua.truth(T = (left === -1)) ? lua.gt(redis.call("hlen", lock), 1) : T)) ? !lua.truth(hasMode(redis.call("hget", lock, "mode"))[0]) : T)]
+          } else {
+            if ((kind === "string")) {
+              return [(lua.truth(T = (left === -1)) ? !lua.truth(lua.find(redis.call("get", lock), /^-?\d+$/s)) : T)]
+            }
+          }
+          return [(kind !== "none")]
+        }
+        const hasStoppedReading = (mode$2?: any, prefix$3?: any, field?: any, count$3?: any): any[] => {
+          let T: any
+          let canRead: any = (lua.truth(T = (lua.truth(T = hasMode(mode$2)[0]) ? (field !== "mode") : T)) ? (lua.sub(field, -6) !== ":write") : T)
+          return [(lua.truth(T = (lua.truth(T = canRead) ? lua.le(holdCount(count$3)[0], MOST_CHECKED) : T)) ? lua.lt(longestRead(prefix$3, field, count$3)[0], 0) : T)]
+        }
+        const hexOf = (bytes?: any): any[] => {
+          return [(lua.gsub(bytes, /./gs, (byte?: any): any[] => {
+            return [lua.hex(lua.number(lua.byte(byte)))]
+          }))]
+        }
+        let [lock$2, now, isCut]: any[] = [lua.index(KEYS, 1), epochMs()[0], 0]
+        let [kind$2, left$2, text$3, fields]: any[] = [lua.index(redis.call("type", lock$2), "ok"), redis.call("pttl", lock$2), "", lua.table([])]
+        if (lua.truth(isData(lock$2, kind$2, left$2)[0])) {
+          return [lua.table([now, kind$2, left$2, "", lua.table([]), lua.table([]), lua.table([]), lua.table([]), 0, 0, 0])]
+        }
+        if ((kind$2 === "string")) {
+          text$3 = cut(redis.call("get", lock$2))[0]
         } else {
-          if ((kind$2 === "hash")) {
-            let [mode$3, all]: any[] = [redis.call("hget", lock$2, "mode"), redis.call("hgetall", lock$2)]
-            for (let $at$2 = 1, $limit$2 = lua.length(all); $at$2 <= $limit$2; $at$2 += 2) {
-              let n: any = $at$2
-              if (!lua.truth(hasStoppedReading(mode$3, lua.index(ARGV, 1), lua.index(all, n), lua.index(all, (lua.number(n) + 1)))[0])) {
-                lua.insert(fields, ...cut(lua.index(all, n)))
-                lua.insert(fields, ...cut(lua.index(all, (lua.number(n) + 1))))
+          if (((kind$2 === "hash") && lua.gt(redis.call("hlen", lock$2), (3 * lua.number(MOST_ENTRIES))))) {
+            isCut = 1
+          } else {
+            if ((kind$2 === "hash")) {
+              let [mode$3, all]: any[] = [redis.call("hget", lock$2, "mode"), redis.call("hgetall", lock$2)]
+              for (let $at$2 = 1, $limit$2 = lua.length(all); $at$2 <= $limit$2; $at$2 += 2) {
+                let n: any = $at$2
+                if (!lua.truth(hasStoppedReading(mode$3, lua.index(ARGV, 1), lua.index(all, n), lua.index(all, (lua.number(n) + 1)))[0])) {
+                  lua.insert(fields, ...cut(lua.index(all, n)))
+                  lua.insert(fields, ...cut(lua.index(all, (lua.number(n) + 1))))
+                }
               }
             }
           }
         }
-      }
-      let [waiting, tickets]: any[] = [entriesOf(lua.index(KEYS, 2))[0], ...entriesOf(lua.index(KEYS, 3))]
-      let [permits, scored]: any[] = [lua.table([]), (lua.truth(T = unlessRefused(redis.pcall("zrange", lua.index(KEYS, 5), 0, MOST_ENTRIES, "withscores"))[0]) ? T : lua.table([]))]
-      for (let $at$3 = 1, $limit$3 = lua.min(lua.length(scored), (2 * lua.number(MOST_ENTRIES))); $at$3 <= $limit$3; $at$3 += 2) {
-        let n$2: any = $at$3
-        let ends: any = (lua.truth(T = (lua.index(scored, (lua.number(n$2) + 1)) !== "922337203685477")) ? toInteger(lua.index(scored, (lua.number(n$2) + 1)))[0] : T)
-        if ((!lua.truth(ends) || lua.gt(ends, now))) {
-          lua.insert(permits, ...hexOf(...cut(lua.index(scored, n$2))))
-          lua.insert(permits, (lua.truth(T = (lua.truth(T = ends) ? (lua.number(ends) - lua.number(now)) : T)) ? T : -1))
+        let [waiting, tickets]: any[] = [entriesOf(lua.index(KEYS, 2))[0], ...entriesOf(lua.index(KEYS, 3))]
+        let [permits, scored]: any[] = [lua.table([]), (lua.truth(T = unlessRefused(redis.pcall("zrange", lua.index(KEYS, 5), 0, MOST_ENTRIES, "withscores"))[0]) ? T : lua.table([]))]
+        for (let $at$3 = 1, $limit$3 = lua.min(lua.length(scored), (2 * lua.number(MOST_ENTRIES))); $at$3 <= $limit$3; $at$3 += 2) {
+          let n$2: any = $at$3
+          let ends: any = (lua.truth(T = (lua.index(scored, (lua.number(n$2) + 1)) !== "922337203685477")) ? toInteger(lua.index(scored, (lua.number(n$2) + 1)))[0] : T)
+          if ((!lua.truth(ends) || lua.gt(ends, now))) {
+            lua.insert(permits, ...hexOf(...cut(lua.index(scored, n$2))))
+            lua.insert(permits, (lua.truth(T = (lua.truth(T = ends) ? (lua.number(ends) - lua.number(now)) : T)) ? T : -1))
+          }
         }
-      }
-      if (((lua.gt(lua.length(waiting), MOST_ENTRIES) || lua.gt(lua.length(tickets), MOST_ENTRIES)) || (lua.length(scored) > (2 * lua.number(MOST_ENTRIES))))) {
-        isCut = 1
-      }
-      let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
-      return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
-    },
-    'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
-      let form: any = lua.index(redis.call("type", lua.index(KEYS, 1)), "ok")
-      if ((form === "none")) {
-        return [0]
-      }
-      if (((form === "hash") && (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
-        form = "read-write"
-      }
-      if ((form !== lua.index(ARGV, 1))) {
-        return [lua.errorReply("WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data")]
-      }
-      let isHeld: any = undefined
-      if ((form === "string")) {
-        isHeld = (redis.call("get", lua.index(KEYS, 1)) === lua.index(ARGV, 2))
-      } else {
-        isHeld = (redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 1)
-      }
-      if (!lua.truth(isHeld)) {
-        return [0]
-      }
-      redis.call("set", lua.index(KEYS, 2), lua.index(ARGV, 3), "px", lua.index(ARGV, 4))
-      return [1]
-    },
-    'forced/record': (KEYS: Table, ARGV: Table): any[] => {
-      if (lua.truth(redis.call("lpos", lua.index(KEYS, 1), lua.index(ARGV, 1)))) {
-        return [0]
-      }
-      redis.call("ltrim", lua.index(KEYS, 1), 0, lua.index(ARGV, 2))
-      redis.call("lpush", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [1]
-    },
-    'forced/withdraw': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 1))) {
-        return [0]
-      }
-      return [redis.call("del", lua.index(KEYS, 1))]
-    },
-    'idempotency/forget': (KEYS: Table, ARGV: Table): any[] => {
-      redis.call("hdel", lua.index(KEYS, 1), ...lua.unpack(ARGV, 1, lua.length(ARGV)))
-      return epochMs()
-    },
-    'latch/count-down': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
-        let T: any
-        keepReplies(lua.index(KEYS, 2))
-        if ((redis.call("exists", lua.index(KEYS, 1)) === 0)) {
+        if (((lua.gt(lua.length(waiting), MOST_ENTRIES) || lua.gt(lua.length(tickets), MOST_ENTRIES)) || (lua.length(scored) > (2 * lua.number(MOST_ENTRIES))))) {
+          isCut = 1
+        }
+        let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
+        return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
+      },
+      'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
+        let form: any = lua.index(redis.call("type", lua.index(KEYS, 1)), "ok")
+        if ((form === "none")) {
           return [0]
         }
-        let count: any = redis.call("decr", lua.index(KEYS, 1))
-        if (lua.gt(count, 0)) {
-          return [count]
+        if (((form === "hash") && (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
+          form = "read-write"
         }
-        redis.call("del", lua.index(KEYS, 1))
-        return [(lua.truth(T = (lua.truth(T = (lua.type(redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]) === "number")) ? 0 : T)) ? T : -1)]
-      })
-    },
-    'latch/delete': (KEYS: Table, ARGV: Table): any[] => {
-      integerAt(lua.index(KEYS, 1))
-      if ((redis.call("del", lua.index(KEYS, 1)) === 0)) {
-        return [0]
-      }
-      redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      return [1]
-    },
-    'latch/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      return integerAt(lua.index(KEYS, 1))
-    },
-    'latch/set-count': (KEYS: Table, ARGV: Table): any[] => {
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), (): any[] => {
-        if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
+        if ((form !== lua.index(ARGV, 1))) {
+          return [lua.errorReply("WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data")]
+        }
+        let isHeld: any = undefined
+        if ((form === "string")) {
+          isHeld = (redis.call("get", lua.index(KEYS, 1)) === lua.index(ARGV, 2))
+        } else {
+          isHeld = (redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 1)
+        }
+        if (!lua.truth(isHeld)) {
           return [0]
         }
-        redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 1))
-        redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
+        redis.call("set", lua.index(KEYS, 2), lua.index(ARGV, 3), "px", lua.index(ARGV, 4))
         return [1]
-      })
-    },
-    'lock/acquire-all': (KEYS: Table, ARGV: Table): any[] => {
-      for (let [n, lock] of lua.ipairs(KEYS)) {
-        if (((redis.call("pttl", lock) !== -2) && (redis.call("hexists", lock, lua.index(ARGV, (lua.number(n) + 1))) === 0))) {
-          return [(lua.number(n) - 1)]
+      },
+      'forced/record': (KEYS: Table, ARGV: Table): any[] => {
+        if (lua.truth(redis.call("lpos", lua.index(KEYS, 1), lua.index(ARGV, 1)))) {
+          return [0]
         }
-      }
-      for (let [n$2, lock$2] of lua.ipairs(KEYS)) {
-        let refused: any = take(lock$2, lua.index(ARGV, 1), lua.index(ARGV, (lua.number(n$2) + 1)))[0]
-        if (lua.truth(refused)) {
-          return [refused]
+        redis.call("ltrim", lua.index(KEYS, 1), 0, lua.index(ARGV, 2))
+        redis.call("lpush", lua.index(KEYS, 1), lua.index(ARGV, 1))
+        return [1]
+      },
+      'forced/withdraw': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 1))) {
+          return [0]
         }
-      }
-      return [undefined]
-    },
-    'lock/acquire-queued': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let MOST_TICKETS: any = 4096
-      let TICKETS_PER_CALL: any = 1024
-      const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
-        let others: any = 0
-        for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
-          let ticket: any = undefined
-          if ((message === "turn")) {
-            ticket = redis.pcall("lpop", turnQueue)
-          } else {
-            ticket = redis.pcall("lindex", turnQueue, 0)
+        return [redis.call("del", lua.index(KEYS, 1))]
+      },
+      'idempotency/forget': (KEYS: Table, ARGV: Table): any[] => {
+        redis.call("hdel", lua.index(KEYS, 1), ...lua.unpack(ARGV, 1, lua.length(ARGV)))
+        return epochMs()
+      },
+      'latch/count-down': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
+          let T: any
+          keepReplies(lua.index(KEYS, 2))
+          if ((redis.call("exists", lua.index(KEYS, 1)) === 0)) {
+            return [0]
           }
-          if ((lua.type(ticket) !== "string")) {
-            return [others]
+          let count: any = redis.call("decr", lua.index(KEYS, 1))
+          if (lua.gt(count, 0)) {
+            return [count]
           }
-          let receivers: any = notify(inboxPrefix, ticket, message)[0]
-          if ((lua.type(receivers) !== "number")) {
-            return [-1]
+          redis.call("del", lua.index(KEYS, 1))
+          return [(lua.truth(T = (lua.truth(T = (lua.type(redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]) === "number")) ? 0 : T)) ? T : -1)]
+        })
+      },
+      'latch/delete': (KEYS: Table, ARGV: Table): any[] => {
+        integerAt(lua.index(KEYS, 1))
+        if ((redis.call("del", lua.index(KEYS, 1)) === 0)) {
+          return [0]
+        }
+        redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
+        return [1]
+      },
+      'latch/inspect': (KEYS: Table, ARGV: Table): any[] => {
+        return integerAt(lua.index(KEYS, 1))
+      },
+      'latch/set-count': (KEYS: Table, ARGV: Table): any[] => {
+        return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), (): any[] => {
+          if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
+            return [0]
           }
-          if (lua.gt(receivers, 0)) {
-            if ((ticket !== ownTicket)) {
-              others = (lua.number(others) + 1)
+          redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 1))
+          redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
+          return [1]
+        })
+      },
+      'lock/acquire-all': (KEYS: Table, ARGV: Table): any[] => {
+        for (let [n, lock] of lua.ipairs(KEYS)) {
+          if (((redis.call("pttl", lock) !== -2) && (redis.call("hexists", lock, lua.index(ARGV, (lua.number(n) + 1))) === 0))) {
+            return [(lua.number(n) - 1)]
+          }
+        }
+        for (let [n$2, lock$2] of lua.ipairs(KEYS)) {
+          let refused: any = take(lock$2, lua.index(ARGV, 1), lua.index(ARGV, (lua.number(n$2) + 1)))[0]
+          if (lua.truth(refused)) {
+            return [refused]
+          }
+        }
+        return [undefined]
+      },
+      'lock/acquire-queued': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let MOST_TICKETS: any = 4096
+        let TICKETS_PER_CALL: any = 1024
+        const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
+          let others: any = 0
+          for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
+            let ticket: any = undefined
+            if ((message === "turn")) {
+              ticket = redis.pcall("lpop", turnQueue)
+            } else {
+              ticket = redis.pcall("lindex", turnQueue, 0)
             }
-            if ((message === "next")) {
+            if ((lua.type(ticket) !== "string")) {
               return [others]
             }
-            message = "next"
-          } else {
-            if ((message === "next")) {
-              redis.pcall("lpop", turnQueue)
+            let receivers: any = notify(inboxPrefix, ticket, message)[0]
+            if ((lua.type(receivers) !== "number")) {
+              return [-1]
+            }
+            if (lua.gt(receivers, 0)) {
+              if ((ticket !== ownTicket)) {
+                others = (lua.number(others) + 1)
+              }
+              if ((message === "next")) {
+                return [others]
+              }
+              message = "next"
+            } else {
+              if ((message === "next")) {
+                redis.pcall("lpop", turnQueue)
+              }
             }
           }
+          return [others]
         }
-        return [others]
-      }
-      const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
-        if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
-          let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
-          if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
-            redis.pcall("del", turnQueue$2)
-            redis.pcall("rpush", turnQueue$2, ticket$2)
+        const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
+          if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
+            let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
+            if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
+              redis.pcall("del", turnQueue$2)
+              redis.pcall("rpush", turnQueue$2, ticket$2)
+            }
+          }
+          redis.pcall("pexpire", turnQueue$2, ttl)
+          return []
+        }
+        let left: any = take(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
+        if ((left === undefined)) {
+          let removed: any = redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 3))
+          if ((lua.index(ARGV, 6) === "1")) {
+            for (let $at$2 = 1, $limit$2 = lua.number(TICKETS_PER_CALL); $at$2 <= $limit$2; $at$2 += 1) {
+              let ticket$3: any = redis.pcall("lpop", lua.index(KEYS, 2))
+              if ((lua.type(ticket$3) !== "string")) {
+                break
+              }
+              notify(lua.index(ARGV, 5), ticket$3, "turn")
+            }
+          } else {
+            if (((lua.type(removed) === "number") && lua.gt(removed, 0))) {
+              passTurn(lua.index(KEYS, 2), lua.index(ARGV, 5), lua.index(ARGV, 3), "next")
+            }
+          }
+          if ((lua.index(ARGV, 7) === "1")) {
+            joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
+          }
+          return [undefined]
+        } else {
+          if ((lua.type(left) === "table")) {
+            return [left]
           }
         }
-        redis.pcall("pexpire", turnQueue$2, ttl)
-        return []
-      }
-      let left: any = take(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      if ((left === undefined)) {
-        let removed: any = redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 3))
-        if ((lua.index(ARGV, 6) === "1")) {
-          for (let $at$2 = 1, $limit$2 = lua.number(TICKETS_PER_CALL); $at$2 <= $limit$2; $at$2 += 1) {
-            let ticket$3: any = redis.pcall("lpop", lua.index(KEYS, 2))
-            if ((lua.type(ticket$3) !== "string")) {
+        joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
+        if (((redis.call("hlen", lua.index(KEYS, 1)) !== 1) || !lua.truth(lua.findPlain(lua.index(redis.call("hgetall", lua.index(KEYS, 1)), 1), "401dfa57:")))) {
+          return [lua.table([left, 0])]
+        }
+        return [lua.table([left, (lua.truth(T = (lua.truth(T = (redis.pcall("lindex", lua.index(KEYS, 2), 0) === lua.index(ARGV, 3))) ? 1 : T)) ? T : 2)])]
+      },
+      'lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        return take(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2))
+      },
+      'lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 3)) === 1)) {
+          extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
+          return [undefined]
+        }
+        if (((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0) || (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
+          return [0]
+        }
+        redis.call("hset", lua.index(KEYS, 1), lua.index(ARGV, 3), 1)
+        redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 2))
+        redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
+        return [undefined]
+      },
+      'lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
+        let found: any = redis.call("hgetall", lua.index(KEYS, 1))
+        lua.insert(found, 1, redis.call("pttl", lua.index(KEYS, 1)))
+        return [found]
+      },
+      'lock/leave-turn-queue': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let MOST_TICKETS: any = 4096
+        let TICKETS_PER_CALL: any = 1024
+        const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
+          let others: any = 0
+          for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
+            let ticket: any = undefined
+            if ((message === "turn")) {
+              ticket = redis.pcall("lpop", turnQueue)
+            } else {
+              ticket = redis.pcall("lindex", turnQueue, 0)
+            }
+            if ((lua.type(ticket) !== "string")) {
+              return [others]
+            }
+            let receivers: any = notify(inboxPrefix, ticket, message)[0]
+            if ((lua.type(receivers) !== "number")) {
+              return [-1]
+            }
+            if (lua.gt(receivers, 0)) {
+              if ((ticket !== ownTicket)) {
+                others = (lua.number(others) + 1)
+              }
+              if ((message === "next")) {
+                return [others]
+              }
+              message = "next"
+            } else {
+              if ((message === "next")) {
+                redis.pcall("lpop", turnQueue)
+              }
+            }
+          }
+          return [others]
+        }
+        const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
+          if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
+            let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
+            if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
+              redis.pcall("del", turnQueue$2)
+              redis.pcall("rpush", turnQueue$2, ticket$2)
+            }
+          }
+          redis.pcall("pexpire", turnQueue$2, ttl)
+          return []
+        }
+        redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 1))
+        passTurn(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 1), (lua.truth(T = (lua.truth(T = (redis.call("pttl", lua.index(KEYS, 1)) === -2)) ? "turn" : T)) ? T : "next"))
+        return [1]
+      },
+      'lock/reenter': (KEYS: Table, ARGV: Table): any[] => {
+        return setHoldCount(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3))
+      },
+      'lock/release-one': (KEYS: Table, ARGV: Table): any[] => {
+        return setHoldCount(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3))
+      },
+      'lock/release-queued': (KEYS: Table, ARGV: Table): any[] => {
+        let MOST_TICKETS: any = 4096
+        let TICKETS_PER_CALL: any = 1024
+        const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
+          let others: any = 0
+          for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
+            let ticket: any = undefined
+            if ((message === "turn")) {
+              ticket = redis.pcall("lpop", turnQueue)
+            } else {
+              ticket = redis.pcall("lindex", turnQueue, 0)
+            }
+            if ((lua.type(ticket) !== "string")) {
+              return [others]
+            }
+            let receivers: any = notify(inboxPrefix, ticket, message)[0]
+            if ((lua.type(receivers) !== "number")) {
+              return [-1]
+            }
+            if (lua.gt(receivers, 0)) {
+              if ((ticket !== ownTicket)) {
+                others = (lua.number(others) + 1)
+              }
+              if ((message === "next")) {
+                return [others]
+              }
+              message = "next"
+            } else {
+              if ((message === "next")) {
+                redis.pcall("lpop", turnQueue)
+              }
+            }
+          }
+          return [others]
+        }
+        const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
+          if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
+            let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
+            if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
+              redis.pcall("del", turnQueue$2)
+              redis.pcall("rpush", turnQueue$2, ticket$2)
+            }
+          }
+          redis.pcall("pexpire", turnQueue$2, ttl)
+          return []
+        }
+        if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
+          return [undefined]
+        }
+        if ((lua.index(ARGV, 6) === "0")) {
+          redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 5))
+        } else {
+          if ((lua.index(ARGV, 5) !== "")) {
+            joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 5), lua.index(ARGV, 6))
+          }
+        }
+        let others$2: any = passTurn(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), "turn")[0]
+        let receivers$2: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
+        if (((others$2 === -1) || (lua.type(receivers$2) !== "number"))) {
+          return [-1]
+        }
+        return [(lua.number(others$2) + lua.number(receivers$2))]
+      },
+      'lock/release': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
+          return [undefined]
+        }
+        if ((lua.index(ARGV, 2) === "")) {
+          return [0]
+        }
+        let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
+        if ((lua.type(receivers) === "number")) {
+          return [receivers]
+        }
+        return [-1]
+      },
+      'lock/renew-capped': (KEYS: Table, ARGV: Table): any[] => {
+        let renewed: any = lua.table([])
+        for (let [n, lock] of lua.ipairs(KEYS)) {
+          let left: any = renewOne(lock, lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.index(ARGV, ((3 * lua.number(n)) - 1)), lua.index(ARGV, (3 * lua.number(n))))[0]
+          if ((lua.type(left) === "table")) {
+            return [left]
+          }
+          lua.set(renewed, n, left)
+        }
+        return [renewed]
+      },
+      'lock/renew': (KEYS: Table, ARGV: Table): any[] => {
+        let renewed: any = lua.table([])
+        for (let [n, lock] of lua.ipairs(KEYS)) {
+          let left: any = renewOne(lock, lua.index(ARGV, ((2 * lua.number(n)) - 1)), lua.index(ARGV, (2 * lua.number(n))))[0]
+          if ((lua.type(left) === "table")) {
+            return [left]
+          }
+          lua.set(renewed, n, left)
+        }
+        return [renewed]
+      },
+      'permit/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let now: any = epochMs()[0]
+        const bytesOf = (id?: any): any[] => {
+          return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
+            return [lua.char(lua.tonumber(digits, 16))]
+          }))]
+        }
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+          let returned: any = more
+          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
+            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
+            if ((lua.length(expired) > 0)) {
+              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
+            }
+            if ((lua.length(expired) < 1000)) {
               break
             }
-            notify(lua.index(ARGV, 5), ticket$3, "turn")
           }
-        } else {
-          if (((lua.type(removed) === "number") && lua.gt(removed, 0))) {
-            passTurn(lua.index(KEYS, 2), lua.index(ARGV, 5), lua.index(ARGV, 3), "next")
+          if ((returned === 0)) {
+            return [0]
           }
+          return announcePermits(channel, redis.call("incrby", semaphore, returned))
         }
-        if ((lua.index(ARGV, 7) === "1")) {
-          joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
-        }
-        return [undefined]
-      } else {
-        if ((lua.type(left) === "table")) {
-          return [left]
-        }
-      }
-      joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
-      if (((redis.call("hlen", lua.index(KEYS, 1)) !== 1) || !lua.truth(lua.findPlain(lua.index(redis.call("hgetall", lua.index(KEYS, 1)), 1), "401dfa57:")))) {
-        return [lua.table([left, 0])]
-      }
-      return [lua.table([left, (lua.truth(T = (lua.truth(T = (redis.pcall("lindex", lua.index(KEYS, 2), 0) === lua.index(ARGV, 3))) ? 1 : T)) ? T : 2)])]
-    },
-    'lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      return take(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2))
-    },
-    'lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 3)) === 1)) {
-        extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
-        return [undefined]
-      }
-      if (((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0) || (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
-        return [0]
-      }
-      redis.call("hset", lua.index(KEYS, 1), lua.index(ARGV, 3), 1)
-      redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 2))
-      redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [undefined]
-    },
-    'lock/force-release-queued': (KEYS: Table, ARGV: Table): any[] => {
-      let MOST_TICKETS: any = 4096
-      let TICKETS_PER_CALL: any = 1024
-      const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
-        let others: any = 0
-        for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
-          let ticket: any = undefined
-          if ((message === "turn")) {
-            ticket = redis.pcall("lpop", turnQueue)
-          } else {
-            ticket = redis.pcall("lindex", turnQueue, 0)
-          }
-          if ((lua.type(ticket) !== "string")) {
-            return [others]
-          }
-          let receivers: any = notify(inboxPrefix, ticket, message)[0]
-          if ((lua.type(receivers) !== "number")) {
-            return [-1]
-          }
-          if (lua.gt(receivers, 0)) {
-            if ((ticket !== ownTicket)) {
-              others = (lua.number(others) + 1)
-            }
-            if ((message === "next")) {
-              return [others]
-            }
-            message = "next"
-          } else {
-            if ((message === "next")) {
-              redis.pcall("lpop", turnQueue)
-            }
-          }
-        }
-        return [others]
-      }
-      const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
-        if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
-          let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
-          if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
-            redis.pcall("del", turnQueue$2)
-            redis.pcall("rpush", turnQueue$2, ticket$2)
-          }
-        }
-        redis.pcall("pexpire", turnQueue$2, ttl)
-        return []
-      }
-      let [isDeleted, reply]: any[] = deleteLock(lua.index(KEYS, 1))
-      if (!lua.truth(isDeleted)) {
-        return [reply]
-      }
-      passTurn(lua.index(KEYS, 2), lua.index(ARGV, 3), "", "turn")
-      redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      return [1]
-    },
-    'lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      let [isDeleted, reply]: any[] = deleteLock(lua.index(KEYS, 1))
-      if (!lua.truth(isDeleted)) {
-        return [reply]
-      }
-      if ((lua.index(ARGV, 1) !== "")) {
-        redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      }
-      return [1]
-    },
-    'lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let found: any = redis.call("hgetall", lua.index(KEYS, 1))
-      lua.insert(found, 1, redis.call("pttl", lua.index(KEYS, 1)))
-      return [found]
-    },
-    'lock/leave-turn-queue': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let MOST_TICKETS: any = 4096
-      let TICKETS_PER_CALL: any = 1024
-      const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
-        let others: any = 0
-        for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
-          let ticket: any = undefined
-          if ((message === "turn")) {
-            ticket = redis.pcall("lpop", turnQueue)
-          } else {
-            ticket = redis.pcall("lindex", turnQueue, 0)
-          }
-          if ((lua.type(ticket) !== "string")) {
-            return [others]
-          }
-          let receivers: any = notify(inboxPrefix, ticket, message)[0]
-          if ((lua.type(receivers) !== "number")) {
-            return [-1]
-          }
-          if (lua.gt(receivers, 0)) {
-            if ((ticket !== ownTicket)) {
-              others = (lua.number(others) + 1)
-            }
-            if ((message === "next")) {
-              return [others]
-            }
-            message = "next"
-          } else {
-            if ((message === "next")) {
-              redis.pcall("lpop", turnQueue)
-            }
-          }
-        }
-        return [others]
-      }
-      const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
-        if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
-          let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
-          if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
-            redis.pcall("del", turnQueue$2)
-            redis.pcall("rpush", turnQueue$2, ticket$2)
-          }
-        }
-        redis.pcall("pexpire", turnQueue$2, ttl)
-        return []
-      }
-      redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 1))
-      passTurn(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 1), (lua.truth(T = (lua.truth(T = (redis.call("pttl", lua.index(KEYS, 1)) === -2)) ? "turn" : T)) ? T : "next"))
-      return [1]
-    },
-    'lock/reenter': (KEYS: Table, ARGV: Table): any[] => {
-      return setHoldCount(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3))
-    },
-    'lock/release-one': (KEYS: Table, ARGV: Table): any[] => {
-      return setHoldCount(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3))
-    },
-    'lock/release-queued': (KEYS: Table, ARGV: Table): any[] => {
-      let MOST_TICKETS: any = 4096
-      let TICKETS_PER_CALL: any = 1024
-      const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
-        let others: any = 0
-        for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
-          let ticket: any = undefined
-          if ((message === "turn")) {
-            ticket = redis.pcall("lpop", turnQueue)
-          } else {
-            ticket = redis.pcall("lindex", turnQueue, 0)
-          }
-          if ((lua.type(ticket) !== "string")) {
-            return [others]
-          }
-          let receivers: any = notify(inboxPrefix, ticket, message)[0]
-          if ((lua.type(receivers) !== "number")) {
-            return [-1]
-          }
-          if (lua.gt(receivers, 0)) {
-            if ((ticket !== ownTicket)) {
-              others = (lua.number(others) + 1)
-            }
-            if ((message === "next")) {
-              return [others]
-            }
-            message = "next"
-          } else {
-            if ((message === "next")) {
-              redis.pcall("lpop", turnQueue)
-            }
-          }
-        }
-        return [others]
-      }
-      const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
-        if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
-          let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
-          if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
-            redis.pcall("del", turnQueue$2)
-            redis.pcall("rpush", turnQueue$2, ticket$2)
-          }
-        }
-        redis.pcall("pexpire", turnQueue$2, ttl)
-        return []
-      }
-      if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
-        return [undefined]
-      }
-      if ((lua.index(ARGV, 6) === "0")) {
-        redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 5))
-      } else {
-        if ((lua.index(ARGV, 5) !== "")) {
-          joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 5), lua.index(ARGV, 6))
-        }
-      }
-      let others$2: any = passTurn(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), "turn")[0]
-      let receivers$2: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
-      if (((others$2 === -1) || (lua.type(receivers$2) !== "number"))) {
-        return [-1]
-      }
-      return [(lua.number(others$2) + lua.number(receivers$2))]
-    },
-    'lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
-        return [undefined]
-      }
-      if ((lua.index(ARGV, 2) === "")) {
-        return [0]
-      }
-      let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
-      if ((lua.type(receivers) === "number")) {
-        return [receivers]
-      }
-      return [-1]
-    },
-    'lock/renew-capped': (KEYS: Table, ARGV: Table): any[] => {
-      let renewed: any = lua.table([])
-      for (let [n, lock] of lua.ipairs(KEYS)) {
-        let left: any = renewOne(lock, lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.index(ARGV, ((3 * lua.number(n)) - 1)), lua.index(ARGV, (3 * lua.number(n))))[0]
-        if ((lua.type(left) === "table")) {
-          return [left]
-        }
-        lua.set(renewed, n, left)
-      }
-      return [renewed]
-    },
-    'lock/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let renewed: any = lua.table([])
-      for (let [n, lock] of lua.ipairs(KEYS)) {
-        let left: any = renewOne(lock, lua.index(ARGV, ((2 * lua.number(n)) - 1)), lua.index(ARGV, (2 * lua.number(n))))[0]
-        if ((lua.type(left) === "table")) {
-          return [left]
-        }
-        lua.set(renewed, n, left)
-      }
-      return [renewed]
-    },
-    'permit/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1))))
-      reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
-      let [isRepeat, held]: any[] = [false, lua.table([])]
-      for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n: any = $at$2
-        lua.set(held, n, redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n))))
-        isRepeat = (lua.truth(T = isRepeat) ? T : (lua.index(held, n) !== false))
-      }
-      if (!lua.truth(isRepeat)) {
-        let permits: any = (lua.length(ARGV) - 2)
-        if (lua.lt(integerAt(lua.index(KEYS, 1))[0], permits)) {
-          let first: any = redis.call("zrange", lua.index(KEYS, 2), 0, 0, "withscores")
-          let ends: any = toInteger(lua.index(first, 2))[0]
-          if ((!lua.truth(ends) || (lua.index(first, 2) === "922337203685477"))) {
-            return [-1]
-          }
-          return [lua.max(1, (lua.number(ends) - lua.number(now)))]
-        }
-        redis.call("decrby", lua.index(KEYS, 1), permits)
-      }
-      for (let $at$3 = 3, $limit$3 = lua.length(ARGV); $at$3 <= $limit$3; $at$3 += 1) {
-        let n$2: any = $at$3
-        if ((!lua.truth(isRepeat) || (lua.truth(lua.index(held, n$2)) && lua.lt(lua.tonumber(lua.index(held, n$2)), expires)))) {
-          redis.call("zadd", lua.index(KEYS, 2), lua.integer(lua.number(expires)), ...bytesOf(lua.index(ARGV, n$2)))
-        }
-      }
-      let left: any = redis.call("pttl", lua.index(KEYS, 1))
-      if (lua.gt(left, 0)) {
-        redis.call("pexpire", lua.index(KEYS, 2), left)
-      }
-      return [undefined]
-    },
-    'permit/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), 0)
-      let found: any = lua.table([integerAt(lua.index(KEYS, 1))[0], redis.call("zcard", lua.index(KEYS, 2))])
-      for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n: any = $at$2
-        let expires: any = redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n)))
-        if (!lua.truth(expires)) {
-          lua.insert(found, -2)
-        } else {
-          if (((expires === "922337203685477") || !lua.truth(toInteger(expires)[0]))) {
-            lua.insert(found, -1)
-          } else {
-            lua.insert(found, (lua.number(toInteger(expires)[0]) - lua.number(now)))
-          }
-        }
-      }
-      return [found]
-    },
-    'permit/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      let [released, held]: any[] = [0, 0]
-      for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n: any = $at$2
-        let permit: any = bytesOf(lua.index(ARGV, n))[0]
-        let expires: any = lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 2), permit)) ? T : -1))
-        if (lua.ge(expires, 0)) {
-          released = (lua.number(released) + lua.number(redis.call("zrem", lua.index(KEYS, 2), permit)))
-          held = (lua.number(held) + lua.number(((lua.truth(T = (lua.truth(T = lua.gt(expires, now)) ? 1 : T)) ? T : 0))))
-        }
-      }
-      let receivers: any = reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), released)[0]
-      if (lua.lt(held, (lua.length(ARGV) - 1))) {
-        return [undefined]
-      }
-      return [receivers]
-    },
-    'permit/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      let renewed: any = lua.table([])
-      for (let [n, leases] of lua.ipairs(KEYS)) {
-        let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, (2 * lua.number(n))))))
-        let [permits, isHeld]: any[] = [lua.table([]), 1]
-        for (let id$2 of lua.gmatch(lua.index(ARGV, ((2 * lua.number(n)) - 1)), /[0-9A-Fa-f]+/gs)) {
-          let permit: any = bytesOf(id$2)[0]
-          let score: any = redis.pcall("zscore", leases, permit)
-          if (((lua.type(score) === "table") && !lua.truth(lua.findPlain(lua.index(score, "err"), "WRONGTYPE")))) {
-            return [score]
-          }
-          if (((lua.type(score) !== "string") || lua.le(lua.tonumber(score), now))) {
-            isHeld = 0
-          } else {
-            if (lua.lt(lua.tonumber(score), expires)) {
-              lua.insert(permits, permit)
-            }
-          }
-        }
-        if (((isHeld === 1) && (lua.length(permits) > 0))) {
-          redis.call("zrem", leases, "")
-        }
-        for (let [, permit$2] of lua.ipairs((lua.truth(T = (lua.truth(T = (isHeld === 1)) ? permits : T)) ? T : lua.table([])))) {
-          redis.call("zadd", leases, lua.integer(lua.number(expires)), permit$2)
-        }
-        lua.set(renewed, n, isHeld)
-      }
-      return [renewed]
-    },
-    'permit/set-permits': (KEYS: Table, ARGV: Table): any[] => {
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      return runOnce(lua.index(KEYS, 3), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
+        let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1))))
         reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
-        let available: any = integerAt(lua.index(KEYS, 1))[0]
-        let missing: any = ((lua.number(lua.tonumber(lua.index(ARGV, 1))) - lua.number(available)) - lua.number(redis.call("zcard", lua.index(KEYS, 2))))
-        if (((redis.call("exists", lua.index(KEYS, 1)) === 1) && (missing === 0))) {
-          return [available]
+        let [isRepeat, held]: any[] = [false, lua.table([])]
+        for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+          let n: any = $at$2
+          lua.set(held, n, redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n))))
+          isRepeat = (lua.truth(T = isRepeat) ? T : (lua.index(held, n) !== false))
         }
-        available = redis.call("incrby", lua.index(KEYS, 1), missing)
-        if (lua.gt(missing, 0)) {
-          announcePermits(lua.index(ARGV, 2), available)
+        if (!lua.truth(isRepeat)) {
+          let permits: any = (lua.length(ARGV) - 2)
+          if (lua.lt(integerAt(lua.index(KEYS, 1))[0], permits)) {
+            let first: any = redis.call("zrange", lua.index(KEYS, 2), 0, 0, "withscores")
+            let ends: any = toInteger(lua.index(first, 2))[0]
+            if ((!lua.truth(ends) || (lua.index(first, 2) === "922337203685477"))) {
+              return [-1]
+            }
+            return [lua.max(1, (lua.number(ends) - lua.number(now)))]
+          }
+          redis.call("decrby", lua.index(KEYS, 1), permits)
         }
-        return [available]
-      })
-    },
-    'permit/update-lease': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      let permit: any = bytesOf(lua.index(ARGV, 1))[0]
-      if (lua.le(lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 1), permit)) ? T : 0)), now)) {
-        return [0]
-      }
-      redis.call("zadd", lua.index(KEYS, 1), lua.integer(lua.number((lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 2)))))), permit)
-      return [1]
-    },
-    'read-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let [lock, lease, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
-      let mode: any = redis.call("hget", lock, "mode")
-      let left: any = redis.call("pttl", lock)
-      if ((((mode !== "read") && (left !== -2)) && (redis.call("hexists", lock, lua.concat(holder, ":write")) === 0))) {
-        return [left]
-      }
-      if (lua.lt(redis.call("pttl", lua.index(KEYS, 2)), lease)) {
-        redis.call("set", lua.index(KEYS, 2), 1, "px", lease)
-      }
-      if ((left === -2)) {
-        redis.call("hset", lock, "mode", "read", holder, 1)
-        let expires: any = redis.pcall("pexpire", lock, lease)
-        if ((lua.type(expires) === "table")) {
-          redis.call("del", lock, lua.index(KEYS, 2))
-          return [expires]
+        for (let $at$3 = 3, $limit$3 = lua.length(ARGV); $at$3 <= $limit$3; $at$3 += 1) {
+          let n$2: any = $at$3
+          if ((!lua.truth(isRepeat) || (lua.truth(lua.index(held, n$2)) && lua.lt(lua.tonumber(lua.index(held, n$2)), expires)))) {
+            redis.call("zadd", lua.index(KEYS, 2), lua.integer(lua.number(expires)), ...bytesOf(lua.index(ARGV, n$2)))
+          }
+        }
+        let left: any = redis.call("pttl", lua.index(KEYS, 1))
+        if (lua.gt(left, 0)) {
+          redis.call("pexpire", lua.index(KEYS, 2), left)
         }
         return [undefined]
-      }
-      if ((redis.call("hexists", lock, holder) === 0)) {
-        redis.call("hset", lock, holder, 1)
-      }
-      if (lua.lt(left, lease)) {
-        redis.call("pexpire", lock, lease)
-      }
-      return [undefined]
-    },
-    'read-lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
-        let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+      },
+      'permit/inspect': (KEYS: Table, ARGV: Table): any[] => {
+        let now: any = epochMs()[0]
+        const bytesOf = (id?: any): any[] => {
+          return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
+            return [lua.char(lua.tonumber(digits, 16))]
+          }))]
         }
-        return [longest]
-      }
-      if ((redis.call("hget", lua.index(KEYS, 1), "mode") !== lua.index(ARGV, 1))) {
-        return [0]
-      }
-      let fields: any = redis.call("hgetall", lua.index(KEYS, 1))
-      for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
-        let n: any = $at$2
-        for (let $at$3 = 1, $limit$3 = lua.number(holdCount(lua.index(fields, (lua.number(n) + 1)))[0]); $at$3 <= $limit$3; $at$3 += 1) {
-          let index$3: any = $at$3
-          redis.call("del", ...readHold(lua.index(ARGV, 2), lua.index(fields, n), index$3))
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+          let returned: any = more
+          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
+            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
+            if ((lua.length(expired) > 0)) {
+              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
+            }
+            if ((lua.length(expired) < 1000)) {
+              break
+            }
+          }
+          if ((returned === 0)) {
+            return [0]
+          }
+          return announcePermits(channel, redis.call("incrby", semaphore, returned))
         }
-      }
-      redis.call("del", lua.index(KEYS, 1))
-      redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
-      return [1]
-    },
-    'read-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
-        let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+        reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), 0)
+        let found: any = lua.table([integerAt(lua.index(KEYS, 1))[0], redis.call("zcard", lua.index(KEYS, 2))])
+        for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+          let n: any = $at$2
+          let expires: any = redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n)))
+          if (!lua.truth(expires)) {
+            lua.insert(found, -2)
+          } else {
+            if (((expires === "922337203685477") || !lua.truth(toInteger(expires)[0]))) {
+              lua.insert(found, -1)
+            } else {
+              lua.insert(found, (lua.number(toInteger(expires)[0]) - lua.number(now)))
+            }
+          }
         }
-        return [longest]
-      }
-      let found: any = lua.table([redis.call("pttl", lua.index(KEYS, 1))])
-      if (!lua.truth(redis.call("hget", lua.index(KEYS, 1), "mode"))) {
         return [found]
-      }
-      let fields: any = redis.call("hgetall", lua.index(KEYS, 1))
-      for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
-        let n: any = $at$2
-        let [holder, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
-        let isWriter: any = (lua.sub(holder, -6) === ":write")
-        if ((lua.truth(isWriter) || lua.truth(((lua.truth(T = (holder !== "mode")) ? lua.gt(longestRead(lua.index(ARGV, 1), holder, count$3)[0], 0) : T))))) {
-          lua.insert(found, holder)
-          lua.insert(found, count$3)
-        }
-      }
-      return [found]
-    },
-    'read-lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
+      },
+      'permit/release': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+        let now: any = epochMs()[0]
+        const bytesOf = (id?: any): any[] => {
+          return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
+            return [lua.char(lua.tonumber(digits, 16))]
+          }))]
         }
-        return [longest]
-      }
-      const longestReadOfAll = (lock?: any, prefix$3?: any): any[] => {
-        let longest$2: any = -2
-        let fields: any = redis.call("hgetall", lock)
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+          let returned: any = more
+          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
+            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
+            if ((lua.length(expired) > 0)) {
+              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
+            }
+            if ((lua.length(expired) < 1000)) {
+              break
+            }
+          }
+          if ((returned === 0)) {
+            return [0]
+          }
+          return announcePermits(channel, redis.call("incrby", semaphore, returned))
+        }
+        let [released, held]: any[] = [0, 0]
+        for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
+          let n: any = $at$2
+          let permit: any = bytesOf(lua.index(ARGV, n))[0]
+          let expires: any = lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 2), permit)) ? T : -1))
+          if (lua.ge(expires, 0)) {
+            released = (lua.number(released) + lua.number(redis.call("zrem", lua.index(KEYS, 2), permit)))
+            held = (lua.number(held) + lua.number(((lua.truth(T = (lua.truth(T = lua.gt(expires, now)) ? 1 : T)) ? T : 0))))
+          }
+        }
+        let receivers: any = reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), released)[0]
+        if (lua.lt(held, (lua.length(ARGV) - 1))) {
+          return [undefined]
+        }
+        return [receivers]
+      },
+      'permit/renew': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let now: any = epochMs()[0]
+        const bytesOf = (id?: any): any[] => {
+          return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
+            return [lua.char(lua.tonumber(digits, 16))]
+          }))]
+        }
+        let renewed: any = lua.table([])
+        for (let [n, leases] of lua.ipairs(KEYS)) {
+          let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, (2 * lua.number(n))))))
+          let [permits, isHeld]: any[] = [lua.table([]), 1]
+          for (let id$2 of lua.gmatch(lua.index(ARGV, ((2 * lua.number(n)) - 1)), /[0-9A-Fa-f]+/gs)) {
+            let permit: any = bytesOf(id$2)[0]
+            let score: any = redis.pcall("zscore", leases, permit)
+            if (((lua.type(score) === "table") && !lua.truth(lua.findPlain(lua.index(score, "err"), "WRONGTYPE")))) {
+              return [score]
+            }
+            if (((lua.type(score) !== "string") || lua.le(lua.tonumber(score), now))) {
+              isHeld = 0
+            } else {
+              if (lua.lt(lua.tonumber(score), expires)) {
+                lua.insert(permits, permit)
+              }
+            }
+          }
+          if (((isHeld === 1) && (lua.length(permits) > 0))) {
+            redis.call("zrem", leases, "")
+          }
+          for (let [, permit$2] of lua.ipairs((lua.truth(T = (lua.truth(T = (isHeld === 1)) ? permits : T)) ? T : lua.table([])))) {
+            redis.call("zadd", leases, lua.integer(lua.number(expires)), permit$2)
+          }
+          lua.set(renewed, n, isHeld)
+        }
+        return [renewed]
+      },
+      'permit/set-permits': (KEYS: Table, ARGV: Table): any[] => {
+        let now: any = epochMs()[0]
+        const bytesOf = (id?: any): any[] => {
+          return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
+            return [lua.char(lua.tonumber(digits, 16))]
+          }))]
+        }
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+          let returned: any = more
+          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
+            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
+            if ((lua.length(expired) > 0)) {
+              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
+            }
+            if ((lua.length(expired) < 1000)) {
+              break
+            }
+          }
+          if ((returned === 0)) {
+            return [0]
+          }
+          return announcePermits(channel, redis.call("incrby", semaphore, returned))
+        }
+        return runOnce(lua.index(KEYS, 3), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
+          reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
+          let available: any = integerAt(lua.index(KEYS, 1))[0]
+          let missing: any = ((lua.number(lua.tonumber(lua.index(ARGV, 1))) - lua.number(available)) - lua.number(redis.call("zcard", lua.index(KEYS, 2))))
+          if (((redis.call("exists", lua.index(KEYS, 1)) === 1) && (missing === 0))) {
+            return [available]
+          }
+          available = redis.call("incrby", lua.index(KEYS, 1), missing)
+          if (lua.gt(missing, 0)) {
+            announcePermits(lua.index(ARGV, 2), available)
+          }
+          return [available]
+        })
+      },
+      'permit/update-lease': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let now: any = epochMs()[0]
+        const bytesOf = (id?: any): any[] => {
+          return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
+            return [lua.char(lua.tonumber(digits, 16))]
+          }))]
+        }
+        let permit: any = bytesOf(lua.index(ARGV, 1))[0]
+        if (lua.le(lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 1), permit)) ? T : 0)), now)) {
+          return [0]
+        }
+        redis.call("zadd", lua.index(KEYS, 1), lua.integer(lua.number((lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 2)))))), permit)
+        return [1]
+      },
+      'read-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        let [lock, lease, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
+        let mode: any = redis.call("hget", lock, "mode")
+        let left: any = redis.call("pttl", lock)
+        if ((((mode !== "read") && (left !== -2)) && (redis.call("hexists", lock, lua.concat(holder, ":write")) === 0))) {
+          return [left]
+        }
+        if (lua.lt(redis.call("pttl", lua.index(KEYS, 2)), lease)) {
+          redis.call("set", lua.index(KEYS, 2), 1, "px", lease)
+        }
+        if ((left === -2)) {
+          redis.call("hset", lock, "mode", "read", holder, 1)
+          let expires: any = redis.pcall("pexpire", lock, lease)
+          if ((lua.type(expires) === "table")) {
+            redis.call("del", lock, lua.index(KEYS, 2))
+            return [expires]
+          }
+          return [undefined]
+        }
+        if ((redis.call("hexists", lock, holder) === 0)) {
+          redis.call("hset", lock, holder, 1)
+        }
+        if (lua.lt(left, lease)) {
+          redis.call("pexpire", lock, lease)
+        }
+        return [undefined]
+      },
+      'read-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+          return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
+        }
+        let MOST_HOLDS: any = 10000
+        const holdCount = (text?: any): any[] => {
+          let T: any
+          let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+          return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
+        }
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
+          let longest: any = -2
+          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+            let index$2: any = $at
+            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+          }
+          return [longest]
+        }
+        let found: any = lua.table([redis.call("pttl", lua.index(KEYS, 1))])
+        if (!lua.truth(redis.call("hget", lua.index(KEYS, 1), "mode"))) {
+          return [found]
+        }
+        let fields: any = redis.call("hgetall", lua.index(KEYS, 1))
         for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
           let n: any = $at$2
-          let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
-          if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
-            let left: any = longestRead(prefix$3, reader$3, count$3)[0]
-            if (lua.lt(left, 0)) {
-              redis.call("hdel", lock, reader$3)
-            }
-            longest$2 = lua.max(longest$2, left)
+          let [holder, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
+          let isWriter: any = (lua.sub(holder, -6) === ":write")
+          if ((lua.truth(isWriter) || lua.truth(((lua.truth(T = (holder !== "mode")) ? lua.gt(longestRead(lua.index(ARGV, 1), holder, count$3)[0], 0) : T))))) {
+            lua.insert(found, holder)
+            lua.insert(found, count$3)
           }
         }
-        return [longest$2]
-      }
-      let [lock$2, holder, prefix$4]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
-      let count$4: any = redis.call("hget", lock$2, holder)
-      if (!lua.truth(count$4)) {
-        return [undefined]
-      }
-      let wasHeld: any = false
-      for (let $at$3 = 1, $limit$3 = lua.number(holdCount(count$4)[0]); $at$3 <= $limit$3; $at$3 += 1) {
-        let index$3: any = $at$3
-        wasHeld = (lua.truth(T = (redis.call("del", ...readHold(prefix$4, holder, index$3)) === 1)) ? T : wasHeld)
-      }
-      redis.call("hdel", lock$2, holder)
-      let receivers: any = 0
-      if ((redis.call("hget", lock$2, "mode") !== "write")) {
-        let longest$3: any = longestReadOfAll(lock$2, prefix$4)[0]
-        if (lua.gt(longest$3, 0)) {
-          let before: any = redis.call("pttl", lock$2)
-          redis.call("pexpire", lock$2, longest$3)
-          if ((lua.lt(longest$3, 5000) && ((lua.number(before) - lua.number(longest$3)) > 100))) {
-            redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
-          }
-        } else {
-          redis.call("del", lock$2)
-          receivers = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
-        }
-      }
-      if (!lua.truth(wasHeld)) {
-        return [undefined]
-      }
-      return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
-    },
-    'read-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
+        return [found]
+      },
+      'read-lock/release': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+        const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+          return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
-        return [longest]
-      }
-      let renewed: any = lua.table([])
-      for (let [n, lock] of lua.ipairs(KEYS)) {
-        let [holder, lease, prefix$3]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
-        let count$3: any = redis.pcall("hget", lock, holder)
-        if (((lua.type(count$3) === "table") && !lua.truth(lua.findPlain(lua.index(count$3, "err"), "WRONGTYPE")))) {
-          return [count$3]
+        let MOST_HOLDS: any = 10000
+        const holdCount = (text?: any): any[] => {
+          let T: any
+          let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+          return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        lua.set(renewed, n, 0)
-        if (((lua.type(count$3) === "string") && lua.gt(longestRead(prefix$3, holder, count$3)[0], 0))) {
-          redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease))
-          for (let $at$2 = 1, $limit$2 = lua.number(holdCount(count$3)[0]); $at$2 <= $limit$2; $at$2 += 1) {
-            let index$3: any = $at$2
-            let key: any = readHold(prefix$3, holder, index$3)[0]
-            if (lua.lt(redis.call("pttl", key), lease)) {
-              redis.call("set", key, 1, "px", lease)
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
+          let longest: any = -2
+          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+            let index$2: any = $at
+            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+          }
+          return [longest]
+        }
+        const longestReadOfAll = (lock?: any, prefix$3?: any): any[] => {
+          let longest$2: any = -2
+          let fields: any = redis.call("hgetall", lock)
+          for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
+            let n: any = $at$2
+            let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
+            if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
+              let left: any = longestRead(prefix$3, reader$3, count$3)[0]
+              if (lua.lt(left, 0)) {
+                redis.call("hdel", lock, reader$3)
+              }
+              longest$2 = lua.max(longest$2, left)
             }
           }
-          lua.set(renewed, n, 1)
+          return [longest$2]
         }
-      }
-      return [renewed]
-    },
-    'read-lock/set-count': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
+        let [lock$2, holder, prefix$4]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
+        let count$4: any = redis.call("hget", lock$2, holder)
+        if (!lua.truth(count$4)) {
+          return [undefined]
+        }
+        let wasHeld: any = false
+        for (let $at$3 = 1, $limit$3 = lua.number(holdCount(count$4)[0]); $at$3 <= $limit$3; $at$3 += 1) {
+          let index$3: any = $at$3
+          wasHeld = (lua.truth(T = (redis.call("del", ...readHold(prefix$4, holder, index$3)) === 1)) ? T : wasHeld)
+        }
+        redis.call("hdel", lock$2, holder)
+        let receivers: any = 0
+        if ((redis.call("hget", lock$2, "mode") !== "write")) {
+          let longest$3: any = longestReadOfAll(lock$2, prefix$4)[0]
+          if (lua.gt(longest$3, 0)) {
+            let before: any = redis.call("pttl", lock$2)
+            redis.call("pexpire", lock$2, longest$3)
+            if ((lua.lt(longest$3, 5000) && ((lua.number(before) - lua.number(longest$3)) > 100))) {
+              redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
+            }
+          } else {
+            redis.call("del", lock$2)
+            receivers = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
+          }
+        }
+        if (!lua.truth(wasHeld)) {
+          return [undefined]
+        }
+        return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
+      },
+      'read-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+        const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+          return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
-        return [longest]
-      }
-      let [lock, lease, holder, count$3]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
-      let before: any = redis.call("hget", lock, holder)
-      if ((!lua.truth(before) || lua.lt(longestRead(lua.index(ARGV, 4), holder, before)[0], 0))) {
-        return [0]
-      }
-      if (lua.gt(count$3, MOST_HOLDS)) {
-        return [lua.errorReply(lua.concat("ERR one reader can hold a lock ", lua.concat(MOST_HOLDS, " times at most")))]
-      }
-      for (let $at$2 = (lua.number(count$3) + 1), $limit$2 = lua.number(holdCount(before)[0]); $at$2 <= $limit$2; $at$2 += 1) {
-        let index$3: any = $at$2
-        redis.call("del", ...readHold(lua.index(ARGV, 4), holder, index$3))
-      }
-      for (let $at$3 = 1, $limit$3 = lua.number(count$3); $at$3 <= $limit$3; $at$3 += 1) {
-        let index$4: any = $at$3
-        let key: any = readHold(lua.index(ARGV, 4), holder, index$4)[0]
-        if (lua.lt(redis.call("pttl", key), lease)) {
-          redis.call("set", key, 1, "px", lease)
+        let MOST_HOLDS: any = 10000
+        const holdCount = (text?: any): any[] => {
+          let T: any
+          let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+          return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-      }
-      redis.call("hset", lock, holder, count$3)
-      extendLease(lock, lease)
-      return [1]
-    },
-    'semaphore/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const currentGeneration = (generation?: any): any[] => {
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
+          let longest: any = -2
+          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+            let index$2: any = $at
+            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+          }
+          return [longest]
+        }
+        let renewed: any = lua.table([])
+        for (let [n, lock] of lua.ipairs(KEYS)) {
+          let [holder, lease, prefix$3]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
+          let count$3: any = redis.pcall("hget", lock, holder)
+          if (((lua.type(count$3) === "table") && !lua.truth(lua.findPlain(lua.index(count$3, "err"), "WRONGTYPE")))) {
+            return [count$3]
+          }
+          lua.set(renewed, n, 0)
+          if (((lua.type(count$3) === "string") && lua.gt(longestRead(prefix$3, holder, count$3)[0], 0))) {
+            redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease))
+            for (let $at$2 = 1, $limit$2 = lua.number(holdCount(count$3)[0]); $at$2 <= $limit$2; $at$2 += 1) {
+              let index$3: any = $at$2
+              let key: any = readHold(prefix$3, holder, index$3)[0]
+              if (lua.lt(redis.call("pttl", key), lease)) {
+                redis.call("set", key, 1, "px", lease)
+              }
+            }
+            lua.set(renewed, n, 1)
+          }
+        }
+        return [renewed]
+      },
+      'read-lock/set-count': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
-        return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
-      }
-      const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
-        let T: any
-        if ((generation$2 === lua.index(KEYS, 1))) {
-          return [1]
+        const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+          return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
-        let time: any = redis.call("time")
-        let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
-        if (lua.gt(expiryMs, 0)) {
-          id = -lua.number(id)
+        let MOST_HOLDS: any = 10000
+        const holdCount = (text?: any): any[] => {
+          let T: any
+          let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+          return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
-        return [id]
-      }
-      const isGeneration = (generation$3?: any, id$2?: any): any[] => {
-        let T: any
-        let current: any = currentGeneration(generation$3)[0]
-        return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
-      }
-      let available: any = integerAt(lua.index(KEYS, 1))[0]
-      if ((lua.lt(available, lua.tonumber(lua.index(ARGV, 1))) && (redis.call("hexists", lua.index(KEYS, 2), lua.index(ARGV, 2)) === 0))) {
-        return [0]
-      }
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 3), (): any[] => {
-        let id$3: any = currentGeneration(lua.index(KEYS, 3))[0]
-        let expiryMs$2: any = redis.call("pttl", lua.index(KEYS, 1))
-        if ((lua.ge(expiryMs$2, 0) && lua.gt(id$3, 0))) {
-          id$3 = startGeneration(lua.index(KEYS, 3), lua.max(1, expiryMs$2))[0]
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
+          let longest: any = -2
+          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+            let index$2: any = $at
+            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+          }
+          return [longest]
         }
-        redis.call("decrby", lua.index(KEYS, 1), lua.index(ARGV, 1))
-        return [id$3]
-      })
-    },
-    'semaphore/add-permits': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const currentGeneration = (generation?: any): any[] => {
-        let T: any
-        return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
-      }
-      const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
-        let T: any
-        if ((generation$2 === lua.index(KEYS, 1))) {
-          return [1]
-        }
-        let time: any = redis.call("time")
-        let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
-        if (lua.gt(expiryMs, 0)) {
-          id = -lua.number(id)
-        }
-        redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
-        return [id]
-      }
-      const isGeneration = (generation$3?: any, id$2?: any): any[] => {
-        let T: any
-        let current: any = currentGeneration(generation$3)[0]
-        return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
-      }
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
-        let isNew: any = (redis.call("exists", lua.index(KEYS, 1)) === 0)
-        let available: any = redis.call("incrby", lua.index(KEYS, 1), lua.index(ARGV, 1))
-        if (lua.truth(isNew)) {
-          startGeneration(lua.index(KEYS, 3), 0)
-        }
-        if (lua.gt(lua.tonumber(lua.index(ARGV, 1)), 0)) {
-          announcePermits(lua.index(ARGV, 2), available)
-        }
-        return [available]
-      })
-    },
-    'semaphore/cancel': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const currentGeneration = (generation?: any): any[] => {
-        let T: any
-        return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
-      }
-      const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
-        let T: any
-        if ((generation$2 === lua.index(KEYS, 1))) {
-          return [1]
-        }
-        let time: any = redis.call("time")
-        let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
-        if (lua.gt(expiryMs, 0)) {
-          id = -lua.number(id)
-        }
-        redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
-        return [id]
-      }
-      const isGeneration = (generation$3?: any, id$2?: any): any[] => {
-        let T: any
-        let current: any = currentGeneration(generation$3)[0]
-        return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
-      }
-      let taken: any = lua.tonumber((lua.truth(T = redis.call("hget", lua.index(KEYS, 2), lua.index(ARGV, 2))) ? T : 0))
-      let isOwed: any = (lua.truth(T = (lua.truth(T = (taken !== 0)) ? (redis.call("exists", lua.index(KEYS, 1)) === 1) : T)) ? isGeneration(lua.index(KEYS, 3), taken)[0] : T)
-      keepReplies(lua.index(KEYS, 2))
-      redis.call("hset", lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
-      keepReplies(lua.index(KEYS, 2))
-      if (!lua.truth(isOwed)) {
-        return [0]
-      }
-      announcePermits(lua.index(ARGV, 3), redis.call("incrby", lua.index(KEYS, 1), lua.index(ARGV, 1)))
-      return [1]
-    },
-    'semaphore/delete': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const currentGeneration = (generation?: any): any[] => {
-        let T: any
-        return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
-      }
-      const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
-        let T: any
-        if ((generation$2 === lua.index(KEYS, 1))) {
-          return [1]
-        }
-        let time: any = redis.call("time")
-        let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
-        if (lua.gt(expiryMs, 0)) {
-          id = -lua.number(id)
-        }
-        redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
-        return [id]
-      }
-      const isGeneration = (generation$3?: any, id$2?: any): any[] => {
-        let T: any
-        let current: any = currentGeneration(generation$3)[0]
-        return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
-      }
-      integerAt(lua.index(KEYS, 1))
-      let existed: any = redis.call("exists", lua.index(KEYS, 1))
-      redis.call("del", lua.index(KEYS, 1), lua.index(KEYS, 2))
-      if ((existed === 1)) {
-        startGeneration(lua.index(KEYS, 3), 0)
-      }
-      return [existed]
-    },
-    'semaphore/drain-permits': (KEYS: Table, ARGV: Table): any[] => {
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 1), lua.index(ARGV, 2), (): any[] => {
-        let available: any = integerAt(lua.index(KEYS, 1))[0]
-        if ((available !== 0)) {
-          redis.call("decrby", lua.index(KEYS, 1), available)
-        }
-        return [available]
-      })
-    },
-    'semaphore/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      return integerAt(lua.index(KEYS, 1))
-    },
-    'semaphore/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const currentGeneration = (generation?: any): any[] => {
-        let T: any
-        return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
-      }
-      const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
-        let T: any
-        if ((generation$2 === lua.index(KEYS, 1))) {
-          return [1]
-        }
-        let time: any = redis.call("time")
-        let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
-        if (lua.gt(expiryMs, 0)) {
-          id = -lua.number(id)
-        }
-        redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
-        return [id]
-      }
-      const isGeneration = (generation$3?: any, id$2?: any): any[] => {
-        let T: any
-        let current: any = currentGeneration(generation$3)[0]
-        return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
-      }
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), (): any[] => {
-        keepReplies(lua.index(KEYS, 2))
-        let exists: any = (redis.call("exists", lua.index(KEYS, 1)) === 1)
-        let id$3: any = lua.tonumber(lua.index(ARGV, 2))
-        if ((((lua.index(ARGV, 2) !== "create") && !lua.truth(exists)) || (lua.truth(id$3) && !lua.truth(isGeneration(lua.index(KEYS, 3), id$3)[0])))) {
-          return [-2]
-        }
-        let available: any = redis.call("incrby", lua.index(KEYS, 1), lua.index(ARGV, 1))
-        if (!lua.truth(exists)) {
-          startGeneration(lua.index(KEYS, 3), 0)
-        }
-        return announcePermits(lua.index(ARGV, 3), available)
-      })
-    },
-    'semaphore/set-permits': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const currentGeneration = (generation?: any): any[] => {
-        let T: any
-        return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
-      }
-      const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
-        let T: any
-        if ((generation$2 === lua.index(KEYS, 1))) {
-          return [1]
-        }
-        let time: any = redis.call("time")
-        let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
-        if (lua.gt(expiryMs, 0)) {
-          id = -lua.number(id)
-        }
-        redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
-        return [id]
-      }
-      const isGeneration = (generation$3?: any, id$2?: any): any[] => {
-        let T: any
-        let current: any = currentGeneration(generation$3)[0]
-        return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
-      }
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), (): any[] => {
-        if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
+        let [lock, lease, holder, count$3]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
+        let before: any = redis.call("hget", lock, holder)
+        if ((!lua.truth(before) || lua.lt(longestRead(lua.index(ARGV, 4), holder, before)[0], 0))) {
           return [0]
         }
-        if ((lua.index(ARGV, 2) === "0")) {
-          redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 1))
-        } else {
-          redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 1), "px", lua.index(ARGV, 2))
+        if (lua.gt(count$3, MOST_HOLDS)) {
+          return [lua.errorReply(lua.concat("ERR one reader can hold a lock ", lua.concat(MOST_HOLDS, " times at most")))]
         }
-        startGeneration(lua.index(KEYS, 3), lua.tonumber(lua.index(ARGV, 2)))
-        announcePermits(lua.index(ARGV, 3), lua.tonumber(lua.index(ARGV, 1)))
+        for (let $at$2 = (lua.number(count$3) + 1), $limit$2 = lua.number(holdCount(before)[0]); $at$2 <= $limit$2; $at$2 += 1) {
+          let index$3: any = $at$2
+          redis.call("del", ...readHold(lua.index(ARGV, 4), holder, index$3))
+        }
+        for (let $at$3 = 1, $limit$3 = lua.number(count$3); $at$3 <= $limit$3; $at$3 += 1) {
+          let index$4: any = $at$3
+          let key: any = readHold(lua.index(ARGV, 4), holder, index$4)[0]
+          if (lua.lt(redis.call("pttl", key), lease)) {
+            redis.call("set", key, 1, "px", lease)
+          }
+        }
+        redis.call("hset", lock, holder, count$3)
+        extendLease(lock, lease)
         return [1]
-      })
-    },
-    'string-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let current: any = redis.call("get", lua.index(KEYS, 1))
-      if (!lua.truth(current)) {
-        redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 2), "px", lua.index(ARGV, 1))
-        return [undefined]
-      }
-      let left: any = redis.call("pttl", lua.index(KEYS, 1))
-      if ((current !== lua.index(ARGV, 2))) {
-        return [left]
-      }
-      if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
-        redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      }
-      return [undefined]
-    },
-    'string-lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
-      let current: any = redis.call("get", lua.index(KEYS, 1))
-      if ((current === lua.index(ARGV, 3))) {
-        extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
-        return [undefined]
-      }
-      if ((current !== lua.index(ARGV, 2))) {
-        return [0]
-      }
-      redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 3), "px", lua.index(ARGV, 1))
-      return [undefined]
-    },
-    'string-lock/extend': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 2))) {
-        return [0]
-      }
-      extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [1]
-    },
-    'string-lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      if (!lua.truth(redis.call("get", lua.index(KEYS, 1)))) {
-        return [0]
-      }
-      redis.call("del", lua.index(KEYS, 1))
-      redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      return [1]
-    },
-    'string-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let holder: any = redis.call("get", lua.index(KEYS, 1))
-      let left: any = redis.call("pttl", lua.index(KEYS, 1))
-      return [(lua.truth(T = (lua.truth(T = holder) ? lua.table([left, holder, 1]) : T)) ? T : lua.table([left]))]
-    },
-    'string-lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 1))) {
-        return [undefined]
-      }
-      redis.call("del", lua.index(KEYS, 1))
-      let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
-      return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
-    },
-    'string-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let renewed: any = lua.table([])
-      for (let [n, lock] of lua.ipairs(KEYS)) {
-        let current: any = redis.pcall("get", lock)
-        if (((lua.type(current) === "table") && !lua.truth(lua.findPlain(lua.index(current, "err"), "WRONGTYPE")))) {
-          return [current]
+      },
+      'semaphore/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const currentGeneration = (generation?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
         }
-        lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (current === lua.index(ARGV, ((2 * lua.number(n)) - 1)))) ? 1 : T)) ? T : 0))
-        if ((lua.index(renewed, n) === 1)) {
-          extendLease(lock, lua.index(ARGV, (2 * lua.number(n))))
+        const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
+          let T: any
+          if ((generation$2 === lua.index(KEYS, 1))) {
+            return [1]
+          }
+          let time: any = redis.call("time")
+          let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
+          if (lua.gt(expiryMs, 0)) {
+            id = -lua.number(id)
+          }
+          redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
+          return [id]
         }
-      }
-      return [renewed]
-    },
-    'write-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
+        const isGeneration = (generation$3?: any, id$2?: any): any[] => {
+          let T: any
+          let current: any = currentGeneration(generation$3)[0]
+          return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
+        }
+        let available: any = integerAt(lua.index(KEYS, 1))[0]
+        if ((lua.lt(available, lua.tonumber(lua.index(ARGV, 1))) && (redis.call("hexists", lua.index(KEYS, 2), lua.index(ARGV, 2)) === 0))) {
+          return [0]
+        }
+        return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 3), (): any[] => {
+          let id$3: any = currentGeneration(lua.index(KEYS, 3))[0]
+          let expiryMs$2: any = redis.call("pttl", lua.index(KEYS, 1))
+          if ((lua.ge(expiryMs$2, 0) && lua.gt(id$3, 0))) {
+            id$3 = startGeneration(lua.index(KEYS, 3), lua.max(1, expiryMs$2))[0]
+          }
+          redis.call("decrby", lua.index(KEYS, 1), lua.index(ARGV, 1))
+          return [id$3]
+        })
+      },
+      'semaphore/add-permits': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const currentGeneration = (generation?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
+        }
+        const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
+          let T: any
+          if ((generation$2 === lua.index(KEYS, 1))) {
+            return [1]
+          }
+          let time: any = redis.call("time")
+          let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
+          if (lua.gt(expiryMs, 0)) {
+            id = -lua.number(id)
+          }
+          redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
+          return [id]
+        }
+        const isGeneration = (generation$3?: any, id$2?: any): any[] => {
+          let T: any
+          let current: any = currentGeneration(generation$3)[0]
+          return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
+        }
+        return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
+          let isNew: any = (redis.call("exists", lua.index(KEYS, 1)) === 0)
+          let available: any = redis.call("incrby", lua.index(KEYS, 1), lua.index(ARGV, 1))
+          if (lua.truth(isNew)) {
+            startGeneration(lua.index(KEYS, 3), 0)
+          }
+          if (lua.gt(lua.tonumber(lua.index(ARGV, 1)), 0)) {
+            announcePermits(lua.index(ARGV, 2), available)
+          }
+          return [available]
+        })
+      },
+      'semaphore/cancel': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const currentGeneration = (generation?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
+        }
+        const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
+          let T: any
+          if ((generation$2 === lua.index(KEYS, 1))) {
+            return [1]
+          }
+          let time: any = redis.call("time")
+          let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
+          if (lua.gt(expiryMs, 0)) {
+            id = -lua.number(id)
+          }
+          redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
+          return [id]
+        }
+        const isGeneration = (generation$3?: any, id$2?: any): any[] => {
+          let T: any
+          let current: any = currentGeneration(generation$3)[0]
+          return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
+        }
+        let taken: any = lua.tonumber((lua.truth(T = redis.call("hget", lua.index(KEYS, 2), lua.index(ARGV, 2))) ? T : 0))
+        let isOwed: any = (lua.truth(T = (lua.truth(T = (taken !== 0)) ? (redis.call("exists", lua.index(KEYS, 1)) === 1) : T)) ? isGeneration(lua.index(KEYS, 3), taken)[0] : T)
+        keepReplies(lua.index(KEYS, 2))
+        redis.call("hset", lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
+        keepReplies(lua.index(KEYS, 2))
+        if (!lua.truth(isOwed)) {
+          return [0]
+        }
+        announcePermits(lua.index(ARGV, 3), redis.call("incrby", lua.index(KEYS, 1), lua.index(ARGV, 1)))
+        return [1]
+      },
+      'semaphore/delete': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const currentGeneration = (generation?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
+        }
+        const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
+          let T: any
+          if ((generation$2 === lua.index(KEYS, 1))) {
+            return [1]
+          }
+          let time: any = redis.call("time")
+          let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
+          if (lua.gt(expiryMs, 0)) {
+            id = -lua.number(id)
+          }
+          redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
+          return [id]
+        }
+        const isGeneration = (generation$3?: any, id$2?: any): any[] => {
+          let T: any
+          let current: any = currentGeneration(generation$3)[0]
+          return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
+        }
+        integerAt(lua.index(KEYS, 1))
+        let existed: any = redis.call("exists", lua.index(KEYS, 1))
+        redis.call("del", lua.index(KEYS, 1), lua.index(KEYS, 2))
+        if ((existed === 1)) {
+          startGeneration(lua.index(KEYS, 3), 0)
+        }
+        return [existed]
+      },
+      'semaphore/drain-permits': (KEYS: Table, ARGV: Table): any[] => {
+        return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 1), lua.index(ARGV, 2), (): any[] => {
+          let available: any = integerAt(lua.index(KEYS, 1))[0]
+          if ((available !== 0)) {
+            redis.call("decrby", lua.index(KEYS, 1), available)
+          }
+          return [available]
+        })
+      },
+      'semaphore/inspect': (KEYS: Table, ARGV: Table): any[] => {
+        return integerAt(lua.index(KEYS, 1))
+      },
+      'semaphore/release': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const currentGeneration = (generation?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
+        }
+        const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
+          let T: any
+          if ((generation$2 === lua.index(KEYS, 1))) {
+            return [1]
+          }
+          let time: any = redis.call("time")
+          let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
+          if (lua.gt(expiryMs, 0)) {
+            id = -lua.number(id)
+          }
+          redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
+          return [id]
+        }
+        const isGeneration = (generation$3?: any, id$2?: any): any[] => {
+          let T: any
+          let current: any = currentGeneration(generation$3)[0]
+          return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
+        }
+        return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), (): any[] => {
+          keepReplies(lua.index(KEYS, 2))
+          let exists: any = (redis.call("exists", lua.index(KEYS, 1)) === 1)
+          let id$3: any = lua.tonumber(lua.index(ARGV, 2))
+          if ((((lua.index(ARGV, 2) !== "create") && !lua.truth(exists)) || (lua.truth(id$3) && !lua.truth(isGeneration(lua.index(KEYS, 3), id$3)[0])))) {
+            return [-2]
+          }
+          let available: any = redis.call("incrby", lua.index(KEYS, 1), lua.index(ARGV, 1))
+          if (!lua.truth(exists)) {
+            startGeneration(lua.index(KEYS, 3), 0)
+          }
+          return announcePermits(lua.index(ARGV, 3), available)
+        })
+      },
+      'semaphore/set-permits': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const currentGeneration = (generation?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = lua.tonumber((lua.truth(T = redis.call("get", generation)) ? T : 1))) ? T : 1)]
+        }
+        const startGeneration = (generation$2?: any, expiryMs?: any): any[] => {
+          let T: any
+          if ((generation$2 === lua.index(KEYS, 1))) {
+            return [1]
+          }
+          let time: any = redis.call("time")
+          let id: any = ((lua.number(lua.index(time, 1)) * 1000000) + lua.number(lua.index(time, 2)))
+          if (lua.gt(expiryMs, 0)) {
+            id = -lua.number(id)
+          }
+          redis.call("set", generation$2, lua.fixed(lua.number(id), 0), "px", (lua.truth(T = (lua.truth(T = lua.gt(expiryMs, 0)) ? expiryMs : T)) ? T : 86400000))
+          return [id]
+        }
+        const isGeneration = (generation$3?: any, id$2?: any): any[] => {
+          let T: any
+          let current: any = currentGeneration(generation$3)[0]
+          return [(lua.truth(T = (current === id$2)) ? T : ((lua.truth(T = (current === 1)) ? lua.gt(id$2, 1) : T)))]
+        }
+        return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), (): any[] => {
+          if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
+            return [0]
+          }
+          if ((lua.index(ARGV, 2) === "0")) {
+            redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 1))
+          } else {
+            redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 1), "px", lua.index(ARGV, 2))
+          }
+          startGeneration(lua.index(KEYS, 3), lua.tonumber(lua.index(ARGV, 2)))
+          announcePermits(lua.index(ARGV, 3), lua.tonumber(lua.index(ARGV, 1)))
+          return [1]
+        })
+      },
+      'string-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        let current: any = redis.call("get", lua.index(KEYS, 1))
+        if (!lua.truth(current)) {
+          redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 2), "px", lua.index(ARGV, 1))
+          return [undefined]
+        }
         let left: any = redis.call("pttl", lua.index(KEYS, 1))
-        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
+        if ((current !== lua.index(ARGV, 2))) {
           return [left]
         }
         if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
           redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
         }
         return [undefined]
-      }
-      return createLock(lua.index(KEYS, 1), lua.index(ARGV, 1), "mode", "write", lua.index(ARGV, 2), 1)
-    },
-    'write-lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
-        let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+      },
+      'string-lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
+        let current: any = redis.call("get", lua.index(KEYS, 1))
+        if ((current === lua.index(ARGV, 3))) {
+          extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
+          return [undefined]
         }
-        return [longest]
-      }
-      const longestReadOfAll = (lock?: any, prefix$3?: any): any[] => {
-        let longest$2: any = -2
-        let fields: any = redis.call("hgetall", lock)
-        for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
-          let n: any = $at$2
-          let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
-          if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
-            let left: any = longestRead(prefix$3, reader$3, count$3)[0]
-            if (lua.lt(left, 0)) {
-              redis.call("hdel", lock, reader$3)
-            }
-            longest$2 = lua.max(longest$2, left)
+        if ((current !== lua.index(ARGV, 2))) {
+          return [0]
+        }
+        redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 3), "px", lua.index(ARGV, 1))
+        return [undefined]
+      },
+      'string-lock/extend': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 2))) {
+          return [0]
+        }
+        extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
+        return [1]
+      },
+      'string-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let holder: any = redis.call("get", lua.index(KEYS, 1))
+        let left: any = redis.call("pttl", lua.index(KEYS, 1))
+        return [(lua.truth(T = (lua.truth(T = holder) ? lua.table([left, holder, 1]) : T)) ? T : lua.table([left]))]
+      },
+      'string-lock/release': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 1))) {
+          return [undefined]
+        }
+        redis.call("del", lua.index(KEYS, 1))
+        let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
+        return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
+      },
+      'string-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let renewed: any = lua.table([])
+        for (let [n, lock] of lua.ipairs(KEYS)) {
+          let current: any = redis.pcall("get", lock)
+          if (((lua.type(current) === "table") && !lua.truth(lua.findPlain(lua.index(current, "err"), "WRONGTYPE")))) {
+            return [current]
+          }
+          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (current === lua.index(ARGV, ((2 * lua.number(n)) - 1)))) ? 1 : T)) ? T : 0))
+          if ((lua.index(renewed, n) === 1)) {
+            extendLease(lock, lua.index(ARGV, (2 * lua.number(n))))
           }
         }
-        return [longest$2]
+        return [renewed]
+      },
+      'time/read': (KEYS: Table, ARGV: Table): any[] => {
+        redis.pcall("pttl", lua.index(KEYS, 1))
+        return epochMs()
+      },
+      'write-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
+          let left: any = redis.call("pttl", lua.index(KEYS, 1))
+          if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
+            return [left]
+          }
+          if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
+            redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
+          }
+          return [undefined]
+        }
+        return createLock(lua.index(KEYS, 1), lua.index(ARGV, 1), "mode", "write", lua.index(ARGV, 2), 1)
+      },
+      'write-lock/release': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+          return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
+        }
+        let MOST_HOLDS: any = 10000
+        const holdCount = (text?: any): any[] => {
+          let T: any
+          let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+          return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
+        }
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
+          let longest: any = -2
+          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+            let index$2: any = $at
+            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+          }
+          return [longest]
+        }
+        const longestReadOfAll = (lock?: any, prefix$3?: any): any[] => {
+          let longest$2: any = -2
+          let fields: any = redis.call("hgetall", lock)
+          for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
+            let n: any = $at$2
+            let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
+            if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
+              let left: any = longestRead(prefix$3, reader$3, count$3)[0]
+              if (lua.lt(left, 0)) {
+                redis.call("hdel", lock, reader$3)
+              }
+              longest$2 = lua.max(longest$2, left)
+            }
+          }
+          return [longest$2]
+        }
+        if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
+          return [undefined]
+        }
+        let longest$3: any = longestReadOfAll(lua.index(KEYS, 1), lua.index(ARGV, 2))[0]
+        if (lua.gt(longest$3, 0)) {
+          redis.call("hset", lua.index(KEYS, 1), "mode", "read")
+          redis.call("pexpire", lua.index(KEYS, 1), longest$3)
+        } else {
+          redis.call("del", lua.index(KEYS, 1))
+        }
+        let receivers: any = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
+        return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
+      },
+    },
+    once: (one) => (KEYS, ARGV) => {
+      let T: any
+      let openedAt: any = lua.remove(ARGV)
+      let operation: any = lua.remove(ARGV)
+      let replies: any = lua.remove(KEYS)
+      return runOnce(replies, operation, openedAt, (): any[] => {
+        let T: any
+        return [(lua.truth(T = one(KEYS, ARGV)[0]) ? T : -2)]
+      })
+    },
+    inTime: (one) => (KEYS, ARGV) => {
+      let limitMs: any = lua.tonumber(lua.remove(ARGV))
+      let sentAt: any = lua.tonumber(lua.remove(ARGV))
+      let clock: any = redis.call("time")
+      let arrivedAt: any = ((lua.number(lua.index(clock, 1)) * 1000) + lua.floor((lua.number(lua.index(clock, 2)) / 1000)))
+      if ((lua.gt(arrivedAt, (lua.number(sentAt) + lua.number(limitMs))) || lua.lt(arrivedAt, (lua.number(sentAt) - 1000)))) {
+        return [lua.table(["TOOLATE", arrivedAt])]
       }
-      if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
-        return [undefined]
-      }
-      let longest$3: any = longestReadOfAll(lua.index(KEYS, 1), lua.index(ARGV, 2))[0]
-      if (lua.gt(longest$3, 0)) {
-        redis.call("hset", lua.index(KEYS, 1), "mode", "read")
-        redis.call("pexpire", lua.index(KEYS, 1), longest$3)
-      } else {
-        redis.call("del", lua.index(KEYS, 1))
-      }
-      let receivers: any = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
-      return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
+      return one(KEYS, ARGV)
     },
   }
 }

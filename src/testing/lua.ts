@@ -238,6 +238,14 @@ export function insert(into: Value, ...words: [value: Value] | [at: Value, value
   else throw new Error('table.insert at another place than the first')
 }
 
+/** The last one. */
+export function remove(from: Value): Value {
+  if (!(from instanceof Table)) return fail(`bad argument to 'remove' (table expected, got ${type(from)})`)
+  const last = from.get(from.length)
+  from.set(from.length, undefined)
+  return last
+}
+
 export function ipairs(of: Value): [number, Value][] {
   if (!(of instanceof Table)) return fail(`bad argument to 'ipairs' (table expected, got ${type(of)})`)
   return of.list.map((value, at) => [at + 1, value])

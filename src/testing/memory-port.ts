@@ -233,7 +233,7 @@ function callsOf([verb = '', source = '', count, ...words]: readonly string[]): 
   const known = /^EVAL(SHA)?$/i.test(verb) ? knownScript(verb.length === 4 ? sha1Of(source) : source) : undefined
   if (!known) return [{ name: verb, keys: [], args: [source, ...(count === undefined ? [] : [count]), ...words] }]
   const { name } = known.script
-  const [keys, args] = [words.slice(0, Number(count)), words.slice(Number(count))]
+  const [keys, args] = [words.slice(0, Number(count)), words.slice(Number(count), known.isInTime ? -2 : undefined)]
   if (!known.isBatch) return [{ name, keys, args }]
   // As in variants.ts.
   const [keysEach, form = '', ...rest] = args

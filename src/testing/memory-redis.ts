@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { SCRIPTS } from '../lua/generated.js'
 import type { Script } from '../lua/script.js'
-import { forCluster, forMany } from '../lua/variants.js'
+import { forCluster, forMany, forOnce, inTime } from '../lua/variants.js'
 import type { Clock } from '../util/clock.js'
 import { fromBytes, toBytes } from './bytes.js'
 import { type Chunk, publishBothWays, forMany as runMany, translated } from './generated.js'
@@ -11,9 +11,13 @@ import { errorReply, general, LuaError, type Redis, Table, type Value } from './
 /** A script that the in-memory Redis can run. */
 export interface KnownScript {
   readonly script: Script
+  /** Whether it runs once. */
+  readonly isOnce: boolean
   /** Whether one call of it makes many calls of `script`. */
   readonly isBatch: boolean
   readonly isForCluster: boolean
+  /** Whether it has a deadline. */
+  readonly isInTime: boolean
 }
 
 /** Receives what is published. @returns whether it is subscribed to the channel */
@@ -23,20 +27,25 @@ let known: Map<string, KnownScript> | undefined
 
 /** The script with this SHA-1, in any of its forms; undefined: it is not ours. */
 export function knownScript(sha1: string): KnownScript | undefined {
-  known ??= new Map(
-    SCRIPTS.flatMap((script) =>
-      [false, true].flatMap((isBatch) => {
-        const form = isBatch ? forMany(script) : script
-        const forms: [string, KnownScript][] = [
-          [forCluster(form).sha1, { script, isBatch, isForCluster: true }],
-          // the same if it does not publish
-          [form.sha1, { script, isBatch, isForCluster: false }],
-        ]
-        return forms
+  known ??= new Map(SCRIPTS.flatMap(formsOf).map((form) => [form.sha1, form]))
+  return known.get(sha1)
+}
+
+/** Those that publish differ in a cluster; of the others the last one counts. */
+function formsOf(script: Script): (KnownScript & { readonly sha1: string })[] {
+  return [false, true].flatMap((isOnce) =>
+    [false, true].flatMap((isBatch) =>
+      [true, false].flatMap((isForCluster) => {
+        const one = isOnce ? forOnce(script) : script
+        const all = isBatch ? forMany(one) : one
+        const form = isForCluster ? forCluster(all) : all
+        return [false, true].map((isInTime) => {
+          const { sha1 } = isInTime ? inTime(form) : form
+          return { script, isOnce, isBatch, isForCluster, isInTime, sha1 }
+        })
       }),
     ),
   )
-  return known.get(sha1)
 }
 
 export function sha1Of(text: string): string {
@@ -115,9 +124,12 @@ export class MemoryRedis {
     return this.#run(found, new Table(keys), new Table(words.slice(keys.length)))
   }
 
-  #run({ script, isBatch, isForCluster }: KnownScript, keys: Table, args: Table): Reply {
-    const one = (isForCluster ? this.#clusterScripts : this.#scripts)[script.name] as Chunk
-    const call = isBatch ? runMany(one) : one
+  #run({ script, isOnce, isBatch, isForCluster, isInTime }: KnownScript, keys: Table, args: Table): Reply {
+    const { scripts, once, inTime: beforeDeadline } = isForCluster ? this.#forCluster : this.#plain
+    let call = scripts[script.name] as Chunk
+    if (isOnce) call = once(call)
+    if (isBatch) call = runMany(call)
+    if (isInTime) call = beforeDeadline(call)
     try {
       return toReply(call(keys, args)[0])
     } catch (error) {
@@ -146,8 +158,8 @@ export class MemoryRedis {
     publish: (channel, message) => [this.#host.pcall('publish', channel, message)],
   }
 
-  readonly #scripts = translated(this.#host)
-  readonly #clusterScripts = translated({
+  readonly #plain = translated(this.#host)
+  readonly #forCluster = translated({
     ...this.#host,
     publish: (channel, message) => publishBothWays(this.#host, channel, message),
   })

@@ -18,7 +18,9 @@ export abstract class Model extends ModelState {
     const isTry = operation.do === 'take' && operation.how === 'now'
     const isForce = operation.do === 'force'
     const isFreeing = isForce || operation.do === 'expire' || operation.do === 'unlock'
-    const late = isFreeing ? this.#lateGrants(operation, before) : []
+    const late: Branch[] = isFreeing ? this.#lateGrants(operation, before) : []
+    // Whom it saw has left by then, and it ends nobody else.
+    if (isForce) late.push([this.clone(), 'false'])
     if (!isTry && !isForce) return late
     const isAborted = this.#abortedSince(before).some(({ take }) => this.overlap(operation.target, take.target))
     if (isAborted) return [...late, [this.clone(), isTry ? 'refused' : 'true']]
@@ -34,7 +36,7 @@ export abstract class Model extends ModelState {
    * After an operation that frees locks: an attempt in flight of an aborted waiter was granted, so that its client knows
    * what it has lost, now or unnoticed in an earlier turn, and was released.
    */
-  #lateGrants(operation: Operation, before: Model): readonly Branch[] {
+  #lateGrants(operation: Operation, before: Model): Branch[] {
     const late: Branch[] = []
     for (const [state, outcome] of this.apply(operation)) {
       for (const waiter of this.#abortedSince(before)) {

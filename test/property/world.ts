@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { turnQueueKey } from '../../src/wire/keys.js'
 import { Patience, settlesWithin } from '../support/wait-until.js'
 import { Callers } from './callers.js'
 import { type Command, operationsOf } from './commands.js'
@@ -182,8 +181,8 @@ export class World {
       const clients = this.#callers.read()
       // Otherwise a waiter was served in between.
       if (JSON.stringify([...before]) !== JSON.stringify([...clients])) continue
-      // The order in which clients are woken is not part of the model.
-      const locks = rows.filter(({ key }) => !key.startsWith(turnQueueKey('').split('{', 1)[0] as string))
+      // The order in which clients are woken is not part of the model, nor are replies kept for copies of a command.
+      const locks = rows.filter(({ key }) => !/^holdfast_(turn_queue|idempotency):/.test(key))
       const keys = Object.entries(this.#kind.read(locks, this.#name, now))
       return new Map([...keys.map(([key, content]) => [`key ${key}`, content] as const), ...clients])
     }

@@ -13,5 +13,8 @@ const random: Random = { uuid: () => `client-${++ids}-401dfa57`, fraction: () =>
  * wants that: tests count its commands, channels and timers.
  */
 export function fakeClient(clock: FakeClock, port: FakePort, options: ClientOptions = {}): Client {
-  return new Client(port, { inspection: false, ...options }, { clock, random })
+  const client = new Client(port, { inspection: false, ...options }, { clock, random })
+  // It knows the time at Redis, as after its first command.
+  if (!('serverOf' in port)) client.getLock('a').context.scripts.learnTime('a', clock.now())
+  return client
 }

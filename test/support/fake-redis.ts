@@ -9,7 +9,9 @@ export class FakeRedis extends MemoryRedis {
   /** Locks that exist now. */
   get keys(): string[] {
     this.keyspace.tick()
-    return this.keyspace.names().filter((key) => this.keyspace.content(key)?.type === 'hash')
+    const isLock = (key: string): boolean =>
+      this.keyspace.content(key)?.type === 'hash' && !key.startsWith('holdfast_idempotency:')
+    return this.keyspace.names().filter(isLock)
   }
 
   isHeldBy(key: string, holder: string): boolean {

@@ -1,11 +1,13 @@
 import * as scripts from '../../src/lua/generated.js'
 import type { Script, ScriptCall } from '../../src/lua/script.js'
-import { forMany } from '../../src/lua/variants.js'
+import { forMany, forOnce, inTime } from '../../src/lua/variants.js'
 
 const { SCRIPTS: PLAIN, ...makers } = scripts
 
-/** Our scripts, and their variants for batches. */
-export const SCRIPTS: readonly Script[] = PLAIN.flatMap((script) => [script, forMany(script)])
+/** Our scripts, and their variants on one server. */
+export const SCRIPTS: readonly Script[] = PLAIN.flatMap((script) =>
+  [script, forOnce(script)].flatMap((form) => [form, forMany(form)]).flatMap((form) => [form, inTime(form)]),
+)
 
 /** Their names (`fair-lock/acquire`) by SHA-1. */
 export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(SCRIPTS.map(({ sha1, name }) => [sha1, name]))

@@ -40,7 +40,7 @@ describe('an acquire whose grant replicas must confirm', () => {
     const { port, client } = bench.connect({ checkLockSyncedSlaves: true })
     let isLocated = false
     port.fault = ({ name }) => {
-      isLocated ||= name === 'EXISTS'
+      isLocated ||= name === 'time/read'
       return undefined
     }
     Object.assign(port, {
@@ -51,7 +51,7 @@ describe('an acquire whose grant replicas must confirm', () => {
     hold?.assertHeld()
     assert.deepEqual(
       port.sent.map(({ name }) => name),
-      ['EXISTS', 'lock/acquire'],
+      ['time/read', 'lock/acquire'],
     )
     await hold?.unlock()
   })

@@ -40,7 +40,9 @@ describe('calls of one turn of the event loop', () => {
       close: async () => {},
       ...properties,
     }
-    return new Scripts(port, new FakeClock(), TIMEOUT_MS)
+    const scripts = new Scripts(port, new FakeClock(), TIMEOUT_MS)
+    scripts.learnTime('a', 0)
+    return scripts
   }
 
   /** Sends them together. @returns the keys of each command */
@@ -71,7 +73,7 @@ describe('calls of one turn of the event loop', () => {
 
   it('send the arguments that they share once', async () => {
     await keysOf([take('a', 'me:1'), take('b', 'me:2')])
-    assert.deepEqual(sent[0]?.slice(3), ['a', 'b', '1', '10', '30000', 'me:1', 'me:2'])
+    assert.deepEqual(sent[0]?.slice(3), ['a', 'b', '1', '10', '30000', 'me:1', 'me:2', '0', '3000'])
   })
 
   it('stay in their order if they have any key in common', async () => {

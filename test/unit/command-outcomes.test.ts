@@ -32,6 +32,7 @@ beforeEach(() => {
     close: async () => {},
   }
   scripts = new Scripts(port, clock, TIMEOUT_MS)
+  scripts.learnTime('a', clock.now())
 })
 
 afterEach(async () => {

@@ -77,7 +77,7 @@ describe('a lock that is lost during a run', () => {
 
   it('by forceUnlock() in flight is not handed off', async () => {
     const [hold, waiting] = await bench.heldAndWaitedFor(1)
-    bench.port.once('lock/force-release-queued', { requestMs: 10, replyMs: 10 })
+    bench.port.once('lock/inspect', { requestMs: 10, replyMs: 10 })
     const forced = bench.lock.forceUnlock()
     await turn()
     assert.deepEqual(await bench.commandsOf(() => hold.unlock()), ['lock/release', 'lock/acquire'])

@@ -28,33 +28,28 @@ describe('an acquire', () => {
     assert.equal(bench.port.count('lock/acquire'), 1)
   })
 
-  it('that reached Redis after the caller had its error is freed as well', async () => {
+  it('that reaches Redis after the caller had its error takes nothing', async () => {
     bench.port.once('lock/acquire', { requestMs: COMMAND_TIMEOUT_MS + 5_000 })
     await assert.rejects(bench.clock.until(bench.lock.tryLock()), NO_REPLY)
     await bench.clock.advance(5_000)
-    assert.deepEqual(bench.redis.keys, ['a'])
-    await bench.clock.advance(10_000)
     assert.deepEqual(bench.redis.keys, [])
   })
 
-  it('that Redis grants after a forceUnlock() of the same turn is lost and freed, although its reply comes first', async () => {
-    const { clock, lock, port, redis } = bench
+  it('that Redis grants after a forceUnlock() of the same turn is no concern of that', async () => {
+    const { clock, lock, port } = bench
     await clock.until(bench.other.getLock('a').lock())
     port.once('lock/acquire', { requestMs: 10, replyMs: 10 })
-    port.once('lock/force-release-queued', { requestMs: 5, replyMs: 100 })
+    port.once('lock/release-queued', { requestMs: 5, replyMs: 100 })
     const taking = lock.tryLock()
     assert.equal(await clock.until(lock.forceUnlock()), true)
-    const hold = await taking
-    assert.throws(() => hold?.assertHeld(), { reason: 'forced' })
-    await turn()
-    assert.deepEqual(redis.keys, [])
+    await bench.releaseSafe((await taking) as Hold)
   })
 
   it('that Redis grants after a forceUnlock(), released before its reply, does not cost the owner what it takes next', async () => {
     const { clock, client, lock, port } = bench
     await clock.until(bench.other.getLock('a').lock())
     port.once('lock/acquire', { requestMs: 10, replyMs: 10 })
-    port.once('lock/force-release-queued', { requestMs: 5, replyMs: 100 })
+    port.once('lock/release-queued', { requestMs: 5, replyMs: 100 })
     await client.runInScope(async () => {
       const taking = lock.tryLock()
       const forcing = lock.forceUnlock()

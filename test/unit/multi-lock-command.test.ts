@@ -219,26 +219,27 @@ describe('a forced release of one of several locks while one command takes them'
   })
 
   it('ends the hold if the grant arrives first', async () => {
-    bench.port.fault = ({ name }) => (name.startsWith('lock/force-release') ? { replyMs: 1_000 } : undefined)
+    bench.port.fault = ({ name }) => (name.startsWith('lock/release') ? { replyMs: 1_000 } : undefined)
     const taking = both.lock()
     await turn()
     const forced = y.forceUnlock()
     const hold = await bench.clock.until(taking)
     assert.equal(await bench.clock.until(forced), true)
     assert.throws(() => hold.assertHeld(), { reason: 'forced' })
-    await assert.rejects(hold.unlock(), { reason: 'forced' })
+    await assert.rejects(bench.clock.until(hold.unlock()), { reason: 'forced' })
   })
 })
 
 it('a forced release does not end what several locks were granted by a later command than the one that it met', async () => {
   const { port } = bench
   port.once('lock/acquire-all', { lost: 'reply' })
-  port.fault = ({ name }) => (name.startsWith('lock/force-release') ? { replyMs: 2_000 } : undefined)
+  port.fault = ({ name }) => (name.startsWith('lock/release') ? { replyMs: 2_000 } : undefined)
   const taking = both.lock()
   await bench.clock.advance(2_000)
   const forced = y.forceUnlock()
   const hold = await bench.clock.until(taking)
   assert.equal(port.count('lock/acquire-all'), 2)
   assert.equal(await bench.clock.until(forced), true)
+  port.fault = () => undefined
   await bench.releaseSafe(hold)
 })

@@ -1,4 +1,4 @@
-import { fairLockAcquire, fairLockForceRelease, fairLockLeave, fairLockRelease } from '../../lua/generated.js'
+import { fairLockAcquire, fairLockLeave, fairLockRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { fairChannelPrefix, fairDeadlines, fairQueue, UNLOCK_MESSAGE } from '../../wire/keys.js'
 import type { AcquireRequest } from './lock-kind.js'
@@ -37,10 +37,6 @@ export class FairKind extends PlainKind {
   override release(lockName: string, holder: string): ScriptCall {
     const keys = [lockName, fairQueue(lockName), fairDeadlines(lockName)] as const
     return fairLockRelease(...keys, holder, fairChannelPrefix(lockName), UNLOCK_MESSAGE)
-  }
-
-  override forceRelease(lockName: string): ScriptCall {
-    return fairLockForceRelease(lockName, fairQueue(lockName), fairChannelPrefix(lockName), UNLOCK_MESSAGE)
   }
 }
 

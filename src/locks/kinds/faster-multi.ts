@@ -2,7 +2,6 @@ import { toWords } from '../../delivery/replies.js'
 import { ConfigError } from '../../errors.js'
 import {
   fasterMultiLockAcquire,
-  fasterMultiLockForceRelease,
   fasterMultiLockInspect,
   fasterMultiLockRelease,
   fasterMultiLockRenew,
@@ -68,10 +67,6 @@ export class FasterMultiKind extends PlainKind {
 
   override release(lockName: string, holder: string): ScriptCall {
     return fasterMultiLockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE, this.#fields)
-  }
-
-  override forceRelease(lockName: string): ScriptCall {
-    return fasterMultiLockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE, this.#fields)
   }
 
   override inspect(lockName: string): ScriptCall {

@@ -61,8 +61,6 @@ export interface TurnQueueScripts {
    * @param ticket  of this client: it joins the turn queue if other callers wait, and leaves it otherwise
    */
   release(lockName: string, holder: string, ticket?: TurnTicket): ScriptCall
-  /** Replies as `forceRelease`. */
-  forceRelease(lockName: string): ScriptCall
   leave(lockName: string, ticket: string): ScriptCall
 }
 
@@ -80,6 +78,8 @@ export interface LockKind {
   readonly permitIds?: readonly string[]
   /** Which side of a read-write lock it is. */
   readonly mode?: 'read' | 'write'
+  /** What its holder may hold inside it, which ends with it when it is broken. */
+  readonly inside?: LockKind
   /** Whether a part of it can be lost. */
   readonly isDivisible: boolean
   /** Whether many may hold it at once. */
@@ -120,8 +120,6 @@ export interface LockKind {
   releaseOne(lockName: string, holder: string, leaseTimeMs: number, count: number): ScriptCall
   /** Reply: null, not held; otherwise released, and how many received the message (-1: publishing was refused). */
   release(lockName: string, holder: string): ScriptCall
-  /** Reply: 1, it was held; 0, it was free. */
-  forceRelease(lockName: string): ScriptCall
   /** One of many in a call: see `Renewable`. */
   renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
   /**

@@ -3,8 +3,6 @@ import {
   lockAcquire,
   lockAcquireQueued,
   lockAdopt,
-  lockForceRelease,
-  lockForceReleaseQueued,
   lockInspect,
   lockLeaveTurnQueue,
   lockReenter,
@@ -98,10 +96,6 @@ export class PlainKind implements LockKind {
     return lockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE)
   }
 
-  forceRelease(lockName: string): ScriptCall {
-    return lockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE)
-  }
-
   renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return lockRenew([lockName], [holder, leaseTimeMs])
   }
@@ -148,8 +142,6 @@ export const RELEASES_WITH_TURN_QUEUE: TurnQueueScripts = {
       ticket,
       staysQueued ? QUEUE_TTL_MS : 0,
     ),
-  forceRelease: (lockName) =>
-    lockForceReleaseQueued(lockName, turnQueueKey(lockName), lockChannel(lockName), UNLOCK_MESSAGE, INBOX_PREFIX),
   leave: (lockName, ticket) => lockLeaveTurnQueue(lockName, turnQueueKey(lockName), ticket, INBOX_PREFIX),
 }
 

@@ -1,6 +1,5 @@
 import {
   readLockAcquire,
-  readLockForceRelease,
   readLockInspect,
   readLockRelease,
   readLockRenew,
@@ -56,11 +55,6 @@ class ReadKind extends PlainKind {
     return readLockRelease(lockName, holder, readHoldPrefix(lockName), readWriteChannel(lockName), UNLOCK_MESSAGE)
   }
 
-  override forceRelease(lockName: string): ScriptCall {
-    const channel = readWriteChannel(lockName)
-    return readLockForceRelease(lockName, 'read', readHoldPrefix(lockName), channel, UNLOCK_MESSAGE)
-  }
-
   override inspect(lockName: string): ScriptCall {
     return readLockInspect(lockName, readHoldPrefix(lockName))
   }
@@ -74,6 +68,7 @@ class ReadKind extends PlainKind {
 class WriteKind extends PlainKind {
   override readonly id = 'write'
   readonly mode = 'write'
+  readonly inside: LockKind = READ
   override readonly adopt = undefined
 
   override excludes(other: LockKind): boolean {
@@ -99,11 +94,6 @@ class WriteKind extends PlainKind {
 
   override renewCapped(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return this.renew(lockName, holder, leaseTimeMs) // the writer's own reads may have longer leases
-  }
-
-  override forceRelease(lockName: string): ScriptCall {
-    const channel = readWriteChannel(lockName)
-    return readLockForceRelease(lockName, 'write', readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)
   }
 
   override inspect(lockName: string): ScriptCall {

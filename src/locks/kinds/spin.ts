@@ -1,5 +1,5 @@
 import { ConfigError } from '../../errors.js'
-import { lockForceRelease, lockRelease } from '../../lua/generated.js'
+import { lockRelease } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
 import { checkDuration, ownOptions } from '../../util/validate.js'
@@ -43,10 +43,6 @@ export class SpinKind extends PlainKind {
 
   override release(lockName: string, holder: string): ScriptCall {
     return lockRelease(lockName, holder, '', '')
-  }
-
-  override forceRelease(lockName: string): ScriptCall {
-    return lockForceRelease(lockName, '', '')
   }
 }
 

@@ -2,7 +2,6 @@ import {
   stringLockAcquire,
   stringLockAdopt,
   stringLockExtend,
-  stringLockForceRelease,
   stringLockInspect,
   stringLockRelease,
   stringLockRenew,
@@ -52,10 +51,6 @@ class StringKind extends PlainKind {
 
   override release(lockName: string, holder: string): ScriptCall {
     return stringLockRelease(lockName, holder, lockChannel(lockName), UNLOCK_MESSAGE)
-  }
-
-  override forceRelease(lockName: string): ScriptCall {
-    return stringLockForceRelease(lockName, lockChannel(lockName), UNLOCK_MESSAGE)
   }
 
   override inspect(lockName: string): ScriptCall {

@@ -1,0 +1,29 @@
+import type { ScriptCall } from '../lua/script.js'
+import { once } from '../lua/variants.js'
+import type { Context } from './context.js'
+import { asLockError } from './inspection.js'
+
+/** The reply of a script that found nothing to do. */
+const NIL = -2
+
+/**
+ * Runs a script on behalf of a caller, who may not own what it changes: once, however many copies of the command arrive, and
+ * not at all after `commandTimeoutMs`, when the caller has been told that the outcome is unknown.
+ * @returns its reply, an integer or null
+ * @throws {OutcomeUnknownError} Redis did not reply
+ */
+export async function runOnce(context: Context, name: string, title: string, call: ScriptCall): Promise<number | null> {
+  const { idempotencyKeys, backgroundRetries, commandTimeoutMs } = context
+  context.assertUsable(name)
+  const operation = idempotencyKeys.open(name)
+  const send = (timeoutMs?: number): Promise<number> =>
+    idempotencyKeys.send(operation, (opened) => once(call, opened), timeoutMs)
+  try {
+    const reply = await backgroundRetries.retryUntilAnswered(send, commandTimeoutMs, () => {})
+    return reply === NIL ? null : reply
+  } catch (error) {
+    throw await asLockError(context, name, title, error)
+  } finally {
+    idempotencyKeys.close(operation)
+  }
+}
