@@ -86,7 +86,7 @@ function embed(file) {
   name: '${name}',
   sha1: '${createHash('sha1')
     .update(title + body)
-    .digest('hex')}',${/^ +Expires {3}/m.test(header) ? '\n  expires: true,' : ''}
+    .digest('hex')}',${/^ +Expires /m.test(header) ? '\n  expires: true,' : ''}
   text: ${quoted(title + own, title.length, includes)},
 }
 

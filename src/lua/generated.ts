@@ -505,7 +505,7 @@ return left
  * ARGV[4] isQueueing     1; 0: if refused, it does not join the queue
  * ARGV[5] channelPrefix  what the waiters' channels begin with, before the holder
  * ARGV[6] message        what wakes them
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil            acquired
  *         integer        when to ask again at the latest, ms from now (-1: not known)
  * Source  RedissonFairLock.tryLockInnerAsync: same keys, and deadlines that it understands
@@ -608,7 +608,7 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * ARGV[3…] values      their digests
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of other owners' leases, ms
  * Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields
@@ -789,7 +789,7 @@ return refused or { '1', drawn[1], drawn[2] }
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * ARGV[3] seen         the highest token that this client has seen, 0 for none
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   array        refused: "0", what is left of the current lease, ms (-1: no expiry)
  *                      granted: "1", the token, and the last one before if the counter had gone back behind `seen`
  * Source  RedissonFencedLock.tryLockInnerAsync: same keys
@@ -828,7 +828,7 @@ return { '1', drawn[1], drawn[2] }
  * ARGV[2] from         the previous holder, "<client id>:<owner id>"
  * ARGV[3] holder       the next one, "<client id>:<owner id>"
  * ARGV[4] seen         the highest token that this client has seen, 0 for none
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   array        as fenced-lock/acquire; refused means that `from` does not hold the lock
  */
 export function fencedLockAdopt(lock: string, tokens: string, leaseTimeMs: Argument, from: Argument, holder: Argument, seen: Argument): ScriptCall {
@@ -948,7 +948,7 @@ return 1
  * ARGV[2] holder     as in the lock
  * ARGV[3] content    of the mark
  * ARGV[4] markTtlMs  ms
- * Expires   late, it marks nobody
+ * Expires late, it marks nobody
  * Reply   integer    1 marked, 0 that holder does not hold the lock
  */
 export function forcedMark(lock: string, mark: string, form: Argument, holder: Argument, content: Argument, markTtlMs: Argument): ScriptCall {
@@ -1156,7 +1156,7 @@ return nil
  * another owner holds. Idempotent, like lock/acquire.
  * KEYS[n] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0; then the holder of each lock, "<client id>:<owner id>"
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      the index of the first lock that another owner holds, from 0
  */
@@ -1209,7 +1209,7 @@ return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
  * ARGV[5] inboxPrefix  what the clients' channels begin with
  * ARGV[6] isPoll       1: the client has received no message for long; 0: it asks for any other reason
  * ARGV[7] hasWaiters   1: more callers of this client wait for the next turn, so it stays queued; 0: none
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         array        what is left of the current lease, ms (-1: no expiry); the place of this ticket if the release
  *                      will give the turn to the first one: 1 first, 2 behind others; otherwise 0
@@ -1233,7 +1233,7 @@ ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}return take(KEYS[1], ARGV[1], ARGV[2])
  * KEYS[1] lock         hash: holder -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonLock.tryLockInnerAsync: same key, field and reply
@@ -1268,7 +1268,7 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] from         the previous holder, "<client id>:<owner id>"
  * ARGV[3] holder       the next one, "<client id>:<owner id>"
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          taken over
  *         integer      0: `from` does not hold the lock
  */
@@ -1537,7 +1537,7 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] channel      the waiters' channel
  * ARGV[3…] ids         the permits: 32 hexadecimal digits each
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      when to ask again at the latest, ms from now (-1: not known)
  * Source  RedissonPermitExpirableSemaphore.tryAcquireAsync: same keys
@@ -1762,7 +1762,7 @@ return nil
  * KEYS[2] readHold     string: this owner's first read hold
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonReadLock.tryLockInnerAsync: same keys and fields
@@ -1968,7 +1968,7 @@ end)
  * ARGV[1] permits     > 0
  * ARGV[2] operation   its number
  * ARGV[3] openedAt    when it was opened, epoch ms
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   integer     0 refused; acquired: the generation (1: not known)
  *         array       it arrived too late: the time, epoch ms
  * Source  RedissonSemaphore.tryAcquireAsync
@@ -2224,7 +2224,7 @@ return nil
  * KEYS[1] lock         string: the holder
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  the pattern of https://redis.io/commands/set: SET key value NX PX
@@ -2258,7 +2258,7 @@ return nil
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] from         the previous holder
  * ARGV[3] holder       the next one, "<client id>:<owner id>"
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          taken over
  *         integer      0: `from` does not hold the lock
  */
@@ -2408,7 +2408,7 @@ return createLock(KEYS[1], ARGV[1], 'mode', 'write', ARGV[2], 1)
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>:write"
- * Expires   late, it takes nothing
+ * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonWriteLock.tryLockInnerAsync: same key and fields

@@ -20,12 +20,8 @@ const LUA_FAILED = /attempt to|bad argument|'for' |lib command arguments/
  * whether semaphores or latches made it.
  */
 const SAME_TO_REDIS: readonly (readonly [script: RegExp, state: RegExp])[] = [
-  [/^lock\/force-release(-queued)?$/, /^a (plain|fair|fenced) lock/],
-  [/^fair-lock\/force-release$/, /^a (plain|fair|fenced) lock/],
-  [/^read-lock\/(force-release|acquire)$/, /^a read lock/],
-  [/^faster-multi-lock\/force-release$/, /^a group/],
+  [/^read-lock\/acquire$/, /^a read lock/],
   [/^faster-multi-lock\/acquire$/, /^a hash of data that expires/], // its field next to the others, as in a group
-  [/^string-lock\/force-release$/, /^(a string lock|a semaphore|a latch|text)/],
   [/^fenced-lock\/(acquire|adopt)$/, /^a fenced lock/],
   [/^(semaphore|permit|latch)\//, /^a (semaphore|latch)/],
 ]

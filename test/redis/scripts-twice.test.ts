@@ -115,8 +115,6 @@ const CASES: readonly Case[] = [
     sets: { [turnQueueKey(NAME)]: LEASE_MS },
   },
   { script: 'lock/adopt', before: held('ours:2'), replies: [null, null], extends: lockLease },
-  { script: 'lock/force-release', before: held(OTHER), replies: [1, 0] },
-  { script: 'lock/force-release-queued', before: [...held(OTHER), ...queued(TICKET, 'gone:1')], replies: [1, 0] },
   {
     script: 'lock/inspect',
     before: held(OURS, 2),
@@ -145,7 +143,6 @@ const CASES: readonly Case[] = [
     before: held(OTHER),
     replies: [TTL_MS, TTL_MS],
   },
-  { script: 'fair-lock/force-release', before: [...held(OTHER), ...waiting('ours:2')], replies: [1, 0] },
   { script: 'fair-lock/leave', before: waiting(OURS, 'ours:2'), replies: [1, 0] },
   { script: 'fair-lock/release', before: [...held(OURS), ...waiting('ours:2')], replies: [0, null] },
 
@@ -180,7 +177,6 @@ const CASES: readonly Case[] = [
     replies: [null, null],
     extends: { ...lockLease, [hold(1)]: LEASE_MS },
   },
-  { script: 'read-lock/force-release', before: reading(2), replies: [1, 0] },
   {
     script: 'read-lock/inspect',
     before: reading(2),
@@ -202,7 +198,6 @@ const CASES: readonly Case[] = [
   { script: 'write-lock/release', before: writing, replies: [0, null] },
 
   { script: 'faster-multi-lock/acquire', before: [], replies: [null, null], extends: groupLeases },
-  { script: 'faster-multi-lock/force-release', before: group, replies: [1, 0] },
   {
     script: 'faster-multi-lock/inspect',
     before: group,
@@ -224,7 +219,6 @@ const CASES: readonly Case[] = [
   { script: 'string-lock/acquire', before: [], replies: [null, null], extends: lockLease },
   { script: 'string-lock/adopt', before: string('ours:2'), replies: [null, null], extends: lockLease },
   { script: 'string-lock/extend', before: string(OURS), replies: [1, 1], extends: lockLease },
-  { script: 'string-lock/force-release', before: string(OTHER), replies: [1, 0] },
   {
     script: 'string-lock/inspect',
     before: string(OURS),

@@ -10,7 +10,7 @@
      ARGV[4] isQueueing     1; 0: if refused, it does not join the queue
      ARGV[5] channelPrefix  what the waiters' channels begin with, before the holder
      ARGV[6] message        what wakes them
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil            acquired
              integer        when to ask again at the latest, ms from now (-1: not known)
      Source  RedissonFairLock.tryLockInnerAsync: same keys, and deadlines that it understands ]]

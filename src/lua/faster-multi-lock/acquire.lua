@@ -5,7 +5,7 @@
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
      ARGV[3…] values      their digests
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil          acquired
              integer      what is left of other owners' leases, ms
      Source  RedissonFasterMultiLock.tryLockInnerAsync: same key and fields ]]

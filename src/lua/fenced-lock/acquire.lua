@@ -5,7 +5,7 @@
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
      ARGV[3] seen         the highest token that this client has seen, 0 for none
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   array        refused: "0", what is left of the current lease, ms (-1: no expiry)
                           granted: "1", the token, and the last one before if the counter had gone back behind `seen`
      Source  RedissonFencedLock.tryLockInnerAsync: same keys ]]

@@ -6,7 +6,7 @@
      ARGV[2] from         the previous holder, "<client id>:<owner id>"
      ARGV[3] holder       the next one, "<client id>:<owner id>"
      ARGV[4] seen         the highest token that this client has seen, 0 for none
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   array        as fenced-lock/acquire; refused means that `from` does not hold the lock ]]
 -- include lease/extend
 -- include fenced-lock/next-token

@@ -5,7 +5,7 @@
      ARGV[2] holder     as in the lock
      ARGV[3] content    of the mark
      ARGV[4] markTtlMs  ms
-     Expires   late, it marks nobody
+     Expires late, it marks nobody
      Reply   integer    1 marked, 0 that holder does not hold the lock ]]
 local form = redis.call('type', KEYS[1]).ok
 if form == 'none' then

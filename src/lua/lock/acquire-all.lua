@@ -2,7 +2,7 @@
      another owner holds. Idempotent, like lock/acquire.
      KEYS[n] lock         hash: holder -> hold count
      ARGV[1] leaseTimeMs  ms, > 0; then the holder of each lock, "<client id>:<owner id>"
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil          acquired
              integer      the index of the first lock that another owner holds, from 0 ]]
 -- include lock/take

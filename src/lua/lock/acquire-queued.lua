@@ -8,7 +8,7 @@
      ARGV[5] inboxPrefix  what the clients' channels begin with
      ARGV[6] isPoll       1: the client has received no message for long; 0: it asks for any other reason
      ARGV[7] hasWaiters   1: more callers of this client wait for the next turn, so it stays queued; 0: none
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil          acquired
              array        what is left of the current lease, ms (-1: no expiry); the place of this ticket if the release
                           will give the turn to the first one: 1 first, 2 behind others; otherwise 0 ]]

@@ -3,7 +3,7 @@
      KEYS[1] lock         hash: holder -> hold count
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil          acquired
              integer      what is left of the current lease, ms (-1: no expiry)
      Source  RedissonLock.tryLockInnerAsync: same key, field and reply ]]

@@ -4,7 +4,7 @@
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] channel      the waiters' channel
      ARGV[3…] ids         the permits: 32 hexadecimal digits each
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil          acquired
              integer      when to ask again at the latest, ms from now (-1: not known)
      Source  RedissonPermitExpirableSemaphore.tryAcquireAsync: same keys ]]

@@ -4,7 +4,7 @@
      KEYS[2] readHold     string: this owner's first read hold
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil          acquired
              integer      what is left of the current lease, ms (-1: no expiry)
      Source  RedissonReadLock.tryLockInnerAsync: same keys and fields ]]

@@ -6,7 +6,7 @@
      ARGV[1] permits     > 0
      ARGV[2] operation   its number
      ARGV[3] openedAt    when it was opened, epoch ms
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   integer     0 refused; acquired: the generation (1: not known)
              array       it arrived too late: the time, epoch ms
      Source  RedissonSemaphore.tryAcquireAsync ]]

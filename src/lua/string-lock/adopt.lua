@@ -4,7 +4,7 @@
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] from         the previous holder
      ARGV[3] holder       the next one, "<client id>:<owner id>"
-     Expires   late, it takes nothing
+     Expires late, it takes nothing
      Reply   nil          taken over
              integer      0: `from` does not hold the lock ]]
 -- include lease/extend

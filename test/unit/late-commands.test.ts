@@ -1,0 +1,250 @@
+/** Copies of commands that arrive later than their caller, its lease or its client last. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Client } from '../../src/client.js'
+import type { Hold } from '../../src/index.js'
+import { SCRIPTS } from '../../src/lua/generated.js'
+import { TOO_LATE } from '../../src/lua/variants.js'
+import { systemRandom } from '../../src/util/random.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+import { kinds } from '../support/kinds.js'
+
+const COMMAND_TIMEOUT_MS = 3_000
+/** After this no command runs that takes something: the clocks of client and server may differ by a second. */
+const LATE_MS = COMMAND_TIMEOUT_MS + 1_001
+
+/** A bench whose first client's commands are kept, so that copies of them can be delivered at any time. */
+class Copies extends ClientBench {
+  #sent: (readonly string[])[] = []
+
+  constructor() {
+    super({ commandTimeoutMs: COMMAND_TIMEOUT_MS })
+    const send = this.port.send.bind(this.port)
+    this.port.send = async (command, key) => {
+      this.#sent.push(command)
+      return await send(command, key)
+    }
+  }
+
+  /** What it sent during `action`. */
+  async commandsDuring(action: () => Promise<unknown>): Promise<readonly (readonly string[])[]> {
+    this.#sent = []
+    await action()
+    await turn()
+    return this.#sent.filter(([verb]) => verb === 'EVALSHA' || verb === 'EVAL')
+  }
+
+  /** Copies of commands arrive. @returns the replies */
+  deliver(commands: readonly (readonly string[])[]): readonly unknown[] {
+    return commands.map((command) => {
+      try {
+        return this.redis.execute(command)
+      } catch (error) {
+        return error
+      }
+    })
+  }
+
+  /** Who holds what: everything in Redis but numbers that only rise, what clients say of themselves, and what is kept for copies. */
+  get content(): Record<string, unknown> {
+    const { keyspace } = this.redis
+    keyspace.tick()
+    const names = keyspace.names().filter((name) => !/^(holdfast_\w+|redisson_lock_token):/.test(name))
+    return Object.fromEntries(names.map((name) => [name, structuredClone(keyspace.content(name))]))
+  }
+}
+
+describe('every script', () => {
+  /** How a copy that arrives late changes nothing for anybody else. */
+  const RULES: readonly [why: string, scripts: RegExp][] = [
+    ['it takes something, and does nothing after its deadline', /\/(acquire|adopt|mark)(-all|-queued)?$/],
+    [
+      'it names a holder, which nobody else is',
+      /\/(release|release-one|release-queued|reenter|renew|renew-capped|leave|set-count|extend)$/,
+    ],
+    ['it names a ticket', /^lock\/leave-turn-queue$/],
+    [
+      'it runs once, and belongs to a number',
+      /^(semaphore|latch)\/(set-permits|add-permits|release|drain-permits|cancel|set-count|count-down)$|^permit\/set-permits$/,
+    ],
+    ['it is only sent to run once, before a deadline', /^(latch|semaphore)\/delete$|^permit\/update-lease$/],
+    ['it writes or deletes exactly what it names', /^forced\/(record|withdraw)$|^idempotency\/forget$/],
+    ['it changes nothing', /\/(inspect|token|read)$/],
+  ]
+
+  it('has a rule for its late copies', () => {
+    const without = SCRIPTS.filter(({ name }) => !RULES.some(([, scripts]) => scripts.test(name)))
+    assert.deepEqual(
+      without.map(({ name }) => name),
+      [],
+    )
+  })
+
+  it('has a deadline exactly if it takes something', () => {
+    const [[, takes]] = RULES as [(typeof RULES)[number]]
+    for (const { name, expires = false } of SCRIPTS) assert.equal(expires, takes.test(name), name)
+  })
+})
+
+for (const kind of kinds) {
+  describe(`commands of a ${kind.name}`, () => {
+    /** All that a client does with it, and with the hold of another client. */
+    async function useOf({ client, other, clock }: Copies): Promise<void> {
+      const ours = kind.lock(client, 'a')
+      const settled = async <T>(promise: Promise<T>): Promise<T> => await clock.until(promise)
+      await settled(
+        ours.withLock({ leaseTimeMs: 20_000 }, async (hold) => {
+          await hold.extend(25_000)
+          if (kind.isReentrant) await ours.withLock({ leaseTimeMs: 20_000 }, () => {})
+        }),
+      )
+      const theirs = await settled(kind.rival(other, 'a').lock())
+      assert.equal(await settled(ours.tryLock({ waitTimeMs: 30 })), null)
+      for (const part of kind.parts(client, 'a')) await settled(part.forceUnlock())
+      await theirs.unlock().catch(() => {})
+      const forced = await settled(kind.rival(other, 'a').lock())
+      for (const part of kind.rival === kind.lock
+        ? kind.parts(client, 'a')
+        : [client.getReadWriteLock('a').writeLock()])
+        await settled(part.forceUnlock())
+      await forced.unlock().catch(() => {})
+      if (!kind.isAdoptable || kind.isJoint) return
+      const [part] = kind.parts(client, 'a')
+      const given = (await settled(kind.lock(other, 'a').lock())) as Hold
+      await (await settled((part as NonNullable<typeof part>).adopt(await given.handOver()))).unlock()
+    }
+
+    it('take nothing, and end nothing that others have, when copies of them arrive late', async () => {
+      const bench = new Copies()
+      const commands = await bench.commandsDuring(() => useOf(bench))
+      await bench.clock.advance(LATE_MS)
+      const free = bench.content
+      bench.deliver(commands)
+      assert.deepEqual(bench.content, free, 'nobody has it')
+
+      const hold = await bench.clock.until(kind.rival(bench.other, 'a').lock({ leaseTimeMs: 50_000 }))
+      const held = bench.content
+      bench.deliver(commands)
+      assert.deepEqual(bench.content, held, 'the other client has it')
+      hold.assertHeld()
+      await hold.unlock()
+      await bench.close()
+    })
+
+    it('that take it and were sent twice take it for a second at most', async () => {
+      const bench = new Copies()
+      const { client, clock, port } = bench
+      for (const atLeastMs of kind.isShared || kind.isJoint ? [undefined] : [undefined, 1_000]) {
+        const [first] = await bench.commandsDuring(async () => {
+          const running = kind.lock(client, 'a').withLock({ atLeastMs }, () => {
+            port.reconnect() // the Redis client may have sent it twice
+          })
+          await clock.until(running)
+        })
+        await clock.advance(1_500)
+        const free = bench.content
+        bench.deliver([first as readonly string[]])
+        assert.notDeepEqual(bench.content, free, 'a copy that arrives in time is like the first')
+        await clock.advance(1_000)
+        assert.deepEqual(bench.content, free)
+        await clock.advance(10_000)
+      }
+      await bench.close()
+    })
+  })
+}
+
+describe('commands of semaphores and latches', () => {
+  const uses: Record<string, (client: Client) => Promise<unknown>> = {
+    'latch.delete': (client) => client.getCountDownLatch('a').delete(),
+    'semaphore.delete': (client) => client.getSemaphore('a').delete(),
+    'permits.delete': (client) => client.getPermitExpirableSemaphore('a').delete(),
+    'semaphore.tryAcquire': (client) => client.getSemaphore('a').tryAcquire(),
+    'permits.tryAcquire': (client) => client.getPermitExpirableSemaphore('a').tryAcquire({ leaseTimeMs: 60_000 }),
+  }
+  const creations: Record<string, (client: Client) => Promise<unknown>> = {
+    latch: (client) => client.getCountDownLatch('a').trySetCount(3),
+    semaphore: (client) => client.getSemaphore('a').trySetPermits(3),
+    permits: (client) => client.getPermitExpirableSemaphore('a').trySetPermits(3),
+  }
+  for (const [name, use] of Object.entries(uses)) {
+    const create = creations[name.split('.')[0] as string] as NonNullable<(typeof creations)[string]>
+
+    it(`${name}() changes nothing that was created since, when a copy of it arrives`, async () => {
+      const bench = new Copies()
+      const { clock, other, port } = bench
+      await clock.until(create(other))
+      const commands = await bench.commandsDuring(async () => {
+        const using = use(bench.client)
+        await turn()
+        port.reconnect()
+        await clock.until(using)
+      })
+      bench.redis.delete('a')
+      bench.redis.delete('{a}:timeout')
+      await clock.until(create(other))
+      const created = bench.content
+      for (const afterMs of name.endsWith('delete') ? [0, LATE_MS] : [LATE_MS]) {
+        await clock.advance(afterMs)
+        bench.deliver(commands)
+        assert.deepEqual(bench.content, created, `${afterMs} ms later`)
+      }
+    })
+  }
+
+  it('updateLeaseTime() sets a lease once', async () => {
+    const bench = new Copies()
+    const { client, clock, port, otherPort } = bench
+    const other = new Client(otherPort, {}, { clock, random: systemRandom })
+    await clock.until(creations['permits']?.(other) as Promise<unknown>)
+    const permits = other.getPermitExpirableSemaphore('a')
+    const permit = await clock.until(permits.acquire({ leaseTimeMs: 60_000 }))
+    const [id] = permit.permitIds as readonly [string]
+    const commands = await bench.commandsDuring(async () => {
+      const updating = client.getPermitExpirableSemaphore('a').updateLeaseTime(id, 5_000)
+      await turn()
+      port.reconnect()
+      assert.equal(await clock.until(updating), true)
+    })
+    await clock.until(permits.updateLeaseTime(id, 600_000))
+    for (const afterMs of [0, LATE_MS]) {
+      await clock.advance(afterMs)
+      bench.deliver(commands)
+      const leftMs = await clock.until(permits.getLeaseTime(id))
+      assert(leftMs > 590_000, `${leftMs} ms`)
+    }
+  })
+})
+
+describe('a command that arrives too late', () => {
+  it('is sent again while its caller waits, with the time of Redis that the reply has', async () => {
+    const bench = new Copies()
+    const { clock, client, lock, port } = bench
+    client.getLock('a').context.scripts.learnTime('a', clock.now() - 10_000)
+    const hold = await clock.until(lock.lock())
+    bench.assertSafe(hold)
+    assert.equal(port.count('lock/acquire'), 2)
+    await hold.unlock()
+    await bench.close()
+  })
+
+  it('has not run, if the caller does not wait any more', async () => {
+    const bench = new Copies()
+    const { clock, lock, port } = bench
+    port.fault = ({ name }) => (name === 'lock/acquire' ? { requestMs: 2_000 + COMMAND_TIMEOUT_MS } : undefined)
+    await assert.rejects(clock.until(lock.tryLock()), { code: 'LOCK_OUTCOME_UNKNOWN' })
+    await clock.advance(5_000)
+    assert.deepEqual(bench.redis.keys, [])
+    port.fault = () => undefined
+    await bench.close()
+  })
+
+  it('says so, and what time it is', async () => {
+    const bench = new Copies()
+    const [command] = await bench.commandsDuring(async () => await (await bench.lock.lock()).unlock())
+    await bench.clock.advance(LATE_MS)
+    assert.deepEqual(bench.deliver([command as readonly string[]]), [[TOO_LATE, bench.clock.now()]])
+    await bench.close()
+  })
+})
