@@ -62,8 +62,8 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * ended, within `graceMs`; only then does the next waiter get it. A holder that does not react keeps the lock, unless
    * `anyway` is set. Each call is recorded in `holdfast_audit`.
    *
-   * Without arguments it frees the lock at once, whoever holds it, and wakes the waiters. A holder in this client loses it
-   * immediately, any other at its next renewal.
+   * Without arguments it frees the lock at once, whoever holds it now, and wakes the waiters. A holder in this client loses it
+   * immediately, any other at its next renewal. Whoever takes it next keeps it, however late a copy of the command arrives.
    * @returns with a holder, what became of it, after `graceMs`, 2.5 s and `quarantineMs` at the latest; without, whether it
    *   was held
    * @throws {OutcomeUnknownError} Redis did not reply
