@@ -73,7 +73,8 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
   readonly #name: string
   readonly #terms: Request['terms']
   readonly #leaseTimeMs: number
-  readonly #leases: readonly Lease[]
+  /** Of every attempt until one of them gives up what it was granted. */
+  #leases: readonly Lease[] = []
 
   constructor(locks: readonly Lock[], terms: Request['terms']) {
     const { context, name } = locks[0] as Lock
@@ -82,7 +83,6 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
     this.#name = name
     this.#terms = terms
     this.#leaseTimeMs = terms.leaseTimeMs ?? context.watchdogTimeoutMs
-    this.#leases = locks.map((lock) => lock.possess())
   }
 
   untilReady(): Promise<void> | undefined {
@@ -92,6 +92,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
   async run(): Promise<Outcome<readonly Hold[] | Lock>> {
     const { scripts, replication, attempts, clock } = this.#context
     const route = replication.routeTo(this.#name)
+    if (this.#leases.length === 0) this.#leases = this.#locks.map((lock) => lock.possess())
     const ours = this.#leases.map((lease) => ({ lease, hasWon: false, isForced: false }))
     for (const one of ours) attempts.add(one)
     let sentAt = clock.now()
@@ -111,8 +112,11 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
       if (refused !== null) return { is: 'granted', value: this.#locks[refused] as Lock, leaseMs: 0 }
       isGranted = true
       await replication.confirm(this.#name, route)
-      // Granted, but one of them was force-unlocked since: the others are released, or all are asked for again.
-      if (ours.some(({ isForced }) => isForced)) return { is: 'unknown' }
+      // Granted, but one of them was force-unlocked since.
+      if (ours.some(({ isForced }) => isForced)) {
+        this.#giveUp()
+        return { is: 'unknown' }
+      }
       const value = this.#begin(sentAt)
       for (const one of ours) one.hasWon = true
       return { is: 'granted', value, leaseMs: 0 }
@@ -140,9 +144,16 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
     try {
       for (const lease of this.#leases) holds.push(lease.begin(this.#terms, sentAt))
     } catch (error) {
-      void releaseAll(holds)
+      this.#giveUp(holds)
       throw error
     }
     return holds
+  }
+
+  /** Releases what was granted. The next attempt is by new owners: a late copy of the release would free what it takes. */
+  #giveUp(begun: readonly Hold[] = []): void {
+    for (const hold of begun) (hold.lease as Lease).end(hold, 'released')
+    for (const lease of this.#leases) lease.releaseInBackground()
+    this.#leases = []
   }
 }

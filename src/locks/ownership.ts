@@ -29,7 +29,7 @@ export class Scope {
    * that hold, the caller is a sibling and gets an owner of its own.
    */
   ownerFor(field: string): Owner {
-    if (this.#owner.isRetired) this.#owner = this.client.owners.next()
+    if (this.#owner.isSpent) this.#owner = this.client.owners.next()
     if (!this.#owner.hasSameLock(field) && this.#owner.claim(field)) return this.#owner
     return this.client.owners.next()
   }

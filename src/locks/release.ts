@@ -77,7 +77,7 @@ export function settleRelease(
   const { owner, field } = lease
   if (lease.copies.until > 0) lease.releaseInBackground()
   else if (mayHaveRunBefore) owner.retire(field)
-  else owner.free(field)
+  else owner.released(field)
   const others = (receivers ?? 0) - (queue?.ownReceivers ?? 0)
   queue?.released(receivers ?? 0)
   return usesTurnQueue && others > 0

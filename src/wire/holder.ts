@@ -34,11 +34,13 @@ export function markedId(uuid: string): string {
  *
  * An owner has at most one lease of a lock at a time: two would share one field in Redis, and the release of one would end
  * the other. Once the outcome of a command about a field is unknown, or a hold was lost or handed over, the owner is retired
- * for that field: a late copy of the release could end its next lease.
+ * for that field: a late copy of the release could end its next lease. So could the forced release of an operator, who names
+ * a holder; hence a scope continues with a new owner after each release. Only a read inside a write has to be of its owner.
  */
 export class Owner {
   readonly id: number
   readonly #claimed = new Set<string>()
+  #hasReleased = false
   #retired: Set<string> | undefined
 
   constructor(id: number) {
@@ -46,7 +48,7 @@ export class Owner {
   }
 
   /**
-   * Claims a field until `free`.
+   * Claims a field until `free` or `released`.
    * @param field  as of `fieldOf`
    * @returns false: it is claimed already, or the owner is retired for it
    */
@@ -67,8 +69,15 @@ export class Owner {
     return true
   }
 
+  /** It took nothing. */
   free(field: string): void {
     this.#claimed.delete(field)
+  }
+
+  /** Redis has released what it took, and no copy of that release is under way. */
+  released(field: string): void {
+    this.free(field)
+    this.#hasReleased = true
   }
 
   /** The owner never takes this field again. */
@@ -81,9 +90,9 @@ export class Owner {
     return this.#retired?.has(field) ?? false
   }
 
-  /** Whether it is retired for any field; a scope then continues with a new owner. */
-  get isRetired(): boolean {
-    return this.#retired !== undefined
+  /** Whether anything that it took has been released, or may have been; a scope then continues with a new owner. */
+  get isSpent(): boolean {
+    return this.#hasReleased || this.#retired !== undefined
   }
 }
 

@@ -242,13 +242,14 @@ describe('a message about a mark', () => {
 
   it('ends nothing if the mark is older than the grant: the owner has taken the lock again', async () => {
     const { client, clock, redis } = bench
-    await client.runInScope(async () => {
-      const first = await bench.lock.lock()
+    const sides = client.getReadWriteLock('a')
+    await sides.writeLock().withLock(async () => {
+      const first = await sides.readLock().lock()
       const mark = { id: '1', holder: first.holder, by: 'x', graceMs: 0 }
       redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '600000'])
       await first.unlock()
       await clock.advance(50)
-      const second = await bench.lock.lock()
+      const second = await sides.readLock().lock()
       assert.equal(second.holder, first.holder)
       marks.notified('a')
       await clock.advance(100)

@@ -69,10 +69,10 @@ describe('an owner', () => {
 
   it('never takes a field again for which it is retired, and takes others', () => {
     const owner = new Owners().next()
-    assert.deepEqual([owner.isRetired, owner.isRetiredFor('/a')], [false, false])
+    assert.deepEqual([owner.isSpent, owner.isRetiredFor('/a')], [false, false])
     owner.retire('/a')
     owner.retire('/b')
-    assert.deepEqual([owner.isRetired, owner.isRetiredFor('/a'), owner.isRetiredFor('/c')], [true, true, false])
+    assert.deepEqual([owner.isSpent, owner.isRetiredFor('/a'), owner.isRetiredFor('/c')], [true, true, false])
     assert.deepEqual([owner.claim('/a'), owner.claim('/b'), owner.claim('/c')], [false, false, true])
   })
 })

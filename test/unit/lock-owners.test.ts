@@ -206,7 +206,6 @@ describe('a lock of several values', () => {
       await first.unlock()
       await bench.clock.advance(6)
       const second = await values('x').lock()
-      assert.equal(second.holder, first.holder)
       assert.equal(await bench.clock.until(asking), 0)
       await turn()
       assert.equal(await second.isHeld(), true)
@@ -239,14 +238,26 @@ describe('a lease', () => {
 })
 
 describe('a scope', () => {
-  it('takes a lock again as the same owner', async () => {
+  it('takes what it holds together as one owner, and again as another one', async () => {
     await bench.client.runInScope(async () => {
-      const first = await bench.lock.lock()
-      await bench.lock.unlock()
+      const [first, beside] = [await bench.lock.lock(), await bench.client.getLock('b').lock()]
+      assert.equal(beside.ownerId, first.ownerId)
+      await first.unlock()
       const second = await bench.lock.lock()
-      assert.equal(second.holder, first.holder)
+      assert.notEqual(second.ownerId, first.ownerId)
       await bench.lock.unlock()
+      await beside.unlock()
     })
+  })
+
+  it('that polls for a lock stays the same owner', async () => {
+    const other = await bench.other.getLock('a').lock()
+    await bench.client.runInScope(async () => {
+      for (let n = 0; n < 3; n++) assert.equal(await bench.lock.tryLock(), null)
+      const holders = bench.port.sent.filter(({ name }) => name === 'lock/acquire').map(({ args }) => args[1])
+      assert.deepEqual([holders.length, new Set(holders).size], [3, 1])
+    })
+    await other.unlock()
   })
 
   it('takes it as another owner while a release of the first may still be on its way', async () => {

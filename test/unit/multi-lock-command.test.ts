@@ -193,6 +193,36 @@ describe('if the command for several locks', () => {
     await bench.releaseSafe(await bench.clock.until(taking))
   })
 
+  const REASONS = {
+    'as a listener of an earlier loss outlasts the lease': async () => {
+      await x.lock()
+      bench.redis.delete('x')
+      bench.client.once('lost', () => bench.clock.block(10_000))
+      return both.lock({ leaseTimeMs: 10_000 })
+    },
+    'as one of the locks has been force-unlocked': async () => {
+      bench.port.once('lock/acquire-all', { replyMs: 500 })
+      const taking = both.lock({ leaseTimeMs: 10_000 })
+      await turn()
+      await bench.clock.until(y.forceUnlock())
+      return taking
+    },
+  }
+  for (const [why, begin] of Object.entries(REASONS)) {
+    it(`grants what cannot be kept, ${why}, the release does not free what the next attempt takes, however late`, async () => {
+      let isLate = true
+      bench.port.fault = ({ name }) => {
+        if (!isLate || !name.startsWith('lock/release')) return undefined
+        void turn().then(() => (isLate = false))
+        return { requestMs: 5_000, failsWith: 'Connection is closed' }
+      }
+      const hold = await bench.clock.until(begin())
+      assert.equal(isLate, false, 'it was released')
+      await bench.clock.advance(5_000)
+      await bench.releaseSafe(hold)
+    })
+  }
+
   it('has been sent, the client remembers the attempt only until it knows the outcome', async () => {
     await (await both.lock()).unlock()
     assert.equal(x.context.attempts.size, 0)

@@ -1,0 +1,169 @@
+/** A copy of a command may arrive long after its reply. It names a holder, who must not have been granted the lock again. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { type BaseLock, type Client, getRedLock, type Hold } from '../../src/index.js'
+import { knownScript } from '../../src/testing/memory-redis.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+import { type Kind, kinds } from '../support/kinds.js'
+
+let bench: ClientBench
+/** Every command that a client has sent and that takes nothing. */
+let copies: (readonly string[])[]
+
+beforeEach(() => {
+  bench = new ClientBench({})
+  copies = []
+  for (const port of [bench.port, bench.otherPort]) {
+    const send = port.send.bind(port)
+    port.send = (command, key) => {
+      const name = knownScript(command[1] ?? '')?.script.name ?? ''
+      if (name.includes('/') && !/acquire|force-release/.test(name)) copies.push(command)
+      return send(command, key)
+    }
+  }
+})
+
+afterEach(() => bench.close())
+
+function deliverCopies(): void {
+  for (const command of copies) bench.redis.execute(command)
+}
+
+type Traits = Partial<Pick<Kind, 'isReentrant' | 'isJoint' | 'isAdoptable' | 'isShared'>>
+type NamedLock = Traits & { readonly name: string; lock(client: Client): BaseLock }
+
+const LOCKS: readonly NamedLock[] = [
+  ...kinds.map((kind) => ({ ...kind, lock: (client: Client) => kind.lock(client, 'a') })),
+  {
+    name: 'red lock',
+    isJoint: true,
+    lock: (client) => getRedLock(...['a', 'b', 'c'].map((name) => client.getLock(name))),
+  },
+]
+
+const take = async (lock: BaseLock, options = {}): Promise<Hold> => await bench.clock.until(lock.lock(options))
+
+interface End {
+  readonly title: string
+  readonly isFor?: (lock: NamedLock) => boolean
+  /** Takes the lock, or waits for it, as a scope does, until that has ended. */
+  run(lock: BaseLock, ofOther: BaseLock): Promise<void>
+}
+
+const ENDS: readonly End[] = [
+  {
+    title: 'its unlock()',
+    async run(lock) {
+      await (await take(lock)).unlock()
+    },
+  },
+  {
+    title: 'the unlock() of a hold and of one that re-entered it',
+    isFor: ({ isReentrant, isJoint }) => isReentrant === true && !isJoint,
+    async run(lock) {
+      const holds = [await take(lock), await take(lock)]
+      for (const hold of holds) await hold.unlock()
+    },
+  },
+  {
+    title: 'an unlock() without a reply',
+    async run(lock) {
+      const hold = await take(lock)
+      bench.port.fault = ({ name }) => (/\/release/.test(name) ? { failsWith: 'Connection is closed' } : undefined)
+      const unlocking = hold.unlock()
+      await turn()
+      bench.port.fault = () => undefined
+      await bench.clock.until(unlocking)
+    },
+  },
+  {
+    title: 'the loss of all data',
+    async run(lock) {
+      const hold = await take(lock)
+      bench.redis.flush()
+      await assert.rejects(bench.clock.until(hold.unlock()), { code: 'LOCK_LEASE_LOST' })
+    },
+  },
+  {
+    title: 'the end of its lease, and unlock()',
+    async run(lock) {
+      const hold = await take(lock, { leaseTimeMs: 1_000 })
+      await bench.clock.advance(1_000)
+      await assert.rejects(hold.unlock(), { reason: 'expired' })
+    },
+  },
+  {
+    title: 'the end of maxHoldMs, and unlock()',
+    async run(lock) {
+      const hold = await take(lock, { maxHoldMs: 1_000 })
+      await bench.clock.advance(1_000)
+      await assert.rejects(hold.unlock(), { reason: 'maxHold' })
+    },
+  },
+  {
+    title: 'handOver()',
+    isFor: ({ isAdoptable }) => isAdoptable === true,
+    async run(lock, ofOther) {
+      const holder = (await take(lock)).handOver()
+      const adopted = await (ofOther as ReturnType<Client['getLock']>).adopt(holder)
+      await adopted.unlock()
+    },
+  },
+  {
+    title: 'its unlock() while an operator was breaking it',
+    isFor: ({ name, isJoint }) => !isJoint && !/values/.test(name),
+    async run(lock, ofOther) {
+      const hold = await take(lock)
+      bench.otherPort.fault = ({ name }) => (/\/release/.test(name) ? { lost: 'request' } : undefined)
+      const { holder } = hold
+      const options = { holder, graceMs: 0, anyway: true }
+      const breaking = (ofOther as ReturnType<Client['getLock']>).forceUnlock(options)
+      breaking.catch(() => {})
+      while (!bench.otherPort.sent.some(({ name }) => /\/release/.test(name))) await bench.clock.advance(100)
+      bench.otherPort.fault = () => undefined
+      await hold.unlock()
+    },
+  },
+  {
+    title: 'an aborted wait',
+    isFor: ({ isShared }) => !isShared,
+    async run(lock, ofOther) {
+      const other = await take(ofOther)
+      const abort = new AbortController()
+      const waiting = lock.lock({ signal: abort.signal })
+      await bench.clock.advance(100)
+      abort.abort(new Error('enough'))
+      await assert.rejects(waiting, /enough/)
+      await other.unlock()
+      await bench.clock.advance(1_000)
+    },
+  },
+  {
+    title: 'a wait in vain',
+    isFor: ({ isShared }) => !isShared,
+    async run(lock, ofOther) {
+      const other = await take(ofOther)
+      assert.equal(await bench.clock.until(lock.tryLock({ waitTimeMs: 100 })), null)
+      await other.unlock()
+    },
+  },
+]
+
+for (const { title, isFor, run } of ENDS) {
+  describe(`what a scope has taken again after ${title} is not freed by copies of earlier commands`, () => {
+    for (const named of LOCKS.filter((lock) => isFor?.(lock) ?? true)) {
+      it(`if it is a ${named.name}`, async () => {
+        const [lock, ofOther] = [bench.client, bench.other].map((client) => named.lock(client)) as [BaseLock, BaseLock]
+        await bench.client.runInScope(async () => {
+          await run(lock, ofOther)
+          const hold = await take(lock)
+          deliverCopies()
+          for (const member of hold.members) assert.equal(await member.isHeld(), true)
+          await hold.unlock()
+        })
+        bench.redis.execute(['DEL', 'redisson_lock_token:{a}'])
+      })
+    }
+  })
+}
