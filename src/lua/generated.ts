@@ -149,7 +149,7 @@ end
 `
 
 const FASTER_MULTI_LOCK_VALUES_PART = `local now = epochMs()
-local SLACK = 25
+local SLACK = 10000
 local function ownerOf(group, value)
   local owner = redis.call('hget', group, value)
   local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
@@ -157,14 +157,17 @@ local function ownerOf(group, value)
     return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
   end
 end
+local function outlive(group, leftMs)
+  if redis.call('pttl', group) < leftMs + SLACK then
+    redis.call('pexpire', group, leftMs + SLACK)
+  end
+end
 local function extendValue(group, value, owner, lease)
   local field = value .. ':' .. owner .. ':expire_time'
   if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
     redis.call('hset', group, field, string.format('%d', now + lease))
   end
-  if redis.call('pttl', group) < lease + SLACK then
-    redis.call('pexpire', group, lease + SLACK)
-  end
+  outlive(group, lease)
 end
 local function deleteValue(group, value)
   local owner = redis.call('hget', group, value)
@@ -570,7 +573,7 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: 'b31884cd61bd3317a94822a973df51e77e9fbaad',
+  sha1: '1809248f2a9bc9f1706e77cf91a257ae2c5ce45a',
   expires: true,
   text: `-- holdfast faster-multi-lock/acquire
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
@@ -586,6 +589,7 @@ for n = 3, #ARGV do
   end
 end
 if longest > 0 then
+  outlive(group, longest) -- also one of Redisson, which has no such slack
   return longest
 end
 for n = 3, #ARGV do
@@ -619,7 +623,7 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: '0ce2877fb8e76a30ef01eab047a081d1b78c8506',
+  sha1: '6dbcae0e608f1c0f5e57071b643c1fc5a586c773',
   text: `-- holdfast faster-multi-lock/inspect
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local found, countAt = { -2 }, {}
 for n = 1, #ARGV do
@@ -692,7 +696,7 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: '34ab471e4d49891417205d0aea9c438e438065b4',
+  sha1: 'dbd8c0eb42ca80c5763409686df5435cc4902579',
   text: `-- holdfast faster-multi-lock/renew
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local renewed = {}
 local last = 0
@@ -730,7 +734,7 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: '812faaffbe15408f05066c90b50f9802e5ddee3c',
+  sha1: 'a78ae8d90ce65dc98684b5deb593dda5a3b92b53',
   text: `-- holdfast faster-multi-lock/set-count
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}for n = 4, #ARGV do
   if ownerOf(KEYS[1], ARGV[n]) ~= ARGV[2] then

@@ -303,7 +303,7 @@ export function translated(redis: Redis): Translated {
       'faster-multi-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
-        let SLACK: any = 25
+        let SLACK: any = 10000
         const ownerOf = (group?: any, value?: any): any[] => {
           let T: any
           let owner: any = redis.call("hget", group, value)
@@ -313,55 +313,60 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+        const outlive = (group$2?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
+          }
+          return []
+        }
+        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
           let T: any
           let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
           }
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-          }
+          outlive(group$3, lease)
           return []
         }
-        const deleteValue = (group$3?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$3, value$3)
+        const deleteValue = (group$4?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$4, value$3)
           if (lua.truth(owner$3)) {
-            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
           }
           return []
         }
-        let [group$4, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
-        let fields: any = redis.call("hlen", group$4)
-        if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$4) === -1)) ? T : (redis.call("hexists", group$4, "mode") === 1))))))) {
+        let [group$5, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
+        let fields: any = redis.call("hlen", group$5)
+        if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$5) === -1)) ? T : (redis.call("hexists", group$5, "mode") === 1))))))) {
           return [lua.errorReply("WRONGTYPE the hash is not a group of values: a lock of another kind, or data")]
         }
         let longest: any = 0
         for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
           let n: any = $at
-          let [owner$4, expiry$2]: any[] = ownerOf(group$4, lua.index(ARGV, n))
+          let [owner$4, expiry$2]: any[] = ownerOf(group$5, lua.index(ARGV, n))
           if ((lua.truth(owner$4) && (owner$4 !== holder))) {
             longest = lua.max(longest, (lua.number(expiry$2) - lua.number(now)))
           }
         }
         if (lua.gt(longest, 0)) {
+          outlive(group$5, longest)
           return [longest]
         }
         for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
           let n$2: any = $at$2
           let value$4: any = lua.index(ARGV, n$2)
-          if (!lua.truth(ownerOf(group$4, value$4)[0])) {
-            deleteValue(group$4, value$4)
-            redis.call("hset", group$4, value$4, holder, lua.concat(value$4, lua.concat(":", lua.concat(holder, ":lock_count"))), 1)
+          if (!lua.truth(ownerOf(group$5, value$4)[0])) {
+            deleteValue(group$5, value$4)
+            redis.call("hset", group$5, value$4, holder, lua.concat(value$4, lua.concat(":", lua.concat(holder, ":lock_count"))), 1)
           }
-          extendValue(group$4, value$4, holder, lease$2)
+          extendValue(group$5, value$4, holder, lease$2)
         }
         return [undefined]
       },
       'faster-multi-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
-        let SLACK: any = 25
+        let SLACK: any = 10000
         const ownerOf = (group?: any, value?: any): any[] => {
           let T: any
           let owner: any = redis.call("hget", group, value)
@@ -371,21 +376,25 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+        const outlive = (group$2?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
-        const deleteValue = (group$3?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$3, value$3)
+        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          outlive(group$3, lease)
+          return []
+        }
+        const deleteValue = (group$4?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$4, value$3)
           if (lua.truth(owner$3)) {
-            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
           }
           return []
         }
@@ -430,7 +439,7 @@ export function translated(redis: Redis): Translated {
       'faster-multi-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
-        let SLACK: any = 25
+        let SLACK: any = 10000
         const ownerOf = (group?: any, value?: any): any[] => {
           let T: any
           let owner: any = redis.call("hget", group, value)
@@ -440,42 +449,46 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+        const outlive = (group$2?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
-        const deleteValue = (group$3?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$3, value$3)
+        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          outlive(group$3, lease)
+          return []
+        }
+        const deleteValue = (group$4?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$4, value$3)
           if (lua.truth(owner$3)) {
-            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
           }
           return []
         }
         let renewed: any = lua.table([])
         let last: any = 0
-        for (let [n, group$4] of lua.ipairs(KEYS)) {
+        for (let [n, group$5] of lua.ipairs(KEYS)) {
           let [holder, lease$2, first]: any[] = [lua.index(ARGV, (lua.number(last) + 1)), lua.tonumber(lua.index(ARGV, (lua.number(last) + 2))), (lua.number(last) + 4)]
           last = ((lua.number(last) + 3) + lua.number(lua.tonumber(lua.index(ARGV, (lua.number(last) + 3)))))
-          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$4), "ok") === "hash")) ? 1 : T)) ? T : 0))
+          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$5), "ok") === "hash")) ? 1 : T)) ? T : 0))
           for (let $at = lua.number(first), $limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at <= $limit; $at += 1) {
             let m: any = $at
-            if ((ownerOf(group$4, lua.index(ARGV, m))[0] !== holder)) {
+            if ((ownerOf(group$5, lua.index(ARGV, m))[0] !== holder)) {
               lua.set(renewed, n, 0)
             }
           }
           if ((lua.index(renewed, n) === 1)) {
-            redis.call("pexpire", group$4, lua.max(redis.call("pttl", group$4), (lua.number(lease$2) + lua.number(SLACK))))
+            redis.call("pexpire", group$5, lua.max(redis.call("pttl", group$5), (lua.number(lease$2) + lua.number(SLACK))))
           }
           for (let $at$2 = lua.number(first), $limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at$2 <= $limit$2; $at$2 += 1) {
             let m$2: any = $at$2
-            extendValue(group$4, lua.index(ARGV, m$2), holder, lease$2)
+            extendValue(group$5, lua.index(ARGV, m$2), holder, lease$2)
           }
         }
         return [renewed]
@@ -483,7 +496,7 @@ export function translated(redis: Redis): Translated {
       'faster-multi-lock/set-count': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
-        let SLACK: any = 25
+        let SLACK: any = 10000
         const ownerOf = (group?: any, value?: any): any[] => {
           let T: any
           let owner: any = redis.call("hget", group, value)
@@ -493,21 +506,25 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+        const outlive = (group$2?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
-        const deleteValue = (group$3?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$3, value$3)
+        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          outlive(group$3, lease)
+          return []
+        }
+        const deleteValue = (group$4?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$4, value$3)
           if (lua.truth(owner$3)) {
-            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
           }
           return []
         }

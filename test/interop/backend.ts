@@ -8,7 +8,19 @@ export const WATCHDOG_MS = 3_000
 /** What Node's `connect` gets: a URL, or a file that Java reads too. Other processes can use the same. */
 export type Target = { readonly url: string; readonly lockWatchdogTimeoutMs: number } | { readonly config: string }
 
-type Command = 'decr' | 'del' | 'exists' | 'get' | 'hget' | 'hkeys' | 'incr' | 'llen' | 'pttl' | 'set' | 'time'
+type Command =
+  | 'decr'
+  | 'del'
+  | 'exists'
+  | 'get'
+  | 'hget'
+  | 'hkeys'
+  | 'incr'
+  | 'llen'
+  | 'pexpireat'
+  | 'pttl'
+  | 'set'
+  | 'time'
 
 /** How the tests read keys, wherever they are. */
 export type Admin = Pick<Redis, Command | 'zrangeBuffer'>

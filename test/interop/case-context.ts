@@ -12,6 +12,8 @@ export interface Thing {
   readonly since?: string
   /** Why not before that, if not because Redisson did not have it. */
   readonly whyNotBefore?: string
+  /** By how much what Node has in Redis outlives its lease, ms. */
+  readonly keyOutlivesMs?: number
   /** It is made of others, on several servers. */
   readonly made?: { readonly servers: number }
 }
@@ -51,12 +53,20 @@ export abstract class CaseContext<K extends Thing = Thing> {
     return (await Promise.all(this.backends.map((backend) => countsOf(backend, name)))).flat().length
   }
 
-  /** The keys that the case left behind. The counter of fencing tokens is to stay, the generation of a semaphore expires. */
+  /**
+   * The keys that the case left behind. The counter of fencing tokens is to stay, the generation of a semaphore expires, and
+   * so does a key whose leases are over.
+   */
   async leftKeys(): Promise<string[]> {
-    const keys = await Promise.all(this.site.backends.map((backend) => backend.keys()))
-    return keys
-      .flat()
-      .filter((key) => key.includes(this.name) && !/^(redisson_lock_token|holdfast_generation):/.test(key))
+    const { keyOutlivesMs = 0 } = this.kind
+    const left = this.site.backends.map(async (backend) => {
+      const keys = (await backend.keys()).filter(
+        (key) => key.includes(this.name) && !/^(redisson_lock_token|holdfast_generation):/.test(key),
+      )
+      const ttls = await Promise.all(keys.map((key) => backend.admin.pttl(key)))
+      return keys.filter((_, index) => ttls[index] === -1 || (ttls[index] ?? 0) > keyOutlivesMs)
+    })
+    return (await Promise.all(left)).flat()
   }
 }
 

@@ -149,7 +149,9 @@ export const CASES: readonly Case[] = [
         }
         await waitUntil(isRight, { timeoutMs: 500, message: () => `${left} ms of ${leaseMs}` })
       }
-      const [inNode, inJava] = [() => node.remainingLeaseMs(), () => java.remainTimeToLive()]
+      const { keyOutlivesMs = 0 } = bench.kind
+      const inNode = () => node.remainingLeaseMs()
+      const inJava = async () => (await java.remainTimeToLive()) - keyOutlivesMs
       await java.lock(20_000)
       await sees(20_000, inNode)
       await java.unlock()
@@ -275,7 +277,7 @@ export const CASES: readonly Case[] = [
       const hold = await bench.node(nodeName).lock()
       const notes = await Promise.all([
         ttlPattern(bench, javaName, (await java.holders())[0] ?? ''),
-        ttlPattern(bench, nodeName, hold.holder),
+        ttlPattern(bench, nodeName, hold.holder, bench.kind.keyOutlivesMs),
       ])
       await java.unlock()
       await hold.unlock()

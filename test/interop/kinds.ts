@@ -47,7 +47,7 @@ interface Made {
 }
 
 /** The values of a multi-lock of values. */
-const VALUES = ['a', 'größe 2']
+export const VALUES = ['a', 'größe 2']
 
 const IN_A_QUEUE = 'the queue is lost with the data of Redis: no release can know of the waiter in Java'
 const OF_PLAIN_LOCKS = 'it is made of plain locks, for which it is shown'
@@ -78,6 +78,7 @@ const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
       lock.ttlOf = await redisson.get('getMap', text(name)) // it does not report it itself
       return lock
     },
+    keyOutlivesMs: 10_000,
     field: (holder) => `${fieldDigest(VALUES[0] as string)}:${holder}:lock_count`,
     alsoRenewed: (name, holder) => ({
       key: name,

@@ -4,6 +4,7 @@ import { sleep } from '../support/wait-until.js'
 import type { Case } from './case.js'
 import { FAIR_CASES } from './fair-cases.js'
 import { JOINT_CASES } from './joint-cases.js'
+import { LEASE_END_CASES } from './lease-end-cases.js'
 import { READ_WRITE_CASES } from './read-write-cases.js'
 import { JavaError } from './redisson.js'
 import { nodeSees, PROMPT_MS, soon, toJava, toNode } from './steps.js'
@@ -129,4 +130,5 @@ export const SPECIAL_CASES: readonly Case[] = [
     },
   },
   ...JOINT_CASES,
+  ...LEASE_END_CASES,
 ]

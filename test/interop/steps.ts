@@ -144,11 +144,11 @@ export async function becomes<T>(actual: () => Promise<T>, expected: T, timeoutM
 }
 
 /** Watches the TTL of what this holder has for some periods of the watchdog. */
-export async function ttlPattern(bench: Bench, name: string, holder: string): Promise<string> {
+export async function ttlPattern(bench: Bench, name: string, holder: string, keyOutlivesMs = 0): Promise<string> {
   const ttls: (() => Promise<number>)[] = bench.backends.map(
     ({ admin }) =>
-      () =>
-        admin.pttl(name),
+      async () =>
+        (await admin.pttl(name)) - keyOutlivesMs,
   )
   const also = bench.kind.alsoRenewed?.(name, holder)
   if (also) ttls.push(() => leftOf(bench.backend.admin, also))

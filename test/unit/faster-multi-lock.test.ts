@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Hold, Lock } from '../../src/index.js'
+import { fieldDigest } from '../../src/wire/highway-hash.js'
 import { ClientBench } from '../support/client-bench.js'
 
 let bench: ClientBench
@@ -87,6 +88,33 @@ describe('locks on values of one group', () => {
     assert.throws(() => hold.assertHeld(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
     await bench.clock.advance(10)
     assert.deepEqual(bench.redis.keys, [])
+  })
+
+  // Redisson grants what disappears with the group to whoever asks in the last millisecond of it.
+  it('end 10 s before their group does, for waiters come when they end', async () => {
+    for (const leaseTimeMs of [10, 60_000]) {
+      await on('a', 'b').lock({ leaseTimeMs })
+      assert.equal(bench.redis.pttl('g'), leaseTimeMs + 10_000)
+      await bench.clock.advance(leaseTimeMs)
+      assert.equal(await on('a').isLocked(), false)
+      assert.equal(bench.redis.pttl('g'), 10_000)
+    }
+    const renewed = await on('c').lock()
+    await bench.clock.advance(10_000)
+    assert.equal(bench.redis.pttl('g'), 40_000)
+    await renewed.unlock()
+    await bench.clock.advance(40_001)
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
+  it('of Redisson do so as soon as somebody waits for them', async () => {
+    const digest = fieldDigest('a')
+    const endsAt = String(bench.clock.now() + 1_000)
+    bench.redis.execute(['HSET', 'g', digest, 'java:1', `${digest}:java:1:expire_time`, endsAt])
+    bench.redis.execute(['PEXPIRE', 'g', '1000'])
+    assert.equal(await on('b', 'a').tryLock(), null)
+    assert.equal(bench.redis.pttl('g'), 11_000)
+    bench.redis.delete('g')
   })
 
   it('are waited for in a queue for each set of values', async () => {
