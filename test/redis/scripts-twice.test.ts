@@ -84,8 +84,10 @@ const group: Commands = [
   ),
   ['pexpire', NAME, TTL_MS],
 ]
+/** It outlives its values. */
+const groupLease: Leases = { [NAME]: LEASE_MS + 10_000 }
 const groupLeases: Leases = {
-  [NAME]: LEASE_MS,
+  ...groupLease,
   ...Object.fromEntries(VALUES.map((value) => [`${NAME} ${expiry(value)}`, LEASE_MS])),
 }
 const string = (holder: string): Commands => [['set', NAME, holder, 'px', TTL_MS]]
@@ -212,7 +214,7 @@ const CASES: readonly Case[] = [
     script: 'faster-multi-lock/renew',
     before: group,
     replies: [[1], [1]],
-    extends: { [NAME]: LEASE_MS, [`${NAME} ${expiry(DIGEST)}`]: LEASE_MS },
+    extends: { ...groupLease, [`${NAME} ${expiry(DIGEST)}`]: LEASE_MS },
   },
   { script: 'faster-multi-lock/set-count', before: group, replies: [1, 1], extends: groupLeases },
 
