@@ -121,19 +121,18 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
       for (const one of ours) one.hasWon = true
       return { is: 'granted', value, leaseMs: 0 }
     } catch (error) {
-      if (isGranted || mayBeGranted(error)) return { is: 'unknown', error }
-      throw error
+      if (!isGranted && !mayBeGranted(error)) throw error
+      for (const lease of this.#leases) lease.copies.isInDoubt = true
+      return { is: 'unknown', error }
     } finally {
       for (const one of ours) attempts.delete(one)
     }
   }
 
   undo(left: readonly Outcome<readonly Hold[] | Lock>[]): void {
-    const isInDoubt = left.some(({ is }) => is === 'unknown')
     for (const lease of this.#leases) {
-      lease.copies.isInDoubt ||= isInDoubt
       if (lease.count > 0) continue // the release of the hold frees what late copies take
-      if (lease.copies.until > 0) lease.releaseInBackground()
+      if (lease.copies.isInDoubt || lease.copies.until > 0) lease.releaseInBackground()
       else lease.owner.free(lease.field)
     }
     for (const outcome of left) if ('value' in outcome && Array.isArray(outcome.value)) void releaseAll(outcome.value)

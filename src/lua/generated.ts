@@ -573,7 +573,7 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: '1809248f2a9bc9f1706e77cf91a257ae2c5ce45a',
+  sha1: '6f62c34092bb7b03b88e6bbed0f75673f9da71aa',
   expires: true,
   text: `-- holdfast faster-multi-lock/acquire
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
@@ -589,7 +589,7 @@ for n = 3, #ARGV do
   end
 end
 if longest > 0 then
-  outlive(group, longest) -- also one of Redisson, which has no such slack
+  outlive(group, longest)
   return longest
 end
 for n = 3, #ARGV do

@@ -24,7 +24,8 @@ for n = 3, #ARGV do
   end
 end
 if longest > 0 then
-  outlive(group, longest) -- also one of Redisson, which has no such slack
+  -- also one of Redisson, which has no such slack
+  outlive(group, longest)
   return longest
 end
 for n = 3, #ARGV do
