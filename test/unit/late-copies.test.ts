@@ -1,7 +1,7 @@
 /** A copy of a command may arrive long after its reply. It names a holder, who must not have been granted the lock again. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { type BaseLock, type Client, getRedLock, type Hold } from '../../src/index.js'
+import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
 import { knownScript } from '../../src/testing/memory-redis.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
@@ -18,7 +18,7 @@ beforeEach(() => {
     const send = port.send.bind(port)
     port.send = (command, key) => {
       const name = knownScript(command[1] ?? '')?.script.name ?? ''
-      if (name.includes('/') && !/acquire|force-release/.test(name)) copies.push(command)
+      if (name.includes('/') && !name.includes('acquire')) copies.push(command)
       return send(command, key)
     }
   }
@@ -106,7 +106,7 @@ const ENDS: readonly End[] = [
     isFor: ({ isAdoptable }) => isAdoptable === true,
     async run(lock, ofOther) {
       const holder = (await take(lock)).handOver()
-      const adopted = await (ofOther as ReturnType<Client['getLock']>).adopt(holder)
+      const adopted = await (ofOther as Lock).adopt(holder)
       await adopted.unlock()
     },
   },
@@ -118,11 +118,20 @@ const ENDS: readonly End[] = [
       bench.otherPort.fault = ({ name }) => (/\/release/.test(name) ? { lost: 'request' } : undefined)
       const { holder } = hold
       const options = { holder, graceMs: 0, anyway: true }
-      const breaking = (ofOther as ReturnType<Client['getLock']>).forceUnlock(options)
+      const breaking = (ofOther as Lock).forceUnlock(options)
       breaking.catch(() => {})
       while (!bench.otherPort.sent.some(({ name }) => /\/release/.test(name))) await bench.clock.advance(100)
       bench.otherPort.fault = () => undefined
       await hold.unlock()
+    },
+  },
+  {
+    title: 'forceUnlock()',
+    isFor: ({ isJoint }) => !isJoint,
+    async run(lock, ofOther) {
+      const hold = await take(lock)
+      assert.equal(await bench.clock.until((ofOther as Lock).forceUnlock()), true)
+      await assert.rejects(bench.clock.until(hold.unlock()), { code: 'LOCK_LEASE_LOST' })
     },
   },
   {
