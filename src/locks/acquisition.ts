@@ -103,7 +103,7 @@ export class Acquisition implements Attempt<Hold> {
     const isInDoubt = left.some(({ is }) => is === 'unknown')
     lease.copies.isInDoubt ||= isInDoubt
     if (!this.#hasBegun) {
-      if (lease.copies.until > 0) lease.releaseInBackground()
+      if (lease.copies.isInDoubt || lease.copies.until > 0) lease.releaseInBackground()
       else this.#leave()
     }
     releaseLate(left)
