@@ -56,6 +56,8 @@ const PERMIT_OPTIONS = { ...HOLD_OPTIONS, permits: 1, waitTimeMs: 1, signal: 1 }
 const WITH_PERMIT_OPTIONS = { ...PERMIT_OPTIONS, onAcquire: 1, onRelease: 1 }
 /** One script call acquires them all. */
 const MOST_PERMITS = 1_000
+/** In upper case, too, as Redisson accepts it. */
+const PERMIT_ID = /^[\da-f]{32}$/i
 
 const PERMIT_TRAITS: KindTraits = { title: 'permit', isShared: true }
 
@@ -277,31 +279,29 @@ export class PermitExpirableSemaphore {
   /**
    * Releases a permit by its id, whoever acquired it: another process, or Java. If you have the hold, call `unlock()`
    * instead.
-   * @throws {NotHeldError} nobody holds it: it was released, or its lease has ended
+   * @throws {NotHeldError} nobody holds it: it was released, its lease has ended, or this is not the id of a permit
    * @throws {OutcomeUnknownError} Redis did not reply; call it again
+   * @throws {ConfigError} the id is not a string
    * @example `await semaphore.release(job.permitId)`
    * @see Redisson `RPermitExpirableSemaphore.release`
    */
   async release(permitId: string): Promise<void> {
-    if (await this.tryRelease(permitId)) return
-    const why = 'it was released, or its lease has ended'
-    throw new NotHeldError(
-      `Permit ${permitId} of semaphore ${JSON.stringify(this.name)} is not held: ${why}`,
-      this.name,
-    )
+    if (!(await this.tryRelease(permitId))) throw this.#notHeld(permitId)
   }
 
   /**
    * Releases a permit by its id, whoever acquired it.
-   * @returns false if nobody held it
+   * @returns false if nobody held it, or this is not the id of a permit
    * @throws {OutcomeUnknownError} Redis did not reply; call it again
+   * @throws {ConfigError} the id is not a string
    * @example `const wasHeld = await semaphore.tryRelease(job.permitId)`
    * @see Redisson `RPermitExpirableSemaphore.tryRelease`
    */
   async tryRelease(permitId: string): Promise<boolean> {
     const { name } = this
     const context = this.#context
-    const call = permitRelease(name, permitLeases(name), semaphoreChannel(name), [checkId(permitId, name)])
+    if (!this.#mayBeHeld(permitId)) return false
+    const call = permitRelease(name, permitLeases(name), semaphoreChannel(name), [permitId])
     const receivers = await ask(context, name, 'release', call, toInteger)
     if (receivers === -1) context.emit('warning', publishRefused(name))
     return receivers !== null
@@ -311,34 +311,34 @@ export class PermitExpirableSemaphore {
    * Changes when the lease of a permit ends, be it sooner or later. Holds of this process are not updated: use it for
    * permits of other processes.
    * @param leaseTimeMs  from now, ms; at least 10
-   * @returns false if nobody holds it
+   * @returns false if nobody holds it, or this is not the id of a permit
    * @throws {OutcomeUnknownError} Redis did not reply; call it again
+   * @throws {ConfigError} the id is not a string, or the duration cannot work
    * @example `await semaphore.updateLeaseTime(job.permitId, 60_000)`
    * @see Redisson `RPermitExpirableSemaphore.updateLeaseTime`
    */
   async updateLeaseTime(permitId: string, leaseTimeMs: number): Promise<boolean> {
     const { name } = this
     checkDuration('leaseTimeMs', leaseTimeMs, LEAST_LEASE_MS, name)
-    const call = permitUpdateLease(permitLeases(name), checkId(permitId, name), leaseTimeMs)
+    if (!this.#mayBeHeld(permitId)) return false
+    const call = permitUpdateLease(permitLeases(name), permitId, leaseTimeMs)
     return (await runOnce(this.#context, name, 'updateLeaseTime', call)) === 1
   }
 
   /**
    * What is left of the lease of a permit, ms; Infinity if it never ends, as only permits of Redisson can.
-   * @throws {NotHeldError} nobody holds it: it was released, or its lease has ended
+   * @throws {NotHeldError} nobody holds it: it was released, its lease has ended, or this is not the id of a permit
    * @throws {OutcomeUnknownError} Redis did not reply
+   * @throws {ConfigError} the id is not a string
    * @example `console.log(await semaphore.getLeaseTime(job.permitId))`
    * @see Redisson `RPermitExpirableSemaphore.getLeaseTime`
    */
   async getLeaseTime(permitId: string): Promise<number> {
-    const [, , left] = await this.#inspect('getLeaseTime', [checkId(permitId, this.name)])
+    if (!this.#mayBeHeld(permitId)) throw this.#notHeld(permitId)
+    const [, , left] = await this.#inspect('getLeaseTime', [permitId])
     if (left === -1) return Number.POSITIVE_INFINITY
     if (left !== undefined && left > 0) return left
-    const why = 'it was released, or its lease has ended'
-    throw new NotHeldError(
-      `Permit ${permitId} of semaphore ${JSON.stringify(this.name)} is not held: ${why}`,
-      this.name,
-    )
+    throw this.#notHeld(permitId)
   }
 
   /**
@@ -406,6 +406,26 @@ export class PermitExpirableSemaphore {
     return [this.#taker(permits), rest, fn]
   }
 
+  /**
+   * Whether it is the id of a permit. Another one came over the wire, and is the id of a permit that nobody holds: no command
+   * is needed to know that.
+   * @throws {ConfigError} it is not a string
+   * @throws {ClientClosedError} the client is closed
+   */
+  #mayBeHeld(permitId: unknown): boolean {
+    this.#context.assertUsable(this.name)
+    if (typeof permitId === 'string') return PERMIT_ID.test(permitId)
+    throw new ConfigError('permitId', permitId, 'the id of a permit, a string', { lockName: this.name })
+  }
+
+  #notHeld(permitId: string): NotHeldError {
+    const semaphore = `semaphore ${JSON.stringify(this.name)}`
+    const message = PERMIT_ID.test(permitId)
+      ? `Permit ${permitId} of ${semaphore} is not held: it was released, or its lease has ended`
+      : `No permit of ${semaphore} has this id, which is not 32 hexadecimal digits`
+    return new NotHeldError(message, this.name)
+  }
+
   async #inspect(operation: string, ids: readonly string[] = []): Promise<readonly number[]> {
     const { name } = this
     const call = permitInspect(name, permitLeases(name), semaphoreChannel(name), ids)
@@ -413,9 +433,4 @@ export class PermitExpirableSemaphore {
       toArray(reply).map((word) => toInteger(word) ?? 0),
     )
   }
-}
-
-function checkId(permitId: unknown, lockName: string): string {
-  if (typeof permitId === 'string' && /^[\da-f]{32}$/.test(permitId)) return permitId
-  throw new ConfigError('permitId', permitId, 'the id of a permit, 32 lower-case hexadecimal digits', { lockName })
 }
