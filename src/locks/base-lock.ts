@@ -1,4 +1,4 @@
-import { WaitTimeoutError } from '../errors.js'
+import { SelfDeadlockError, WaitTimeoutError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import {
   checkFunction,
@@ -73,8 +73,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
 
   /**
    * Acquire the lock if it becomes free in time; without `waitTimeMs` try once.
-   * @returns the hold, or null if the wait time ended first
-   * @throws as `lock`, but never `WaitTimeoutError`
+   * @returns the hold, or null if the wait time ended first; null at once, whatever the wait time, if the call would wait for
+   *   its own call chain
+   * @throws as `lock`, but never `WaitTimeoutError` or `SelfDeadlockError`
    * @example `const hold = await lock.tryLock(); if (hold === null) return 'busy'`
    * @see Redisson `RLock.tryLock(waitTime, leaseTime, unit)`: same key, field and channel
    */
@@ -108,8 +109,8 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 
   /**
-   * Like `withLock`, but without an error if the lock is not acquired in time; without `waitTimeMs` tries once. With
-   * `atLeastMs` at most once per period, for jobs that every instance starts.
+   * Like `withLock`, but without an error if the lock is not acquired, as with `tryLock`; without `waitTimeMs` tries once.
+   * With `atLeastMs` at most once per period, for jobs that every instance starts.
    * @returns `{ ran: true, value }`, or `{ ran: false }`
    * @example
    * const { ran, value } = await lock.tryWithLock({ atLeastMs: 10 * 60_000 }, async () => await report())
@@ -155,8 +156,9 @@ export abstract class BaseLock<H extends Hold = Hold> {
 
   /** Acquires the lock for the caller of the API, rather than as a member of another lock. */
   #take(request: Request): Promise<H | undefined> {
-    const { observed, signal } = request
-    return observed ? settled(observed, this.acquire(request), signal) : this.acquire(request)
+    const { observed, signal, isRequired } = request
+    const acquiring = isRequired ? this.acquire(request) : this.acquire(request).catch(refuseDeadlock)
+    return observed ? settled(observed, acquiring, signal) : acquiring
   }
 
   #request(options: WithLockOptions<H>, waitTimeMs: number | undefined, isRequired = false): Request {
@@ -217,6 +219,11 @@ export abstract class BaseLock<H extends Hold = Hold> {
       Error.captureStackTrace(member.takenAt, this.#trace)
     }
   }
+}
+
+/** A try is refused what would wait for its own call chain, as if somebody else had the lock. */
+function refuseDeadlock(error: unknown): undefined {
+  if (!(error instanceof SelfDeadlockError)) throw error
 }
 
 function optionsAndCallback<T, H extends Hold>(

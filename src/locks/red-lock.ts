@@ -1,5 +1,5 @@
 import { NoReplyError } from '../delivery/replies.js'
-import { OutcomeUnknownError, QuorumError } from '../errors.js'
+import { OutcomeUnknownError, QuorumError, SelfDeadlockError } from '../errors.js'
 import type { WaitDetails } from '../holder-info.js'
 import { type Outcome, tryOnce, waitFor } from '../waiting/wait-loop.js'
 import { isTransient, releaseLate } from './acquisition.js'
@@ -153,7 +153,8 @@ class Vote {
       const hold = await lock.acquire({ terms, waitTimeMs: 0, signal: undefined, within: undefined })
       if (hold) this.#add(hold)
     } catch (error) {
-      this.#errors.push({ lockName: lock.name, index, error })
+      // A server whose lock the caller itself has in its way refuses it, and has not failed.
+      if (!(error instanceof SelfDeadlockError)) this.#errors.push({ lockName: lock.name, index, error })
     }
     this.#silent.delete(index)
     this.#decide()

@@ -14,7 +14,7 @@ import {
 import { STRANGER } from './cells-model.js'
 import { type Kind, leaseText, STRANGER_HOLDER } from './kinds.js'
 import type { Model } from './model.js'
-import type { Caller, Operation, Take } from './operations.js'
+import { type Caller, isTry, type Operation, type Take } from './operations.js'
 import type { Stage } from './stage.js'
 
 const SOON_MS = 3
@@ -173,7 +173,8 @@ export class Callers {
     }
   }
 
-  async #take({ id, how, client, scope, target, leaseS, isRenewed, within }: Take): Promise<string> {
+  async #take(take: Take): Promise<string> {
+    const { id, how, client, scope, target, leaseS, isRenewed, within } = take
     const lock = this.#lock(client, target)
     const isOdd = Number(id) % 2 === 1
     const controller = new AbortController()
@@ -183,13 +184,7 @@ export class Callers {
     if (how === 'now' && isOdd) options.waitTimeMs = 0
     if (how === 'wait' && isOdd) options.waitTimeMs = LONG_MS
     if (how === 'wait' || how === 'abandon') options.signal = controller.signal
-    const isTry = isOdd !== (how === 'now')
-    const pending = this.#in({ client, scope }, () => {
-      // Without a wait time tryLock() tries once, and lock() waits without a limit.
-      return (how === 'now' ? isTry : isTry && options.waitTimeMs !== undefined)
-        ? lock.tryLock(options)
-        : lock.lock(options)
-    })
+    const pending = this.#in({ client, scope }, () => (isTry(take) ? lock.tryLock(options) : lock.lock(options)))
     if (how === 'abandon') controller.abort(ABORTED)
     const outcome = pending.then(
       (hold) => (hold === null ? 'refused' : this.#granted(id, hold)),

@@ -32,6 +32,12 @@ export interface Take extends Caller {
   readonly position: Position
 }
 
+/** Whether it is a `tryLock()`, rather than a `lock()` with the same options. */
+export function isTry({ id, how }: Take): boolean {
+  const isOdd = Number(id) % 2 === 1
+  return how === 'now' ? !isOdd : isOdd && how !== 'abandon'
+}
+
 export type Operation =
   | Take
   | (Caller & { do: 'nest'; id: string; target: number; inner: number; leaseS: number; position: Position })
@@ -54,8 +60,11 @@ export type Operation =
 
 export interface HoldState {
   readonly lease: string
+  /** The longest lease of its owner's that it has: its own, or that of a hold that ended. */
   readonly leaseS: number
   readonly state: 'live' | 'released' | 'lost'
+  /** Whether its caller has released it, or tried to. */
+  readonly isUnlocked?: boolean
 }
 
 export interface Lease {

@@ -1,7 +1,7 @@
 /** A lock inside another one of the same name: what is the same lock, what joins it, and what would wait for itself. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { getMultiLock, getRedLock, type Lock, type SelfDeadlockError } from '../../src/index.js'
+import { type BaseLock, getMultiLock, getRedLock, type Lock, type SelfDeadlockError } from '../../src/index.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 
@@ -44,6 +44,58 @@ describe('a SelfDeadlockError', () => {
       const { code, holdStack } = await deadlockOf(outer, inner as Lock)
       assert.deepEqual([code, holdStack], ['LOCK_SELF_DEADLOCK', undefined])
     }
+  })
+})
+
+describe('a try that would wait for its own call chain', () => {
+  const cells = () => bench.client.getReadWriteLock('a')
+  const nonReentrant = () => bench.client.getNonReentrantLock('a')
+  const values = (...of: string[]) => bench.client.getFasterMultiLock('a', of)
+  const other = () => bench.client.getLock('b')
+  const table: readonly [title: string, outer: () => BaseLock, inner: () => BaseLock][] = [
+    ['a write inside its own read', () => cells().readLock(), () => cells().writeLock()],
+    ['a non-reentrant lock inside itself', nonReentrant, nonReentrant],
+    [
+      'a non-reentrant fair lock inside itself',
+      () => bench.client.getNonReentrantFairLock('a'),
+      () => bench.client.getNonReentrantFairLock('a'),
+    ],
+    ['some values inside others that they share', () => values('x', 'y'), () => values('y', 'z')],
+    ['a string lock inside a plain lock of that name', () => bench.lock, () => bench.client.getStringLock('a')],
+    ['a plain lock inside a fair lock of that name', () => bench.client.getFairLock('a'), () => bench.lock],
+    ['a multi-lock inside one of its locks', nonReentrant, () => getMultiLock(nonReentrant(), other())],
+    ['a lock inside a multi-lock of it', () => getMultiLock(nonReentrant(), other()), nonReentrant],
+    [
+      'a red lock inside most of its locks',
+      () => getMultiLock(nonReentrant(), other()),
+      () => getRedLock(nonReentrant(), bench.client.getFairLock('b'), bench.client.getLock('c')),
+    ],
+  ]
+  for (const [title, outer, inner] of table) {
+    it(`is refused at once, without a command: ${title}`, async () => {
+      await outer().withLock(async () => {
+        const before = bench.port.sent.length
+        for (const waitTimeMs of [undefined, 0, 60_000]) {
+          assert.equal(await inner().tryLock({ waitTimeMs }), null)
+          assert.deepEqual(await inner().tryWithLock({ waitTimeMs }, () => assert.fail('must not run')), { ran: false })
+        }
+        await assert.rejects(inner().lock(), { code: 'LOCK_SELF_DEADLOCK' })
+        assert.equal(bench.port.sent.length, before)
+      })
+      assert.notEqual(await inner().tryWithLock(() => {}), { ran: false })
+    })
+  }
+
+  it('of a red lock counts a lock that its call chain has in its way as refused, not as a server that failed', async () => {
+    const locks = [nonReentrant(), other(), bench.other.getLock('c')]
+    bench.redis.set('b', 'somebody:1', 1, 60_000)
+    await nonReentrant().withLock(async () => {
+      bench.otherPort.fault = () => ({ lost: 'request' })
+      assert.equal(await bench.clock.until(getRedLock(...locks).tryLock()), null)
+      bench.otherPort.fault = () => undefined
+    })
+    bench.redis.delete('b')
+    await bench.clock.advance(60_000)
   })
 })
 
