@@ -122,7 +122,15 @@ export class JointModel extends CellsModel {
     const outcome = this.#takeAll(take)
     if (this.#isRed(take.target) && take.how === 'soon' && outcome === 'granted')
       return [[this, outcome], ...before.#runOutOfTime(take)]
-    if (outcome !== 'lost') return [[this, outcome]]
+    // It waits first for a lock for which other callers of its client wait, and then has touched none of the others.
+    const isBehind = take.how === 'soon' && before.#queuesAround(take).length > 0
+    if (outcome !== 'lost')
+      return isBehind
+        ? [
+            [this, outcome],
+            [before, 'refused'],
+          ]
+        : [[this, outcome]]
     return [[this, 'refused'], ...(take.how === 'soon' ? this.clone().#takeRounds(take) : [])]
   }
 
@@ -233,6 +241,16 @@ export class JointModel extends CellsModel {
     return [next]
   }
 
+  /** The locks of a joint one that its caller is not inside of, and for which others of its client wait. */
+  #queuesAround(take: Take): readonly number[] {
+    const { cells } = this.target(take.target)
+    return cells.filter((cell) => !this.#isInside(take, cell) && this.#isWaitedFor(take, cell))
+  }
+
+  #isWaitedFor({ client }: Take, cell: number): boolean {
+    return this.waiters.some(({ take }) => take.client === client && this.waitQueueOf(take) === String(cell))
+  }
+
   /** Moves a waiter to the end of a queue. */
   #enqueue(waiter: Waiter, round: Round): void {
     this.rounds.set(waiter.take.id, round)
@@ -244,9 +262,7 @@ export class JointModel extends CellsModel {
     const { take } = waiter
     const { cells } = this.target(take.target)
     const rest = cells.toSorted().filter((cell) => !taken.has(cell))
-    const isWaitedFor = (cell: number): boolean =>
-      this.waiters.some((other) => other.take.client === take.client && this.waitQueueOf(other.take) === String(cell))
-    const queues = rest.filter(isWaitedFor)
+    const queues = rest.filter((cell) => this.#isWaitedFor(take, cell))
     if (rest.length < 2 || rest.some((cell) => this.#isInside(take, cell))) {
       if (queues.length === 0) queues.push(rest[0] as number)
     } else {
