@@ -2,7 +2,7 @@ import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import type { HoldTerms } from './hold.js'
-import type { HoldTimes } from './lease-deadline.js'
+import { type HoldTimes, isRenewed } from './lease-deadline.js'
 
 /** How long this client waits before it asks again for a lock that it released for other clients, ms. */
 const OTHERS_FIRST_MS = 10
@@ -48,11 +48,6 @@ export function acceptsHandOff({ leaseTimeMs, atLeastMs }: HoldTerms): boolean {
 /** Whether other clients have waited long enough while the lock went from caller to caller of this client. */
 export function isRunOver({ context, handOffs, grantedAt }: HandOffCandidate): boolean {
   return handOffs >= context.maxHandOffs || context.clock.now() - grantedAt >= context.maxHandOffMs
-}
-
-/** The watchdog renews it; it has no lease time of its own. */
-function isRenewed({ terms }: HoldTimes): boolean {
-  return terms.leaseTimeMs === undefined
 }
 
 /** A re-entry asked for a longer lease, which would outlive the next holder. */

@@ -184,6 +184,7 @@ export class Hold {
    * @see Redisson `RLock.unlock`
    */
   unlock(): Promise<void> {
+    this.#core.isUnlocked = true
     this.lostError?.thrown()
     return this.#core.#ending === 'released' ? Promise.resolve() : this.#lease.release(this.#core)
   }
@@ -255,6 +256,11 @@ export class Hold {
     return this.#core.#ending === undefined
   }
 
+  /** @internal Whether its caller has still to release it: it is live or was lost, and `unlock()` was not called. */
+  get isOpen(): boolean {
+    return !this.#core.isUnlocked && (this.isLive || this.lostError !== undefined)
+  }
+
   /** @internal */
   get lostError(): LeaseLostError | undefined {
     return this.#core.#ending instanceof LeaseLostError ? this.#core.#ending : undefined
@@ -275,6 +281,9 @@ export class Hold {
 
   /** @internal Whether a caller got it: other holds are members of joint ones, or came too late. */
   isGiven = false
+
+  /** @internal Whether `unlock()` was called. */
+  isUnlocked = false
 
   /** @internal Called when it has ended, whatever the cause. */
   onEnd: (() => void) | undefined

@@ -109,14 +109,65 @@ export function timesExtended(times: HoldTimes, sentAt: number, leaseTimeMs: num
   }
 }
 
-/**
- * An outer hold cannot expire while a hold that re-entered it keeps the lock, so it lasts as long as the inner one.
- * @param all  the holds of one owner, the outermost first
- */
-export function extendByNested(times: HoldTimes, all: Iterable<HoldTimes>): void {
-  let isNested = false
-  for (const other of all) {
-    if (isNested) times.leasedUntil = Math.max(times.leasedUntil, deadlineOf(other))
-    isNested ||= other === times
+/** The holds of one owner on one lock, the outermost first, and their times. */
+export class HoldDeadlines<H> extends Map<H, HoldTimes> {
+  /** Those of the write that the owner reads inside of: in Redis it lasts at least as long as the read. */
+  readonly #around: HoldDeadlines<H> | undefined
+  /** When the last hold without a lease of its own ended, on the clock. */
+  #renewedUntil = 0
+
+  constructor(around: HoldDeadlines<H> | undefined) {
+    super()
+    this.#around = around
   }
+
+  /** Redis has granted or extended the lease of a hold. */
+  override set(hold: H, times: HoldTimes): this {
+    this.#around?.extend(times.leasedUntil)
+    return super.set(hold, times)
+  }
+
+  /** A hold has ended. Redis keeps the lock as long as it would have for that one, so the others last as long. */
+  end(hold: H, now: number): HoldTimes | undefined {
+    const times = this.get(hold)
+    this.delete(hold)
+    if (times && isRenewed(times)) this.#renewedUntil = now
+    if (times) this.extend(times.leasedUntil)
+    return times
+  }
+
+  /** Redis has applied a renewal, by the watchdog's lease, that was sent at `sentAt`. */
+  renew(sentAt: number, watchdogTimeoutMs: number): void {
+    const until = leasedUntil(sentAt, watchdogTimeoutMs)
+    // If it was sent for a hold that has been released since, the others have it all the same.
+    if (sentAt < this.#renewedUntil) this.extend(until)
+    else if (this.renewableUntil > 0) this.extend(until, isRenewed)
+  }
+
+  /** Redis is certain to keep the lease until then. */
+  extend(until: number, isMeant: (times: HoldTimes) => boolean = () => true): void {
+    for (const times of this.values()) if (isMeant(times)) times.leasedUntil = Math.max(times.leasedUntil, until)
+    this.#around?.extend(until)
+  }
+
+  /** An outer hold cannot expire while a hold that re-entered it keeps the lock, so it lasts as long as the inner one. */
+  extendByNested(times: HoldTimes): void {
+    let isNested = false
+    for (const other of this.values()) {
+      if (isNested) times.leasedUntil = Math.max(times.leasedUntil, other.leasedUntil)
+      isNested ||= other === times
+    }
+  }
+
+  /** Until when the watchdog may renew them; 0: all have leases of their own. */
+  get renewableUntil(): number {
+    let until = 0
+    for (const times of this.values()) if (isRenewed(times)) until = Math.max(until, times.maxHoldAt)
+    return until
+  }
+}
+
+/** Whether the watchdog renews it: it has no lease of its own. */
+export function isRenewed({ terms }: HoldTimes): boolean {
+  return terms.leaseTimeMs === undefined
 }

@@ -17,7 +17,7 @@ import { LateCopies } from './late-copies.js'
 import {
   checkExtensible,
   deadlineOf,
-  extendByNested,
+  HoldDeadlines,
   type HoldTimes,
   leasedUntil,
   lossReasonOf,
@@ -51,13 +51,14 @@ export class Lease implements Watched, HeldLease {
   readonly field: string
   readonly context: LeaseContext
   readonly copies: LateCopies
-  readonly #holds = new Map<Hold, HoldTimes>()
+  readonly #holds: HoldDeadlines<Hold>
   leasedAt = 0
   /** From the grant, if the lock is fenced. */
   fencingToken: bigint | undefined
   /** `forceUnlock` of this client is in flight: if a reply shows that the lease is gone, this is why. */
   isBeingForced = false
   #gracefulEnd: GracefulEnd | undefined
+  readonly #joined: Lease | undefined
   /** Callers that are about to take another lock as the same owner: to read inside this write. */
   joining = 0
   /** How often it was handed off. A call chain that was inside it before a hand-off is outside now. */
@@ -70,12 +71,15 @@ export class Lease implements Watched, HeldLease {
   /** Each command has to know the hold count that it starts from. */
   readonly #commands = new OneAtATime()
 
-  constructor(context: LeaseContext, kind: LockKind, lockName: string, owner: Owner) {
+  /** @param joined  the write of the same owner that this reads inside of: in Redis it lasts at least as long */
+  constructor(context: LeaseContext, kind: LockKind, lockName: string, owner: Owner, joined?: Lease) {
     this.context = context
     this.copies = new LateCopies(context)
     this.kind = kind
     this.lockName = lockName
     this.owner = owner
+    this.#joined = joined
+    this.#holds = new HoldDeadlines(joined ? joined.#holds : undefined)
     this.holder = kind.holder(formatHolder(context.clientId, owner.id))
     this.field = fieldOf(kind, lockName)
   }
@@ -112,9 +116,9 @@ export class Lease implements Watched, HeldLease {
     return this.#holds.size > 0
   }
 
-  /** The hold that was taken last. */
+  /** The hold that was taken last, of those that are still to be released. */
   get latest(): Hold | undefined {
-    return this.isLive ? [...this.#holds.keys()].at(-1) : undefined
+    return [...this.#holds.keys()].findLast(({ isOpen }) => isOpen)
   }
 
   get outermost(): Hold | undefined {
@@ -257,6 +261,7 @@ export class Lease implements Watched, HeldLease {
   /** A command that requests a lease is about to be sent: from now on the lock may be taken until that lease ends. */
   requesting(leaseTimeMs: number, sentAt: number): void {
     this.#requested.add(leaseTimeMs, sentAt)
+    this.#joined?.requesting(leaseTimeMs, sentAt)
   }
 
   /** Frees the lock in the background, until the last lease that was requested has ended. */
@@ -289,11 +294,7 @@ export class Lease implements Watched, HeldLease {
   // For the watchdog.
 
   get renewableUntil(): number {
-    let until = 0
-    for (const { terms, maxHoldAt } of this.#holds.values()) {
-      if (terms.leaseTimeMs === undefined) until = Math.max(until, maxHoldAt)
-    }
-    return until
+    return this.#holds.renewableUntil
   }
 
   renewal(now: number): ScriptCall {
@@ -310,10 +311,7 @@ export class Lease implements Watched, HeldLease {
     this.leasedAt = sentAt
     if (this.renewableUntil > 0) this.requesting(this.context.watchdogTimeoutMs, sentAt)
     if (leftMs !== undefined) this.#requested.checkLeft(leftMs)
-    const until = leasedUntil(sentAt, this.context.watchdogTimeoutMs)
-    for (const times of this.#holds.values()) {
-      if (times.terms.leaseTimeMs === undefined) times.leasedUntil = Math.max(times.leasedUntil, until)
-    }
+    this.#holds.renew(sentAt, this.context.watchdogTimeoutMs)
   }
 
   markLost(): void {
@@ -340,7 +338,7 @@ export class Lease implements Watched, HeldLease {
   #isOver(times: HoldTimes, now: number): boolean {
     if (now < deadlineOf(times)) return false
     this.context.watchdog.threadClient?.catchUp(this)
-    extendByNested(times, this.#holds.values())
+    this.#holds.extendByNested(times)
     return now >= deadlineOf(times)
   }
 
@@ -405,9 +403,9 @@ export class Lease implements Watched, HeldLease {
   }
 
   end(hold: Hold, how: 'released' | LossReason): LeaseLostError | undefined {
-    const leaseTimeMs = this.#holds.get(hold)?.terms.leaseTimeMs
+    this.context.watchdog.threadClient?.catchUp(this)
     if (how !== 'released') this.owner.retire(this.field) // its late `unlock()` must not free the owner's next lease
-    this.#holds.delete(hold)
+    const leaseTimeMs = this.#holds.end(hold, this.context.clock.now())?.terms.leaseTimeMs
     if (this.#holds.size === 0) {
       // A renewal by the watchdog thread may be in flight, and must not extend a later lease of the same owner.
       if (this.context.watchdog.forget(this)) this.owner.retire(this.field)

@@ -2,7 +2,7 @@ import { ConfigError, NotHeldError, SelfDeadlockError } from '../errors.js'
 import type { KnownHolder, WaitDetails } from '../holder-info.js'
 import { ownOptions } from '../util/validate.js'
 import { type Attempt, tryOnce, type Wait, waitFor } from '../waiting/wait-loop.js'
-import { checkHolder, type Owner } from '../wire/holder.js'
+import { checkHolder } from '../wire/holder.js'
 import { fairQueue, turnQueueKey } from '../wire/keys.js'
 import { Acquisition, begin, isTransient, reentry } from './acquisition.js'
 import { BaseLock } from './base-lock.js'
@@ -16,7 +16,7 @@ import { Lease, type LeaseContext } from './lease.js'
 import { LongWait } from './long-wait.js'
 import { given, observeRequest, settled } from './observation.js'
 import { HOLD_OPTIONS, type HoldOptions, type Request } from './options.js'
-import { currentScope, enclosingHolds, hasCurrentOwner } from './ownership.js'
+import { currentScope, enclosingHolds, hasCurrentOwner, openHolds } from './ownership.js'
 import { untilReady } from './ready.js'
 import { turnQueueOf } from './turn-scripts.js'
 import { ownHolders, type QueuePlace, stillHeld, waitBegan, whoHolds } from './who-holds.js'
@@ -111,15 +111,15 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
 
   /**
    * Releases the hold on this lock that the current owner took last, inside `client.runInScope` or `withLock`. For code
-   * ported from Java.
-   * @throws {NotHeldError} the current owner does not hold it, or there is no current owner
+   * ported from Java. If that hold was lost, this frees what Redis may still have of it, and throws.
+   * @throws {NotHeldError} the current owner did not take it or has released it, or there is no current owner
    * @throws as `Hold.unlock`
    * @example `await client.runInScope(async () => { await lock.lock(); await lock.unlock() })`
    * @see Redisson `RLock.unlock`
    */
   async unlock(): Promise<void> {
     this.#assertCurrentOwner('unlock')
-    const hold = this.#enclosing()?.latest
+    const hold = this.#toUnlock()
     if (!hold) {
       const who = `Lock ${JSON.stringify(this.name)} is not held by the current owner`
       throw new NotHeldError(who + stillHeld(this.context, this.name), this.name)
@@ -216,7 +216,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
     const { reentered, joined, handOffs = 0 } = this.#place(within)
     if (!reentered) context.assertOpen(lockName)
     const outer = reentered ?? joined
-    const lease = reentered ?? this.possess(joined?.owner)
+    const lease = reentered ?? this.possess(joined)
     if (terms.atLeastMs !== undefined && this.kind.isShared) {
       const allowed = `a lock that one owner holds at a time, which a ${this.kind.title} is not`
       throw new ConfigError('atLeastMs', undefined, allowed, { lockName })
@@ -299,13 +299,13 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   }
 
   /**
-   * @internal A new lease, for which the owner's field is claimed.
-   * @param owner  default: that of the current scope, or a new one; the field of a given owner is not claimed
+   * @internal A new lease of the owner of the current scope or of a new one, for which the owner's field is claimed.
+   * @param joined  the lease whose owner takes it instead, without claiming the field yet
    */
-  possess(owner?: Owner): Lease {
+  possess(joined?: Lease): Lease {
     const { context, kind, name } = this
-    const own = owner ?? currentScope(context)?.ownerFor(fieldOf(kind, name)) ?? context.owners.next()
-    return new Lease(context, kind, name, own)
+    const owner = joined?.owner ?? currentScope(context)?.ownerFor(fieldOf(kind, name)) ?? context.owners.next()
+    return new Lease(context, kind, name, owner, joined)
   }
 
   /**
@@ -340,6 +340,15 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
   #enclosing(): Lease | undefined {
     for (const { lease: holding } of enclosingHolds(this.context, this.name)) {
       if ((holding as Lease).kind.is(this.kind)) return holding as Lease
+    }
+    return undefined
+  }
+
+  /** The hold that the caller took last and has not released, live or lost. */
+  #toUnlock(): Hold | undefined {
+    for (const hold of openHolds(this.context, this.name)) {
+      const lease = hold.lease as Lease
+      if (lease.kind.is(this.kind)) return hold.isLive ? lease.latest : hold
     }
     return undefined
   }

@@ -34,9 +34,9 @@ export class Scope {
     return this.client.owners.next()
   }
 
-  /** Adds a hold that an explicit `lock()` took in this scope, so that `unlock()` finds it. */
+  /** Adds a hold that an explicit `lock()` took in this scope, so that `unlock()` finds it, even once it is lost. */
   add(hold: Hold): void {
-    for (const [index, old] of [...this.#holds.entries()].reverse()) if (!old.isLive) this.#holds.splice(index, 1)
+    for (const [index, old] of [...this.#holds.entries()].reverse()) if (!old.isOpen) this.#holds.splice(index, 1)
     this.#holds.push(hold)
   }
 
@@ -85,10 +85,19 @@ export function currentScope(client: HoldingClient): Scope | undefined {
 
 /** The live holds on locks of this name that the caller is inside of, innermost first. */
 export function* enclosingHolds(client: HoldingClient, lockName: string): Generator<Hold> {
+  for (const hold of holdsOn(client, lockName)) if (hold.isLive) yield hold
+}
+
+/** The holds on locks of this name that the caller is inside of and has still to release, innermost first. */
+export function* openHolds(client: HoldingClient, lockName: string): Generator<Hold> {
+  for (const hold of holdsOn(client, lockName)) if (hold.isOpen) yield hold
+}
+
+function* holdsOn(client: HoldingClient, lockName: string): Generator<Hold> {
   for (const { holds } of framesAround(client)) {
     for (let index = holds.length - 1; index >= 0; index--) {
       const hold = holds[index] as Hold
-      if (hold.lease.lockName === lockName && hold.lease.context === client && hold.isLive) yield hold
+      if (hold.lease.lockName === lockName && hold.lease.context === client) yield hold
     }
   }
 }

@@ -1,7 +1,7 @@
 /** Exclusion, and what an owner that holds a lock may do with it again: for every kind of lock. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import type { Client, Hold, Lock, SelfDeadlockError } from '../../src/index.js'
+import type { BaseLock, Client, Hold, Lock, SelfDeadlockError } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import type { Bench, Kind } from '../support/kinds.js'
 import type { AnyLab } from '../support/lab.js'
@@ -38,10 +38,11 @@ export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       await (await rival).unlock()
     })
 
-    it('waiting for the rival of a shared lock inside its own hold is a SelfDeadlockError', async () => {
+    it('waiting for the rival of a shared lock inside its own hold is a SelfDeadlockError, and a try is refused', async () => {
       const client = await lab.connect()
       await bench.lock(client).withLock(async (hold) => {
         await assert.rejects(bench.rival(client).lock(), { code: 'LOCK_SELF_DEADLOCK', lockName: 'a' })
+        await expectRefused(bench.rival(client))
         assert.equal(await hold.isHeld(), true)
       })
     })
@@ -89,6 +90,14 @@ export function exclusionContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 }
 
+/** Fails unless each way to try a lock is refused, at once: a longer wait would let the test run out of time. */
+async function expectRefused(lock: BaseLock): Promise<void> {
+  for (const waitTimeMs of [undefined, 0, 600_000]) {
+    assert.equal(await lock.tryLock({ waitTimeMs }), null)
+    assert.deepEqual(await lock.tryWithLock({ waitTimeMs }, () => assert.fail('must not run')), { ran: false })
+  }
+}
+
 export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   it('calls of the current owner outside any scope or hold throw and name the fix', async () => {
     const client = await lab.connect()
@@ -102,7 +111,7 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
   })
 
   if (!kind.isReentrant) {
-    it('acquiring a non-reentrant lock inside its own hold is a SelfDeadlockError at once, whatever the method', async () => {
+    it('acquiring a non-reentrant lock inside its own hold is a SelfDeadlockError at once, and a try is refused', async () => {
       const client = await lab.connect()
       const lock = bench.lock(client)
       await lock.withLock(async (hold) => await expectDeadlock(client, hold))
@@ -120,9 +129,8 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
       const count = await countCommands(lab.server, async () => {
         for (const call of [
           () => lock.lock(),
-          () => lock.tryLock(),
+          () => lock.lock({ waitTimeMs: 60_000 }),
           () => lock.withLock(() => assert.fail('must not run')),
-          () => lock.tryWithLock({ waitTimeMs: 1_000 }, () => assert.fail('must not run')),
           () => lock.lock({ within: hold }),
         ]) {
           await assert.rejects(call, (error: SelfDeadlockError) => {
@@ -132,6 +140,8 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
             return true
           })
         }
+        await expectRefused(lock)
+        assert.equal(await lock.tryLock({ within: hold }), null)
       })
       assert.equal(count.total, 0)
       assert.equal(await hold.isHeld(), true)
@@ -203,6 +213,19 @@ export function reentryContract(kind: Kind, lab: AnyLab, bench: Bench): void {
         await holds[last]?.unlock()
         assert.equal(await bench.isFree(), true)
       }
+    })
+  })
+
+  it('the outer hold has the lease of a nested one that was released, and lock.unlock() ends both', async () => {
+    const client = await lab.connect()
+    await client.runInScope(async () => {
+      const outer = await bench.lock(client).lock({ leaseTimeMs: 5_000 })
+      await (await bench.lock(client).lock({ leaseTimeMs: 60_000 })).unlock()
+      const believedMs = outer.remainingMs()
+      const left = await Promise.all(bench.parts(client).map((part) => part.remainingLeaseMs()))
+      assert(believedMs > 5_000 && left.every((ms) => ms > 5_000), `${believedMs} ms, in Redis ${left.join(' and ')}`)
+      for (const part of bench.parts(client)) await part.unlock()
+      assert.equal(await bench.isFree(), true)
     })
   })
 

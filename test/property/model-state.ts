@@ -91,6 +91,12 @@ export abstract class ModelState {
     return this.holds.get(hold)?.state
   }
 
+  /** Whether its caller has still to release it, also if it was lost. */
+  protected isOpen(hold: string): boolean {
+    const { state, isUnlocked } = this.holds.get(hold) ?? {}
+    return isUnlocked !== true && (state === 'live' || state === 'lost')
+  }
+
   /** How many holds its owner has, this one included. */
   sizeOf(hold: string): number {
     return this.leaseOf(hold).holds.length

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { ModelState } from './model-state.js'
-import type { HoldState, Lease, Operation, Take, Waiter } from './operations.js'
+import { type HoldState, isTry, type Lease, type Operation, type Take, type Waiter } from './operations.js'
 
 /** A state that an operation leads to, and the result of the call. */
 export type Branch = readonly [after: Model, outcome: string]
@@ -143,7 +143,7 @@ export abstract class Model extends ModelState {
       takeAs(enclosing?.owner)
       // The sibling was to be re-entered.
       if (this.#beside(take, enclosing?.owner).some(({ isLost }) => isLost)) end('lost')
-    } else if (position.is === 'deadlock') end('deadlock')
+    } else if (position.is === 'deadlock') end(isTry(take) ? 'refused' : 'deadlock')
     else if (enclosing && enclosing.holds.length > 0) {
       const next = this.clone()
       branches.push([next, next.reenter(take, enclosing)])
@@ -248,10 +248,16 @@ export abstract class Model extends ModelState {
   }
 
   unlock(id: string): string {
-    const { state } = this.holds.get(id) as HoldState
+    const hold = this.holds.get(id) as HoldState
+    const { state, leaseS } = hold
+    this.holds.set(id, { ...hold, isUnlocked: true })
     if (state !== 'live') return state === 'lost' ? 'lost' : 'ok'
     const lease = this.leaseOf(id)
     const rest = { ...lease, holds: lease.holds.filter((other) => other !== id) }
+    for (const other of rest.holds) {
+      const left = this.holds.get(other) as HoldState
+      this.holds.set(other, { ...left, leaseS: Math.max(left.leaseS, leaseS) })
+    }
     const wasThere =
       rest.holds.length > 0 ? this.setCount(rest, this.owedTo(rest), rest.holds.length) : this.free(lease)
     if (!wasThere) {
@@ -290,9 +296,15 @@ export abstract class Model extends ModelState {
     return hold === undefined ? undefined : this.leaseOf(hold)
   }
 
+  /** A hold that was lost is found, too, until it has been released. */
   #unlockCurrent(scope: number, target: number): string {
-    const latest = this.#current(scope, target)?.holds.at(-1)
-    return latest === undefined ? 'not held' : this.unlock(latest)
+    const innermost = (this.scopes[scope] ?? []).findLast(
+      (id) => this.isOpen(id) && this.isSame(target, this.leaseOf(id).target),
+    )
+    if (innermost === undefined) return 'not held'
+    return this.unlock(
+      this.stateOf(innermost) === 'live' ? (this.leaseOf(innermost).holds.at(-1) as string) : innermost,
+    )
   }
 
   #countIn(scope: number, target: number): number {

@@ -258,6 +258,22 @@ describe('a message about a mark', () => {
     })
   })
 
+  it('lets lock.unlock() in a scope end the grace, as the work under the hold has ended', async () => {
+    const { client, clock, redis } = bench
+    await client.runInScope(async () => {
+      const hold = await bench.lock.lock()
+      const mark = { id: '1', holder: hold.holder, by: 'x', graceMs: 60_000 }
+      redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '600000'])
+      marks.notified('a')
+      await clock.advance(100)
+      assert.equal(hold.signal.aborted, true)
+      assert.deepEqual(redis.keys, ['a'])
+      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
+      await settle()
+      assert.deepEqual(redis.keys, [])
+    })
+  })
+
   it('that arrives too late ends nothing, as the operator has given up', async () => {
     const { clock, redis } = bench
     const hold = await bench.lock.lock()

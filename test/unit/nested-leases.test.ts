@@ -1,0 +1,287 @@
+/** Holds of one owner with different leases: none counts on more than Redis keeps, and what Redis keeps can be released. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { type BaseLock, type Client, getRedLock, type Hold, type Lock } from '../../src/index.js'
+import type { ThreadClient } from '../../src/watchdog/thread-client.js'
+import { ClientBench } from '../support/client-bench.js'
+import { turn } from '../support/fake-clock.js'
+import { kinds } from '../support/kinds.js'
+
+const WATCHDOG_MS = 30_000
+const OUTER_MS = 5_000
+/** By how much a hold ends before its lease in Redis: see `leasedUntil`. */
+const marginMs = (leaseMs: number): number => leaseMs / 100 + 3
+const REENTRIES = /reenter|set-count|extend/
+
+interface Case {
+  readonly name: string
+  readonly isReentrant: boolean
+  lock(client: Client): BaseLock
+  parts(client: Client): readonly Lock[]
+}
+
+const redParts = (client: Client): readonly Lock[] => ['x', 'y', 'z'].map((name) => client.getLock(name))
+const CASES: readonly Case[] = [
+  ...kinds.map(({ name, isReentrant, lock, parts }) => ({
+    name,
+    isReentrant,
+    lock: (client: Client) => lock(client, 'a'),
+    parts: (client: Client) => parts(client, 'a'),
+  })),
+  { name: 'red lock', isReentrant: true, lock: (client) => getRedLock(...redParts(client)), parts: redParts },
+]
+
+let bench: ClientBench
+
+beforeEach(() => {
+  bench = new ClientBench({ commandTimeoutMs: 3_000 })
+})
+
+afterEach(() => bench.close())
+
+const inScope = <T>(fn: () => Promise<T>): Promise<T> => bench.client.runInScope(fn)
+
+/** The shortest lease that Redis keeps for a part, ms. */
+async function leftInRedis({ parts }: Case): Promise<number> {
+  return Math.min(...(await Promise.all(parts(bench.other).map((part) => part.remainingLeaseMs()))))
+}
+
+async function isFree({ parts }: Case): Promise<boolean> {
+  return (await Promise.all(parts(bench.other).map((part) => part.isLocked()))).every((isLocked) => !isLocked)
+}
+
+/** Fails unless a hold counts on what Redis keeps, except for the margin. */
+async function assertAgrees(hold: Hold, of: Case): Promise<void> {
+  const leftMs = await leftInRedis(of)
+  const seen = `${hold.remainingMs()} ms, and ${leftMs} in Redis`
+  assert(hold.remainingMs() <= leftMs && hold.remainingMs() >= leftMs - marginMs(WATCHDOG_MS), seen)
+}
+
+for (const of of CASES.filter(({ isReentrant }) => isReentrant)) {
+  describe(`the outer hold of a ${of.name}, once a nested one with a longer lease has been released`, () => {
+    for (const [title, leaseTimeMs] of [
+      ['that of the watchdog', undefined],
+      ['one of its own', 8_000],
+    ] as const) {
+      it(`lasts as long as Redis keeps the lock: ${title}`, () =>
+        inScope(async () => {
+          const outer = await of.lock(bench.client).lock({ leaseTimeMs: OUTER_MS })
+          await bench.clock.advance(1_000)
+          const inner = await of.lock(bench.client).lock({ leaseTimeMs })
+          await bench.clock.advance(1_000)
+          await inner.unlock()
+          await assertAgrees(outer, of)
+          await bench.clock.advance(OUTER_MS)
+          outer.assertHeld()
+          assert.equal(await outer.isHeld(), true)
+          await assertAgrees(outer, of)
+          await outer.unlock()
+          assert.equal(await isFree(of), true)
+          assert.deepEqual(bench.lost, [])
+        }))
+    }
+
+    it('and renewed before, is released by lock.unlock() as in Java code', () =>
+      inScope(async () => {
+        const parts = of.parts(bench.client)
+        for (const part of parts) await part.lock({ leaseTimeMs: OUTER_MS })
+        for (const part of parts) await part.lock()
+        await bench.clock.advance(WATCHDOG_MS)
+        for (const part of parts) await part.unlock()
+        await bench.clock.advance(OUTER_MS + 1_000)
+        for (const part of parts) assert.equal(await part.isHeldByCurrentOwner(), true)
+        for (const part of parts) await part.unlock()
+        assert.equal(await isFree(of), true)
+        assert.deepEqual(bench.lost, [])
+      }))
+
+    it('ends with the lease that is left, which nothing renews', () =>
+      inScope(async () => {
+        const outer = await of.lock(bench.client).lock({ leaseTimeMs: OUTER_MS })
+        await (await of.lock(bench.client).lock()).unlock()
+        await bench.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
+        outer.assertHeld()
+        await bench.clock.advance(marginMs(WATCHDOG_MS))
+        await assert.rejects(outer.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+        assert.equal(await isFree(of), true)
+        await turn()
+      }))
+  })
+
+  it(`the inner hold of a ${of.name} lasts as long as Redis keeps the lock for an outer one that was released first`, () =>
+    inScope(async () => {
+      const outer = await of.lock(bench.client).lock()
+      const inner = await of.lock(bench.client).lock({ leaseTimeMs: OUTER_MS })
+      await outer.unlock()
+      await assertAgrees(inner, of)
+      await bench.clock.advance(OUTER_MS + 1_000)
+      await inner.unlock()
+      assert.equal(await isFree(of), true)
+      assert.deepEqual(bench.lost, [])
+    }))
+
+  it(`lock.unlock() of a ${of.name} frees what a re-entry without a reply has left in Redis, although the hold expired`, () =>
+    inScope(async () => {
+      const parts = of.parts(bench.client)
+      for (const part of parts) await part.lock({ leaseTimeMs: WATCHDOG_MS - 10_000 })
+      for (const part of parts) {
+        bench.port.fault = ({ name }) => (REENTRIES.test(name) ? { lost: 'reply' } : undefined)
+        await assert.rejects(bench.clock.until(part.lock({ waitTimeMs: 100 })))
+        bench.port.fault = () => undefined
+      }
+      await bench.clock.advance(WATCHDOG_MS - 10_000)
+      assert((await leftInRedis(of)) > 0)
+      for (const part of parts) {
+        await assert.rejects(part.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+        await turn()
+        assert.equal(await part.isLocked(), false)
+        await assert.rejects(part.unlock(), { code: 'LOCK_NOT_HELD' })
+      }
+      // A release is repeated until the lease has ended: a copy of the re-entry may arrive after it.
+      await bench.clock.advance(WATCHDOG_MS)
+    }))
+}
+
+for (const { name, parts } of CASES) {
+  it(`lock.unlock() of a ${name} that maxHoldMs has ended frees it`, () =>
+    inScope(async () => {
+      for (const part of parts(bench.client)) {
+        await part.lock({ maxHoldMs: 1_000 })
+        await bench.clock.advance(1_000)
+        assert.equal(await part.isLocked(), true)
+        await assert.rejects(part.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'maxHold' })
+        await turn()
+        assert.equal(await part.isLocked(), false)
+      }
+      await bench.clock.advance(WATCHDOG_MS)
+    }))
+}
+
+describe('lock.unlock() in a scope', () => {
+  it('releases the holds in the order of the calls, although the inner one was lost', () =>
+    inScope(async () => {
+      const outer = await bench.lock.lock()
+      const inner = await bench.lock.lock({ leaseTimeMs: 1_000 })
+      await bench.clock.advance(1_000)
+      assert.equal(inner.signal.aborted, true)
+      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+      bench.assertSafe(outer)
+      await bench.lock.unlock()
+      assert.deepEqual(bench.redis.keys, [])
+      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_NOT_HELD' })
+    }))
+
+  it('does not find a hold that its own unlock() has found lost', () =>
+    inScope(async () => {
+      const hold = await bench.lock.lock()
+      bench.redis.delete('a')
+      await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'gone' })
+      await assert.rejects(bench.lock.unlock(), { code: 'LOCK_NOT_HELD' })
+    }))
+
+  it('twice at the same time releases both holds, although a command is in flight', () =>
+    inScope(async () => {
+      const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
+      await bench.lock.lock()
+      bench.port.fault = () => ({ requestMs: 5, replyMs: 5 })
+      const extending = outer.extend(OUTER_MS)
+      await bench.clock.until(Promise.all([bench.lock.unlock(), bench.lock.unlock(), extending]))
+      assert.deepEqual(bench.redis.keys, [])
+    }))
+})
+
+describe('a write around a read of the same owner', () => {
+  const lock = () => bench.client.getReadWriteLock('a')
+  const leftMs = () => bench.other.getReadWriteLock('a').writeLock().remainingLeaseMs()
+
+  it('lasts as long as Redis keeps it for the read, while that lasts and after it', () =>
+    inScope(async () => {
+      const write = await lock().writeLock().lock({ leaseTimeMs: OUTER_MS })
+      const read = await lock().readLock().lock()
+      await bench.clock.advance(WATCHDOG_MS)
+      write.assertHeld()
+      await read.unlock()
+      assert(write.remainingMs() <= (await leftMs()))
+      await bench.clock.advance(OUTER_MS + 1_000)
+      assert.equal(await write.isHeld(), true)
+      await write.unlock()
+      assert.equal(await lock().writeLock().isLocked(), false)
+      assert.deepEqual(bench.lost, [])
+    }))
+
+  it('that has expired is freed although the read had no reply and asked for longer', () =>
+    inScope(async () => {
+      await lock().writeLock().lock({ leaseTimeMs: OUTER_MS })
+      bench.port.fault = ({ name }) => (name === 'read-lock/acquire' ? { lost: 'reply' } : undefined)
+      await assert.rejects(bench.clock.until(lock().readLock().tryLock()))
+      bench.port.fault = ({ name }) => (name === 'write-lock/release' ? { lost: 'request' } : undefined)
+      await bench.clock.advance(OUTER_MS)
+      await assert.rejects(lock().writeLock().unlock(), { code: 'LOCK_LEASE_LOST', reason: 'expired' })
+      await bench.clock.advance(OUTER_MS)
+      bench.port.fault = () => undefined
+      await bench.clock.advance(OUTER_MS)
+      assert.equal(await lock().writeLock().isLocked(), false)
+      await bench.clock.advance(WATCHDOG_MS)
+    }))
+})
+
+describe('what an outer hold has of a nested one', () => {
+  it('includes a renewal that was under way when the nested one was released', async () => {
+    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
+    const inner = await bench.lock.lock({ within: outer })
+    bench.port.once('lock/renew', { replyMs: 100 })
+    await bench.clock.advance(WATCHDOG_MS / 3 + 50)
+    await inner.unlock()
+    await bench.clock.advance(100)
+    assert(outer.remainingMs() <= bench.redis.pttl('a'))
+    assert(outer.remainingMs() > bench.redis.pttl('a') - marginMs(WATCHDOG_MS))
+    await outer.unlock()
+  })
+
+  it('includes what the watchdog thread renewed while the event loop was blocked', async () => {
+    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
+    const inner = await bench.lock.lock({ within: outer })
+    const { watchdog } = bench.lock.context
+    const renewedAt = bench.clock.now() + WATCHDOG_MS - 1_000
+    const thread: Partial<ThreadClient> = {
+      catchUp: (lease) => lease.renewed(renewedAt),
+      watch: () => {},
+      forget: () => false,
+      heartbeat: () => {},
+    }
+    bench.clock.block(WATCHDOG_MS - 1_000)
+    bench.redis.execute(['PEXPIRE', 'a', String(WATCHDOG_MS)])
+    watchdog.threadClient = thread as ThreadClient
+    await inner.unlock()
+    watchdog.threadClient = undefined
+    await bench.clock.advance(WATCHDOG_MS - marginMs(WATCHDOG_MS))
+    bench.assertSafe(outer)
+    await outer.unlock()
+  })
+
+  it('is not more than Redis keeps if the nested one had no reply', async () => {
+    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
+    bench.port.fault = ({ name }) => (name === 'lock/reenter' ? { lost: 'request' } : undefined)
+    await assert.rejects(bench.clock.until(bench.lock.lock({ within: outer, waitTimeMs: 100 })))
+    bench.port.fault = () => undefined
+    assert(outer.remainingMs() <= bench.redis.pttl('a'))
+    await outer.unlock()
+  })
+
+  it('ends with maxHoldMs of the outer one, and outlives that of the nested one', async () => {
+    const outer = await bench.lock.lock({ leaseTimeMs: OUTER_MS })
+    const inner = await bench.lock.lock({ within: outer, maxHoldMs: 1_000 })
+    await bench.clock.advance(OUTER_MS + 1_000)
+    await assert.rejects(inner.unlock(), { reason: 'maxHold' })
+    bench.assertSafe(outer)
+    await outer.unlock()
+
+    const limited = await bench.lock.lock({ leaseTimeMs: OUTER_MS, maxHoldMs: 2_000 })
+    await (await bench.lock.lock({ within: limited })).unlock()
+    await bench.clock.advance(2_000)
+    await assert.rejects(limited.unlock(), { reason: 'maxHold' })
+    await turn()
+    assert.deepEqual(bench.redis.keys, [])
+    await bench.clock.advance(WATCHDOG_MS)
+  })
+})
