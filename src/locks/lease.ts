@@ -63,8 +63,10 @@ export class Lease implements Watched, HeldLease {
   joining = 0
   /** How often it was handed off. A call chain that was inside it before a hand-off is outside now. */
   handOffs = 0
-  /** When Redis granted it, on the clock. */
+  /** When the command that won was sent, on the clock: Redis granted it then or later, */
   grantedAt = 0
+  /** and at this time or before. */
+  #grantKnownAt = 0
   /** Until then it stays taken, on the clock, whatever becomes of its holds: their work has started. */
   #keptUntil = 0
   readonly #requested = new RequestedLeases()
@@ -139,6 +141,7 @@ export class Lease implements Watched, HeldLease {
     if (!this.context.leases.displace(this, sentAt)) throw this.#lossError('gone')
     this.leasedAt = sentAt
     this.grantedAt = sentAt
+    this.#grantKnownAt = this.context.clock.now()
     this.context.leases.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this, isWanted)
@@ -171,9 +174,11 @@ export class Lease implements Watched, HeldLease {
   }
 
   keepAtLeast(hold: Hold): void {
-    const atLeastMs = this.#holds.get(hold)?.terms.atLeastMs ?? 0
+    const atLeastMs = this.#holds.get(hold)?.terms.atLeastMs
     // A re-entry is part of a run that has already started.
-    if (this.count === 1) this.#keptUntil = Math.max(this.#keptUntil, this.grantedAt + atLeastMs)
+    if (atLeastMs === undefined || this.count > 1) return
+    // The grant may have been made long after its command was sent.
+    this.#keptUntil = Math.max(this.#keptUntil, this.#grantKnownAt + atLeastMs)
   }
 
   /**
@@ -208,7 +213,7 @@ export class Lease implements Watched, HeldLease {
     if (this.#isKept) {
       this.end(hold, 'released')
       holdEnded(hold, 'released')
-      return leaveToLease(this, this.#keptUntil)
+      return this.#leaveToLease()
     }
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
     if (!queue) return this.#free(hold)
@@ -267,7 +272,12 @@ export class Lease implements Watched, HeldLease {
   /** Frees the lock in the background, until the last lease that was requested has ended. */
   releaseInBackground(): void {
     this.owner.retire(this.field)
-    if (!this.#isKept) releaseInBackground(this)
+    if (this.#isKept) void this.#leaveToLease()
+    else releaseInBackground(this, this.leaseEndsAt)
+  }
+
+  #leaveToLease(): Promise<void> {
+    return leaveToLease(this, this.#keptUntil, this.#grantKnownAt)
   }
 
   async askHoldCount(): Promise<number> {
@@ -300,7 +310,9 @@ export class Lease implements Watched, HeldLease {
   renewal(now: number): ScriptCall {
     const owedMs = this.#requested.owedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
     if (!this.#requested.isOverlong) return this.renewalFor(owedMs)
-    return this.kind.renewCapped(this.lockName, this.holder, owedMs, Math.ceil(this.#requested.longestMs))
+    const keptMs = Math.ceil(this.#keptUntil - now)
+    const leaseTimeMs = Math.max(owedMs, keptMs)
+    return this.kind.renewCapped(this.lockName, this.holder, leaseTimeMs, Math.ceil(this.#requested.longestMs))
   }
 
   renewalFor(leaseTimeMs: number): ScriptCall {

@@ -85,21 +85,30 @@ export function settleRelease(
 
 /**
  * Leaves a lock to its lease, which ends it at `untilAt`. It was requested for that long, so that no command is needed,
- * unless a renewal or a longer lease would keep the lock for longer. Nothing depends on that command: the lease ends. But
- * copies of the command that took it may take it once more, and nobody else would release that.
+ * unless a renewal or a longer lease would keep the lock for longer: then that is cut. Resolves after the first try; the
+ * command is repeated in the background until there is a reply.
+ * @param countsFrom  the beginning of the time that ends at `untilAt`, on the clock
  */
 export async function leaveToLease(
   lease: Releasable & { readonly leaseEndsAt: number },
   untilAt: number,
+  countsFrom: number,
 ): Promise<void> {
   const { context, kind, lockName, holder, leaseEndsAt, owner, field } = lease
+  const { clock, scripts, backgroundRetries } = context
   owner.retire(field)
   if (lease.copies.until > 0) {
     context.clock.after(untilAt - context.clock.now(), () => lease.releaseInBackground(), false)
   }
   if (leaseEndsAt <= untilAt) return
-  const leftMs = Math.max(1, Math.ceil(untilAt - context.clock.now()))
-  await context.scripts.run(kind.renewCapped(lockName, holder, leftMs, leftMs)).catch(() => {})
+  const shorten = async (timeoutMs?: number): Promise<unknown> => {
+    const now = clock.now()
+    if (now >= leaseEndsAt) return undefined // the lease has ended
+    // It must not end too soon by the clock of Redis, which may be slower than this one: see `leasedUntil`.
+    const driftMs = (now - countsFrom) / 100
+    return await scripts.run(kind.shorten(lockName, holder, Math.max(1, Math.ceil(untilAt - now + driftMs))), timeoutMs)
+  }
+  await shorten().catch(() => void backgroundRetries.retryInBackground(shorten, leaseEndsAt))
 }
 
 /**

@@ -387,6 +387,13 @@ const LOCK_RENEW_ONE_PART = `local function renewOne(lock, holder, lease, longes
 end
 `
 
+const LEASE_CUT_PART = `local function cutLease(key, lease)
+  if redis.call('pttl', key) > lease then
+    redis.call('pexpire', key, lease)
+  end
+end
+`
+
 const PERMIT_PERMIT_BYTES_PART = `local now = epochMs()
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
@@ -761,6 +768,37 @@ return 1
  */
 export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, holder: Argument, count: Argument, values: readonly Argument[]): ScriptCall {
   return { script: FASTER_MULTI_LOCK_SET_COUNT, keys: [group], args: [leaseTimeMs, holder, count, ...values] }
+}
+
+const FASTER_MULTI_LOCK_SHORTEN: Script = {
+  name: 'faster-multi-lock/shorten',
+  sha1: 'a6a07932f57b2a842020adfe082a5a65dca73e61',
+  text: `-- holdfast faster-multi-lock/shorten
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local endsAt, had = now + tonumber(ARGV[1]), 0
+for n = 3, #ARGV do
+  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+  if owner == ARGV[2] then
+    had = had + 1
+    if expiry > endsAt then
+      redis.call('hset', KEYS[1], ARGV[n] .. ':' .. owner .. ':expire_time', string.format('%d', endsAt))
+    end
+  end
+end
+return had
+`,
+}
+
+/**
+ * faster-multi-lock/shorten: end the lease of an owner after a given time, for those of its values that would last
+ * longer. Never extends it. The group lasts on: other values may need it, and its values end by themselves.
+ * KEYS[1] group        hash, as in faster-multi-lock/acquire
+ * ARGV[1] leaseTimeMs  ms, > 0
+ * ARGV[2] holder       "<client id>:<owner id>"
+ * ARGV[3…] values      their digests
+ * Reply   integer      how many of them it still has
+ */
+export function fasterMultiLockShorten(group: string, leaseTimeMs: Argument, holder: Argument, values: readonly Argument[]): ScriptCall {
+  return { script: FASTER_MULTI_LOCK_SHORTEN, keys: [group], args: [leaseTimeMs, holder, ...values] }
 }
 
 const FENCED_LOCK_ACQUIRE: Script = {
@@ -1495,6 +1533,30 @@ return renewed
  */
 export function lockRenew(keys: readonly string[], args: readonly Argument[]): ScriptCall {
   return { script: LOCK_RENEW, keys, args }
+}
+
+const LOCK_SHORTEN: Script = {
+  name: 'lock/shorten',
+  sha1: 'a58940d02f0d60c79fee2105f13307426c621b9a',
+  text: `-- holdfast lock/shorten
+${LEASE_CUT_PART}if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+  return 0
+end
+cutLease(KEYS[1], tonumber(ARGV[1]))
+return 1
+`,
+}
+
+/**
+ * lock/shorten: end the lease of an owner after a given time, if it would last longer. Never extends it, so that a late
+ * copy does nothing.
+ * KEYS[1] lock         hash: holder -> hold count
+ * ARGV[1] leaseTimeMs  ms, > 0
+ * ARGV[2] holder       "<client id>:<owner id>"
+ * Reply   integer      1 done, 0 this owner does not hold the lock
+ */
+export function lockShorten(lock: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
+  return { script: LOCK_SHORTEN, keys: [lock], args: [leaseTimeMs, holder] }
 }
 
 const PERMIT_ACQUIRE: Script = {
@@ -2369,22 +2431,27 @@ export function stringLockRenew(keys: readonly string[], args: readonly Argument
   return { script: STRING_LOCK_RENEW, keys, args }
 }
 
-const TIME_READ: Script = {
-  name: 'time/read',
-  sha1: 'bd8ba94e1cd607fab46ca87ec74b3872ca45520e',
-  text: `-- holdfast time/read
-${TIME_NOW_PART}redis.pcall('pttl', KEYS[1])
-return epochMs()
+const STRING_LOCK_SHORTEN: Script = {
+  name: 'string-lock/shorten',
+  sha1: 'a00169584e0b48feb014c5585655f87c34b34cbe',
+  text: `-- holdfast string-lock/shorten
+${LEASE_CUT_PART}if redis.call('get', KEYS[1]) ~= ARGV[2] then
+  return 0
+end
+cutLease(KEYS[1], tonumber(ARGV[1]))
+return 1
 `,
 }
 
 /**
- * time/read: what time it is at the server.
- * KEYS[1] key          any of its keys
- * Reply   integer      epoch ms
+ * string-lock/shorten: end the lease of an owner after a given time, if it would last longer. Never extends it.
+ * KEYS[1] lock         string: the holder
+ * ARGV[1] leaseTimeMs  ms, > 0
+ * ARGV[2] holder       "<client id>:<owner id>"
+ * Reply   integer      1 done, 0 this owner does not hold the lock
  */
-export function timeRead(key: string): ScriptCall {
-  return { script: TIME_READ, keys: [key], args: [] }
+export function stringLockShorten(lock: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
+  return { script: STRING_LOCK_SHORTEN, keys: [lock], args: [leaseTimeMs, holder] }
 }
 
 const WRITE_LOCK_ACQUIRE: Script = {
@@ -2456,8 +2523,30 @@ export function writeLockRelease(lock: string, holder: Argument, prefix: Argumen
   return { script: WRITE_LOCK_RELEASE, keys: [lock], args: [holder, prefix, channel, message] }
 }
 
-/** What runs an operation once. */
-export const RUN_ONCE = TIME_NOW_PART + IDEMPOTENCY_KEEP_REPLIES_PART + IDEMPOTENCY_RUN_ONCE_PART
+const WRITE_LOCK_SHORTEN: Script = {
+  name: 'write-lock/shorten',
+  sha1: 'e3963044e5ff4088acd38d93f036c3198faa4544',
+  text: `-- holdfast write-lock/shorten
+${LEASE_CUT_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+  return 0
+end
+cutLease(KEYS[1], math.max(tonumber(ARGV[1]), longestReadOfAll(KEYS[1], ARGV[3])))
+return 1
+`,
+}
+
+/**
+ * write-lock/shorten: end the lease of a writer after a given time, if it would last longer. Never extends it, and never
+ * cuts what the writer reads.
+ * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
+ * ARGV[1] leaseTimeMs  ms, > 0
+ * ARGV[2] holder       "<client id>:<owner id>:write"
+ * ARGV[3] prefix       what the keys of read holds begin with
+ * Reply   integer      1 done, 0 this owner does not write
+ */
+export function writeLockShorten(lock: string, leaseTimeMs: Argument, holder: Argument, prefix: Argument): ScriptCall {
+  return { script: WRITE_LOCK_SHORTEN, keys: [lock], args: [leaseTimeMs, holder, prefix] }
+}
 
 /** Every script. */
 export const SCRIPTS: readonly Script[] = [
@@ -2469,6 +2558,7 @@ export const SCRIPTS: readonly Script[] = [
   FASTER_MULTI_LOCK_RELEASE,
   FASTER_MULTI_LOCK_RENEW,
   FASTER_MULTI_LOCK_SET_COUNT,
+  FASTER_MULTI_LOCK_SHORTEN,
   FENCED_LOCK_ACQUIRE,
   FENCED_LOCK_ADOPT,
   FENCED_LOCK_TOKEN,
@@ -2493,6 +2583,7 @@ export const SCRIPTS: readonly Script[] = [
   LOCK_RELEASE,
   LOCK_RENEW_CAPPED,
   LOCK_RENEW,
+  LOCK_SHORTEN,
   PERMIT_ACQUIRE,
   PERMIT_INSPECT,
   PERMIT_RELEASE,
@@ -2518,7 +2609,8 @@ export const SCRIPTS: readonly Script[] = [
   STRING_LOCK_INSPECT,
   STRING_LOCK_RELEASE,
   STRING_LOCK_RENEW,
-  TIME_READ,
+  STRING_LOCK_SHORTEN,
   WRITE_LOCK_ACQUIRE,
   WRITE_LOCK_RELEASE,
+  WRITE_LOCK_SHORTEN,
 ]

@@ -48,6 +48,8 @@ interface Case {
   readonly replies: readonly [first: unknown, second: unknown]
   /** The leases that a late copy makes last at least this long. */
   readonly extends?: Leases
+  /** The leases that a late copy makes last at most this long. */
+  readonly cuts?: Leases
   /** The leases that a late copy sets, longer or shorter. */
   readonly sets?: Leases
   readonly isReadOnly?: true
@@ -95,6 +97,7 @@ const number = (permits: number): Commands => [['set', NAME, permits]]
 const permitHeld: Commands = [['zadd', permitLeases(NAME), later(), Buffer.from(PERMIT, 'hex')]]
 const permitLease: Leases = { [`${permitLeases(NAME)} ${PERMIT}`]: LEASE_MS }
 const lockLease: Leases = { [NAME]: LEASE_MS }
+const lasting = ['pexpire', NAME, LONG_MS] as const
 
 const CASES: readonly Case[] = [
   { script: 'lock/acquire', before: [], replies: [null, null], extends: lockLease },
@@ -133,6 +136,7 @@ const CASES: readonly Case[] = [
   { script: 'lock/release-queued', before: [...held(OURS), ...queued('gone:1')], replies: [0, null] },
   { script: 'lock/renew', before: held(OURS), replies: [[LEASE_MS], [LEASE_MS]], extends: lockLease },
   { script: 'lock/renew-capped', before: held(OURS), replies: [[LEASE_MS], [LEASE_MS]], sets: lockLease },
+  { script: 'lock/shorten', before: [...held(OURS), lasting], replies: [1, 1], cuts: lockLease },
 
   { script: 'forced/mark', before: held(OURS), replies: [1, 1], sets: { [forcedKey(NAME)]: LEASE_MS } },
   { script: 'forced/record', before: [['rpush', AUDIT_KEY, '{"n":1}']], replies: [1, 0] },
@@ -198,6 +202,7 @@ const CASES: readonly Case[] = [
   },
   { script: 'write-lock/acquire', before: [], replies: [null, null], extends: lockLease },
   { script: 'write-lock/release', before: writing, replies: [0, null] },
+  { script: 'write-lock/shorten', before: [...writing, lasting], replies: [1, 1], cuts: lockLease },
 
   { script: 'faster-multi-lock/acquire', before: [], replies: [null, null], extends: groupLeases },
   {
@@ -217,6 +222,12 @@ const CASES: readonly Case[] = [
     extends: { ...groupLease, [`${NAME} ${expiry(DIGEST)}`]: LEASE_MS },
   },
   { script: 'faster-multi-lock/set-count', before: group, replies: [1, 1], extends: groupLeases },
+  {
+    script: 'faster-multi-lock/shorten',
+    before: [...group, ...VALUES.map((value) => ['hset', NAME, expiry(value), later(LONG_MS)] as const)],
+    replies: [2, 2],
+    cuts: Object.fromEntries(VALUES.map((value) => [`${NAME} ${expiry(value)}`, LEASE_MS])),
+  },
 
   { script: 'string-lock/acquire', before: [], replies: [null, null], extends: lockLease },
   { script: 'string-lock/adopt', before: string('ours:2'), replies: [null, null], extends: lockLease },
@@ -232,6 +243,7 @@ const CASES: readonly Case[] = [
   },
   { script: 'string-lock/release', before: string(OURS), replies: [0, null] },
   { script: 'string-lock/renew', before: string(OURS), replies: [[1], [1]], extends: lockLease },
+  { script: 'string-lock/shorten', before: [...string(OURS), lasting], replies: [1, 1], cuts: lockLease },
 
   { script: 'semaphore/acquire', before: number(5), replies: [1, 1] },
   { script: 'semaphore/add-permits', before: number(5), replies: [6, 6] },
@@ -338,7 +350,7 @@ describe('a script', () => {
     if (commands.length > 0) await execute(commands)
   }
 
-  for (const { script, title = script, before, replies, extends: extended, sets, isReadOnly } of CASES) {
+  for (const { script, title = script, before, replies, extends: extended, cuts, sets, isReadOnly } of CASES) {
     it(`${title} can run twice, also late`, async () => {
       const call = CALLS.find((one) => one.script.name === script)
       assert(call, `there is no script ${script}`)
@@ -360,6 +372,7 @@ describe('a script', () => {
         await run(call)
         const expected = { ...times, ...sets }
         for (const [name, ms] of Object.entries(extended ?? {})) expected[name] = Math.max(ms, leaseMs)
+        for (const [name, ms] of Object.entries(cuts ?? {})) expected[name] = Math.min(ms, leaseMs)
         expectContents(await contents(), { values, times: expected })
       }
     })

@@ -6,6 +6,7 @@ import {
   fasterMultiLockRelease,
   fasterMultiLockRenew,
   fasterMultiLockSetCount,
+  fasterMultiLockShorten,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { fieldDigest } from '../../wire/highway-hash.js'
@@ -63,6 +64,10 @@ export class FasterMultiKind extends PlainKind {
 
   override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return fasterMultiLockRenew([lockName], [holder, leaseTimeMs, this.#fields.length, ...this.#fields])
+  }
+
+  override shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return fasterMultiLockShorten(lockName, leaseTimeMs, holder, this.#fields)
   }
 
   override release(lockName: string, holder: string): ScriptCall {

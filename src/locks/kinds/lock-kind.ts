@@ -128,6 +128,8 @@ export interface LockKind {
    * @param longestMs  the longest lease requested
    */
   renewCapped(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall
+  /** Ends the lease after `leaseTimeMs` at the latest, and never extends it. Reply: an integer. */
+  shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
 
   inspect(lockName: string): ScriptCall
   /** @throws {NoReplyError} it is not a reply of `inspect` */

@@ -11,6 +11,7 @@ import {
   lockReleaseQueued,
   lockRenew,
   lockRenewCapped,
+  lockShorten,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { INBOX_PREFIX, lockChannel, turnQueueKey, UNLOCK_MESSAGE } from '../../wire/keys.js'
@@ -102,6 +103,10 @@ export class PlainKind implements LockKind {
 
   renewCapped(lockName: string, holder: string, leaseTimeMs: number, longestMs: number): ScriptCall {
     return lockRenewCapped([lockName], [holder, leaseTimeMs, longestMs])
+  }
+
+  shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return lockShorten(lockName, leaseTimeMs, holder)
   }
 
   inspect(lockName: string): ScriptCall {

@@ -5,6 +5,7 @@ import {
   stringLockInspect,
   stringLockRelease,
   stringLockRenew,
+  stringLockShorten,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import type { Random } from '../../util/random.js'
@@ -47,6 +48,10 @@ class StringKind extends PlainKind {
 
   override renew(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return stringLockRenew([lockName], [holder, leaseTimeMs])
+  }
+
+  override shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
+    return stringLockShorten(lockName, leaseTimeMs, holder)
   }
 
   override release(lockName: string, holder: string): ScriptCall {
