@@ -1,11 +1,9 @@
 import type { Fsync } from '../adapters/port.js'
 import { messageOf, NotDurableError } from '../errors.js'
-import { NoReplyError } from './replies.js'
+import { isLasting, NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
-/** Error replies of a server that is changing its role, loading or busy: they say nothing about the grant. */
-export const NOT_KNOWN = /\b(UNBLOCKED|LOADING|BUSY|READONLY|MASTERDOWN|CLUSTERDOWN|MOVED|TRYAGAIN)\b|replica instances/
-
+const WITHOUT_AOF = /appendonly is disabled/
 const PREMATURE = 'before Redis 8.0, and in Valkey, WAITAOF is only right with appendfsync always'
 
 /** Ensures that a grant survives a power failure: the server fsyncs it to its AOF before the caller receives it. */
@@ -39,7 +37,9 @@ export class Durability {
     } catch (cause) {
       if (cause instanceof NoReplyError) throw cause
       const reply = messageOf(cause)
-      throw new NotDurableError(name, NOT_KNOWN.test(reply) ? 'late' : 'refused', reply, { cause })
+      const isRefused = isLasting(cause) || WITHOUT_AOF.test(reply)
+      // Any other error, as of a server that is changing its role, says nothing about the grant.
+      throw new NotDurableError(name, isRefused ? 'refused' : 'late', reply, { cause })
     }
   }
 }

@@ -2,7 +2,7 @@ import { idempotencyForget } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Clock } from '../util/clock.js'
 import { idempotencyKey } from '../wire/keys.js'
-import { NoReplyError, toInteger } from './replies.js'
+import { mayHaveRun, NoReplyError, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** How long to collect operations whose stored replies may be deleted, ms. */
@@ -79,7 +79,7 @@ export class IdempotencyKeys {
   async send(operation: Operation, callOf: (operation: Operation) => ScriptCall, timeoutMs?: number): Promise<number> {
     for (let corrections = 0; corrections <= MAX_CORRECTIONS; corrections++) {
       const reply = await this.run(callOf(operation), timeoutMs).catch((error: unknown) => {
-        operation.isInDoubt ||= operation.openedAt > 0 && error instanceof NoReplyError
+        operation.isInDoubt ||= operation.openedAt > 0 && mayHaveRun(error)
         throw error
       })
       if (!Array.isArray(reply)) return toInteger(reply) as number

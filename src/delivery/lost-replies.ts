@@ -3,7 +3,7 @@ import { backoffMs } from '../util/backoff.js'
 import type { Clock } from '../util/clock.js'
 import type { Random } from '../util/random.js'
 import { retry } from '../util/retry.js'
-import { isRetryable, toInteger } from './replies.js'
+import { isLasting, isRetryable, toInteger } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** What is retried: a call, or a function that makes a new one for each try. */
@@ -98,13 +98,13 @@ export class BackgroundRetries {
         keepAlive: false,
         delayMs: pauseMs,
         until: untilAt,
-        isRetryable: (error) => error instanceof CopiesMayArrive || isRetryable(error),
+        // Whatever the error: nobody else will do it, and it may pass before the lease ends.
+        isRetryable: (error) => error instanceof NothingReleased || !isLasting(error),
         signal,
       })
     } catch (error) {
       // Out of time, or Redis rejects it for good: then the lease ends the lock.
-      const isRejected = !(error instanceof CopiesMayArrive) && !isRetryable(error)
-      if (isRejected && otherwise && otherwise !== release) await this.#retry(otherwise, untilAt, copiesUntil)
+      if (isLasting(error) && otherwise && otherwise !== release) await this.#retry(otherwise, untilAt)
     }
   }
 

@@ -1,12 +1,12 @@
 import { clientWarning, messageOf, NotDurableError, NotReplicatedError } from '../errors.js'
 import type { Clock } from '../util/clock.js'
-import { type Durability, NOT_KNOWN } from './durability.js'
-import { NoReplyError } from './replies.js'
+import type { Durability } from './durability.js'
+import { isLasting, mayHaveRun, NoReplyError } from './replies.js'
 import type { Scripts } from './scripts.js'
 
 /** Whether an attempt that failed with this error may have been granted anyway, and so must be released. */
 export function mayBeGranted(error: unknown): boolean {
-  return error instanceof NoReplyError || error instanceof NotReplicatedError || error instanceof NotDurableError
+  return mayHaveRun(error) || error instanceof NotReplicatedError || error instanceof NotDurableError
 }
 
 const ELSEWHERE = 'the connection was lost, or another server owns the key now'
@@ -89,8 +89,9 @@ export class Replication {
       throw new NotReplicatedError(name, Math.max(1, replicas), this.#timeoutMs, why === undefined ? {} : { why })
     } catch (cause) {
       if (cause instanceof NoReplyError || cause instanceof NotReplicatedError) throw cause
+      // Any other error says nothing about the grant.
+      if (!isLasting(cause)) throw new NotReplicatedError(name, 1, this.#timeoutMs, { cause })
       const why = messageOf(cause)
-      if (NOT_KNOWN.test(why)) throw new NotReplicatedError(name, 1, this.#timeoutMs, { cause })
       this.#refusedUntil = this.#clock.now() + 60_000
       const message =
         `Redis does not let this client ask whether replicas have its locks (${why}): it continues without acknowledgement, ` +

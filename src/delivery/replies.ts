@@ -1,3 +1,5 @@
+import { LockError } from '../errors.js'
+
 /** A command without a reply: it may have run, may still run, or may never have been sent. */
 export class NoReplyError extends Error {
   readonly code = 'NO_REPLY'
@@ -20,12 +22,44 @@ export function toWords(reply: unknown): string[] {
   return toArray(reply).map((word) => (word === null ? '' : String(word)))
 }
 
-/** Error replies that mean "not now": nothing ran, and a retry may succeed. */
+/** Error replies that mean "not now": nothing ran. */
 const NOT_NOW = /\b(LOADING|BUSY|READONLY|NOREPLICAS|MISCONF|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
+/** Nothing ran either, and what is missing is a right, a command, or a key of the right type. */
+const LASTING =
+  /\b(NOPERM|WRONGTYPE)\b|can't run this command|(unknown|unsupported) (sub)?command|command .*(not (allowed|available|supported)|disabled)|not an integer|would overflow|invalid expire|one reader can hold/i
+/** Nor here, and somebody has to act before anything will: make room, log in, or open the right server. */
+const NOT_UNTIL_CHANGED = /\b(OOM|NOAUTH|WRONGPASS|MOVED|ASK|CROSSSLOT)\b/
+/** It is the script that failed: it would again. */
+const OF_SCRIPT = /user_script|compiling script/
 
-/** Whether a retry of the same call may succeed. All our scripts are idempotent. */
+/** What Redis replied instead of a result. Text that is none of the above is anything else: that of a proxy, say. */
+function isErrorReply(error: unknown): error is Error {
+  return error instanceof Error && !(error instanceof LockError || error instanceof TypeError)
+}
+
+/**
+ * Whether a caller should wait for a retry of the same call. All our scripts are idempotent. An error that nobody knows
+ * is one of those that pass, as most do (`UNBLOCKED`, a proxy's `upstream failure`); who waits does so for a limited time.
+ */
 export function isRetryable(error: unknown): boolean {
-  return error instanceof NoReplyError || (error instanceof Error && NOT_NOW.test(error.message))
+  if (error instanceof NoReplyError) return true
+  if (!isErrorReply(error)) return false
+  const { message } = error
+  return NOT_NOW.test(message) || !(isLasting(error) || NOT_UNTIL_CHANGED.test(message) || OF_SCRIPT.test(message))
+}
+
+/** Whether it is an error reply that no retry changes, however late it comes. */
+export function isLasting(error: unknown): boolean {
+  if (!isErrorReply(error) || error instanceof NoReplyError) return false
+  const { message } = error
+  return LASTING.test(message) && !NOT_NOW.test(message) && !/\bOOM\b/.test(message)
+}
+
+/** Whether a call that failed may have run. What Redis refuses has not; what a proxy could not pass on may have. */
+export function mayHaveRun(error: unknown): boolean {
+  if (!isErrorReply(error) || error instanceof NoReplyError) return error instanceof NoReplyError
+  const { message } = error
+  return !(NOT_NOW.test(message) || isLasting(error) || NOT_UNTIL_CHANGED.test(message))
 }
 
 /** Whether it is an error reply with one of these codes. */

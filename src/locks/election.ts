@@ -1,11 +1,19 @@
 import { setMaxListeners } from 'node:events'
-import { isErrorOf } from '../delivery/replies.js'
-import { ConfigError, clientWarning, LeaseLostError, messageOf, OutcomeUnknownError, toError } from '../errors.js'
+import { isLasting } from '../delivery/replies.js'
+import {
+  ClientClosedError,
+  ConfigError,
+  clientWarning,
+  LeaseLostError,
+  messageOf,
+  NotDurableError,
+  toError,
+  WrongTypeError,
+} from '../errors.js'
 import { onAbort } from '../util/abort.js'
 import { backoffMs } from '../util/backoff.js'
 import { sleep } from '../util/sleep.js'
 import { checkFunction, MAX_DURATION_MS, ownOptions } from '../util/validate.js'
-import { isTransient } from './acquisition.js'
 import { runOutside } from './call-chain.js'
 import type { HoldTerms } from './hold.js'
 import type { FencedHold, FencedLock } from './kinds/fenced.js'
@@ -43,8 +51,8 @@ export class Election {
   readonly name: string
   /**
    * Resolves when the election is over for this process: after `resign()`, or when the client closes. Rejects with what
-   * `onElected` threw before its signal aborted, once leadership has passed on, and with an error reply of Redis that will
-   * not go away (WRONGTYPE, NOPERM). Leave it unhandled to let that end the process, as any unhandled rejection does.
+   * `onElected` threw before its signal aborted, once leadership has passed on, and with an error that will not go away
+   * (WRONGTYPE, NOPERM, an unknown command); any other one is a `warning`, and the candidacy goes on. Leave it unhandled to let that end the process, as any unhandled rejection does.
    */
   readonly finished: Promise<void>
   readonly #lock: FencedLock
@@ -120,7 +128,7 @@ export class Election {
 
   /**
    * @returns undefined: resigned, or Redis could not be asked
-   * @throws an error of Redis that will not go away
+   * @throws an error that will not go away
    */
   async #campaign(): Promise<FencedHold | undefined> {
     const { signal } = this.#resigned
@@ -128,8 +136,7 @@ export class Election {
       return await this.#lock.acquire({ terms: TERMS, waitTimeMs: undefined, signal, within: undefined })
     } catch (error) {
       if (signal.aborted) return undefined
-      const mayPass = isTransient(error) || error instanceof OutcomeUnknownError || isErrorOf(error, 'OOM ')
-      if (!mayPass) throw error
+      if (isFinal(error)) throw error
       this.#warn(campaignFailed(this.name, error))
       return undefined
     }
@@ -191,6 +198,12 @@ export class Election {
   #warn(warning: Error): void {
     this.#lock.context.emit('warning', warning)
   }
+}
+
+/** Whether no later campaign can succeed: what is asked for cannot work, or this user may not do it. */
+function isFinal(error: unknown): boolean {
+  if (error instanceof NotDurableError) return error.reason === 'refused'
+  return [WrongTypeError, ConfigError, ClientClosedError].some((kind) => error instanceof kind) || isLasting(error)
 }
 
 function campaignFailed(name: string, cause: unknown): Error {

@@ -1,5 +1,5 @@
 import type { Operation } from '../delivery/idempotency.js'
-import { NoReplyError } from '../delivery/replies.js'
+import { mayHaveRun } from '../delivery/replies.js'
 import { OutcomeUnknownError } from '../errors.js'
 import type { Context } from '../locks/context.js'
 import { asLockError } from '../locks/inspection.js'
@@ -24,15 +24,15 @@ export async function countOnce(
   context.assertUsable(name)
   const operation = idempotencyKeys.open(name)
   const send = (timeoutMs?: number): Promise<number> => idempotencyKeys.send(operation, callOf, timeoutMs)
-  let hasNoReply = false
+  let isInDoubt = false
   try {
     const reply = await backgroundRetries.retryUntilAnswered(send, commandTimeoutMs, (error) => {
-      hasNoReply ||= error instanceof NoReplyError
+      isInDoubt ||= mayHaveRun(error)
     })
     idempotencyKeys.close(operation)
     return reply as number
   } catch (error) {
-    if (!hasNoReply) throw await asLockError(context, name, title, error)
+    if (!isInDoubt) throw await asLockError(context, name, title, error)
     void backgroundRetries.retryInBackground(send, clock.now() + SETTLE_MS).then(() => idempotencyKeys.close(operation))
     throw new OutcomeUnknownError(name, title, error)
   }

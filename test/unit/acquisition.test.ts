@@ -28,7 +28,9 @@ describe('another attempt is worth it', () => {
     ['if the lease ended before the grant arrived', new LeaseLostError('a', 'me:1', 'expired'), true],
     ['not if the server cannot confirm an fsync', new NotDurableError('a', 'refused', 'no WAITAOF'), false],
     ['not if another owner has the lock since', new LeaseLostError('a', 'me:1', 'gone'), false],
-    ['not after another error reply', new Error('NOPERM this user has no permissions'), false],
+    ['not after an error reply that stays', new Error('NOPERM this user has no permissions'), false],
+    ['not if Redis is full', new Error('OOM command not allowed'), false],
+    ['after any other error reply', new Error('ERR upstream failure'), true],
     ['not after anything else', undefined, false],
   ] as const) {
     it(title, () => assert.equal(isTransient(error), expected))
@@ -58,6 +60,21 @@ describe('an acquire whose grant replicas must confirm', () => {
 })
 
 describe('a caller that ends without the lock', () => {
+  it('leaves nothing taken behind a proxy that has lost the reply', async () => {
+    const { keyspace } = bench.redis
+    // The proxy passes the command on, and its connection to Redis breaks before the reply.
+    bench.port.fault = ({ name, keys, args }) => {
+      if (!name.startsWith('lock/acquire')) return undefined
+      keyspace.execute('HSET', [keys[0] as string, args[1] as string, '1'])
+      keyspace.execute('PEXPIRE', [keys[0] as string, args[0] as string])
+      return { errorReply: 'ERR upstream failure' }
+    }
+    await assert.rejects(bench.lock.tryLock(), /upstream failure/)
+    bench.port.fault = () => undefined
+    await bench.clock.advance(100)
+    assert.deepEqual(bench.redis.keys, [])
+  })
+
   it('leaves its owner free to take it', async () => {
     const foreign = await bench.other.getLock('a').lock()
     await bench.client.runInScope(async () => {

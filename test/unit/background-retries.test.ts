@@ -103,6 +103,22 @@ describe('a release whose reply was lost', () => {
     assert(last >= startedAt + 50_000, `last sent after ${last - startedAt} ms`)
   })
 
+  for (const errorReply of [
+    'NOAUTH Authentication required.',
+    'ERR upstream failure',
+    'UNBLOCKED',
+    'OOM command not allowed',
+  ]) {
+    it(`is repeated after an error that may pass: ${errorReply}`, async () => {
+      const untilAt = take(30_000)
+      port.once('lock/release', { errorReply })
+      void retries.retryInBackground(RELEASE, untilAt)
+      await clock.advance(1_000)
+      assert.equal(port.count(), 2)
+      assert.deepEqual(port.redis.keys, [])
+    })
+  }
+
   it('is given up when Redis rejects it for good', async () => {
     const untilAt = take(30_000)
     port.once('lock/release', { errorReply: "NOPERM this user has no permissions to run the 'evalsha' command" })

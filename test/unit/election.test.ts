@@ -400,20 +400,43 @@ describe('a client that closes', () => {
 })
 
 describe('a campaign that fails', () => {
-  it('is repeated, with a warning, as long as the error may pass', async () => {
-    const { client, port } = newClient()
-    port.once('fenced-lock/acquire', { errorReply: "OOM command not allowed when used memory > 'maxmemory'." })
-    const election = client.elect(NAME, { onElected: () => {} })
-    await clock.advance(100)
-    assert.match(warnings.join(), /cannot campaign in the election "leader:report" \(OOM .*\): it tries again/)
-    await clock.advance(2_000)
-    assert.equal(election.isLeader, true)
-  })
+  for (const errorReply of [
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    'NOAUTH Authentication required.',
+    'WRONGPASS invalid username-password pair or user is disabled.',
+    'ERR upstream failure',
+    'no upstream host',
+    'ERR max number of clients reached',
+    'UNBLOCKED force unblock',
+    'NOGOODSLAVE No suitable replica',
+    'MOVED 3999 127.0.0.1:6381',
+    'ERR Error running script: @user_script:5: Script killed by user with SCRIPT KILL.',
+  ]) {
+    it(`is repeated, with a warning, as long as the error may pass: ${errorReply}`, async () => {
+      const { client, port } = newClient()
+      // For longer than any outage that a wait rides out.
+      const until = clock.now() + 40_000
+      port.fault = ({ name }) => (name === 'fenced-lock/acquire' && clock.now() < until ? { errorReply } : undefined)
+      const election = client.elect(NAME, { onElected: () => {} })
+      await clock.advance(39_000)
+      assert(
+        warnings.join().includes(`cannot campaign in the election "leader:report" (${errorReply}): it tries again`),
+      )
+      await clock.advance(40_000)
+      assert.equal(election.isLeader, true)
+    })
+  }
 
-  it('ends the election if the error will not go away', async () => {
-    const { client, port } = newClient()
-    port.once('fenced-lock/acquire', { errorReply: 'NOPERM this user has no permissions' })
-    const election = client.elect(NAME, { onElected: () => {} })
-    await assert.rejects(clock.until(election.finished), /NOPERM/)
-  })
+  for (const [errorReply, expected] of [
+    ['NOPERM this user has no permissions', /NOPERM/],
+    ['WRONGTYPE Operation against a key holding the wrong kind of value', /WRONGTYPE/],
+    ["ERR unknown command 'EVALSHA'", /unknown command/],
+  ] as const) {
+    it(`ends the election if the error will not go away: ${errorReply}`, async () => {
+      const { client, port } = newClient()
+      port.once('fenced-lock/acquire', { errorReply })
+      const election = client.elect(NAME, { onElected: () => {} })
+      await assert.rejects(clock.until(election.finished), expected)
+    })
+  }
 })

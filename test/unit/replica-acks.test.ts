@@ -82,7 +82,14 @@ describe('a confirmation', () => {
   })
 
   it('that a server cannot give while its role changes is none', async () => {
-    for (const reply of ['READONLY You cannot write', 'LOADING Redis is loading', 'UNBLOCKED force unblock']) {
+    for (const reply of [
+      'READONLY You cannot write',
+      'LOADING Redis is loading',
+      'UNBLOCKED force unblock',
+      'NOAUTH Authentication required.',
+      'ERR upstream failure',
+      'ERR WAIT cannot be used with replica instances',
+    ]) {
       const error = new Error(reply)
       await assert.rejects(confirm({ acknowledge: error }).run(), { code: 'LOCK_NOT_REPLICATED', cause: error })
       await assert.rejects(confirm({ fsynced: error }).run(), {
@@ -121,6 +128,12 @@ describe('a confirmation', () => {
       ['premature', 'refused', /appendfsync always/],
       ['late', 'late', /not within 667 ms/],
       [new Error('NOPERM no permissions'), 'refused', /NOPERM/],
+      [new Error("ERR unknown command 'WAITAOF'"), 'refused', /unknown command/],
+      [
+        new Error('ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.'),
+        'refused',
+        /appendonly is disabled/,
+      ],
     ] as const) {
       await assert.rejects(confirm({ fsynced }).run(), { code: 'LOCK_NOT_DURABLE', reason, message: said })
     }

@@ -1,7 +1,17 @@
 /** Replies of scripts in every form in which Redis clients return them, and what is none. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { isErrorOf, isRetryable, NoReplyError, toArray, toInteger, toWords } from '../../src/delivery/replies.js'
+import {
+  isErrorOf,
+  isLasting,
+  isRetryable,
+  mayHaveRun,
+  NoReplyError,
+  toArray,
+  toInteger,
+  toWords,
+} from '../../src/delivery/replies.js'
+import { OutcomeUnknownError, WrongTypeError } from '../../src/errors.js'
 
 describe('a reply', () => {
   it('that is an integer may be a number, a bigint, a text or bytes; nil stays nil', () => {
@@ -50,6 +60,54 @@ describe('an error', () => {
     assert.equal(isRetryable(new Error('LOADING Redis is loading the dataset in memory')), true)
     assert.equal(isRetryable(new Error('NOPERM no permissions')), false)
     assert.equal(isRetryable('LOADING'), false)
+  })
+
+  const lasting = [false, true, false] as const
+  const atOnce = [false, false, false] as const
+  const notNow = [true, false, false] as const
+  const unknown = [true, false, true] as const
+  for (const [message, expected] of [
+    ['NOPERM this user has no permissions to run the command', lasting],
+    ["ERR The user executing the script can't run this command or subcommand script: 3f, on @user_script:9.", lasting],
+    ['WRONGTYPE Operation against a key holding the wrong kind of value', lasting],
+    ["ERR unknown command 'EVALSHA', with args beginning with:", lasting],
+    ["ERR unsupported command 'wait'", lasting],
+    ["ERR command 'EVAL' is not allowed", lasting],
+    ['ERR value is not an integer or out of range script: 3f, on @user_script:9.', lasting],
+    ['ERR one reader can hold a lock 10000 times at most', lasting],
+    ["OOM command not allowed when used memory > 'maxmemory'. script: 3f, on @user_script:9.", atOnce],
+    ['NOAUTH Authentication required.', atOnce],
+    ['MOVED 3999 127.0.0.1:6381', atOnce],
+    ["CROSSSLOT Keys in request don't hash to the same slot", atOnce],
+    ['LOADING Redis is loading the dataset in memory', notNow],
+    ["READONLY You can't write against a read only replica. script: 3f, on @user_script:9.", notNow],
+    ['MISCONF Redis is configured to save snapshots. Commands that may modify the data set are disabled', notNow],
+    ['UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)', unknown],
+    ['NOGOODSLAVE No suitable replica to promote', unknown],
+    ['ERR max number of clients reached', unknown],
+    ['ERR upstream failure', unknown],
+    ['no upstream host', unknown],
+    ['ERR Error running script: @user_script:5: attempt to index a nil value', [false, false, true]],
+  ] as const) {
+    const [forCaller, forGood, inDoubt] = expected
+    const so = `${forCaller ? '' : 'not '}for a caller${forGood ? ', never again' : ''}${inDoubt ? ', and may hide that it ran' : ''}`
+    it(`is worth a retry or not, ${so}: ${message}`, () => {
+      const error = new Error(message)
+      assert.deepEqual([isRetryable(error), isLasting(error), mayHaveRun(error)], expected)
+    })
+  }
+
+  it('of Holdfast, or a bug, is no reply of Redis', () => {
+    const noReply = new NoReplyError("unknown command 'x'")
+    assert.deepEqual([isRetryable(noReply), isLasting(noReply), mayHaveRun(noReply)], [true, false, true])
+    for (const error of [
+      new OutcomeUnknownError('a', 'lock', noReply),
+      new WrongTypeError('a', 'string', new Error('WRONGTYPE')),
+      new TypeError('x is not a function'),
+      'LOADING',
+    ]) {
+      assert.deepEqual([isRetryable(error), isLasting(error), mayHaveRun(error)], [false, false, false])
+    }
   })
 
   it('has one of several codes', () => {
