@@ -1,4 +1,4 @@
-import { toWords } from '../delivery/replies.js'
+import { isLasting, toWords } from '../delivery/replies.js'
 import { clientWarning, messageOf } from '../errors.js'
 import { forcedRecord } from '../lua/generated.js'
 import { AUDIT_KEY } from '../wire/keys.js'
@@ -6,6 +6,8 @@ import type { Context } from './context.js'
 
 /** How many entries Redis keeps. */
 const MAX_ENTRIES = 1_000
+/** How long one may be, in bytes: names, holders and reasons can be of any length, and whoever reads the audit reads it all. */
+const MAX_ENTRY_BYTES = 2_048
 
 /**
  * What became of a forced release.
@@ -24,22 +26,52 @@ export interface AuditEntry {
   readonly holder: string
   readonly by: string
   readonly reason?: string | undefined
-  readonly outcome: ForceOutcome
+  /** `unknown`: Redis did not reply, or the client was closed: the holder may have been interrupted, or the lock freed. */
+  readonly outcome: ForceOutcome | 'unknown'
   /** If it was `freed` with a quarantine: for how long nobody else got it from then on, ms. */
   readonly quarantineMs?: number | undefined
 }
 
-/** Adds an entry. If that fails, what it reports has happened all the same, and the client emits a warning. */
+/**
+ * Adds an entry. Resolves after the first try; without a reply it is repeated in the background. If that fails, what it
+ * reports has happened all the same, and the client emits a warning.
+ */
 export async function writeAudit(context: Context, entry: AuditEntry): Promise<void> {
-  const { scripts } = context
-  try {
-    await scripts.run(forcedRecord(AUDIT_KEY, JSON.stringify(entry), MAX_ENTRIES - 2))
-  } catch (error) {
+  const { scripts, backgroundRetries } = context
+  const call = forcedRecord(AUDIT_KEY, textOf(entry), MAX_ENTRIES - 2)
+  let failure: unknown
+  const write = async (timeoutMs?: number): Promise<unknown> => {
+    try {
+      const reply = await scripts.run(call, timeoutMs)
+      failure = undefined
+      return reply
+    } catch (error) {
+      failure = error
+      throw error
+    }
+  }
+  const warn = (): void => {
+    if (failure === undefined) return
     const message =
       `The forced release of ${JSON.stringify(entry.lock)} (${entry.outcome}) could not be recorded in ${AUDIT_KEY}: ` +
-      messageOf(error)
-    context.emit('warning', clientWarning('AUDIT_FAILED', message, { cause: error }))
+      messageOf(failure)
+    context.emit('warning', clientWarning('AUDIT_FAILED', message, { cause: failure }))
   }
+  await write().catch((error: unknown) => {
+    if (isLasting(error)) return warn()
+    void backgroundRetries.retryInBackground(write, Number.POSITIVE_INFINITY).then(warn)
+  })
+}
+
+/** As JSON; of an entry that is too long, every text is cut to the same length. */
+function textOf(entry: AuditEntry): string {
+  let text = JSON.stringify(entry)
+  for (let most = MAX_ENTRY_BYTES / 4; Buffer.byteLength(text) > MAX_ENTRY_BYTES; most /= 2) {
+    text = JSON.stringify(entry, (_, value: unknown) =>
+      typeof value === 'string' && value.length > most ? `${value.slice(0, most)}…` : value,
+    )
+  }
+  return text
 }
 
 /**
