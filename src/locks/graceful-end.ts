@@ -48,7 +48,7 @@ export class GracefulEnd implements Section {
     this.#working = new Set(holds)
     this.forced = { by, note: reason }
     const { clock, sections } = lease.context
-    coverGrace(lease, graceMs)
+    this.#coverGrace(graceMs)
     sections.add(this) // a client that closes waits for it, for as long as the drain lasts
     this.#cancelTimer = clock.after(graceMs, () => this.giveUp())
   }
@@ -69,16 +69,23 @@ export class GracefulEnd implements Section {
     this.#working.clear()
   }
 
+  /** One last renewal, if the lease could end within the grace. A lease of its own is left to end. */
+  #coverGrace(graceMs: number): void {
+    const lease = this.#lease
+    const { clock, scripts, backgroundRetries, watchdogTimeoutMs } = lease.context
+    const endsAt = clock.now() + graceMs
+    if (lease.renewableUntil === 0 || leasedUntil(lease.leasedAt, watchdogTimeoutMs) >= endsAt) return
+    const renew = async (timeoutMs?: number): Promise<unknown> => {
+      if (this.#isOver) return undefined
+      const now = clock.now()
+      const leftMs = Math.ceil(endsAt - now) + MARGIN_MS
+      lease.requesting(leftMs, now)
+      return await scripts.run(lease.renewalFor(leftMs), timeoutMs)
+    }
+    void backgroundRetries.retryInBackground(renew, endsAt)
+  }
+
   #report(hold: Hold, outcome: ForcedEnd): void {
     holdForced(hold, this.forced, this.#isFreed ? 'freed' : outcome)
   }
-}
-
-/** One last renewal, if the lease could end within the grace. A lease of its own is left to end. */
-function coverGrace(lease: EndingLease, graceMs: number): void {
-  const { clock, scripts, watchdogTimeoutMs } = lease.context
-  const now = clock.now()
-  if (lease.renewableUntil === 0 || leasedUntil(lease.leasedAt, watchdogTimeoutMs) >= now + graceMs) return
-  lease.requesting(graceMs + MARGIN_MS, now)
-  void scripts.run(lease.renewalFor(graceMs + MARGIN_MS)).catch(() => {})
 }
