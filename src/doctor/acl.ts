@@ -192,7 +192,7 @@ function keyPatterns(role: Role, pattern: string, version: readonly number[]): s
  */
 function keysOf(role: Role, pattern: string): { all: string[]; readOnly: string[] } {
   const records = `${CLIENT_PREFIX}*`
-  const marks = patternsOf([forcedKey], pattern)
+  const marks = patternsOf([(name) => forcedKey(name, 'x')], pattern)
   if (role === 'viewer') return { all: patternsOf(VIEWED_KEYS, pattern), readOnly: [records, AUDIT_KEY] }
   const all = [...patternsOf(KEYS, pattern), records]
   return role === 'app' ? { all, readOnly: marks } : { all: [...all, ...marks, AUDIT_KEY], readOnly: [] }

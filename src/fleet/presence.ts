@@ -1,7 +1,7 @@
 import { publish } from '../delivery/publish.js'
 import { isErrorOf } from '../delivery/replies.js'
 import { toError } from '../errors.js'
-import { lockOfNotice } from '../locks/forced-mark.js'
+import { readNotice } from '../locks/forced-mark.js'
 import { ForcedMarks } from '../locks/forced-marks.js'
 import type { LeaseContext } from '../locks/lease.js'
 import { inspectionRefused } from '../warnings.js'
@@ -132,8 +132,8 @@ export class Presence {
 
   #receive(text: string): void {
     if (this.#isOver || text.length > MAX_REPLY_BYTES) return
-    const forced = lockOfNotice(text)
-    if (forced !== undefined) this.#forcedMarks.notified(forced)
+    const marked = readNotice(text)
+    if (marked) this.#forcedMarks.notified(marked)
     else if (!this.#isFlooded()) this.#reply(readRequest(text))
   }
 

@@ -1,4 +1,4 @@
-import { toInteger } from '../delivery/replies.js'
+import { toArray, toInteger } from '../delivery/replies.js'
 import { forcedMark, forcedWithdraw } from '../lua/generated.js'
 import type { ScriptCall } from '../lua/script.js'
 import { forcedKey } from '../wire/keys.js'
@@ -17,7 +17,10 @@ export const MAX_GRACE_MS = 60_000
 /** Longest text in a mark. */
 const MAX_TEXT = 1_024
 
-/** Names the holder that has to give up a lock. It is in Redis beside the lock, where only those may write who may break it. */
+/**
+ * Names a holder that has to give up a lock. It is in Redis beside the lock, where only those may write who may break it, and
+ * each holder has its own: readers share a lock.
+ */
 export interface ForcedMark {
   /** Tells two marks with the same content apart. */
   readonly id: string
@@ -40,44 +43,67 @@ function formOf(kind: LockKind): string {
   return kind.id === 'read' || kind.id === 'write' ? 'read-write' : 'hash'
 }
 
-/** Replies 1 if that holder holds the lock: then the mark is set. */
-export function setMark(kind: LockKind, lockName: string, mark: ForcedMark): ScriptCall {
-  return forcedMark(lockName, forcedKey(lockName), formOf(kind), mark.holder, JSON.stringify(mark), MARK_TTL_MS)
+/**
+ * Marks a holder, if it holds the lock. A mark that another operator has set a moment ago stands: the holder may be reading it.
+ * @param standsForMs  for how long an earlier mark stands; 0: it is replaced
+ */
+export function setMark(kind: LockKind, lockName: string, mark: ForcedMark, standsForMs = REACTION_MS): ScriptCall {
+  const { holder } = mark
+  const content = JSON.stringify(mark)
+  return forcedMark(lockName, forcedKey(lockName, holder), formOf(kind), holder, content, MARK_TTL_MS, standsForMs)
+}
+
+/**
+ * The reply to `setMark`.
+ * @returns whether the holder holds the lock; and the mark of an earlier operator, if there was one, with its age, ms
+ */
+export function parseMarked(reply: unknown): { isHeld: boolean; earlier?: { mark: ForcedMark; ageMs: number } } {
+  if (reply === null) return { isHeld: false }
+  const [text, age] = toArray(reply)
+  const mark = text === undefined ? undefined : parse(text)
+  return mark ? { isHeld: true, earlier: { mark, ageMs: toInteger(age) ?? 0 } } : { isHeld: true }
 }
 
 /** Deletes this very mark. */
 export function withdrawMark(lockName: string, mark: ForcedMark): ScriptCall {
-  return forcedWithdraw(forcedKey(lockName), JSON.stringify(mark))
+  return forcedWithdraw(forcedKey(lockName, mark.holder), JSON.stringify(mark))
 }
 
-/** The message to the inbox of a client that a holder of this lock, maybe one of its own, is marked. */
-export function markNotice(lockName: string): string {
-  return JSON.stringify({ v: 1, forced: lockName })
+/** A holder of a lock, by which its mark is found. */
+export interface MarkedHolder {
+  readonly lockName: string
+  readonly holder: string
 }
 
-/** @returns the lock of a `markNotice`; undefined: it is another message */
-export function lockOfNotice(text: string): string | undefined {
+/** The message to the inbox of a client that one of its holders is marked. */
+export function markNotice({ lockName, holder }: MarkedHolder): string {
+  return JSON.stringify({ v: 1, forced: lockName, holder })
+}
+
+/** @returns whom a `markNotice` names; undefined: it is another message */
+export function readNotice(text: string): MarkedHolder | undefined {
   if (!text.includes('"forced"')) return undefined // most are requests, and many may come
   try {
-    const { v, forced } = JSON.parse(text) as Record<string, unknown>
-    return v === 1 && typeof forced === 'string' ? forced : undefined
+    const { v, forced: lockName, holder } = JSON.parse(text) as Record<string, unknown>
+    if (v !== 1 || typeof lockName !== 'string' || typeof holder !== 'string') return undefined
+    return { lockName, holder }
   } catch {
     return undefined
   }
 }
 
 /**
- * The mark of a lock.
+ * The mark of a holder.
  * @param timeoutMs  how long Redis may take to return it
  * @returns undefined: there is none, or it makes no sense
  * @throws as `Scripts.ask`
  */
 export async function readMark(
   { scripts, clock }: Context,
-  lockName: string,
+  { lockName, holder }: MarkedHolder,
   timeoutMs: number,
 ): Promise<FoundMark | undefined> {
-  const key = forcedKey(lockName)
+  const key = forcedKey(lockName, holder)
   const sentAt = clock.now()
   const [text, pttl] = await Promise.all([
     scripts.ask(['GET', key], key, timeoutMs),
@@ -85,7 +111,7 @@ export async function readMark(
   ])
   const mark = parse(text)
   const ageMs = MARK_TTL_MS - (toInteger(pttl) ?? 0)
-  return mark && { mark, setBetween: [sentAt - ageMs, clock.now() - ageMs] }
+  return mark?.holder === holder ? { mark, setBetween: [sentAt - ageMs, clock.now() - ageMs] } : undefined
 }
 
 function parse(text: unknown): ForcedMark | undefined {

@@ -1,37 +1,38 @@
 import { sleep } from '../util/sleep.js'
-import { REACTION_MS, readMark } from './forced-mark.js'
+import { type MarkedHolder, REACTION_MS, readMark } from './forced-mark.js'
 import { inspectHolder } from './inspection.js'
-import type { LeaseContext } from './lease.js'
+import type { Lease, LeaseContext } from './lease.js'
 
 /** How long a client that found no mark waits before it reads the next one, ms: it might be notified in vain very often. */
 const PAUSE_MS = 20
 
 /**
- * Ends the holds of this client that operators have marked. A message says on which lock there may be a mark; anybody may
+ * Ends the holds of this client that operators have marked. A message says of which holder there may be a mark; anybody may
  * send such messages, so it is the mark in Redis that counts.
  */
 export class ForcedMarks {
   readonly #context: LeaseContext
-  /** Locks whose marks are to be read. */
-  readonly #due = new Set<string>()
+  /** Whose marks are to be read. */
+  readonly #due = new Set<Lease>()
   #isReading = false
 
   constructor(context: LeaseContext) {
     this.#context = context
   }
 
-  /** A message says that a holder of this lock is marked. */
-  notified(lockName: string): void {
-    if (this.#context.leases.named(lockName).length === 0) return
-    this.#due.add(lockName)
+  /** A message says that a holder is marked. */
+  notified({ lockName, holder }: MarkedHolder): void {
+    const lease = this.#context.leases.find(lockName, holder)
+    if (!lease) return
+    this.#due.add(lease)
     if (!this.#isReading) void this.#readAll()
   }
 
   async #readAll(): Promise<void> {
     this.#isReading = true
-    for (const lockName of this.#due) {
-      this.#due.delete(lockName) // one that is added from here on comes later in this loop
-      const isObeyed = await obeyMark(this.#context, lockName).catch(() => false)
+    for (const lease of this.#due) {
+      this.#due.delete(lease) // one that is added from here on comes later in this loop
+      const isObeyed = await obeyMark(this.#context, lease).catch(() => false)
       if (!isObeyed) await sleep(PAUSE_MS, { clock: this.#context.clock, keepAlive: false })
     }
     this.#isReading = false
@@ -39,16 +40,16 @@ export class ForcedMarks {
 }
 
 /**
- * Ends the lease of this client that the mark of a lock names.
- * @returns false: there is no mark, or it names none of them, or is too old
+ * Ends the lease of this client with this holder, if that is marked.
+ * @returns false: there is no mark, or no such lease, or the mark is too old
  * @throws as `Scripts.ask`
  */
-export async function obeyMark(context: LeaseContext, lockName: string): Promise<boolean> {
-  const found = await readMark(context, lockName, REACTION_MS)
+export async function obeyMark(context: LeaseContext, { lockName, holder }: MarkedHolder): Promise<boolean> {
+  const found = await readMark(context, { lockName, holder }, REACTION_MS)
   if (!found) return false
   const { mark, setBetween } = found
   const [earliest, latest] = setBetween
-  const lease = context.leases.find(lockName, mark.holder)
+  const lease = context.leases.find(lockName, holder)
   // An owner may take the same lock again: a mark from before the grant was for its earlier lease.
   if (!lease?.isLive || lease.kind.isDivisible || latest < lease.grantedAt) return false
   if (context.clock.now() - earliest <= REACTION_MS) {

@@ -1,14 +1,22 @@
 import { publish } from '../delivery/publish.js'
 import { toInteger } from '../delivery/replies.js'
-import { ClientClosedError, ConfigError } from '../errors.js'
+import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../errors.js'
+import type { ScriptCall } from '../lua/script.js'
 import { sleep } from '../util/sleep.js'
 import { userAtHost } from '../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../util/validate.js'
 import { clientIdOf, formatHolder } from '../wire/holder.js'
 import { INBOX_PREFIX } from '../wire/keys.js'
-import { type ForceOutcome, writeAudit } from './audit.js'
-import { freeHolder } from './force-unlock.js'
-import { type ForcedMark, MAX_GRACE_MS, markNotice, REACTION_MS, setMark, withdrawMark } from './forced-mark.js'
+import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
+import {
+  type ForcedMark,
+  MAX_GRACE_MS,
+  markNotice,
+  parseMarked,
+  REACTION_MS,
+  setMark,
+  withdrawMark,
+} from './forced-mark.js'
 import { obeyMark } from './forced-marks.js'
 import { ask, inspect, inspectHolder } from './inspection.js'
 import { type Holder, type LockKind, transferScript } from './kinds/lock-kind.js'
@@ -78,12 +86,24 @@ export async function forceRelease(
 ): Promise<ForceUnlockResult> {
   const order = checked(context, kind, lockName, options)
   const { mark, quarantineMs, heir } = order
-  const isMarked = await ask(context, lockName, 'forceUnlock', setMark(kind, lockName, mark), toInteger)
-  const outcome = isMarked === 1 ? await endHolder(context, kind, lockName, order) : 'not-held'
-  const { holder, by, reason } = mark
-  const quarantine = outcome === 'freed' && heir !== undefined ? { quarantineMs } : {}
-  const time = new Date().toISOString()
-  await writeAudit(context, { time, lock: lockName, holder, by, reason, outcome, ...quarantine })
+  const record = async (outcome: AuditEntry['outcome']): Promise<void> => {
+    const { holder, by, reason } = mark
+    const quarantine = outcome === 'freed' && heir !== undefined ? { quarantineMs } : {}
+    const time = new Date().toISOString()
+    await writeAudit(context, { time, lock: lockName, holder, by, reason, outcome, ...quarantine })
+  }
+  let isMarked = false
+  let outcome: ForceOutcome = 'not-held'
+  try {
+    const marked = await ask(context, lockName, 'forceUnlock', setMark(kind, lockName, mark), parseMarked)
+    isMarked = marked.isHeld
+    if (isMarked) outcome = await endHolder(context, kind, lockName, order, marked.earlier)
+  } catch (error) {
+    // The mark may have interrupted the holder, or the lock may be free.
+    if (isMarked || error instanceof OutcomeUnknownError) void record('unknown')
+    throw error
+  }
+  await record(outcome)
   if (outcome === 'freed' && heir !== undefined) {
     await sleep(quarantineMs, { clock: context.clock })
     await freeHolder(context, kind, lockName, heir).catch(() => {}) // its lease ends then
@@ -97,8 +117,12 @@ async function endHolder(
   kind: LockKind,
   lockName: string,
   { mark, anyway, quarantineMs, heir }: Order,
+  earlier: ReturnType<typeof parseMarked>['earlier'],
 ): Promise<ForceOutcome> {
-  const endsAt = context.clock.now() + patienceFor(mark.graceMs)
+  const now = context.clock.now()
+  // Its work keeps the grace that another operator has given it.
+  const earlierEndsAt = earlier ? now - earlier.ageMs + patienceFor(earlier.mark.graceMs) : now
+  const endsAt = Math.max(now + patienceFor(mark.graceMs), earlierEndsAt)
   await notifyHolder(context, lockName, mark.holder).catch(() => {}) // it then does not react
   if (await hasLeft(context, kind, lockName, mark.holder, endsAt)) {
     await withdraw(context, lockName, mark)
@@ -108,7 +132,8 @@ async function endHolder(
     await withdraw(context, lockName, mark)
     return 'silent'
   }
-  // The mark stays: it tells a holder that wakes up why it lost the lock.
+  // The mark stays, also in place of an earlier one: it tells a holder that wakes up why it lost the lock.
+  if (earlier) await ask(context, lockName, 'forceUnlock', setMark(kind, lockName, mark, 0), parseMarked)
   const isEnded =
     heir === undefined
       ? await freeHolder(context, kind, lockName, mark.holder)
@@ -119,8 +144,8 @@ async function endHolder(
 /** Makes the client of the holder read the mark. This client reads it itself. */
 async function notifyHolder(context: LeaseContext, lockName: string, holder: string): Promise<void> {
   const clientId = clientIdOf(holder)
-  if (clientId === context.clientId) await obeyMark(context, lockName)
-  else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice(lockName))
+  if (clientId === context.clientId) await obeyMark(context, { lockName, holder })
+  else await publish(context.scripts, INBOX_PREFIX + clientId, markNotice({ lockName, holder }))
 }
 
 /** Waits until a holder no longer holds the lock. @returns whether it does not, at `endsAt` at the latest */

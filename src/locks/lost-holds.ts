@@ -41,8 +41,10 @@ export function unlockLost(
 /** @throws {LeaseLostError} the loss of a holder that Redis no longer has; it says who forced that, if a mark does */
 export async function throwExplained(lease: LostLease, hold: Hold, error: LeaseLostError): Promise<never> {
   const { context, kind, lockName, holder, grantedAt } = lease
-  const found = kind.isDivisible ? undefined : await readMark(context, lockName, EXPLAIN_MS).catch(() => undefined)
-  if (found?.mark.holder === holder && found.setBetween[1] >= grantedAt) {
+  const found = kind.isDivisible
+    ? undefined
+    : await readMark(context, { lockName, holder }, EXPLAIN_MS).catch(() => undefined)
+  if (found && found.setBetween[1] >= grantedAt) {
     const { by, reason } = found.mark
     if (hold.lostError?.by === undefined) holdForced(hold, { by, note: reason }, 'freed')
     for (const loss of [hold.lostError, error]) loss?.explain(by, reason)

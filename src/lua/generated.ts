@@ -955,12 +955,11 @@ export function fleetRead(lock: string, queue: string, turnQueue: string, tokens
 
 const FORCED_MARK: Script = {
   name: 'forced/mark',
-  sha1: 'fb925c3a37a82190e345c3e737194c91a227acda',
-  expires: true,
+  sha1: '003236c5bd71765aab5da655facba5d0bfb602eb',
   text: `-- holdfast forced/mark
 local form = redis.call('type', KEYS[1]).ok
 if form == 'none' then
-  return 0
+  return nil
 end
 if form == 'hash' and redis.call('hexists', KEYS[1], 'mode') == 1 then
   form = 'read-write'
@@ -975,26 +974,35 @@ else
   isHeld = redis.call('hexists', KEYS[1], ARGV[2]) == 1
 end
 if not isHeld then
-  return 0
+  return nil
 end
-redis.call('set', KEYS[2], ARGV[3], 'px', ARGV[4])
-return 1
+local earlier = redis.call('get', KEYS[2])
+if earlier == ARGV[3] then
+  return {} -- a copy: the mark is as old as it is
+end
+local age = earlier and tonumber(ARGV[4]) - redis.call('pttl', KEYS[2]) or 0
+if not earlier or age >= tonumber(ARGV[5]) then
+  redis.call('set', KEYS[2], ARGV[3], 'px', ARGV[4])
+end
+return earlier and { earlier, age } or {}
 `,
 }
 
 /**
- * forced/mark: name a holder that has to give the lock up, if it holds the lock. The lock itself stays as it is.
- * KEYS[1] lock       hash: holder -> hold count; or string: the holder
- * KEYS[2] mark       string: the holder, by whom and why
- * ARGV[1] form       what the lock is: "hash", "read-write" (a hash with a mode) or "string"
- * ARGV[2] holder     as in the lock
- * ARGV[3] content    of the mark
- * ARGV[4] markTtlMs  ms
- * Expires late, it marks nobody
- * Reply   integer    1 marked, 0 that holder does not hold the lock
+ * forced/mark: name a holder that has to give the lock up, if it holds the lock. The lock itself stays as it is. An
+ * earlier mark of this holder stands as long as the holder may not have read it; then it is replaced.
+ * KEYS[1] lock         hash: holder -> hold count; or string: the holder
+ * KEYS[2] mark         string: the holder, by whom and why
+ * ARGV[1] form         what the lock is: "hash", "read-write" (a hash with a mode) or "string"
+ * ARGV[2] holder       as in the lock
+ * ARGV[3] content      of the mark
+ * ARGV[4] markTtlMs    ms
+ * ARGV[5] standsForMs  how old an earlier mark must be to be replaced, ms
+ * Reply   nil          that holder does not hold the lock
+ *         array        marked; the earlier mark, if there was one, and its age, ms
  */
-export function forcedMark(lock: string, mark: string, form: Argument, holder: Argument, content: Argument, markTtlMs: Argument): ScriptCall {
-  return { script: FORCED_MARK, keys: [lock, mark], args: [form, holder, content, markTtlMs] }
+export function forcedMark(lock: string, mark: string, form: Argument, holder: Argument, content: Argument, markTtlMs: Argument, standsForMs: Argument): ScriptCall {
+  return { script: FORCED_MARK, keys: [lock, mark], args: [form, holder, content, markTtlMs, standsForMs] }
 }
 
 const FORCED_RECORD: Script = {

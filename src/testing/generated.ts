@@ -1083,15 +1083,68 @@ export function translated(redis: Redis): Translated {
             lua.insert(permits, (lua.truth(T = (lua.truth(T = ends) ? (lua.number(ends) - lua.number(now)) : T)) ? T : -1))
           }
         }
-        if (((lua.gt(lua.length(waiting), MOST_ENTRIES) || lua.gt(lua.length(tickets), MOST_ENTRIES)) || (lua.length(scored) > (2 * lua.number(MOST_ENTRIES))))) {
-          isCut = 1
-        }
-        let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
-        return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
-      },
-      'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
-        let form: any = lua.index(redis.call("type", lua.index(KEYS, 1)), "ok")
-        if ((form === "none")) {
+      }
+      if (((lua.gt(lua.length(waiting), MOST_ENTRIES) || lua.gt(lua.length(tickets), MOST_ENTRIES)) || (lua.length(scored) > (2 * lua.number(MOST_ENTRIES))))) {
+        isCut = 1
+      }
+      let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
+      return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
+    },
+    'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
+      let T: any
+      let form: any = lua.index(redis.call("type", lua.index(KEYS, 1)), "ok")
+      if ((form === "none")) {
+        return [undefined]
+      }
+      if (((form === "hash") && (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
+        form = "read-write"
+      }
+      if ((form !== lua.index(ARGV, 1))) {
+        return [lua.errorReply("WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data")]
+      }
+      let isHeld: any = undefined
+      if ((form === "string")) {
+        isHeld = (redis.call("get", lua.index(KEYS, 1)) === lua.index(ARGV, 2))
+      } else {
+        isHeld = (redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 1)
+      }
+      if (!lua.truth(isHeld)) {
+        return [undefined]
+      }
+      let earlier: any = redis.call("get", lua.index(KEYS, 2))
+      if ((earlier === lua.index(ARGV, 3))) {
+        return [lua.table([])]
+      }
+      let age: any = (lua.truth(T = (lua.truth(T = earlier) ? (lua.number(lua.tonumber(lua.index(ARGV, 4))) - lua.number(redis.call("pttl", lua.index(KEYS, 2)))) : T)) ? T : 0)
+      if ((!lua.truth(earlier) || lua.ge(age, lua.tonumber(lua.index(ARGV, 5))))) {
+        redis.call("set", lua.index(KEYS, 2), lua.index(ARGV, 3), "px", lua.index(ARGV, 4))
+      }
+      return [(lua.truth(T = (lua.truth(T = earlier) ? lua.table([earlier, age]) : T)) ? T : lua.table([]))]
+    },
+    'forced/record': (KEYS: Table, ARGV: Table): any[] => {
+      if (lua.truth(redis.call("lpos", lua.index(KEYS, 1), lua.index(ARGV, 1)))) {
+        return [0]
+      }
+      redis.call("ltrim", lua.index(KEYS, 1), 0, lua.index(ARGV, 2))
+      redis.call("lpush", lua.index(KEYS, 1), lua.index(ARGV, 1))
+      return [1]
+    },
+    'forced/withdraw': (KEYS: Table, ARGV: Table): any[] => {
+      if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 1))) {
+        return [0]
+      }
+      return [redis.call("del", lua.index(KEYS, 1))]
+    },
+    'idempotency/forget': (KEYS: Table, ARGV: Table): any[] => {
+      redis.call("hdel", lua.index(KEYS, 1), ...lua.unpack(ARGV, 1, lua.length(ARGV)))
+      return epochMs()
+    },
+    'latch/count-down': (KEYS: Table, ARGV: Table): any[] => {
+      let T: any
+      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
+        let T: any
+        keepReplies(lua.index(KEYS, 2))
+        if ((redis.call("exists", lua.index(KEYS, 1)) === 0)) {
           return [0]
         }
         if (((form === "hash") && (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {

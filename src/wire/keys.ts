@@ -116,9 +116,9 @@ export function clientRecordKey(clientId: string): string {
 
 export const CLIENT_PREFIX = 'holdfast_client:'
 
-/** Who is to be interrupted in a lock, by whom and why (JSON), for ten minutes. Holdfast only. */
-export function forcedKey(lockName: string): string {
-  return `holdfast_forced:${tagged(lockName)}${lockName.includes('{') ? ':' : ''}`
+/** By whom and why a holder of a lock is to be interrupted (JSON), for ten minutes. Holdfast only. */
+export function forcedKey(lockName: string, holder: string): string {
+  return `holdfast_forced:${tagged(lockName)}:${holder}`
 }
 
 /** The newest 1,000 forced releases (a list of JSON). Holdfast only. */

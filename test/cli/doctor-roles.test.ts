@@ -96,7 +96,7 @@ describe('holdfast doctor --acl --role', () => {
       await assert.rejects(redis.del('lock:a'), denied)
       await assert.rejects(redis.hset('lock:a', JAVA, 1), denied)
       await assert.rejects(redis.eval("return redis.call('del', KEYS[1])", 1, 'lock:a'), denied)
-      await assert.rejects(redis.set(forcedKey('lock:a'), '{}'), denied)
+      await assert.rejects(redis.set(forcedKey('lock:a', hold.holder), '{}'), denied)
       await assert.rejects(redis.get('bank:1'), denied)
       await assert.rejects(redis.publish('redisson_lock__channel:{lock:a}', '0'), denied)
     } finally {

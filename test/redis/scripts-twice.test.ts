@@ -138,9 +138,9 @@ const CASES: readonly Case[] = [
   { script: 'lock/renew-capped', before: held(OURS), replies: [[LEASE_MS], [LEASE_MS]], sets: lockLease },
   { script: 'lock/shorten', before: [...held(OURS), lasting], replies: [1, 1], cuts: lockLease },
 
-  { script: 'forced/mark', before: held(OURS), replies: [1, 1], sets: { [forcedKey(NAME)]: LEASE_MS } },
+  { script: 'forced/mark', before: held(OURS), replies: [[], []] },
   { script: 'forced/record', before: [['rpush', AUDIT_KEY, '{"n":1}']], replies: [1, 0] },
-  { script: 'forced/withdraw', before: [['set', forcedKey(NAME), MARK, 'px', TTL_MS]], replies: [1, 0] },
+  { script: 'forced/withdraw', before: [['set', forcedKey(NAME, OURS), MARK, 'px', TTL_MS]], replies: [1, 0] },
 
   { script: 'fair-lock/acquire', before: waiting(OURS, 'ours:2'), replies: [null, null], extends: lockLease },
   {

@@ -53,10 +53,11 @@ const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
   },
   ...{ generation: generationKey(NAME), into: 'create', openedAt: Date.now() },
   ...{
-    mark: forcedKey(NAME),
+    mark: forcedKey(NAME, OURS),
     form: 'hash',
     content: MARK,
     markTtlMs: LEASE_MS,
+    standsForMs: 2_000,
     audit: AUDIT_KEY,
     entry: '{}',
     lastKept: 9,

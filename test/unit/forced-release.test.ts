@@ -3,14 +3,13 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { ForceUnlockOptions, ForceUnlockResult, Hold, LeaseLostError, Lock } from '../../src/index.js'
 import { readAudit } from '../../src/locks/audit.js'
-import { lockOfNotice } from '../../src/locks/forced-mark.js'
+import { readNotice } from '../../src/locks/forced-mark.js'
 import { ForcedMarks } from '../../src/locks/forced-marks.js'
 import type { LeaseContext } from '../../src/locks/lease.js'
 import { AUDIT_KEY, forcedKey, INBOX_PREFIX } from '../../src/wire/keys.js'
 import { ClientBench } from '../support/client-bench.js'
 import { turn } from '../support/fake-clock.js'
 
-const MARK = forcedKey('a')
 const ORDER = { reason: 'INC-4711', by: 'ops@laptop' }
 
 let bench: ClientBench
@@ -26,9 +25,9 @@ beforeEach(() => {
   marks = new ForcedMarks(bench.lock.context)
   bench.otherPort.fault = ({ name, args: [channel = '', message = ''] }) => {
     if (name !== 'PUBLISH' || channel !== INBOX_PREFIX + bench.client.id) return undefined
-    const lockName = lockOfNotice(message)
-    assert.equal(lockName, 'a')
-    if (isReachable) marks.notified(lockName)
+    const marked = readNotice(message)
+    assert.equal(marked?.lockName, 'a')
+    if (isReachable) marks.notified(marked)
     return undefined
   }
 })
@@ -40,8 +39,17 @@ function force({ holder }: Hold, options: Partial<ForceUnlockOptions> = {}): Pro
   return theirs.forceUnlock({ holder, ...ORDER, ...options })
 }
 
-function markInRedis(): string | null {
-  return bench.redis.execute(['GET', MARK]) as string | null
+function markInRedis(holder: string): string | null {
+  return bench.redis.execute(['GET', forcedKey('a', holder)]) as string | null
+}
+
+function mark(holder: string, content: string, ageMs = 0): void {
+  bench.redis.execute(['SET', forcedKey('a', holder), content, 'PX', String(600_000 - ageMs)])
+}
+
+/** A message says that this hold is marked. */
+function notify({ lockName, holder }: Hold): void {
+  marks.notified({ lockName, holder })
 }
 
 async function settle(turns = 20): Promise<void> {
@@ -71,7 +79,7 @@ describe('a holder that an operator interrupts', () => {
     await assert.rejects(running, { code: 'LOCK_LEASE_LOST', reason: 'forced', by: 'ops@laptop' })
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
     assert.deepEqual(redis.keys, [])
-    assert.equal(markInRedis(), null)
+    assert.equal(markInRedis((held as Hold).holder), null)
   })
 
   it('releases at the end of the grace if its function goes on', async () => {
@@ -124,6 +132,33 @@ describe('a holder that an operator interrupts', () => {
     await clock.advance(1_100)
     assert.deepEqual(redis.keys, [])
     assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('is renewed for it until there is a reply', async () => {
+    const { clock, redis, lock, port } = bench
+    const hold = await lock.lock()
+    port.once('lock/renew', { lost: 'request' })
+    port.once('lock/renew', { lost: 'reply', failsWith: 'Connection is closed' })
+    port.once('lock/renew', { errorReply: 'ERR upstream failure' })
+    const forcing = force(hold, { graceMs: 40_000 })
+    await clock.advance(39_000)
+    assert(redis.isHeldBy('a', hold.holder))
+    await clock.advance(1_100)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(forcing), { outcome: 'released' })
+  })
+
+  it('is not renewed once it has been released, although Redis did not reply', async () => {
+    const { clock, lock, port } = bench
+    const hold = await lock.lock()
+    port.fault = ({ name }) => (name === 'lock/renew' ? { errorReply: 'ERR upstream failure' } : undefined)
+    const forcing = force(hold, { graceMs: 40_000 })
+    await clock.advance(100)
+    await assert.rejects(hold.unlock(), { reason: 'forced' })
+    await clock.until(forcing)
+    const renewals = port.count('lock/renew')
+    await clock.advance(30_000)
+    assert.equal(port.count('lock/renew'), renewals)
   })
 
   it('is not renewed if it has a lease of its own, which ends the lock', async () => {
@@ -215,8 +250,8 @@ describe('a holder that an operator interrupts', () => {
 describe('a message about a mark', () => {
   it('ends nothing without the mark', async () => {
     const hold = await bench.lock.lock()
-    marks.notified('a')
-    marks.notified('b')
+    notify(hold)
+    marks.notified({ lockName: 'b', holder: hold.holder })
     await bench.clock.advance(100)
     bench.assertSafe(hold)
     await hold.unlock()
@@ -232,8 +267,8 @@ describe('a message about a mark', () => {
       'no JSON',
     ]
     for (const content of contents) {
-      bench.redis.execute(['SET', MARK, content, 'PX', '600000'])
-      marks.notified('a')
+      mark(hold.holder, content)
+      notify(hold)
       await bench.clock.advance(100)
       bench.assertSafe(hold)
     }
@@ -241,17 +276,15 @@ describe('a message about a mark', () => {
   })
 
   it('ends nothing if the mark is older than the grant: the owner has taken the lock again', async () => {
-    const { client, clock, redis } = bench
-    const sides = client.getReadWriteLock('a')
-    await sides.writeLock().withLock(async () => {
-      const first = await sides.readLock().lock()
-      const mark = { id: '1', holder: first.holder, by: 'x', graceMs: 0 }
-      redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '600000'])
+    const { client, clock } = bench
+    await client.runInScope(async () => {
+      const first = await bench.lock.lock()
+      mark(first.holder, JSON.stringify({ id: '1', holder: first.holder, by: 'x', graceMs: 0 }))
       await first.unlock()
       await clock.advance(50)
       const second = await sides.readLock().lock()
       assert.equal(second.holder, first.holder)
-      marks.notified('a')
+      notify(second)
       await clock.advance(100)
       bench.assertSafe(second)
       await second.unlock()
@@ -275,12 +308,11 @@ describe('a message about a mark', () => {
   })
 
   it('that arrives too late ends nothing, as the operator has given up', async () => {
-    const { clock, redis } = bench
+    const { clock } = bench
     const hold = await bench.lock.lock()
     await clock.advance(4_000)
-    const mark = { id: '1', holder: hold.holder, by: 'x', graceMs: 0 }
-    redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '597000']) // 3 s ago
-    marks.notified('a')
+    mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, by: 'x', graceMs: 0 }), 3_000)
+    notify(hold)
     await clock.advance(100)
     bench.assertSafe(hold)
     await hold.unlock()
@@ -290,27 +322,112 @@ describe('a message about a mark', () => {
     const { clock, redis } = bench
     const hold = await bench.lock.lock()
     await clock.advance(4_000)
-    const mark = { id: '1', holder: hold.holder, by: 'x', reason: 'y', graceMs: 0 }
-    redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '597000'])
+    mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, by: 'x', reason: 'y', graceMs: 0 }), 3_000)
     redis.delete('a')
-    marks.notified('a')
+    notify(hold)
     await clock.advance(100)
     assert.throws(() => hold.assertHeld(), { reason: 'forced', by: 'x', note: 'y' })
   })
 
   it('makes a client read the mark 50 times a second at most, and not at all if it does not hold the lock', async () => {
     const { clock, port } = bench
-    for (let n = 0; n < 10; n++) marks.notified('a')
+    for (let n = 0; n < 10; n++) marks.notified({ lockName: 'a', holder: `${bench.client.id}:1` })
     await settle()
     assert.equal(port.count('GET'), 0)
     const hold = await bench.lock.lock()
     for (let n = 0; n < 1_000; n++) {
-      marks.notified('a')
+      notify(hold)
       await clock.advance(1)
     }
     assert(port.count('GET') <= 52, `${port.count('GET')} times`)
     await hold.unlock()
     await clock.advance(20)
+  })
+})
+
+describe('two operators', () => {
+  const second = (hold: Hold, options: Partial<ForceUnlockOptions>): Promise<ForceUnlockResult> =>
+    bench
+      .connect({})
+      .client.getLock('a')
+      .forceUnlock({ holder: hold.holder, by: 'second', reason: 'me too', ...options })
+
+  it('of one holder: the grace of the first one counts before the holder has read the mark', async () => {
+    const { clock, redis } = bench
+    const hold = await bench.lock.lock()
+    const { fault } = bench.otherPort
+    bench.otherPort.fault = (sent) => (sent.name === 'PUBLISH' ? { lost: 'request' } : fault(sent)) // later
+    const first = force(hold, { graceMs: 10_000 })
+    await clock.advance(100)
+    const other = second(hold, { graceMs: 0, anyway: true })
+    await clock.advance(100)
+    notify(hold)
+    await clock.advance(9_800)
+    assert.equal(hold.lostError?.by, ORDER.by)
+    assert(redis.isHeldBy('a', hold.holder), 'its work may go on')
+    await clock.advance(400)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(Promise.all([first, other])), [{ outcome: 'released' }, { outcome: 'released' }])
+  })
+
+  it('of one holder: the grace of the first one counts after the holder has read the mark', async () => {
+    const { clock, redis } = bench
+    const hold = await bench.lock.lock()
+    const first = force(hold, { graceMs: 10_000 })
+    await clock.advance(3_000)
+    const other = second(hold, { graceMs: 0, anyway: true })
+    await clock.advance(6_500)
+    assert(redis.isHeldBy('a', hold.holder), 'its work may go on')
+    await clock.advance(600)
+    assert.deepEqual(redis.keys, [])
+    assert.deepEqual(await clock.until(Promise.all([first, other])), [{ outcome: 'released' }, { outcome: 'released' }])
+  })
+
+  it('of one holder that does not react: the second one is heard later, and is who freed the lock', async () => {
+    const { clock } = bench
+    isReachable = false
+    const hold = await bench.lock.lock()
+    const first = force(hold, { graceMs: 0 })
+    await clock.advance(100)
+    const other = second(hold, { graceMs: 0, anyway: true })
+    assert.equal((await clock.until(first)).outcome, 'silent')
+    assert.deepEqual(await clock.until(other), { outcome: 'freed' })
+    await assert.rejects(hold.unlock(), { reason: 'gone', by: 'second', note: 'me too' })
+  })
+
+  it('of one holder that the first one did not reach: the mark of the second one replaces the old one', async () => {
+    const { clock } = bench
+    isReachable = false
+    const hold = await bench.lock.lock()
+    const first = force(hold, { graceMs: 60_000 })
+    await clock.advance(3_000)
+    const other = second(hold, { graceMs: 0 })
+    await clock.advance(100)
+    notify(hold)
+    await clock.advance(100)
+    assert.equal(hold.lostError?.by, 'second')
+    assert.deepEqual(await clock.until(Promise.all([first, other])), [{ outcome: 'released' }, { outcome: 'released' }])
+  })
+
+  it('of two readers of one lock: both are interrupted', async () => {
+    const { clock } = bench
+    const readers = [bench.client, bench.connect({}).client].map((client) => client.getReadWriteLock('a').readLock())
+    const holds = await Promise.all(readers.map((reader) => reader.lock()))
+    isReachable = false
+    const forcing = holds.map(({ holder }) =>
+      bench.other.getReadWriteLock('a').readLock().forceUnlock({ holder, graceMs: 0 }),
+    )
+    await clock.advance(10)
+    for (const [index, hold] of holds.entries()) {
+      const { lockName, holder } = hold
+      new ForcedMarks((readers[index] as Lock).context as LeaseContext).notified({ lockName, holder })
+    }
+    await clock.advance(100)
+    assert.deepEqual(
+      holds.map(({ lostError }) => lostError?.reason),
+      ['forced', 'forced'],
+    )
+    assert.deepEqual(await clock.until(Promise.all(forcing)), [{ outcome: 'released' }, { outcome: 'released' }])
   })
 })
 
@@ -320,7 +437,7 @@ describe('forceUnlock({ holder })', () => {
     const hold = await lock.lock()
     const result = await clock.until(theirs.forceUnlock({ holder: 'somebody:1', anyway: true }))
     assert.deepEqual(result, { outcome: 'not-held', heldBy: { holder: hold.holder, holdCount: 1 } })
-    assert.equal(markInRedis(), null)
+    assert.equal(markInRedis('somebody:1'), null)
     assert.equal(otherPort.count('PUBLISH'), 0)
     assert.equal(redis.isHeldBy('a', hold.holder), true)
     await hold.unlock()
@@ -333,8 +450,8 @@ describe('forceUnlock({ holder })', () => {
     const hold = await bench.lock.lock()
     const result = await clock.until(force(hold))
     assert.deepEqual(result, { outcome: 'silent', heldBy: { holder: hold.holder, holdCount: 1 } })
-    assert.equal(markInRedis(), null)
-    marks.notified('a') // it wakes up
+    assert.equal(markInRedis(hold.holder), null)
+    notify(hold) // it wakes up
     await clock.advance(100)
     bench.assertSafe(hold)
     await hold.unlock()
@@ -349,7 +466,7 @@ describe('forceUnlock({ holder })', () => {
     bench.assertSafe(hold)
     assert.deepEqual(await clock.until(forcing), { outcome: 'freed' })
     assert.deepEqual(redis.keys, [])
-    assert.notEqual(markInRedis(), null)
+    assert.notEqual(markInRedis(hold.holder), null)
     assert.equal(await hold.isHeld(), false)
     await assert.rejects(hold.unlock(), {
       reason: 'gone',
@@ -390,9 +507,9 @@ describe('forceUnlock({ holder })', () => {
     otherPort.isDisconnected = true
     await clock.advance(10_000)
     bench.assertSafe(hold)
-    assert.notEqual(markInRedis(), null)
+    assert.notEqual(markInRedis(hold.holder), null)
     isReachable = true
-    marks.notified('a')
+    notify(hold)
     await clock.advance(100)
     bench.assertSafe(hold)
     otherPort.isDisconnected = false
@@ -424,6 +541,60 @@ describe('forceUnlock({ holder })', () => {
     const lines = bench.redis.execute(['LRANGE', AUDIT_KEY, '0', '-1']) as string[]
     assert.equal(lines.length, 1_000)
     assert.match(lines[0] as string, /somebody:1/)
+  })
+
+  it('records at most 2 KB of each, with the beginning of every text', async () => {
+    const name = 'a'.repeat(3_000)
+    const reason = '不'.repeat(1_024)
+    await bench.clock.until(
+      bench.other.getLock(name).forceUnlock({ holder: 'somebody:1', reason, by: '\u0001'.repeat(1_024) }),
+    )
+    const [line = ''] = bench.redis.execute(['LRANGE', AUDIT_KEY, '0', '-1']) as string[]
+    assert(line.length > 500 && Buffer.byteLength(line) <= 2_048, `${Buffer.byteLength(line)} bytes`)
+    const [entry] = await readAudit(theirs.context as LeaseContext)
+    for (const [text, whole] of [
+      [entry?.lock, name],
+      [entry?.reason, reason],
+    ] as const) {
+      assert(text?.endsWith('…') && whole.startsWith(text.slice(0, -1)), text)
+    }
+    assert.equal(entry?.holder, 'somebody:1')
+  })
+
+  for (const [what, script, options] of [
+    ['the mark', 'forced/mark', {}],
+    ['the release on behalf of the holder', 'lock/release-queued', { anyway: true }],
+    ['the withdrawal of the mark', 'forced/withdraw', {}],
+  ] as const) {
+    it(`is recorded although the reply to ${what} is lost, as soon as Redis replies again`, async () => {
+      const { clock, otherPort } = bench
+      isReachable = false
+      const hold = await bench.lock.lock()
+      const { fault } = otherPort
+      let isLost = false
+      otherPort.fault = (sent) => {
+        if (sent.name === script) isLost = true
+        return isLost ? { lost: 'reply' } : fault(sent)
+      }
+      await assert.rejects(clock.until(force(hold, { graceMs: 0, ...options })), { code: 'LOCK_OUTCOME_UNKNOWN' })
+      await clock.advance(10_000)
+      otherPort.fault = fault
+      await clock.advance(10_000)
+      const entries = (await readAudit(theirs.context as LeaseContext)).map(({ lock, outcome }) => [lock, outcome])
+      assert.deepEqual(entries, [['a', 'unknown']])
+      await hold.unlock().catch(() => {})
+    })
+  }
+
+  it('warns if Redis cannot record it for a minute', async () => {
+    const { clock, otherPort } = bench
+    const warnings: unknown[] = []
+    bench.other.on('warning', ({ message }) => warnings.push(message))
+    const { fault } = otherPort
+    otherPort.fault = (sent) => (sent.name === 'forced/record' ? { errorReply: 'ERR upstream failure' } : fault(sent))
+    await clock.until(theirs.forceUnlock({ holder: 'somebody:1' }))
+    await clock.advance(70_000)
+    assert.match(warnings.join(), /^The forced release of "a" \(not-held\) could not be recorded .* upstream failure$/)
   })
 
   it('warns if Redis refuses to record it', async () => {

@@ -321,9 +321,9 @@ describe('a forced release by an operator', () => {
     const hold = await bench.lock.lock()
     await bench.clock.advance(2_900)
     const mark = { id: '1', holder: hold.holder, by: ORDER.by, reason: ORDER.reason, graceMs: 2_000 }
-    bench.redis.execute(['SET', forcedKey('a'), JSON.stringify(mark), 'PX', '597500']) // 2.5 s ago
+    bench.redis.execute(['SET', forcedKey('a', hold.holder), JSON.stringify(mark), 'PX', '597500']) // 2.5 s ago
     bench.redis.delete('a')
-    await obeyMark(bench.lock.context, 'a')
+    await obeyMark(bench.lock.context, hold)
     await bench.clock.advance(0)
     assert.deepEqual(forced(), [[undefined, 'freed']])
   })

@@ -105,7 +105,7 @@ export async function missingRights(
     onChannels.map((command) => [command, command.endsWith('publish') ? 'x' : '']),
     [...channels],
   )
-  const mark = forcedKey(deployment.trialName)
+  const mark = forcedKey(deployment.trialName, 'x')
   const [isMarkDenied] = await areDenied([['get', mark]]) // and never written by those whose locks are forced
   const others = [
     ...CLIENT_COMMANDS,
