@@ -197,7 +197,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
   }
 
   /** Leaves the hold to the caller: to its scope, or to the code that has the object. */
-  #inScope(hold: H, { observed }: Request): H {
+  #inScope(hold: H, { observed, terms }: Request): H {
     let isInScope = false
     for (const member of hold.members) {
       const scope = currentScope(member.lease.context)
@@ -208,7 +208,7 @@ export abstract class BaseLock<H extends Hold = Hold> {
     }
     if (isInScope) return given(hold, observed)
     if (this.context.keepsStacks) this.#trace(hold)
-    return given(watchDropped(this.context, hold), observed)
+    return given(watchDropped(this.context, hold, terms), observed)
   }
 
   /** Records where a hold was taken, if a later call can deadlock with it (inside `withLock`, and in a scope) or all are. */

@@ -187,7 +187,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
       const adopted = kind.parseReply(reply, lockName)
       if ('isGranted' in adopted) {
         await replication.confirm(lockName, route)
-        return watchDropped(context, begin(lease, terms, sentAt, adopted)) as H
+        return watchDropped(context, begin(lease, terms, sentAt, adopted), terms) as H
       }
     } catch (error) {
       lease.copies.isInDoubt = true

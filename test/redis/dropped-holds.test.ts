@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import type { Client } from '../../src/index.js'
+import type { Client, LockOptions } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
@@ -10,8 +10,8 @@ setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
 /** Takes a lock and forgets it. In a function of its own, whose frame is gone when it returns. */
-async function takeAndForget(client: Client, name: string, label?: string): Promise<void> {
-  await client.getLock(name).lock({ label })
+async function takeAndForget(client: Client, name: string, options: LockOptions = {}): Promise<void> {
+  await client.getLock(name).lock(options)
 }
 
 describe('a hold that is dropped without unlock()', () => {
@@ -32,7 +32,7 @@ describe('a hold that is dropped without unlock()', () => {
     const warnings: (Error & { code?: string })[] = []
     client.on('warning', (warning) => warnings.push(warning))
     await sleep(40) // holds that follow each other more quickly are not watched
-    await takeAndForget(client, 'a', 'refund')
+    await takeAndForget(client, 'a', { label: 'refund' })
     await waitUntil(() => {
       collectGarbage()
       return warnings.length > 0
@@ -45,6 +45,25 @@ describe('a hold that is dropped without unlock()', () => {
     assert(!unheard.some(({ message }) => message.startsWith('The hold of')))
     assert.equal(await client.getLock('a').isLocked(), true)
   })
+
+  for (const [options, expected] of [
+    [{ leaseTimeMs: 60_000 }, /s ago and nobody else gets it until its lease ends, in 5\d\.\ds\. Use/],
+    [{ maxHoldMs: 600_000 }, /s ago and nobody else gets it until maxHoldMs ends, in 9m \d+s\. Use/],
+  ] as const) {
+    it(`is reported with its end if it has one: ${Object.keys(options)}`, async () => {
+      const client = await lab.connect()
+      const warnings: string[] = []
+      client.on('warning', ({ message }) => warnings.push(message))
+      await sleep(40)
+      await takeAndForget(client, 'a', options)
+      await waitUntil(() => {
+        collectGarbage()
+        return warnings.length > 0
+      })
+      assert.match(warnings[0] ?? '', expected)
+      await client.getLock('a').forceUnlock()
+    })
+  }
 
   it('is a warning of the process if nobody listens', async () => {
     const client = await lab.connect()
