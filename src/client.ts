@@ -481,7 +481,7 @@ export class Client extends ClientEmitter {
     this.#emit('warning', [warning])
   }
 
-  /** A listener that throws is a bug of the user's, and must not stop a renewal: it is reported as a process warning. */
+  /** A listener that throws is a bug of the user's, and must stop neither a renewal nor the others: it is a process warning. */
   #emit<E extends keyof ClientEvents>(event: E, details: ClientEvents[E]): boolean {
     const { code } = details[0] as { code?: unknown } // an error of a callback: its code may be a number
     if (typeof code === 'string' && code.endsWith('_REFUSED')) {
@@ -489,13 +489,17 @@ export class Client extends ClientEmitter {
       this.#warned.add(code)
     }
     if (event === 'warning') warned(this.id, details[0] as Error)
-    try {
-      const emit = this.emit as (event: keyof ClientEvents, ...details: unknown[]) => boolean
-      return runOutside(() => emit.call(this, event, ...details))
-    } catch (error) {
-      process.emitWarning(error instanceof Error ? error : String(error))
-      return true
-    }
+    const listeners = this.rawListeners(event)
+    return runOutside(() => {
+      for (const listener of listeners) {
+        try {
+          Reflect.apply(listener, this, details)
+        } catch (error) {
+          process.emitWarning(error instanceof Error ? error : String(error))
+        }
+      }
+      return listeners.length > 0
+    })
   }
 }
 

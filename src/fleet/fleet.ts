@@ -11,6 +11,7 @@ import {
   ownOptions,
 } from '../util/validate.js'
 import { AUDIT_KEY } from '../wire/keys.js'
+import { unmappedName } from '../wire/names.js'
 import { confirm, type Deadlocks, deadlocksIn, suspectedIn } from './deadlocks.js'
 import { listLocks } from './list-locks.js'
 import { type Hearing, hear } from './lock-channels.js'
@@ -171,7 +172,7 @@ export class Fleet {
     this.#context.assertUsable(AUDIT_KEY)
     const entries = await this.#orLockError(AUDIT_KEY, () => readAudit(this.#context))
     const { nameMapper } = this.#context
-    return nameMapper ? entries.map((entry) => ({ ...entry, lock: nameMapper.unmap(entry.lock) })) : entries
+    return nameMapper ? entries.map((entry) => ({ ...entry, lock: unmappedName(nameMapper, entry.lock) })) : entries
   }
 
   /** How many holds clients have claimed that no key confirmed: releases that were under way, or forged messages. */
@@ -203,8 +204,8 @@ export class Fleet {
     if (!nameMapper) return info
     const waiters = info.waiters.map((waiter) => ({
       ...waiter,
-      chain: waiter.chain.map((link) => ({ ...link, lock: nameMapper.unmap(link.lock) })),
+      chain: waiter.chain.map((link) => ({ ...link, lock: unmappedName(nameMapper, link.lock) })),
     }))
-    return { ...info, name: nameMapper.unmap(info.name), waiters }
+    return { ...info, name: unmappedName(nameMapper, info.name), waiters }
   }
 }

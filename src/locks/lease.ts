@@ -6,6 +6,7 @@ import { OneAtATime } from '../util/one-at-a-time.js'
 import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
 import { formatHolder, type Owner } from '../wire/holder.js'
+import { unmappedName } from '../wire/names.js'
 import type { Context } from './context.js'
 import type { ForcedMark } from './forced-mark.js'
 import { GracefulEnd } from './graceful-end.js'
@@ -86,8 +87,8 @@ export class Lease implements Watched, HeldLease {
     this.field = fieldOf(kind, lockName)
   }
 
-  get programName(): string | undefined {
-    return this.context.nameMapper?.unmap(this.lockName)
+  get programName(): string {
+    return unmappedName(this.context.nameMapper, this.lockName)
   }
 
   /** The wait queue of this client for the same lock. */

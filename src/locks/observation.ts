@@ -6,6 +6,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { LeaseLostError } from '../errors.js'
 import type { KnownHolder } from '../holder-info.js'
+import { unmappedName } from '../wire/names.js'
 import type { AcquirePath, Context, ReleasePath } from './context.js'
 import type { Hold, HoldTerms } from './hold.js'
 
@@ -153,7 +154,7 @@ export class ObservedRequest {
 
   constructor({ context, name, title }: Requested, { label }: HoldTerms, waitTimeMs: number | undefined) {
     const { clientId, nameMapper, clock } = context
-    const lockName = nameMapper?.unmap(name) ?? name
+    const lockName = unmappedName(nameMapper, name)
     this.#context = context
     this.#startedAt = clock.now()
     this.#message = {
@@ -293,8 +294,7 @@ export function runObserved<T>(hold: Hold, body: () => T): T {
 
 interface RenewedLease {
   readonly context: Context
-  readonly lockName: string
-  readonly programName: string | undefined
+  readonly programName: string
   readonly kind: { readonly title: string }
   readonly outermost: Hold | undefined
   readonly leaseEndsAt: number
@@ -303,11 +303,11 @@ interface RenewedLease {
 /** Called before the lease knows. */
 export function renewalEnded(lease: RenewedLease, result: RenewalResult): void {
   if (!RENEW.hasSubscribers) return
-  const { context, lockName, programName, kind, outermost: hold, leaseEndsAt } = lease
+  const { context, programName, kind, outermost: hold, leaseEndsAt } = lease
   const { clientId, clock, watchdog } = context
   RENEW.publish({
     clientId,
-    lockName: programName ?? lockName,
+    lockName: programName,
     kind: kind.title,
     label: hold?.label,
     hold,

@@ -6,6 +6,7 @@ import { slotOf } from './slots.js'
 /** Maps the names that the program uses to those in Redis: the same for every client. Redisson's `NameMapper`. */
 export interface NameMapper {
   map(name: string): string
+  /** Also for names that others have given. If it throws, messages have the name in Redis. */
   unmap(name: string): string
 }
 
@@ -13,6 +14,20 @@ export interface NameMapper {
 export function mappedName(mapper: NameMapper | undefined, name: string, noun?: string): string {
   const checked = checkName(name, noun)
   return mapper === undefined ? checked : checkName(mapper.map(checked), 'nameMapper.map')
+}
+
+/**
+ * The name that the program uses for an object in Redis. A mapper that throws, or returns no text, is a bug of the user's: it
+ * must not stop the renewals of other locks, or hide them from a list, so the name in Redis is the answer.
+ */
+export function unmappedName(mapper: NameMapper | undefined, name: string): string {
+  if (mapper === undefined) return name
+  try {
+    const unmapped: unknown = mapper.unmap(name)
+    return typeof unmapped === 'string' ? unmapped : name
+  } catch {
+    return name
+  }
 }
 
 export function checkNameMapper(mapper: unknown): NameMapper | undefined {

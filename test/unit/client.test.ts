@@ -1,5 +1,6 @@
 /** What a client does besides making locks: its warnings, the state of its connections, its thread, its end. */
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { PortEvents, RedisPort } from '../../src/adapters/port.js'
@@ -66,6 +67,41 @@ describe('client.withLock()', () => {
   })
 })
 
+describe('a name mapper that cannot unmap a name', () => {
+  for (const [what, unmap] of [
+    [
+      'because it throws',
+      (name: string) => {
+        if (name.includes('bad')) throw new Error('a bug of the user')
+        return name.slice(2)
+      },
+    ],
+    ['because it returns nothing', (name: string) => (name.includes('bad') ? undefined : name.slice(2)) as string],
+  ] as const) {
+    it(`stops nothing, ${what}: messages have the name in Redis`, async () => {
+      const channels = ['holdfast:request:start', 'holdfast:hold:end', 'holdfast:renew']
+      const ignore = (): void => {}
+      for (const channel of channels) subscribe(channel, ignore)
+      open({ lockWatchdogTimeoutMs: 2_000, nameMapper: { map: (name) => `p:${name}`, unmap } })
+      const lost: unknown[] = []
+      client.on('lost', ({ error }) => lost.push([error.lockName, error.reason]))
+      const good = await clock.until(client.getLock('good').lock())
+      await clock.until(client.getLock('bad').lock({ leaseTimeMs: 500 }))
+      const renewed = await clock.until(client.getLock('bad 2').lock())
+      await clock.advance(10_000)
+      assert.deepEqual(lost, [['p:bad', 'expired']])
+      good.assertHeld()
+      assert.deepEqual([good.lockName, renewed.lockName], ['good', 'p:bad 2'])
+      const waiting = client.getLock('bad 2').tryLock({ waitTimeMs: 1_000 })
+      await renewed.unlock()
+      await (await clock.until(waiting))?.unlock()
+      await good.unlock()
+      assert.deepEqual(await client.fleet.audit(), [])
+      for (const channel of channels) unsubscribe(channel, ignore)
+    })
+  }
+})
+
 describe('the warnings of a client', () => {
   it('contain those of its connection, which wait for a listener but do not keep the process alive', async () => {
     client.removeAllListeners('warning')
@@ -111,6 +147,25 @@ describe('the warnings of a client', () => {
       }
     }
     assert.deepEqual(warnings, [23, 23, 'OWN', 'OWN'])
+  })
+
+  it('reach every listener, also after one that throws, and one that listens once hears one', async () => {
+    const ofProcess: string[] = []
+    const onWarning = ({ message }: Error): void => void ofProcess.push(message)
+    process.on('warning', onWarning)
+    client.removeAllListeners('warning')
+    const heard: string[] = []
+    client.once('warning', () => {
+      throw new Error('a bug of the user')
+    })
+    client.once('warning', ({ message }) => heard.push(`once ${message}`))
+    client.on('warning', ({ message }) => heard.push(message))
+    for (const message of ['slow', 'slower']) port.events?.warning?.(new Error(message))
+    await clock.advance(0)
+    await turn()
+    process.off('warning', onWarning)
+    assert.deepEqual(heard, ['once slow', 'slow', 'slower'])
+    assert.deepEqual(ofProcess, ['a bug of the user'])
   })
 
   it('are no process warnings as well if a listener throws', async () => {
