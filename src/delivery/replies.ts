@@ -42,10 +42,15 @@ function isErrorReply(error: unknown): error is Error {
  * is one of those that pass, as most do (`UNBLOCKED`, a proxy's `upstream failure`); who waits does so for a limited time.
  */
 export function isRetryable(error: unknown): boolean {
-  if (error instanceof NoReplyError) return true
+  if (isOutage(error)) return true
   if (!isErrorReply(error)) return false
   const { message } = error
-  return NOT_NOW.test(message) || !(isLasting(error) || NOT_UNTIL_CHANGED.test(message) || OF_SCRIPT.test(message))
+  return !(isLasting(error) || NOT_UNTIL_CHANGED.test(message) || OF_SCRIPT.test(message))
+}
+
+/** Whether there was no reply, or Redis replied that it cannot serve now: nothing is wrong with the call. */
+export function isOutage(error: unknown): boolean {
+  return error instanceof NoReplyError || (isErrorReply(error) && NOT_NOW.test(error.message))
 }
 
 /** Whether it is an error reply that no retry changes, however late it comes. */

@@ -1,5 +1,5 @@
 import { inBatches } from '../delivery/batch.js'
-import { isErrorOf, isRetryable, toArray, toInteger } from '../delivery/replies.js'
+import { isErrorOf, isOutage, toArray, toInteger } from '../delivery/replies.js'
 import type { Scripts } from '../delivery/scripts.js'
 import type { Argument, Script, ScriptCall } from '../lua/script.js'
 import { backoffMs } from '../util/backoff.js'
@@ -38,7 +38,7 @@ export class Renewer<T extends Renewable> {
 
   /**
    * @param isWanted  called before each attempt, and before its result is applied
-   * @param onRefused  called for each renewal that Redis rejects with a permanent error
+   * @param onRefused  called for each renewal that Redis rejects, unless it cannot serve now
    * @param onRenewed  called for each script call that renewed something, with one of its keys
    * @param onResult  called for each lease, before it is notified
    */
@@ -122,7 +122,7 @@ export class Renewer<T extends Renewable> {
         // Whatever the error (no reply, a busy script, a demoted master): it may pass, and the deadline limits the retries.
         isRetryable: (error) => {
           if (mustSplit(error)) return false
-          if (!isRetryable(error)) this.#onRefused(error)
+          if (!isOutage(error)) this.#onRefused(error)
           return true
         },
       })

@@ -34,7 +34,7 @@ export class Watchdog {
   #cancelTimer: (() => void) | undefined
 
   /**
-   * @param onRefused  called for each renewal that Redis rejects with a permanent error
+   * @param onRefused  called for each renewal that Redis rejects, unless it cannot serve now
    * @param onRenewed  called for each script call that renewed something, with one of its keys
    */
   constructor(
