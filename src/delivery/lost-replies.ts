@@ -99,12 +99,14 @@ export class BackgroundRetries {
         delayMs: pauseMs,
         until: untilAt,
         // Whatever the error: nobody else will do it, and it may pass before the lease ends.
-        isRetryable: (error) => error instanceof NothingReleased || !isLasting(error),
+        isRetryable: (error) => error instanceof CopiesMayArrive || !isLasting(error),
         signal,
       })
     } catch (error) {
       // Out of time, or Redis rejects it for good: then the lease ends the lock.
-      if (isLasting(error) && otherwise && otherwise !== release) await this.#retry(otherwise, untilAt)
+      if (isLasting(error) && otherwise && otherwise !== release) {
+        await this.#retry(otherwise, untilAt, copiesUntil)
+      }
     }
   }
 

@@ -1,13 +1,13 @@
 import { publish } from '../delivery/publish.js'
 import { toInteger } from '../delivery/replies.js'
 import { ClientClosedError, ConfigError, OutcomeUnknownError } from '../errors.js'
-import type { ScriptCall } from '../lua/script.js'
 import { sleep } from '../util/sleep.js'
 import { userAtHost } from '../util/user-at-host.js'
 import { checkCount, checkOptionalBoolean, ownOptions } from '../util/validate.js'
 import { clientIdOf, formatHolder } from '../wire/holder.js'
 import { INBOX_PREFIX } from '../wire/keys.js'
 import { type AuditEntry, type ForceOutcome, writeAudit } from './audit.js'
+import { freeHolder } from './force-unlock.js'
 import {
   type ForcedMark,
   MAX_GRACE_MS,

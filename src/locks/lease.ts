@@ -7,6 +7,7 @@ import type { WaitQueue } from '../waiting/wait-queue.js'
 import type { Watched } from '../watchdog/renewable.js'
 import { formatHolder, type Owner } from '../wire/holder.js'
 import { unmappedName } from '../wire/names.js'
+import { AtLeast } from './at-least.js'
 import type { Context } from './context.js'
 import type { ForcedMark } from './forced-mark.js'
 import { GracefulEnd } from './graceful-end.js'
@@ -29,7 +30,7 @@ import {
 import type { LeaseRegistry, LockAttempt } from './lease-registry.js'
 import { throwExplained, unlockLost } from './lost-holds.js'
 import { holdEnded } from './observation.js'
-import { leaveToLease, type Released, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
+import { type Released, release, releaseInBackground, releaseOne, settleRelease } from './release.js'
 
 /** What a client provides to code that takes leases. */
 export interface LeaseContext extends Context {
@@ -64,12 +65,9 @@ export class Lease implements Watched, HeldLease {
   joining = 0
   /** How often it was handed off. A call chain that was inside it before a hand-off is outside now. */
   handOffs = 0
-  /** When the command that won was sent, on the clock: Redis granted it then or later, */
+  /** When the command that won was sent, on the clock: Redis granted it then or later. */
   grantedAt = 0
-  /** and at this time or before. */
-  #grantKnownAt = 0
-  /** Until then it stays taken, on the clock, whatever becomes of its holds: their work has started. */
-  #keptUntil = 0
+  readonly #atLeast = new AtLeast(this)
   readonly #requested = new RequestedLeases()
   /** Each command has to know the hold count that it starts from. */
   readonly #commands = new OneAtATime()
@@ -109,10 +107,6 @@ export class Lease implements Watched, HeldLease {
     return this.#requested.endAt
   }
 
-  get #isKept(): boolean {
-    return this.context.clock.now() < this.#keptUntil
-  }
-
   /** Whether any hold is certain to be valid now. */
   get isLive(): boolean {
     for (const hold of this.#holds.keys()) this.expireIfDue(hold)
@@ -142,7 +136,7 @@ export class Lease implements Watched, HeldLease {
     if (!this.context.leases.displace(this, sentAt)) throw this.#lossError('gone')
     this.leasedAt = sentAt
     this.grantedAt = sentAt
-    this.#grantKnownAt = this.context.clock.now()
+    this.#atLeast.granted()
     this.context.leases.add(this)
     const hold = this.#add(terms, times)
     this.context.watchdog.watch(this, isWanted)
@@ -175,11 +169,8 @@ export class Lease implements Watched, HeldLease {
   }
 
   keepAtLeast(hold: Hold): void {
-    const atLeastMs = this.#holds.get(hold)?.terms.atLeastMs
     // A re-entry is part of a run that has already started.
-    if (atLeastMs === undefined || this.count > 1) return
-    // The grant may have been made long after its command was sent.
-    this.#keptUntil = Math.max(this.#keptUntil, this.#grantKnownAt + atLeastMs)
+    if (this.count === 1) this.#atLeast.keep(this.#holds.get(hold)?.terms.atLeastMs ?? 0)
   }
 
   /**
@@ -211,10 +202,11 @@ export class Lease implements Watched, HeldLease {
   #release(hold: Hold): Promise<void> | void {
     if (!hold.isLive) return unlockLost(this, hold, this.#gracefulEnd)
     if (this.count > 1) return this.#releaseOne(hold)
-    if (this.#isKept) {
+    if (this.#atLeast.leftMs > 0) {
       this.end(hold, 'released')
       holdEnded(hold, 'released')
-      return this.#leaveToLease()
+      this.owner.retire(this.field)
+      return this.#atLeast.leaveToLease()
     }
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
     if (!queue) return this.#free(hold)
@@ -273,12 +265,8 @@ export class Lease implements Watched, HeldLease {
   /** Frees the lock in the background, until the last lease that was requested has ended. */
   releaseInBackground(): void {
     this.owner.retire(this.field)
-    if (this.#isKept) void this.#leaveToLease()
-    else releaseInBackground(this, this.leaseEndsAt)
-  }
-
-  #leaveToLease(): Promise<void> {
-    return leaveToLease(this, this.#keptUntil, this.#grantKnownAt)
+    if (this.#atLeast.leftMs > 0) void this.#atLeast.leaveToLease()
+    else releaseInBackground(this)
   }
 
   async askHoldCount(): Promise<number> {
@@ -311,8 +299,7 @@ export class Lease implements Watched, HeldLease {
   renewal(now: number): ScriptCall {
     const owedMs = this.#requested.owedMs(this.#holds.values(), this.context.watchdogTimeoutMs, now)
     if (!this.#requested.isOverlong) return this.renewalFor(owedMs)
-    const keptMs = Math.ceil(this.#keptUntil - now)
-    const leaseTimeMs = Math.max(owedMs, keptMs)
+    const leaseTimeMs = Math.max(owedMs, Math.ceil(this.#atLeast.leftMs))
     return this.kind.renewCapped(this.lockName, this.holder, leaseTimeMs, Math.ceil(this.#requested.longestMs))
   }
 

@@ -84,34 +84,6 @@ export function settleRelease(
 }
 
 /**
- * Leaves a lock to its lease, which ends it at `untilAt`. It was requested for that long, so that no command is needed,
- * unless a renewal or a longer lease would keep the lock for longer: then that is cut. Resolves after the first try; the
- * command is repeated in the background until there is a reply.
- * @param countsFrom  the beginning of the time that ends at `untilAt`, on the clock
- */
-export async function leaveToLease(
-  lease: Releasable & { readonly leaseEndsAt: number },
-  untilAt: number,
-  countsFrom: number,
-): Promise<void> {
-  const { context, kind, lockName, holder, leaseEndsAt, owner, field } = lease
-  const { clock, scripts, backgroundRetries } = context
-  owner.retire(field)
-  if (lease.copies.until > 0) {
-    context.clock.after(untilAt - context.clock.now(), () => lease.releaseInBackground(), false)
-  }
-  if (leaseEndsAt <= untilAt) return
-  const shorten = async (timeoutMs?: number): Promise<unknown> => {
-    const now = clock.now()
-    if (now >= leaseEndsAt) return undefined // the lease has ended
-    // It must not end too soon by the clock of Redis, which may be slower than this one: see `leasedUntil`.
-    const driftMs = (now - countsFrom) / 100
-    return await scripts.run(kind.shorten(lockName, holder, Math.max(1, Math.ceil(untilAt - now + driftMs))), timeoutMs)
-  }
-  await shorten().catch(() => void backgroundRetries.retryInBackground(shorten, leaseEndsAt))
-}
-
-/**
  * Reports to Redis that one of several holds has ended.
  * @param count  of the holds that are left
  * @returns whether Redis knows the holder; undefined: there was no reply, or an error. Nothing depends on this command:

@@ -955,7 +955,8 @@ export function fleetRead(lock: string, queue: string, turnQueue: string, tokens
 
 const FORCED_MARK: Script = {
   name: 'forced/mark',
-  sha1: '003236c5bd71765aab5da655facba5d0bfb602eb',
+  sha1: 'c033a057340b0517c66a779b89ae60b617d7a418',
+  expires: true,
   text: `-- holdfast forced/mark
 local form = redis.call('type', KEYS[1]).ok
 if form == 'none' then
@@ -978,7 +979,7 @@ if not isHeld then
 end
 local earlier = redis.call('get', KEYS[2])
 if earlier == ARGV[3] then
-  return {} -- a copy: the mark is as old as it is
+  return {}
 end
 local age = earlier and tonumber(ARGV[4]) - redis.call('pttl', KEYS[2]) or 0
 if not earlier or age >= tonumber(ARGV[5]) then
@@ -998,6 +999,7 @@ return earlier and { earlier, age } or {}
  * ARGV[3] content      of the mark
  * ARGV[4] markTtlMs    ms
  * ARGV[5] standsForMs  how old an earlier mark must be to be replaced, ms
+ * Expires   late, it marks nobody
  * Reply   nil          that holder does not hold the lock
  *         array        marked; the earlier mark, if there was one, and its age, ms
  */
@@ -1545,20 +1547,22 @@ export function lockRenew(keys: readonly string[], args: readonly Argument[]): S
 
 const LOCK_SHORTEN: Script = {
   name: 'lock/shorten',
-  sha1: 'a58940d02f0d60c79fee2105f13307426c621b9a',
+  sha1: '93f8d309e08f8c6586999243bd0010a883113f35',
   text: `-- holdfast lock/shorten
 ${LEASE_CUT_PART}if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
   return 0
 end
-cutLease(KEYS[1], tonumber(ARGV[1]))
+if redis.call('hlen', KEYS[1]) <= 2 then
+  cutLease(KEYS[1], tonumber(ARGV[1]))
+end
 return 1
 `,
 }
 
 /**
  * lock/shorten: end the lease of an owner after a given time, if it would last longer. Never extends it, so that a late
- * copy does nothing.
- * KEYS[1] lock         hash: holder -> hold count
+ * copy does nothing. Leaves a write lock alone whose writer also reads: its reads end with the hash.
+ * KEYS[1] lock         hash: holder -> hold count; of a write lock, mode -> "write" besides
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
  * Reply   integer      1 done, 0 this owner does not hold the lock
@@ -2462,6 +2466,24 @@ export function stringLockShorten(lock: string, leaseTimeMs: Argument, holder: A
   return { script: STRING_LOCK_SHORTEN, keys: [lock], args: [leaseTimeMs, holder] }
 }
 
+const TIME_READ: Script = {
+  name: 'time/read',
+  sha1: 'bd8ba94e1cd607fab46ca87ec74b3872ca45520e',
+  text: `-- holdfast time/read
+${TIME_NOW_PART}redis.pcall('pttl', KEYS[1])
+return epochMs()
+`,
+}
+
+/**
+ * time/read: what time it is at the server.
+ * KEYS[1] key          any of its keys
+ * Reply   integer      epoch ms
+ */
+export function timeRead(key: string): ScriptCall {
+  return { script: TIME_READ, keys: [key], args: [] }
+}
+
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
   sha1: '1e0f9e060b9f652a176bd48a8b1851e3844a4b56',
@@ -2531,30 +2553,8 @@ export function writeLockRelease(lock: string, holder: Argument, prefix: Argumen
   return { script: WRITE_LOCK_RELEASE, keys: [lock], args: [holder, prefix, channel, message] }
 }
 
-const WRITE_LOCK_SHORTEN: Script = {
-  name: 'write-lock/shorten',
-  sha1: 'e3963044e5ff4088acd38d93f036c3198faa4544',
-  text: `-- holdfast write-lock/shorten
-${LEASE_CUT_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-  return 0
-end
-cutLease(KEYS[1], math.max(tonumber(ARGV[1]), longestReadOfAll(KEYS[1], ARGV[3])))
-return 1
-`,
-}
-
-/**
- * write-lock/shorten: end the lease of a writer after a given time, if it would last longer. Never extends it, and never
- * cuts what the writer reads.
- * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
- * ARGV[1] leaseTimeMs  ms, > 0
- * ARGV[2] holder       "<client id>:<owner id>:write"
- * ARGV[3] prefix       what the keys of read holds begin with
- * Reply   integer      1 done, 0 this owner does not write
- */
-export function writeLockShorten(lock: string, leaseTimeMs: Argument, holder: Argument, prefix: Argument): ScriptCall {
-  return { script: WRITE_LOCK_SHORTEN, keys: [lock], args: [leaseTimeMs, holder, prefix] }
-}
+/** What runs an operation once. */
+export const RUN_ONCE = TIME_NOW_PART + IDEMPOTENCY_KEEP_REPLIES_PART + IDEMPOTENCY_RUN_ONCE_PART
 
 /** Every script. */
 export const SCRIPTS: readonly Script[] = [
@@ -2618,7 +2618,7 @@ export const SCRIPTS: readonly Script[] = [
   STRING_LOCK_RELEASE,
   STRING_LOCK_RENEW,
   STRING_LOCK_SHORTEN,
+  TIME_READ,
   WRITE_LOCK_ACQUIRE,
   WRITE_LOCK_RELEASE,
-  WRITE_LOCK_SHORTEN,
 ]

@@ -274,409 +274,6 @@ export function translated(redis: Redis): Translated {
           if (lua.lt(left, lease)) {
             redis.call("pexpire", lock, lease)
           }
-          return [refused]
-        }
-        left = delay
-      }
-      if ((lua.index(ARGV, 4) !== "0")) {
-        joinQueue(queue, deadlines, holder, wait, now, left)
-      }
-      return [left]
-    },
-    'fair-lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      let [isDeleted, reply]: any[] = deleteLock(lua.index(KEYS, 1))
-      if (!lua.truth(isDeleted)) {
-        return [reply]
-      }
-      wakeFirst(lua.index(KEYS, 2), lua.index(ARGV, 1), lua.index(ARGV, 2))
-      return [1]
-    },
-    'fair-lock/leave': (KEYS: Table, ARGV: Table): any[] => {
-      return leaveQueue(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
-    },
-    'fair-lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
-        leaveQueue(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3), lua.index(ARGV, 1), 0, lua.index(ARGV, 2), lua.index(ARGV, 3))
-        return [undefined]
-      }
-      redis.call("del", lua.index(KEYS, 1))
-      return wakeFirst(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 3))
-    },
-    'faster-multi-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let [group$4, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
-      let fields: any = redis.call("hlen", group$4)
-      if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$4) === -1)) ? T : (redis.call("hexists", group$4, "mode") === 1))))))) {
-        return [lua.errorReply("WRONGTYPE the hash is not a group of values: a lock of another kind, or data")]
-      }
-      let longest: any = 0
-      for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        let [owner$4, expiry$2]: any[] = ownerOf(group$4, lua.index(ARGV, n))
-        if ((lua.truth(owner$4) && (owner$4 !== holder))) {
-          longest = lua.max(longest, (lua.number(expiry$2) - lua.number(now)))
-        }
-      }
-      if (lua.gt(longest, 0)) {
-        return [longest]
-      }
-      for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n$2: any = $at$2
-        let value$4: any = lua.index(ARGV, n$2)
-        if (!lua.truth(ownerOf(group$4, value$4)[0])) {
-          deleteValue(group$4, value$4)
-          redis.call("hset", group$4, value$4, holder, lua.concat(value$4, lua.concat(":", lua.concat(holder, ":lock_count"))), 1)
-        }
-        extendValue(group$4, value$4, holder, lease$2)
-      }
-      return [undefined]
-    },
-    'faster-multi-lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let wasHeld: any = 0
-      for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        if (lua.truth(ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0])) {
-          wasHeld = 1
-        }
-        deleteValue(lua.index(KEYS, 1), lua.index(ARGV, n))
-      }
-      if ((wasHeld === 1)) {
-        redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      }
-      return [wasHeld]
-    },
-    'faster-multi-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let [found, countAt]: any[] = [lua.table([-2]), lua.table([])]
-      for (let $at = 1, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        let [owner$4, expiry$2, count]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
-        if (lua.truth(owner$4)) {
-          lua.set(found, 1, lua.max(lua.index(found, 1), (lua.number(expiry$2) - lua.number(now))))
-          if (!lua.truth(lua.index(countAt, owner$4))) {
-            lua.insert(found, owner$4)
-            lua.insert(found, (lua.truth(T = count) ? T : "1"))
-            lua.insert(found, 0)
-            lua.set(countAt, owner$4, lua.length(found))
-          }
-          lua.set(found, lua.index(countAt, owner$4), (lua.number(lua.index(found, lua.index(countAt, owner$4))) + 1))
-        }
-      }
-      return [found]
-    },
-    'faster-multi-lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let freed: any = 0
-      for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        let [value, prefix]: any[] = [lua.index(ARGV, n), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.index(ARGV, 1)))]
-        if ((redis.call("hget", lua.index(KEYS, 1), value) === lua.index(ARGV, 1))) {
-          redis.call("hdel", lua.index(KEYS, 1), value)
-          freed = (lua.number(freed) + 1)
-        }
-        redis.call("hdel", lua.index(KEYS, 1), lua.concat(prefix, ":expire_time"), lua.concat(prefix, ":lock_count"))
-      }
-      if ((freed === 0)) {
-        return [undefined]
-      }
-      let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
-      if (lua.lt(freed, (lua.length(ARGV) - 3))) {
-        return [undefined]
-      }
-      return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
-    },
-    'faster-multi-lock/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let renewed: any = lua.table([])
-      let last: any = 0
-      for (let [n, group$4] of lua.ipairs(KEYS)) {
-        let [holder, lease$2, first]: any[] = [lua.index(ARGV, (lua.number(last) + 1)), lua.tonumber(lua.index(ARGV, (lua.number(last) + 2))), (lua.number(last) + 4)]
-        last = ((lua.number(last) + 3) + lua.number(lua.tonumber(lua.index(ARGV, (lua.number(last) + 3)))))
-        lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$4), "ok") === "hash")) ? 1 : T)) ? T : 0))
-        for (let $at = lua.number(first), $limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at <= $limit; $at += 1) {
-          let m: any = $at
-          if ((ownerOf(group$4, lua.index(ARGV, m))[0] !== holder)) {
-            lua.set(renewed, n, 0)
-          }
-        }
-        if ((lua.index(renewed, n) === 1)) {
-          redis.call("pexpire", group$4, lua.max(redis.call("pttl", group$4), (lua.number(lease$2) + lua.number(SLACK))))
-        }
-        for (let $at$2 = lua.number(first), $limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at$2 <= $limit$2; $at$2 += 1) {
-          let m$2: any = $at$2
-          extendValue(group$4, lua.index(ARGV, m$2), holder, lease$2)
-        }
-      }
-      return [renewed]
-    },
-    'faster-multi-lock/set-count': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        if ((ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0] !== lua.index(ARGV, 2))) {
-          return [0]
-        }
-      }
-      for (let $at$2 = 4, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n$2: any = $at$2
-        redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n$2), lua.concat(":", lua.concat(lua.index(ARGV, 2), ":lock_count"))), lua.index(ARGV, 3))
-        extendValue(lua.index(KEYS, 1), lua.index(ARGV, n$2), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 1)))
-      }
-      return [1]
-    },
-    'faster-multi-lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      let SLACK: any = 25
-      const ownerOf = (group?: any, value?: any): any[] => {
-        let T: any
-        let owner: any = redis.call("hget", group, value)
-        let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
-        if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-          return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
-        }
-        return []
-      }
-      const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-        let T: any
-        let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-        if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-          redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-        }
-        if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-          redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
-        }
-        return []
-      }
-      const deleteValue = (group$3?: any, value$3?: any): any[] => {
-        let owner$3: any = redis.call("hget", group$3, value$3)
-        if (lua.truth(owner$3)) {
-          redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-        }
-        return []
-      }
-      let [endsAt, had]: any[] = [(lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1)))), 0]
-      for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
-        let n: any = $at
-        let [owner$4, expiry$2]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
-        if ((owner$4 === lua.index(ARGV, 2))) {
-          had = (lua.number(had) + 1)
-          if (lua.gt(expiry$2, endsAt)) {
-            redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.concat(owner$4, ":expire_time"))), lua.integer(lua.number(endsAt)))
-          }
-        }
-      }
-      return [had]
-    },
-    'fenced-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
-        let left: any = redis.call("pttl", lua.index(KEYS, 1))
-        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
-          return [lua.table(["0", left])]
-        }
-        if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
-          redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-        }
-        let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
-        return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
-      }
-      let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 3))[0]
-      let refused: any = createLock(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), 1)[0]
-      return [(lua.truth(T = refused) ? T : lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)]))]
-    },
-    'fenced-lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 3)) === 1)) {
-        extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
-        let drawn: any = repeatToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
-        return [lua.table(["1", lua.index(drawn, 1), lua.index(drawn, 2)])]
-      }
-      if (((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0) || (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
-        return [lua.table(["0", 0])]
-      }
-      let drawn$2: any = nextToken(lua.index(KEYS, 2), lua.index(ARGV, 4))[0]
-      redis.call("hset", lua.index(KEYS, 1), lua.index(ARGV, 3), 1)
-      redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 2))
-      redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [lua.table(["1", lua.index(drawn$2, 1), lua.index(drawn$2, 2)])]
-    },
-    'fenced-lock/token': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      return [lua.table([(lua.truth(T = redis.call("get", lua.index(KEYS, 1))) ? T : "")])]
-    },
-    'fleet/read': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
-        let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
-        }
-        return [longest]
-      }
-      let MOST_ENTRIES: any = 200
-      let MOST_BYTES: any = 256
-      let MOST_CHECKED: any = 50
-      const cut = (text$2?: any): any[] => {
-        return [lua.sub(text$2, 1, MOST_BYTES)]
-      }
-      const unlessRefused = (reply?: any): any[] => {
-        if (((lua.type(reply) === "table") && lua.truth(lua.index(reply, "err")))) {
           return [undefined]
         }
         let now: any = epochMs()[0]
@@ -950,6 +547,50 @@ export function translated(redis: Redis): Translated {
         }
         return [1]
       },
+      'faster-multi-lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
+        let now: any = epochMs()[0]
+        let SLACK: any = 25
+        const ownerOf = (group?: any, value?: any): any[] => {
+          let T: any
+          let owner: any = redis.call("hget", group, value)
+          let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
+          if ((lua.truth(expiry) && lua.gt(expiry, now))) {
+            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+          }
+          return []
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+          }
+          return []
+        }
+        const deleteValue = (group$3?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$3, value$3)
+          if (lua.truth(owner$3)) {
+            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+          }
+          return []
+        }
+        let [endsAt, had]: any[] = [(lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1)))), 0]
+        for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+          let n: any = $at
+          let [owner$4, expiry$2]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
+          if ((owner$4 === lua.index(ARGV, 2))) {
+            had = (lua.number(had) + 1)
+            if (lua.gt(expiry$2, endsAt)) {
+              redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.concat(owner$4, ":expire_time"))), lua.integer(lua.number(endsAt)))
+            }
+          }
+        }
+        return [had]
+      },
       'fenced-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
@@ -1083,69 +724,17 @@ export function translated(redis: Redis): Translated {
             lua.insert(permits, (lua.truth(T = (lua.truth(T = ends) ? (lua.number(ends) - lua.number(now)) : T)) ? T : -1))
           }
         }
-      }
-      if (((lua.gt(lua.length(waiting), MOST_ENTRIES) || lua.gt(lua.length(tickets), MOST_ENTRIES)) || (lua.length(scored) > (2 * lua.number(MOST_ENTRIES))))) {
-        isCut = 1
-      }
-      let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
-      return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
-    },
-    'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let form: any = lua.index(redis.call("type", lua.index(KEYS, 1)), "ok")
-      if ((form === "none")) {
-        return [undefined]
-      }
-      if (((form === "hash") && (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
-        form = "read-write"
-      }
-      if ((form !== lua.index(ARGV, 1))) {
-        return [lua.errorReply("WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data")]
-      }
-      let isHeld: any = undefined
-      if ((form === "string")) {
-        isHeld = (redis.call("get", lua.index(KEYS, 1)) === lua.index(ARGV, 2))
-      } else {
-        isHeld = (redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 1)
-      }
-      if (!lua.truth(isHeld)) {
-        return [undefined]
-      }
-      let earlier: any = redis.call("get", lua.index(KEYS, 2))
-      if ((earlier === lua.index(ARGV, 3))) {
-        return [lua.table([])]
-      }
-      let age: any = (lua.truth(T = (lua.truth(T = earlier) ? (lua.number(lua.tonumber(lua.index(ARGV, 4))) - lua.number(redis.call("pttl", lua.index(KEYS, 2)))) : T)) ? T : 0)
-      if ((!lua.truth(earlier) || lua.ge(age, lua.tonumber(lua.index(ARGV, 5))))) {
-        redis.call("set", lua.index(KEYS, 2), lua.index(ARGV, 3), "px", lua.index(ARGV, 4))
-      }
-      return [(lua.truth(T = (lua.truth(T = earlier) ? lua.table([earlier, age]) : T)) ? T : lua.table([]))]
-    },
-    'forced/record': (KEYS: Table, ARGV: Table): any[] => {
-      if (lua.truth(redis.call("lpos", lua.index(KEYS, 1), lua.index(ARGV, 1)))) {
-        return [0]
-      }
-      redis.call("ltrim", lua.index(KEYS, 1), 0, lua.index(ARGV, 2))
-      redis.call("lpush", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [1]
-    },
-    'forced/withdraw': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 1))) {
-        return [0]
-      }
-      return [redis.call("del", lua.index(KEYS, 1))]
-    },
-    'idempotency/forget': (KEYS: Table, ARGV: Table): any[] => {
-      redis.call("hdel", lua.index(KEYS, 1), ...lua.unpack(ARGV, 1, lua.length(ARGV)))
-      return epochMs()
-    },
-    'latch/count-down': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      return runOnce(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
+        if (((lua.gt(lua.length(waiting), MOST_ENTRIES) || lua.gt(lua.length(tickets), MOST_ENTRIES)) || (lua.length(scored) > (2 * lua.number(MOST_ENTRIES))))) {
+          isCut = 1
+        }
+        let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
+        return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
+      },
+      'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
-        keepReplies(lua.index(KEYS, 2))
-        if ((redis.call("exists", lua.index(KEYS, 1)) === 0)) {
-          return [0]
+        let form: any = lua.index(redis.call("type", lua.index(KEYS, 1)), "ok")
+        if ((form === "none")) {
+          return [undefined]
         }
         if (((form === "hash") && (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
           form = "read-write"
@@ -1160,10 +749,17 @@ export function translated(redis: Redis): Translated {
           isHeld = (redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 1)
         }
         if (!lua.truth(isHeld)) {
-          return [0]
+          return [undefined]
         }
-        redis.call("set", lua.index(KEYS, 2), lua.index(ARGV, 3), "px", lua.index(ARGV, 4))
-        return [1]
+        let earlier: any = redis.call("get", lua.index(KEYS, 2))
+        if ((earlier === lua.index(ARGV, 3))) {
+          return [lua.table([])]
+        }
+        let age: any = (lua.truth(T = (lua.truth(T = earlier) ? (lua.number(lua.tonumber(lua.index(ARGV, 4))) - lua.number(redis.call("pttl", lua.index(KEYS, 2)))) : T)) ? T : 0)
+        if ((!lua.truth(earlier) || lua.ge(age, lua.tonumber(lua.index(ARGV, 5))))) {
+          redis.call("set", lua.index(KEYS, 2), lua.index(ARGV, 3), "px", lua.index(ARGV, 4))
+        }
+        return [(lua.truth(T = (lua.truth(T = earlier) ? lua.table([earlier, age]) : T)) ? T : lua.table([]))]
       },
       'forced/record': (KEYS: Table, ARGV: Table): any[] => {
         if (lua.truth(redis.call("lpos", lua.index(KEYS, 1), lua.index(ARGV, 1)))) {
@@ -1488,6 +1084,15 @@ export function translated(redis: Redis): Translated {
         }
         return [renewed]
       },
+      'lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
+          return [0]
+        }
+        if (lua.le(redis.call("hlen", lua.index(KEYS, 1)), 2)) {
+          cutLease(lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)))
+        }
+        return [1]
+      },
       'permit/acquire': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
@@ -1512,464 +1117,7 @@ export function translated(redis: Redis): Translated {
           }
           return announcePermits(channel, redis.call("incrby", semaphore, returned))
         }
-        if ((lua.index(ARGV, 7) === "1")) {
-          joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
-        }
-        return [undefined]
-      } else {
-        if ((lua.type(left) === "table")) {
-          return [left]
-        }
-      }
-      joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 3), lua.index(ARGV, 4))
-      if (((redis.call("hlen", lua.index(KEYS, 1)) !== 1) || !lua.truth(lua.findPlain(lua.index(redis.call("hgetall", lua.index(KEYS, 1)), 1), "401dfa57:")))) {
-        return [lua.table([left, 0])]
-      }
-      return [lua.table([left, (lua.truth(T = (lua.truth(T = (redis.pcall("lindex", lua.index(KEYS, 2), 0) === lua.index(ARGV, 3))) ? 1 : T)) ? T : 2)])]
-    },
-    'lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      return take(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2))
-    },
-    'lock/adopt': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 3)) === 1)) {
-        extendLease(lua.index(KEYS, 1), lua.index(ARGV, 1))
-        return [undefined]
-      }
-      if (((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0) || (redis.call("hexists", lua.index(KEYS, 1), "mode") === 1))) {
-        return [0]
-      }
-      redis.call("hset", lua.index(KEYS, 1), lua.index(ARGV, 3), 1)
-      redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 2))
-      redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
-      return [undefined]
-    },
-    'lock/force-release-queued': (KEYS: Table, ARGV: Table): any[] => {
-      let MOST_TICKETS: any = 4096
-      let TICKETS_PER_CALL: any = 1024
-      const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
-        let others: any = 0
-        for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
-          let ticket: any = undefined
-          if ((message === "turn")) {
-            ticket = redis.pcall("lpop", turnQueue)
-          } else {
-            ticket = redis.pcall("lindex", turnQueue, 0)
-          }
-          if ((lua.type(ticket) !== "string")) {
-            return [others]
-          }
-          let receivers: any = notify(inboxPrefix, ticket, message)[0]
-          if ((lua.type(receivers) !== "number")) {
-            return [-1]
-          }
-          if (lua.gt(receivers, 0)) {
-            if ((ticket !== ownTicket)) {
-              others = (lua.number(others) + 1)
-            }
-            if ((message === "next")) {
-              return [others]
-            }
-            message = "next"
-          } else {
-            if ((message === "next")) {
-              redis.pcall("lpop", turnQueue)
-            }
-          }
-        }
-        return [others]
-      }
-      const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
-        if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
-          let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
-          if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
-            redis.pcall("del", turnQueue$2)
-            redis.pcall("rpush", turnQueue$2, ticket$2)
-          }
-        }
-        redis.pcall("pexpire", turnQueue$2, ttl)
-        return []
-      }
-      let [isDeleted, reply]: any[] = deleteLock(lua.index(KEYS, 1))
-      if (!lua.truth(isDeleted)) {
-        return [reply]
-      }
-      passTurn(lua.index(KEYS, 2), lua.index(ARGV, 3), "", "turn")
-      redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      return [1]
-    },
-    'lock/force-release': (KEYS: Table, ARGV: Table): any[] => {
-      let [isDeleted, reply]: any[] = deleteLock(lua.index(KEYS, 1))
-      if (!lua.truth(isDeleted)) {
-        return [reply]
-      }
-      if ((lua.index(ARGV, 1) !== "")) {
-        redis.publish(lua.index(ARGV, 1), lua.index(ARGV, 2))[0]
-      }
-      return [1]
-    },
-    'lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let found: any = redis.call("hgetall", lua.index(KEYS, 1))
-      lua.insert(found, 1, redis.call("pttl", lua.index(KEYS, 1)))
-      return [found]
-    },
-    'lock/leave-turn-queue': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let MOST_TICKETS: any = 4096
-      let TICKETS_PER_CALL: any = 1024
-      const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
-        let others: any = 0
-        for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
-          let ticket: any = undefined
-          if ((message === "turn")) {
-            ticket = redis.pcall("lpop", turnQueue)
-          } else {
-            ticket = redis.pcall("lindex", turnQueue, 0)
-          }
-          if ((lua.type(ticket) !== "string")) {
-            return [others]
-          }
-          let receivers: any = notify(inboxPrefix, ticket, message)[0]
-          if ((lua.type(receivers) !== "number")) {
-            return [-1]
-          }
-          if (lua.gt(receivers, 0)) {
-            if ((ticket !== ownTicket)) {
-              others = (lua.number(others) + 1)
-            }
-            if ((message === "next")) {
-              return [others]
-            }
-            message = "next"
-          } else {
-            if ((message === "next")) {
-              redis.pcall("lpop", turnQueue)
-            }
-          }
-        }
-        return [others]
-      }
-      const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
-        if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
-          let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
-          if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
-            redis.pcall("del", turnQueue$2)
-            redis.pcall("rpush", turnQueue$2, ticket$2)
-          }
-        }
-        redis.pcall("pexpire", turnQueue$2, ttl)
-        return []
-      }
-      redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 1))
-      passTurn(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 1), (lua.truth(T = (lua.truth(T = (redis.call("pttl", lua.index(KEYS, 1)) === -2)) ? "turn" : T)) ? T : "next"))
-      return [1]
-    },
-    'lock/reenter': (KEYS: Table, ARGV: Table): any[] => {
-      return setHoldCount(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3))
-    },
-    'lock/release-one': (KEYS: Table, ARGV: Table): any[] => {
-      return setHoldCount(lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2), lua.index(ARGV, 3))
-    },
-    'lock/release-queued': (KEYS: Table, ARGV: Table): any[] => {
-      let MOST_TICKETS: any = 4096
-      let TICKETS_PER_CALL: any = 1024
-      const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
-        let others: any = 0
-        for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
-          let ticket: any = undefined
-          if ((message === "turn")) {
-            ticket = redis.pcall("lpop", turnQueue)
-          } else {
-            ticket = redis.pcall("lindex", turnQueue, 0)
-          }
-          if ((lua.type(ticket) !== "string")) {
-            return [others]
-          }
-          let receivers: any = notify(inboxPrefix, ticket, message)[0]
-          if ((lua.type(receivers) !== "number")) {
-            return [-1]
-          }
-          if (lua.gt(receivers, 0)) {
-            if ((ticket !== ownTicket)) {
-              others = (lua.number(others) + 1)
-            }
-            if ((message === "next")) {
-              return [others]
-            }
-            message = "next"
-          } else {
-            if ((message === "next")) {
-              redis.pcall("lpop", turnQueue)
-            }
-          }
-        }
-        return [others]
-      }
-      const joinTurnQueue = (turnQueue$2?: any, ticket$2?: any, ttl?: any): any[] => {
-        if ((redis.pcall("lpos", turnQueue$2, ticket$2) === false)) {
-          let length: any = redis.pcall("rpush", turnQueue$2, ticket$2)
-          if (((lua.type(length) === "number") && lua.gt(length, MOST_TICKETS))) {
-            redis.pcall("del", turnQueue$2)
-            redis.pcall("rpush", turnQueue$2, ticket$2)
-          }
-        }
-        redis.pcall("pexpire", turnQueue$2, ttl)
-        return []
-      }
-      if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
-        return [undefined]
-      }
-      if ((lua.index(ARGV, 6) === "0")) {
-        redis.pcall("lrem", lua.index(KEYS, 2), 0, lua.index(ARGV, 5))
-      } else {
-        if ((lua.index(ARGV, 5) !== "")) {
-          joinTurnQueue(lua.index(KEYS, 2), lua.index(ARGV, 5), lua.index(ARGV, 6))
-        }
-      }
-      let others$2: any = passTurn(lua.index(KEYS, 2), lua.index(ARGV, 4), lua.index(ARGV, 5), "turn")[0]
-      let receivers$2: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
-      if (((others$2 === -1) || (lua.type(receivers$2) !== "number"))) {
-        return [-1]
-      }
-      return [(lua.number(others$2) + lua.number(receivers$2))]
-    },
-    'lock/release': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
-        return [undefined]
-      }
-      if ((lua.index(ARGV, 2) === "")) {
-        return [0]
-      }
-      let receivers: any = redis.publish(lua.index(ARGV, 2), lua.index(ARGV, 3))[0]
-      if ((lua.type(receivers) === "number")) {
-        return [receivers]
-      }
-      return [-1]
-    },
-    'lock/renew-capped': (KEYS: Table, ARGV: Table): any[] => {
-      let renewed: any = lua.table([])
-      for (let [n, lock] of lua.ipairs(KEYS)) {
-        let left: any = renewOne(lock, lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.index(ARGV, ((3 * lua.number(n)) - 1)), lua.index(ARGV, (3 * lua.number(n))))[0]
-        if ((lua.type(left) === "table")) {
-          return [left]
-        }
-        lua.set(renewed, n, left)
-      }
-      return [renewed]
-    },
-    'lock/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let renewed: any = lua.table([])
-      for (let [n, lock] of lua.ipairs(KEYS)) {
-        let left: any = renewOne(lock, lua.index(ARGV, ((2 * lua.number(n)) - 1)), lua.index(ARGV, (2 * lua.number(n))))[0]
-        if ((lua.type(left) === "table")) {
-          return [left]
-        }
-        lua.set(renewed, n, left)
-      }
-      return [renewed]
-    },
-    'lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
-        return [0]
-      }
-      cutLease(lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)))
-      return [1]
-    },
-    'permit/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1))))
-      reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
-      let [isRepeat, held]: any[] = [false, lua.table([])]
-      for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n: any = $at$2
-        lua.set(held, n, redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n))))
-        isRepeat = (lua.truth(T = isRepeat) ? T : (lua.index(held, n) !== false))
-      }
-      if (!lua.truth(isRepeat)) {
-        let permits: any = (lua.length(ARGV) - 2)
-        if (lua.lt(integerAt(lua.index(KEYS, 1))[0], permits)) {
-          let first: any = redis.call("zrange", lua.index(KEYS, 2), 0, 0, "withscores")
-          let ends: any = toInteger(lua.index(first, 2))[0]
-          if ((!lua.truth(ends) || (lua.index(first, 2) === "922337203685477"))) {
-            return [-1]
-          }
-          return [lua.max(1, (lua.number(ends) - lua.number(now)))]
-        }
-        redis.call("decrby", lua.index(KEYS, 1), permits)
-      }
-      for (let $at$3 = 3, $limit$3 = lua.length(ARGV); $at$3 <= $limit$3; $at$3 += 1) {
-        let n$2: any = $at$3
-        if ((!lua.truth(isRepeat) || (lua.truth(lua.index(held, n$2)) && lua.lt(lua.tonumber(lua.index(held, n$2)), expires)))) {
-          redis.call("zadd", lua.index(KEYS, 2), lua.integer(lua.number(expires)), ...bytesOf(lua.index(ARGV, n$2)))
-        }
-      }
-      let left: any = redis.call("pttl", lua.index(KEYS, 1))
-      if (lua.gt(left, 0)) {
-        redis.call("pexpire", lua.index(KEYS, 2), left)
-      }
-      return [undefined]
-    },
-    'permit/inspect': (KEYS: Table, ARGV: Table): any[] => {
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), 0)
-      let found: any = lua.table([integerAt(lua.index(KEYS, 1))[0], redis.call("zcard", lua.index(KEYS, 2))])
-      for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n: any = $at$2
-        let expires: any = redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n)))
-        if (!lua.truth(expires)) {
-          lua.insert(found, -2)
-        } else {
-          if (((expires === "922337203685477") || !lua.truth(toInteger(expires)[0]))) {
-            lua.insert(found, -1)
-          } else {
-            lua.insert(found, (lua.number(toInteger(expires)[0]) - lua.number(now)))
-          }
-        }
-      }
-      return [found]
-    },
-    'permit/release': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      let [released, held]: any[] = [0, 0]
-      for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-        let n: any = $at$2
-        let permit: any = bytesOf(lua.index(ARGV, n))[0]
-        let expires: any = lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 2), permit)) ? T : -1))
-        if (lua.ge(expires, 0)) {
-          released = (lua.number(released) + lua.number(redis.call("zrem", lua.index(KEYS, 2), permit)))
-          held = (lua.number(held) + lua.number(((lua.truth(T = (lua.truth(T = lua.gt(expires, now)) ? 1 : T)) ? T : 0))))
-        }
-      }
-      let receivers: any = reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), released)[0]
-      if (lua.lt(held, (lua.length(ARGV) - 1))) {
-        return [undefined]
-      }
-      return [receivers]
-    },
-    'permit/renew': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      let renewed: any = lua.table([])
-      for (let [n, leases] of lua.ipairs(KEYS)) {
-        let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, (2 * lua.number(n))))))
-        let [permits, isHeld]: any[] = [lua.table([]), 1]
-        for (let id$2 of lua.gmatch(lua.index(ARGV, ((2 * lua.number(n)) - 1)), /[0-9A-Fa-f]+/gs)) {
-          let permit: any = bytesOf(id$2)[0]
-          let score: any = redis.pcall("zscore", leases, permit)
-          if (((lua.type(score) === "table") && !lua.truth(lua.findPlain(lua.index(score, "err"), "WRONGTYPE")))) {
-            return [score]
-          }
-          if (((lua.type(score) !== "string") || lua.le(lua.tonumber(score), now))) {
-            isHeld = 0
-          } else {
-            if (lua.lt(lua.tonumber(score), expires)) {
-              lua.insert(permits, permit)
-            }
-          }
-        }
-        if (((isHeld === 1) && (lua.length(permits) > 0))) {
-          redis.call("zrem", leases, "")
-        }
-        for (let [, permit$2] of lua.ipairs((lua.truth(T = (lua.truth(T = (isHeld === 1)) ? permits : T)) ? T : lua.table([])))) {
-          redis.call("zadd", leases, lua.integer(lua.number(expires)), permit$2)
-        }
-        lua.set(renewed, n, isHeld)
-      }
-      return [renewed]
-    },
-    'permit/set-permits': (KEYS: Table, ARGV: Table): any[] => {
-      let now: any = epochMs()[0]
-      const bytesOf = (id?: any): any[] => {
-        return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-          return [lua.char(lua.tonumber(digits, 16))]
-        }))]
-      }
-      const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
-        let returned: any = more
-        for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-          if ((lua.length(expired) > 0)) {
-            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-          }
-          if ((lua.length(expired) < 1000)) {
-            break
-          }
-        }
-        if ((returned === 0)) {
-          return [0]
-        }
-        return announcePermits(channel, redis.call("incrby", semaphore, returned))
-      }
-      return runOnce(lua.index(KEYS, 3), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
+        let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1))))
         reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
         let [isRepeat, held]: any[] = [false, lua.table([])]
         for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
@@ -2614,18 +1762,6 @@ export function translated(redis: Redis): Translated {
           redis.call("set", lua.index(KEYS, 1), lua.index(ARGV, 2), "px", lua.index(ARGV, 1))
           return [undefined]
         }
-      }
-      return [renewed]
-    },
-    'string-lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 2))) {
-        return [0]
-      }
-      cutLease(lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)))
-      return [1]
-    },
-    'write-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-      if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
         let left: any = redis.call("pttl", lua.index(KEYS, 1))
         if ((current !== lua.index(ARGV, 2))) {
           return [left]
@@ -2683,6 +1819,13 @@ export function translated(redis: Redis): Translated {
           }
         }
         return [renewed]
+      },
+      'string-lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
+        if ((redis.call("get", lua.index(KEYS, 1)) !== lua.index(ARGV, 2))) {
+          return [0]
+        }
+        cutLease(lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)))
+        return [1]
       },
       'time/read': (KEYS: Table, ARGV: Table): any[] => {
         redis.pcall("pttl", lua.index(KEYS, 1))
@@ -2769,47 +1912,6 @@ export function translated(redis: Redis): Translated {
         return [lua.table(["TOOLATE", arrivedAt])]
       }
       return one(KEYS, ARGV)
-    },
-    'write-lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
-      let T: any
-      const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
-        return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
-      }
-      let MOST_HOLDS: any = 10000
-      const holdCount = (text?: any): any[] => {
-        let T: any
-        let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
-        return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
-      }
-      const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-        let longest: any = -2
-        for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
-          let index$2: any = $at
-          longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
-        }
-        return [longest]
-      }
-      const longestReadOfAll = (lock?: any, prefix$3?: any): any[] => {
-        let longest$2: any = -2
-        let fields: any = redis.call("hgetall", lock)
-        for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
-          let n: any = $at$2
-          let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
-          if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
-            let left: any = longestRead(prefix$3, reader$3, count$3)[0]
-            if (lua.lt(left, 0)) {
-              redis.call("hdel", lock, reader$3)
-            }
-            longest$2 = lua.max(longest$2, left)
-          }
-        }
-        return [longest$2]
-      }
-      if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
-        return [0]
-      }
-      cutLease(lua.index(KEYS, 1), lua.max(lua.tonumber(lua.index(ARGV, 1)), ...longestReadOfAll(lua.index(KEYS, 1), lua.index(ARGV, 3))))
-      return [1]
     },
   }
 }

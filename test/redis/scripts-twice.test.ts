@@ -202,7 +202,6 @@ const CASES: readonly Case[] = [
   },
   { script: 'write-lock/acquire', before: [], replies: [null, null], extends: lockLease },
   { script: 'write-lock/release', before: writing, replies: [0, null] },
-  { script: 'write-lock/shorten', before: [...writing, lasting], replies: [1, 1], cuts: lockLease },
 
   { script: 'faster-multi-lock/acquire', before: [], replies: [null, null], extends: groupLeases },
   {

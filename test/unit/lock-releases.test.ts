@@ -164,6 +164,21 @@ describe('a lock that is kept for atLeastMs', () => {
     })
   }
 
+  it('of a writer that reads on lasts as long as it reads', async () => {
+    const { clock, client, redis } = bench
+    const both = client.getReadWriteLock('a')
+    let reading: Hold | undefined
+    await clock.until(
+      both.writeLock().withLock({ atLeastMs: 2_000 }, async () => {
+        reading = await both.readLock().lock()
+      }),
+    )
+    await clock.advance(5_000)
+    assert(redis.isHeldBy('a', (reading as Hold).holder), 'its reads would end with the lock')
+    await reading?.unlock()
+    await expire()
+  })
+
   it('is free at its end although Redis does not reply when the lease is to be cut', async () => {
     const begin = bench.clock.now()
     bench.port.once('lock/shorten', { lost: 'request' })

@@ -6,7 +6,6 @@ import {
   readLockSetCount,
   writeLockAcquire,
   writeLockRelease,
-  writeLockShorten,
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE } from '../../wire/keys.js'
@@ -95,15 +94,6 @@ class WriteKind extends PlainKind {
 
   override renewCapped(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
     return this.renew(lockName, holder, leaseTimeMs) // the writer's own reads may have longer leases
-  }
-
-  override shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall {
-    return writeLockShorten(lockName, leaseTimeMs, holder, readHoldPrefix(lockName))
-  }
-
-  override forceRelease(lockName: string): ScriptCall {
-    const channel = readWriteChannel(lockName)
-    return readLockForceRelease(lockName, 'write', readHoldPrefix(lockName), channel, WRITE_UNLOCK_MESSAGE)
   }
 
   override inspect(lockName: string): ScriptCall {

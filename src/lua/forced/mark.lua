@@ -7,6 +7,7 @@
      ARGV[3] content      of the mark
      ARGV[4] markTtlMs    ms
      ARGV[5] standsForMs  how old an earlier mark must be to be replaced, ms
+     Expires   late, it marks nobody
      Reply   nil          that holder does not hold the lock
              array        marked; the earlier mark, if there was one, and its age, ms ]]
 local form = redis.call('type', KEYS[1]).ok
@@ -30,7 +31,8 @@ if not isHeld then
 end
 local earlier = redis.call('get', KEYS[2])
 if earlier == ARGV[3] then
-  return {} -- a copy: the mark is as old as it is
+  -- a copy: the mark stays as old as it is
+  return {}
 end
 local age = earlier and tonumber(ARGV[4]) - redis.call('pttl', KEYS[2]) or 0
 if not earlier or age >= tonumber(ARGV[5]) then

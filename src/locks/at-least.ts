@@ -1,0 +1,64 @@
+import type { Context } from './context.js'
+import type { LockKind } from './kinds/lock-kind.js'
+import type { LateCopies } from './late-copies.js'
+
+interface KeptLease {
+  readonly context: Context
+  readonly kind: LockKind
+  readonly lockName: string
+  readonly holder: string
+  readonly leaseEndsAt: number
+  readonly copies: LateCopies
+  releaseInBackground(): void
+}
+
+/**
+ * `atLeastMs`: how long a lock stays taken from its grant, whatever becomes of its holds. The lease was requested for that
+ * long; but renewals, or a nested hold, may have made it longer.
+ */
+export class AtLeast {
+  readonly #lease: KeptLease
+  /** By then Redis had granted it, on the clock: it may have done so long after the command was sent. */
+  #grantedBy = 0
+  #untilAt = 0
+
+  constructor(lease: KeptLease) {
+    this.#lease = lease
+  }
+
+  /** The reply to the grant has arrived. */
+  granted(): void {
+    this.#grantedBy = this.#lease.context.clock.now()
+  }
+
+  /** The work has started. */
+  keep(atLeastMs: number): void {
+    this.#untilAt = this.#grantedBy + atLeastMs
+  }
+
+  /** What is left of it, ms; below 0: nothing. */
+  get leftMs(): number {
+    return this.#untilAt - this.#lease.context.clock.now()
+  }
+
+  /** What is left of it by the clock of Redis, which may be slower than this one, ms: see `leasedUntil`. */
+  get #leftInRedisMs(): number {
+    return Math.max(1, Math.ceil(this.leftMs + (this.#lease.context.clock.now() - this.#grantedBy) / 100))
+  }
+
+  /**
+   * Leaves the lock to its lease, which is cut if it is too long. Resolves after the first try; the command is repeated in the
+   * background until there is a reply. Copies of the command that took the lock may take it once more, and nobody else would
+   * release that.
+   */
+  async leaveToLease(): Promise<void> {
+    const { context, kind, lockName, holder, leaseEndsAt, copies } = this.#lease
+    if (copies.until > 0) context.clock.after(this.#leftInRedisMs, () => this.#lease.releaseInBackground(), false)
+    if (leaseEndsAt <= this.#untilAt) return
+    const shorten = async (timeoutMs?: number): Promise<unknown> => {
+      const isOver = context.clock.now() >= leaseEndsAt
+      return isOver ? 0 : await context.scripts.run(kind.shorten(lockName, holder, this.#leftInRedisMs), timeoutMs)
+    }
+    await shorten().catch(() => void context.backgroundRetries.retryInBackground(shorten, leaseEndsAt))
+  }
+}
