@@ -1,3 +1,4 @@
+import type { Owner } from '../wire/holder.js'
 import type { Context } from './context.js'
 import type { LockKind } from './kinds/lock-kind.js'
 import type { LateCopies } from './late-copies.js'
@@ -8,6 +9,8 @@ interface KeptLease {
   readonly lockName: string
   readonly holder: string
   readonly leaseEndsAt: number
+  readonly owner: Owner
+  readonly field: string
   readonly copies: LateCopies
   releaseInBackground(): void
 }
@@ -52,7 +55,8 @@ export class AtLeast {
    * release that.
    */
   async leaveToLease(): Promise<void> {
-    const { context, kind, lockName, holder, leaseEndsAt, copies } = this.#lease
+    const { context, kind, lockName, holder, owner, field, leaseEndsAt, copies } = this.#lease
+    owner.retire(field)
     if (copies.until > 0) context.clock.after(this.#leftInRedisMs, () => this.#lease.releaseInBackground(), false)
     if (leaseEndsAt <= this.#untilAt) return
     const shorten = async (timeoutMs?: number): Promise<unknown> => {

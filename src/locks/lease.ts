@@ -205,7 +205,6 @@ export class Lease implements Watched, HeldLease {
     if (this.#atLeast.leftMs > 0) {
       this.end(hold, 'released')
       holdEnded(hold, 'released')
-      this.owner.retire(this.field)
       return this.#atLeast.leaveToLease()
     }
     const queue = this.kind.isHandedOff ? this.context.waitQueues.at(this.queue) : undefined
