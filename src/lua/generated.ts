@@ -772,7 +772,7 @@ export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, ho
 
 const FASTER_MULTI_LOCK_SHORTEN: Script = {
   name: 'faster-multi-lock/shorten',
-  sha1: 'a6a07932f57b2a842020adfe082a5a65dca73e61',
+  sha1: 'b6b76a55e40da54f8e0434dbbf51a30d00a03088',
   text: `-- holdfast faster-multi-lock/shorten
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local endsAt, had = now + tonumber(ARGV[1]), 0
 for n = 3, #ARGV do
@@ -999,7 +999,7 @@ return earlier and { earlier, age } or {}
  * ARGV[3] content      of the mark
  * ARGV[4] markTtlMs    ms
  * ARGV[5] standsForMs  how old an earlier mark must be to be replaced, ms
- * Expires   late, it marks nobody
+ * Expires late, it marks nobody
  * Reply   nil          that holder does not hold the lock
  *         array        marked; the earlier mark, if there was one, and its age, ms
  */

@@ -550,7 +550,7 @@ export function translated(redis: Redis): Translated {
       'faster-multi-lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
-        let SLACK: any = 25
+        let SLACK: any = 10000
         const ownerOf = (group?: any, value?: any): any[] => {
           let T: any
           let owner: any = redis.call("hget", group, value)
@@ -560,21 +560,25 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$2, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$2, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(lease) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(lease) + lua.number(SLACK)))
+        const outlive = (group$2?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
-        const deleteValue = (group$3?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$3, value$3)
+        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
+          let T: any
+          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
+          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
+          }
+          outlive(group$3, lease)
+          return []
+        }
+        const deleteValue = (group$4?: any, value$3?: any): any[] => {
+          let owner$3: any = redis.call("hget", group$4, value$3)
           if (lua.truth(owner$3)) {
-            redis.call("hdel", group$3, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
           }
           return []
         }

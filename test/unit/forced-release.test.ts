@@ -277,8 +277,9 @@ describe('a message about a mark', () => {
 
   it('ends nothing if the mark is older than the grant: the owner has taken the lock again', async () => {
     const { client, clock } = bench
-    await client.runInScope(async () => {
-      const first = await bench.lock.lock()
+    const sides = client.getReadWriteLock('a')
+    await sides.writeLock().withLock(async () => {
+      const first = await sides.readLock().lock()
       mark(first.holder, JSON.stringify({ id: '1', holder: first.holder, by: 'x', graceMs: 0 }))
       await first.unlock()
       await clock.advance(50)

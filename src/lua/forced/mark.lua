@@ -7,7 +7,7 @@
      ARGV[3] content      of the mark
      ARGV[4] markTtlMs    ms
      ARGV[5] standsForMs  how old an earlier mark must be to be replaced, ms
-     Expires   late, it marks nobody
+     Expires late, it marks nobody
      Reply   nil          that holder does not hold the lock
              array        marked; the earlier mark, if there was one, and its age, ms ]]
 local form = redis.call('type', KEYS[1]).ok
