@@ -3,10 +3,15 @@ import { forMany } from '../lua/variants.js'
 
 /** The most calls of a batch: few enough that the first ones get their replies soon, and that Redis serves others in between. */
 const MAX_CALLS = 32
+/** Fewer of scripts that read much. */
+const FEWER_CALLS: Readonly<Record<string, number>> = { 'fleet/read': 4 }
 /** Calls with more keys and arguments than this are already batches. */
 const MAX_WORDS = 12
 /** Names may be long, and Redis serves nobody else while it reads them. In UTF-16 units, since counting bytes costs more. */
-const MAX_LENGTH = 65_536
+const MAX_LENGTH = 32_768
+
+/** The reply of a script that has more to do than Redis should do in one go: the same call goes on with it. */
+const UNFINISHED = 'unfinished'
 
 /** A call and what receives its reply. */
 export interface Caller {
@@ -66,7 +71,8 @@ export class Batch {
   /** @returns false if it is full */
   add(caller: Caller): boolean {
     const length = this.#length + lengthOf(caller.call)
-    if (this.callers.length === MAX_CALLS || length > MAX_LENGTH) return false
+    const most = FEWER_CALLS[this.#first.script.name] ?? MAX_CALLS
+    if (this.callers.length === most || length > MAX_LENGTH) return false
     this.#length = length
     this.callers.push(caller)
     return true
@@ -108,11 +114,13 @@ export class Batch {
   /**
    * Gives each caller its own reply.
    * @param reply  Redis's reply to `call`
-   * @returns the callers whose calls failed: repeated alone they get their own error. Undefined: it is not a reply of our script
+   * @returns the callers whose calls are to be repeated alone: to finish, or to get their own error. Undefined: it is not a
+   *   reply of our script
    */
   resolve(reply: unknown): Caller[] | undefined {
     const { callers } = this
     if (callers.length === 1) {
+      if (reply === UNFINISHED) return callers
       callers[0]?.resolve(reply)
       return []
     }
@@ -120,7 +128,9 @@ export class Batch {
     const [failed, replies] = reply
     if (!Array.isArray(failed) || !Array.isArray(replies)) return undefined
     const isFailed = new Set(failed.map(Number))
-    return callers.filter(({ resolve }, index) => isFailed.has(index) || resolve(replies[index]))
+    return callers.filter(
+      ({ resolve }, index) => isFailed.has(index) || replies[index] === UNFINISHED || resolve(replies[index]),
+    )
   }
 
   reject(error: unknown): void {

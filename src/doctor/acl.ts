@@ -32,6 +32,7 @@ export const SCRIPT_COMMANDS = {
   hdel: 'f',
   hgetall: '',
   hlen: '',
+  hscan: '0',
   get: '',
   set: 'v',
   incr: '',
@@ -39,6 +40,7 @@ export const SCRIPT_COMMANDS = {
   decr: '',
   decrby: '1',
   lindex: '0',
+  llen: '',
   lpos: 'v',
   lrange: '0 0',
   rpush: 'v',
@@ -50,6 +52,7 @@ export const SCRIPT_COMMANDS = {
   zrange: '0 0',
   zrangebyscore: '0 0',
   zcard: '',
+  zcount: '0 0',
 } as const
 
 /** The commands that plain locks need. */
@@ -84,7 +87,7 @@ const SURVEY_COMMANDS = ['scan', 'pubsub channels', 'pubsub numsub']
 /** The same in a cluster. */
 const SHARDED_SURVEY_COMMANDS = ['pubsub shardchannels', 'pubsub shardnumsub']
 /** In the script that reads a lock, besides `time`, and for reading the audit. None of them writes. */
-export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hgetall', 'get', 'lrange', 'zrange']
+export const READ_COMMANDS = ['exists', 'type', 'pttl', 'hlen', 'hget', 'hscan', 'get', 'lrange', 'zrange']
 /** For recording which locks were broken. */
 const AUDIT_COMMANDS = ['lpush', 'ltrim']
 

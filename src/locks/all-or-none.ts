@@ -11,12 +11,15 @@ import type { Lock } from './lock.js'
 import type { Request } from './options.js'
 import { untilReady } from './ready.js'
 
+/** One command takes them all, and Redis serves nobody else meanwhile. */
+const MOST_TOGETHER = 1_000
+
 /**
- * Whether one script can take these locks: plain ones, of one client, with keys in one slot.
+ * Whether one script can take these locks: plain ones, of one client, with keys in one slot, and not too many.
  * @throws {SelfDeadlockError} the caller would wait for itself
  */
 export function canBeTakenTogether(locks: readonly Lock[]): boolean {
-  if (locks.length < 2) return false
+  if (locks.length < 2 || locks.length > MOST_TOGETHER) return false
   const { context, name } = locks[0] as Lock
   const slot = context.scripts.slotOf(name)
   return locks.every((lock) => {

@@ -67,7 +67,10 @@ async function holdersOf(
   kind: LockKind,
   lockName: string,
 ): Promise<readonly { readonly of: LockKind; readonly holder: string; readonly isPart?: boolean }[]> {
-  const { holders, partial, blockers } = await inspect(context, kind, lockName, undefined, 'forceUnlock')
+  const { holders, partial, blockers } = await inspect(context, kind, lockName, {
+    operation: 'forceUnlock',
+    listsAll: true,
+  })
   // Nobody reads but the writer itself: it is held in the other mode.
   if (kind.isShared && blockers && blockers.holders.length > 0) return []
   const stranger = holders.find(({ holdCount }) => !Number.isSafeInteger(holdCount))

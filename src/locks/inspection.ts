@@ -2,18 +2,48 @@ import { isErrorOf, NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, WrongTypeError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
 import type { Context } from './context.js'
-import type { Inspection, LockKind } from './kinds/lock-kind.js'
+import type { Holder, Inspection, LockKind } from './kinds/lock-kind.js'
 
-/** What Redis knows about a lock. @param operation  what asks, for errors */
+export interface InspectionOptions {
+  /** How long to wait for a reply, ms; default the client's `commandTimeoutMs`. */
+  readonly timeoutMs?: number
+  /** What asks, for errors. */
+  readonly operation?: string
+  /** Whether all holders are wanted, in as many calls as that takes; otherwise some of them, if it has any. */
+  readonly listsAll?: boolean
+}
+
+/** What Redis knows about a lock. */
 export async function inspect(
   context: Context,
   kind: LockKind,
   lockName: string,
-  timeoutMs?: number,
-  operation = 'inspect',
+  { timeoutMs, operation = 'inspect', listsAll = false }: InspectionOptions = {},
 ): Promise<Inspection> {
-  const call = kind.inspect(lockName)
-  return await ask(context, lockName, operation, call, (reply) => kind.parseInspection(reply), timeoutMs)
+  const page = (from?: string): Promise<Inspection> => {
+    const call = kind.inspect(lockName, undefined, from)
+    return ask(context, lockName, operation, call, (reply) => kind.parseInspection(reply), timeoutMs)
+  }
+  let found = await page()
+  while (found.next !== undefined && (listsAll || !hasHolders(found))) found = joined(found, await page(found.next))
+  return found
+}
+
+function hasHolders({ holders, blockers }: Inspection): boolean {
+  return holders.length > 0 || (blockers?.holders ?? []).length > 0
+}
+
+/** Some holders, and what the next call has found: it may list some of them again. */
+function joined(before: Inspection, { blockers, ...after }: Inspection): Inspection {
+  const holders = distinct(before.holders, after.holders)
+  const remainingLeaseMs = Math.max(before.remainingLeaseMs, after.remainingLeaseMs)
+  if (!blockers) return { ...after, holders, remainingLeaseMs }
+  const others = distinct(before.blockers?.holders ?? [], blockers.holders)
+  return { ...after, holders, remainingLeaseMs, blockers: { ...blockers, holders: others } }
+}
+
+function distinct<T extends Holder>(some: readonly T[], more: readonly T[]): readonly T[] {
+  return [...new Map([...some, ...more].map((one) => [one.holder, one])).values()]
 }
 
 /**
@@ -26,7 +56,8 @@ export async function inspectHolder(
   lockName: string,
   holder: string,
 ): Promise<number | undefined> {
-  const { holders, partial } = await inspect(context, kind, lockName)
+  const call = kind.inspect(lockName, holder)
+  const { holders, partial } = await ask(context, lockName, 'inspect', call, (reply) => kind.parseInspection(reply))
   return partial?.includes(holder) ? undefined : holders.find((other) => other.holder === holder)?.holdCount
 }
 

@@ -89,7 +89,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @see Redisson `RLock.isLocked`
    */
   async isLocked(): Promise<boolean> {
-    return (await this.getHolders()).length > 0
+    return (await inspect(this.context, this.kind, this.name)).holders.length > 0
   }
 
   /**
@@ -97,7 +97,7 @@ export class Lock<H extends Hold = Hold> extends BaseLock<H> {
    * @example `for (const { holder, holdCount } of await lock.getHolders()) console.log(holder, holdCount)`
    */
   async getHolders(): Promise<readonly Holder[]> {
-    return (await inspect(this.context, this.kind, this.name)).holders
+    return (await inspect(this.context, this.kind, this.name, { listsAll: true })).holders
   }
 
   /**

@@ -118,8 +118,8 @@ async function askWhoHolds(
   isLong: boolean,
 ): Promise<WaitDetails> {
   const deadlineAt = context.clock.now() + ASK_MS
-  const inspection = await inspect(context, kind, lockName, ASK_MS)
-  const { holders, remainingLeaseMs } = inspection.blockers ?? inspection
+  const inspection = await inspect(context, kind, lockName, { timeoutMs: ASK_MS })
+  const { holders, others = 0, remainingLeaseMs } = inspection.blockers ?? inspection
   const records = isLong ? await recordsOf(context, holders, deadlineAt) : new Map<string, RecordedClient>()
   const all = holders
     .slice(0, MOST_HOLDERS)
@@ -128,7 +128,7 @@ async function askWhoHolds(
   const [first] = all
   if (!first) return NOT_KNOWN
   const record = records.get(partsOf(first.holder).id)
-  const more = holders.length > 1 ? ` and ${holders.length - 1} more` : ''
+  const more = holders.length + others > 1 ? ` and ${holders.length + others - 1} more` : ''
   const heldBy = `held by ${describe(context, lockName, first.holder, remainingLeaseMs, record)}${more}`
   return { ...NOT_KNOWN, heldBy, holders: all }
 }

@@ -32,33 +32,39 @@ local function setDeadlineOfWoken(deadlines, waiter, deadline)
 end
 `
 
-const FAIR_LOCK_SHORTEN_DEADLINES_PART = `local function clientOf(holder)
+const FAIR_LOCK_SHORTEN_DEADLINES_PART = `local MOST_SHORTENED = 100
+local function clientOf(holder)
   return string.match(holder, '^.*:') or holder
 end
 local function shortenDeadlinesOf(client, queue, deadlines, deadline, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, 999)) do
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, MOST_SHORTENED - 1)) do
     if clientOf(waiter) == client and not wasWoken(deadlineOf(deadlines, waiter)) then
       redis.pcall('publish', channelPrefix .. waiter, message)
       setDeadlineOfWoken(deadlines, waiter, deadline)
     end
   end
 end
-local function shortenDeadlinesBehind(holder, queue, deadlines, deadline, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 1, 99)) do
+local function shortenDeadlinesBehind(holder, deadlines, deadline, channelPrefix, message)
+  local from = string.format('%d', deadline + 1)
+  local longer = redis.call('zrangebyscore', deadlines, from, '9007199254740991', 'limit', 0, MOST_SHORTENED)
+  for _, waiter in ipairs(longer) do
     if waiter == holder or redis.pcall('publish', channelPrefix .. waiter, message) ~= 0 then
-      return
+      return false
     end
-    if deadlineOf(deadlines, waiter) > deadline then
-      setDeadline(deadlines, waiter, deadline)
-    end
+    setDeadline(deadlines, waiter, deadline)
   end
+  return #longer == MOST_SHORTENED
 end
 `
 
-const FAIR_LOCK_SKIP_DEAD_PART = `local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
-  local frozenClient
+const FAIR_LOCK_SKIP_DEAD_PART = `local MOST_SKIPPED = 50
+local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
+  local hasShortened = false
   local first = redis.call('lindex', queue, 0)
-  while first and first ~= holder do
+  for _ = 1, MOST_SKIPPED do
+    if not first or first == holder then
+      return first
+    end
     local deadline = deadlineOf(deadlines, first)
     local isUnsubscribed = redis.pcall('publish', channelPrefix .. first, message) == 0
     if deadline > now or not isUnsubscribed and not wasWoken(deadline) then
@@ -67,61 +73,77 @@ const FAIR_LOCK_SKIP_DEAD_PART = `local function skipDead(queue, deadlines, hold
         deadline = latest
         setDeadlineOfWoken(deadlines, first, latest)
       end
-      if isUnsubscribed then
-        shortenDeadlinesBehind(holder, queue, deadlines, latest, channelPrefix, message)
+      if isUnsubscribed and shortenDeadlinesBehind(holder, deadlines, latest, channelPrefix, message) then
+        return first, 1
       end
       return first, math.min(math.floor(deadline) - now, 1000)
     end
     redis.call('zrem', deadlines, first)
     redis.call('lpop', queue)
-    if not isUnsubscribed and clientOf(first) ~= frozenClient then
-      frozenClient = clientOf(first)
-      shortenDeadlinesOf(frozenClient, queue, deadlines, now + 1000, channelPrefix, message)
+    if not isUnsubscribed and not hasShortened then
+      shortenDeadlinesOf(clientOf(first), queue, deadlines, now + 1000, channelPrefix, message)
+      hasShortened = true
     end
     first = redis.call('lindex', queue, 0)
   end
-  return first
+  return first, 1
 end
 `
 
-const FAIR_LOCK_SHIFT_DEADLINES_PART = `local function shiftDeadlines(deadlines, waiters, wait)
-  if #waiters == 0 then
+const FAIR_LOCK_LOWER_LAST_PART = `local function lowerLast(queue, deadlines, wait, before)
+  local last = redis.call('lindex', queue, -1)
+  if not last then
     return
   end
-  local least = epochMs() + 10000
-  for _, waiter in ipairs(waiters) do
-    local deadline = deadlineOf(deadlines, waiter)
-    local moved = math.max(deadline - math.floor(wait), math.min(deadline, least))
-    redis.call('zadd', deadlines, string.format('%.1f', moved), waiter)
+  local deadline = deadlineOf(deadlines, last)
+  local lowered = math.max((before or deadline) - math.floor(wait), epochMs() + 10000)
+  if lowered < deadline then
+    setDeadline(deadlines, last, lowered)
   end
 end
 `
 
-const FAIR_LOCK_JOIN_QUEUE_PART = `local function joinQueue(queue, deadlines, holder, wait, now, leaseLeft)
-  local place = redis.call('lpos', queue, holder)
-  local deadline
-  if place then
-    deadline = now + (place + 1) * wait
-  else
-    local last = redis.call('lindex', queue, -1)
-    deadline = math.max(now + math.max(leaseLeft, 0), last and deadlineOf(deadlines, last) or 0) + wait
+const FAIR_LOCK_JOIN_QUEUE_PART = `local QUEUE_TTL = 86400000
+local function joinQueue(queue, deadlines, holder, wait, now, leaseLeft)
+  local own = deadlineOf(deadlines, holder)
+  local isInStep = redis.call('llen', queue) == redis.call('zcard', deadlines)
+  if not isInStep or own < now + 8 * wait then
+    local place = not (isInStep and own == 0) and redis.call('lpos', queue, holder)
+    local deadline
+    if place then
+      deadline = now + (place + 1) * wait
+    else
+      local last = redis.call('lindex', queue, -1)
+      deadline = math.max(now + math.max(leaseLeft, 0), last and deadlineOf(deadlines, last) or 0) + wait
+    end
+    if own < deadline then
+      setDeadline(deadlines, holder, deadline)
+    end
+    if not place then
+      redis.call('rpush', queue, holder)
+    end
   end
-  if deadlineOf(deadlines, holder) < deadline then
-    setDeadline(deadlines, holder, deadline)
-  end
-  if not place then
-    redis.call('rpush', queue, holder)
-  end
+  redis.call('pexpire', queue, QUEUE_TTL)
+  redis.call('pexpire', deadlines, QUEUE_TTL)
 end
 `
 
-const FAIR_LOCK_WAKE_FIRST_PART = `local function wakeFirst(queue, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, 99)) do
+const FAIR_LOCK_WAKE_FIRST_PART = `local function wakeFirst(queue, deadlines, channelPrefix, message)
+  local latest
+  for place = 0, 99 do
+    local waiter = redis.call('lindex', queue, place)
+    if not waiter then
+      return 0
+    end
     local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
     if type(receivers) ~= 'number' then
       return -1
     elseif receivers > 0 then
       return receivers
+    end
+    latest = latest or epochMs() + 10000
+    if deadlineOf(deadlines, waiter) > latest then
+      setDeadline(deadlines, waiter, latest)
     end
   end
   return 0
@@ -129,15 +151,16 @@ end
 `
 
 const FAIR_LOCK_LEAVE_QUEUE_PART = `local function leaveQueue(lock, queue, deadlines, holder, wait, channelPrefix, message)
+  local deadline = deadlineOf(deadlines, holder)
   redis.call('zrem', deadlines, holder)
-  local place = redis.call('lpos', queue, holder)
-  if not place then
+  local isFirst = redis.call('lindex', queue, 0) == holder
+  local isLast = redis.call('lindex', queue, -1) == holder
+  if redis.call('lrem', queue, isLast and -1 or 1, holder) == 0 then
     return 0
   end
-  shiftDeadlines(deadlines, redis.call('lrange', queue, place + 1, -1), tonumber(wait))
-  redis.call('lrem', queue, 0, holder)
-  if place == 0 and redis.call('exists', lock) == 0 then
-    wakeFirst(queue, channelPrefix, message)
+  lowerLast(queue, deadlines, tonumber(wait), isLast and math.floor(deadline) or nil)
+  if isFirst and redis.call('exists', lock) == 0 then
+    wakeFirst(queue, deadlines, channelPrefix, message)
   end
   return 1
 end
@@ -154,25 +177,18 @@ local function ownerOf(group, value)
   local owner = redis.call('hget', group, value)
   local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
   if expiry and expiry > now then
-    return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
+    return owner, expiry
+  end
+  return nil, nil, owner
+end
+local function extendValue(group, value, owner, lease, expiry)
+  if expiry < now + lease then
+    redis.call('hset', group, value .. ':' .. owner .. ':expire_time', string.format('%d', now + lease))
   end
 end
 local function outlive(group, leftMs)
   if redis.call('pttl', group) < leftMs + SLACK then
     redis.call('pexpire', group, leftMs + SLACK)
-  end
-end
-local function extendValue(group, value, owner, lease)
-  local field = value .. ':' .. owner .. ':expire_time'
-  if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
-    redis.call('hset', group, field, string.format('%d', now + lease))
-  end
-  outlive(group, lease)
-end
-local function deleteValue(group, value)
-  local owner = redis.call('hget', group, value)
-  if owner then
-    redis.call('hdel', group, value, value .. ':' .. owner .. ':expire_time', value .. ':' .. owner .. ':lock_count')
   end
 end
 `
@@ -209,22 +225,34 @@ const READ_LOCK_READ_HOLDS_PART = `local function readHold(prefix, reader, index
   return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 local MOST_HOLDS = 10000
+local MOST_LOOKS = 100
+local LEASED_HOLDS = 20
 local function holdCount(text)
   local count = tonumber(text) or 0
   return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
 end
-local function longestRead(prefix, reader, count)
-  local longest = -2
-  for index = 1, holdCount(count) do
+local function longestRead(prefix, reader, count, enough, most)
+  local longest, looks = -2, math.min(holdCount(count), most)
+  for index = 1, looks do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
+    if longest >= enough then
+      return longest, index
+    end
   end
-  return longest
+  return longest, looks
+end
+local function isReading(prefix, reader, count)
+  return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
+end
+local function extendHold(key, lease)
+  if redis.call('pttl', key) < lease then
+    redis.call('set', key, 1, 'px', lease)
+  end
 end
 `
 
 const FLEET_ENTRIES_PART = `local MOST_ENTRIES = 200
 local MOST_BYTES = 256
-local MOST_CHECKED = 50
 local function cut(text)
   return string.sub(text, 1, MOST_BYTES)
 end
@@ -252,14 +280,43 @@ local function isData(lock, kind, left)
   end
   return kind ~= 'none'
 end
-local function hasStoppedReading(mode, prefix, field, count)
-  local canRead = hasMode(mode) and field ~= 'mode' and string.sub(field, -6) ~= ':write'
-  return canRead and holdCount(count) <= MOST_CHECKED and longestRead(prefix, field, count) < 0
-end
 local function hexOf(bytes)
   return (string.gsub(bytes, '.', function(byte)
     return string.format('%02x', string.byte(byte))
   end))
+end
+`
+
+const FLEET_FIELDS_PART = `local MOST_READ = 400
+local function hasStoppedReading(mode, prefix, field, count)
+  if not hasMode(mode) or string.sub(field, -6) == ':write' then
+    return false, 0
+  end
+  local lasts, looks = longestRead(prefix, field, count, 1, LEASED_HOLDS)
+  return lasts < 0 and looks > 0 and looks == holdCount(count), looks
+end
+local function fieldsOf(lock, mode, prefix)
+  local fields, most, looks, cursor = {}, 6 * MOST_ENTRIES, 0, ''
+  if mode then
+    fields = { 'mode', cut(mode) }
+    most = 2 * MOST_ENTRIES + 4
+  end
+  while cursor ~= '0' do
+    local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 100)
+    cursor = page[1]
+    for n = 1, #page[2], 2 do
+      if #fields >= most or looks > MOST_READ then
+        return fields, false
+      end
+      local hasStopped, read = hasStoppedReading(mode, prefix, page[2][n], page[2][n + 1])
+      looks = looks + read
+      if not hasStopped and page[2][n] ~= 'mode' then
+        table.insert(fields, cut(page[2][n]))
+        table.insert(fields, cut(page[2][n + 1]))
+      end
+    end
+  end
+  return fields, true
 end
 `
 
@@ -278,6 +335,9 @@ const IDEMPOTENCY_RUN_ONCE_PART = `local function runOnce(replies, operation, op
     return { now }
   end
   local reply = action()
+  if reply == 'unfinished' then
+    return reply
+  end
   redis.call('hset', replies, operation, string.format('%.0f', reply))
   keepReplies(replies)
   return reply
@@ -318,7 +378,7 @@ end
 `
 
 const LOCK_TURN_QUEUE_PART = `local MOST_TICKETS = 4096
-local TICKETS_PER_CALL = 1024
+local TICKETS_PER_CALL = 128
 local function passTurn(turnQueue, inboxPrefix, ownTicket, message)
   local others = 0
   for _ = 1, TICKETS_PER_CALL do
@@ -395,9 +455,11 @@ end
 `
 
 const PERMIT_PERMIT_BYTES_PART = `local now = epochMs()
+local byteOf = {}
 local function bytesOf(id)
   return (string.gsub(id, '%x%x', function(digits)
-    return string.char(tonumber(digits, 16))
+    byteOf[digits] = byteOf[digits] or string.char(tonumber(digits, 16))
+    return byteOf[digits]
   end))
 end
 `
@@ -411,16 +473,12 @@ const SEMAPHORE_ANNOUNCE_PERMITS_PART = `local function announcePermits(channel,
 end
 `
 
-const PERMIT_RECLAIM_PART = `local function reclaim(semaphore, leases, channel, more)
+const PERMIT_RECLAIM_PART = `local MOST_RECLAIMED = 200
+local function reclaim(semaphore, leases, channel, more, most)
   local returned = more
-  for _ = 1, 100 do
-    local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
-    if #expired > 0 then
-      returned = returned + redis.call('zrem', leases, unpack(expired))
-    end
-    if #expired < 1000 then
-      break
-    end
+  local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, most)
+  if #expired > 0 then
+    returned = returned + redis.call('zrem', leases, unpack(expired))
   end
   if returned == 0 then
     return 0
@@ -429,20 +487,47 @@ const PERMIT_RECLAIM_PART = `local function reclaim(semaphore, leases, channel, 
 end
 `
 
-const READ_LOCK_ALL_READERS_PART = `local function longestReadOfAll(lock, prefix)
-  local longest = -2
-  local fields = redis.call('hgetall', lock)
-  for n = 1, #fields, 2 do
-    local reader, count = fields[n], fields[n + 1]
-    if reader ~= 'mode' and string.sub(reader, -6) ~= ':write' and holdCount(count) > 0 then
-      local left = longestRead(prefix, reader, count)
-      if left < 0 then
-        redis.call('hdel', lock, reader)
+const READ_LOCK_ALL_READERS_PART = `local function longestReadOfAll(lock, prefix, except, left)
+  local enough = left < 0 and 9007199254740991 or left
+  local longest, looks, removed, cursor, looked = -2, 0, 0, '', 'all'
+  while cursor ~= '0' do
+    local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 20)
+    cursor = page[1]
+    for n = 1, #page[2], 2 do
+      local reader, count = page[2][n], page[2][n + 1]
+      local canRead = reader ~= 'mode' and reader ~= except and string.sub(reader, -6) ~= ':write'
+      if canRead and holdCount(count) > 0 then
+        if looks >= MOST_LOOKS then
+          return longest, longest < 0 and removed > 0 and 'dead' or 'some'
+        end
+        local lasts, read = longestRead(prefix, reader, count, enough, MOST_LOOKS)
+        looks = looks + read
+        longest = math.max(longest, lasts)
+        if longest >= enough or looks > 16 and longest * 3 >= enough * 2 then
+          return longest, 'some'
+        elseif lasts < 0 and read == holdCount(count) then
+          removed = removed + redis.call('hdel', lock, reader)
+        elseif lasts < 0 then
+          looked = 'some'
+        end
       end
-      longest = math.max(longest, left)
     end
   end
-  return longest
+  return longest, looked
+end
+`
+
+const READ_LOCK_DELETE_READER_PART = `local function deleteReader(lock, prefix, reader, count)
+  local holds, wasHeld = holdCount(count), false
+  for index = math.max(1, holds - MOST_LOOKS + 1), holds do
+    wasHeld = redis.call('del', readHold(prefix, reader, index)) == 1 or wasHeld
+  end
+  if holds > MOST_LOOKS then
+    redis.call('hset', lock, reader, holds - MOST_LOOKS)
+    return nil
+  end
+  redis.call('hdel', lock, reader)
+  return wasHeld
 end
 `
 
@@ -467,12 +552,30 @@ local function isGeneration(generation, id)
 end
 `
 
+const READ_LOCK_LEFT_FOR_WRITER_PART = `local function leftForWriter(lock, prefix, left)
+  if redis.call('hget', lock, 'mode') ~= 'read' then
+    return left
+  end
+  local longest, looked = longestReadOfAll(lock, prefix, '', left)
+  if looked == 'dead' then
+    return 1
+  elseif looked == 'some' then
+    return left
+  elseif longest > 0 then
+    redis.call('pexpire', lock, longest)
+    return longest
+  end
+  redis.call('del', lock)
+  return -2
+end
+`
+
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: '34e6457d6a063c1b1c317508adfb59754582d7ff',
+  sha1: 'c7aa8d8b608696bf860fe396002276eea36e8a8f',
   expires: true,
   text: `-- holdfast fair-lock/acquire
-${TIME_NOW_PART}${LEASE_CREATE_LOCK_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHORTEN_DEADLINES_PART}${FAIR_LOCK_SKIP_DEAD_PART}${FAIR_LOCK_SHIFT_DEADLINES_PART}${FAIR_LOCK_JOIN_QUEUE_PART}local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
+${TIME_NOW_PART}${LEASE_CREATE_LOCK_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHORTEN_DEADLINES_PART}${FAIR_LOCK_SKIP_DEAD_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_JOIN_QUEUE_PART}local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local left = redis.call('pttl', lock)
 if left ~= -2 and redis.call('hexists', lock, holder) == 1 then
@@ -489,7 +592,7 @@ if left == -2 then
     if not refused and first then
       redis.call('lpop', queue)
       redis.call('zrem', deadlines, holder)
-      shiftDeadlines(deadlines, redis.call('zrange', deadlines, 0, -1), wait)
+      lowerLast(queue, deadlines, wait)
     end
     return refused
   end
@@ -526,9 +629,9 @@ export function fairLockAcquire(lock: string, queue: string, deadlines: string, 
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: '5e1c989bce548311d3b69cdaf63c4a52e03e020c',
+  sha1: '382651b326e5f888fef91f50229ffaa1f391b64e',
   text: `-- holdfast fair-lock/leave
-${FAIR_LOCK_WAKE_FIRST_PART}${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHIFT_DEADLINES_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}return leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}return leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 `,
 }
 
@@ -550,14 +653,14 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '066291a85bdbea819837191ee264c2c516d85630',
+  sha1: '8a7a7079ed33139d1c2ccd0d2f2c2983503db386',
   text: `-- holdfast fair-lock/release
-${FAIR_LOCK_WAKE_FIRST_PART}${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHIFT_DEADLINES_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
   return nil
 end
 redis.call('del', KEYS[1])
-return wakeFirst(KEYS[2], ARGV[2], ARGV[3])
+return wakeFirst(KEYS[2], KEYS[3], ARGV[2], ARGV[3])
 `,
 }
 
@@ -580,7 +683,7 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: '6f62c34092bb7b03b88e6bbed0f75673f9da71aa',
+  sha1: '2d3781763ba9f9956d991ef857baf01244c89003',
   expires: true,
   text: `-- holdfast faster-multi-lock/acquire
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
@@ -588,12 +691,14 @@ local fields = redis.call('hlen', group)
 if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
   return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
 end
-local longest = 0
+local longest, expiries, last = 0, {}, {}
 for n = 3, #ARGV do
-  local owner, expiry = ownerOf(group, ARGV[n])
+  local owner, expiry, before = ownerOf(group, ARGV[n])
   if owner and owner ~= holder then
     longest = math.max(longest, expiry - now)
   end
+  expiries[n] = expiry
+  last[n] = before
 end
 if longest > 0 then
   outlive(group, longest)
@@ -601,12 +706,18 @@ if longest > 0 then
 end
 for n = 3, #ARGV do
   local value = ARGV[n]
-  if not ownerOf(group, value) then
-    deleteValue(group, value)
-    redis.call('hset', group, value, holder, value .. ':' .. holder .. ':lock_count', 1)
+  local prefix = value .. ':' .. holder
+  if expiries[n] then
+    extendValue(group, value, holder, lease, expiries[n])
+  else
+    if last[n] then
+      redis.call('hdel', group, value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
+    end
+    local expires = string.format('%d', now + lease)
+    redis.call('hset', group, value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
   end
-  extendValue(group, value, holder, lease)
 end
+outlive(group, lease)
 return nil
 `,
 }
@@ -630,16 +741,16 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: '6dbcae0e608f1c0f5e57071b643c1fc5a586c773',
+  sha1: 'd6c0c1401f3e07607019d145591c840d9496d214',
   text: `-- holdfast faster-multi-lock/inspect
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local found, countAt = { -2 }, {}
 for n = 1, #ARGV do
-  local owner, expiry, count = ownerOf(KEYS[1], ARGV[n])
+  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
   if owner then
     found[1] = math.max(found[1], expiry - now)
     if not countAt[owner] then
       table.insert(found, owner)
-      table.insert(found, count or '1')
+      table.insert(found, redis.call('hget', KEYS[1], ARGV[n] .. ':' .. owner .. ':lock_count') or '1')
       table.insert(found, 0)
       countAt[owner] = #found
     end
@@ -663,16 +774,17 @@ export function fasterMultiLockInspect(group: string, values: readonly Argument[
 
 const FASTER_MULTI_LOCK_RELEASE: Script = {
   name: 'faster-multi-lock/release',
-  sha1: '1aa33eaccc37000d47bcfe41f47ee38e1bf2da55',
+  sha1: '359da9f41ebed10aa6c0e421ae68b05ea56857a5',
   text: `-- holdfast faster-multi-lock/release
 local freed = 0
 for n = 4, #ARGV do
   local value, prefix = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
   if redis.call('hget', KEYS[1], value) == ARGV[1] then
-    redis.call('hdel', KEYS[1], value)
     freed = freed + 1
+    redis.call('hdel', KEYS[1], value, prefix .. ':expire_time', prefix .. ':lock_count')
+  else
+    redis.call('hdel', KEYS[1], prefix .. ':expire_time', prefix .. ':lock_count')
   end
-  redis.call('hdel', KEYS[1], prefix .. ':expire_time', prefix .. ':lock_count')
 end
 if freed == 0 then
   return nil
@@ -703,7 +815,7 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: 'dbd8c0eb42ca80c5763409686df5435cc4902579',
+  sha1: 'f9fb6d2c37a61e07454b12b484191e1ef122070a',
   text: `-- holdfast faster-multi-lock/renew
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local renewed = {}
 local last = 0
@@ -711,16 +823,20 @@ for n, group in ipairs(KEYS) do
   local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
   last = last + 3 + tonumber(ARGV[last + 3])
   renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+  local expiries = {}
   for m = first, renewed[n] == 1 and last or 0 do
-    if ownerOf(group, ARGV[m]) ~= holder then
+    local owner, expiry = ownerOf(group, ARGV[m])
+    if owner ~= holder then
       renewed[n] = 0
+      break
     end
+    table.insert(expiries, expiry)
   end
   if renewed[n] == 1 then
     redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
-    extendValue(group, ARGV[m], holder, lease)
+    extendValue(group, ARGV[m], holder, lease, expiries[m - first + 1])
   end
 end
 return renewed
@@ -741,17 +857,21 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: 'a78ae8d90ce65dc98684b5deb593dda5a3b92b53',
+  sha1: '50effe71c87682be231e9c7f8c66bf3bd4ba261f',
   text: `-- holdfast faster-multi-lock/set-count
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}for n = 4, #ARGV do
-  if ownerOf(KEYS[1], ARGV[n]) ~= ARGV[2] then
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local lease, expiries = tonumber(ARGV[1]), {}
+for n = 4, #ARGV do
+  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+  if owner ~= ARGV[2] then
     return 0
   end
+  table.insert(expiries, expiry)
 end
 for n = 4, #ARGV do
   redis.call('hset', KEYS[1], ARGV[n] .. ':' .. ARGV[2] .. ':lock_count', ARGV[3])
-  extendValue(KEYS[1], ARGV[n], ARGV[2], tonumber(ARGV[1]))
+  extendValue(KEYS[1], ARGV[n], ARGV[2], lease, expiries[n - 3])
 end
+outlive(KEYS[1], lease)
 return 1
 `,
 }
@@ -772,7 +892,7 @@ export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, ho
 
 const FASTER_MULTI_LOCK_SHORTEN: Script = {
   name: 'faster-multi-lock/shorten',
-  sha1: 'b6b76a55e40da54f8e0434dbbf51a30d00a03088',
+  sha1: '0b92eb8bf9417e2f9dfe928276c66d2c293b3efe',
   text: `-- holdfast faster-multi-lock/shorten
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local endsAt, had = now + tonumber(ARGV[1]), 0
 for n = 3, #ARGV do
@@ -897,24 +1017,22 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const FLEET_READ: Script = {
   name: 'fleet/read',
-  sha1: 'e67ea507b46b8e2b8603451c2a465fd95bb6a02f',
+  sha1: 'aa43f22045a4110fe8fa8335c54f8aec24606b05',
   text: `-- holdfast fleet/read
-${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}local lock, now, isCut = KEYS[1], epochMs(), 0
+${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}${FLEET_FIELDS_PART}local lock, now, isCut = KEYS[1], epochMs(), 0
 local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
 if isData(lock, kind, left) then
   return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
 end
 if kind == 'string' then
   text = cut(redis.call('get', lock))
-elseif kind == 'hash' and redis.call('hlen', lock) > 3 * MOST_ENTRIES then
-  isCut = 1
 elseif kind == 'hash' then
-  local mode, all = redis.call('hget', lock, 'mode'), redis.call('hgetall', lock)
-  for n = 1, #all, 2 do
-    if not hasStoppedReading(mode, ARGV[1], all[n], all[n + 1]) then
-      table.insert(fields, cut(all[n]))
-      table.insert(fields, cut(all[n + 1]))
-    end
+  local mode = redis.call('hget', lock, 'mode')
+  isCut = 1
+  if hasMode(mode) or redis.call('hlen', lock) <= 3 * MOST_ENTRIES then
+    local found, isAll = fieldsOf(lock, mode, ARGV[1])
+    fields = found
+    isCut = isAll and 0 or 1
   end
 end
 local waiting, tickets = entriesOf(KEYS[2]), entriesOf(KEYS[3])
@@ -1073,7 +1191,7 @@ export function idempotencyForget(replies: string, operations: readonly Argument
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: 'd5bf6b1bfae36ce9a77cff0ca4bf319be9c9668f',
+  sha1: 'e17c7d4897e343b4ad6e81b7c95a9f526606714b',
   text: `-- holdfast latch/count-down
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
   keepReplies(KEYS[2])
@@ -1152,7 +1270,7 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: 'c38a26ef6fa2ff56a97c1fd0795306fc705a173b',
+  sha1: '00d37c8bdfdb31d2263680fdfa87b2fb04f3b4fe',
   text: `-- holdfast latch/set-count
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
@@ -1218,7 +1336,7 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 
 const LOCK_ACQUIRE_QUEUED: Script = {
   name: 'lock/acquire-queued',
-  sha1: 'ca97a1950dbf9d7d7782e0cc8afe731d4030fb3e',
+  sha1: '80c3817625c3450bff6169e2f4663fbabd0667ea',
   expires: true,
   text: `-- holdfast lock/acquire-queued
 ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}local left = take(KEYS[1], ARGV[1], ARGV[2])
@@ -1349,7 +1467,7 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_TURN_QUEUE: Script = {
   name: 'lock/leave-turn-queue',
-  sha1: '4081fe67e7bb2841846dfcaf2da0dbc2ed73852f',
+  sha1: '0805cab094e35f819ccb47053ce5f061ad896e72',
   text: `-- holdfast lock/leave-turn-queue
 ${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}redis.pcall('lrem', KEYS[2], 0, ARGV[1])
 passTurn(KEYS[2], ARGV[2], ARGV[1], redis.call('pttl', KEYS[1]) == -2 and 'turn' or 'next')
@@ -1416,7 +1534,7 @@ export function lockReleaseOne(lock: string, leaseTimeMs: Argument, holder: Argu
 
 const LOCK_RELEASE_QUEUED: Script = {
   name: 'lock/release-queued',
-  sha1: 'b4d56897c71aa358ddcd40103a4282a29854b954',
+  sha1: '531571fb45ef4f1b0469902cb17ea27b4e2d619b',
   text: `-- holdfast lock/release-queued
 ${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
   return nil
@@ -1573,19 +1691,19 @@ export function lockShorten(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: '855e50a628ba2389af824788341930fb689e0709',
+  sha1: 'fdaeae7e4c3401804c9c31311de958caa82eb2d3',
   expires: true,
   text: `-- holdfast permit/acquire
 ${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local expires = now + tonumber(ARGV[1])
-reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
-local isRepeat, held = false, {}
-for n = 3, #ARGV do
-  held[n] = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
+reclaim(KEYS[1], KEYS[2], ARGV[2], 0, math.max(MOST_RECLAIMED, #ARGV - 2))
+local isRepeat, ids, held = false, {}, {}
+for n = 1, #ARGV - 2 do
+  ids[n] = bytesOf(ARGV[n + 2])
+  held[n] = redis.call('zscore', KEYS[2], ids[n])
   isRepeat = isRepeat or held[n] ~= false
 end
 if not isRepeat then
-  local permits = #ARGV - 2
-  if integerAt(KEYS[1]) < permits then
+  if integerAt(KEYS[1]) < #ids then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
     local ends = toInteger(first[2])
     if not ends or first[2] == '922337203685477' then
@@ -1593,11 +1711,11 @@ if not isRepeat then
     end
     return math.max(1, ends - now)
   end
-  redis.call('decrby', KEYS[1], permits)
+  redis.call('decrby', KEYS[1], #ids)
 end
-for n = 3, #ARGV do
+for n, id in ipairs(ids) do
   if not isRepeat or held[n] and tonumber(held[n]) < expires then
-    redis.call('zadd', KEYS[2], string.format('%d', expires), bytesOf(ARGV[n]))
+    redis.call('zadd', KEYS[2], string.format('%d', expires), id)
   end
 end
 local left = redis.call('pttl', KEYS[1])
@@ -1626,10 +1744,11 @@ export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Ar
 
 const PERMIT_INSPECT: Script = {
   name: 'permit/inspect',
-  sha1: 'cab3c57e00daa739dbaacfb155086237987b44a5',
+  sha1: '8fd36df74291fbf7c649e29e68db87d948c2b38a',
   text: `-- holdfast permit/inspect
-${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
-local found = { integerAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
+${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}reclaim(KEYS[1], KEYS[2], ARGV[1], 0, MOST_RECLAIMED)
+local expired = redis.call('zcount', KEYS[2], 0, now)
+local found = { integerAt(KEYS[1]) + expired, redis.call('zcard', KEYS[2]) - expired }
 for n = 2, #ARGV do
   local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
   if not expires then
@@ -1660,18 +1779,18 @@ export function permitInspect(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RELEASE: Script = {
   name: 'permit/release',
-  sha1: 'f3b34f5a89f3de7e6a9cb4b8591472accd1e1519',
+  sha1: 'f4e2882554c631721de64c0c2fdf3622ea19724d',
   text: `-- holdfast permit/release
-${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local released, held = 0, 0
+${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local permits, released, held = {}, 0, 0
 for n = 2, #ARGV do
-  local permit = bytesOf(ARGV[n])
-  local expires = tonumber(redis.call('zscore', KEYS[2], permit) or -1)
-  if expires >= 0 then
-    released = released + redis.call('zrem', KEYS[2], permit)
-    held = held + (expires > now and 1 or 0)
-  end
+  permits[n - 1] = bytesOf(ARGV[n])
+  local expires = tonumber(redis.call('zscore', KEYS[2], permits[n - 1]) or -1)
+  held = held + (expires > now and 1 or 0)
 end
-local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released)
+if #permits > 0 then
+  released = redis.call('zrem', KEYS[2], unpack(permits))
+end
+local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released, MOST_RECLAIMED)
 if held < #ARGV - 1 then
   return nil
 end
@@ -1696,7 +1815,7 @@ export function permitRelease(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RENEW: Script = {
   name: 'permit/renew',
-  sha1: '75cb62eeb5da11041be92970cedd539a4914a731',
+  sha1: 'd91441547b767b09ba21851ab1379627de67e85f',
   text: `-- holdfast permit/renew
 ${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}local renewed = {}
 for n, leases in ipairs(KEYS) do
@@ -1739,10 +1858,10 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: '2ce10a61c0d7ed4d97b3bd02c1c9eacca157beb4',
+  sha1: 'f790d9f1752fed15d0a39fb697c888f6129a6e38',
   text: `-- holdfast permit/set-permits
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${NUMBERS_INTEGER_AT_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}return runOnce(KEYS[3], ARGV[3], ARGV[4], function()
-  reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
+  reclaim(KEYS[1], KEYS[2], ARGV[2], 0, MOST_RECLAIMED)
   local available = integerAt(KEYS[1])
   local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
   if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
@@ -1777,7 +1896,7 @@ export function permitSetPermits(semaphore: string, leases: string, replies: str
 
 const PERMIT_UPDATE_LEASE: Script = {
   name: 'permit/update-lease',
-  sha1: '3daf8f2f320fb79685e1ad5d6796a7a9eb825533',
+  sha1: '6213a901ab98394084110cb9cd8e2ac93aa74b05',
   text: `-- holdfast permit/update-lease
 ${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}local permit = bytesOf(ARGV[1])
 if tonumber(redis.call('zscore', KEYS[1], permit) or 0) <= now then
@@ -1851,19 +1970,45 @@ export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Arg
 
 const READ_LOCK_INSPECT: Script = {
   name: 'read-lock/inspect',
-  sha1: 'a840dca4ffa8b7c9d7eafc89fcc2d57cf906d0fd',
+  sha1: 'bb7c90ce3e708d3c547d7c9c08356c19648dbc93',
   text: `-- holdfast read-lock/inspect
-${READ_LOCK_READ_HOLDS_PART}local found = { redis.call('pttl', KEYS[1]) }
-if not redis.call('hget', KEYS[1], 'mode') then
+${READ_LOCK_READ_HOLDS_PART}local lock, prefix, cursor = KEYS[1], ARGV[1], ARGV[2]
+local found = { redis.call('pttl', lock), '0', 0 }
+if not redis.call('hget', lock, 'mode') then
   return found
 end
-local fields = redis.call('hgetall', KEYS[1])
-for n = 1, #fields, 2 do
-  local holder, count = fields[n], fields[n + 1]
-  local isWriter = string.sub(holder, -6) == ':write'
-  if isWriter or (holder ~= 'mode' and longestRead(ARGV[1], holder, count) > 0) then
+found[3] = redis.call('hlen', lock) - 1
+local looks = 0
+local function add(holder, count)
+  local isHeld = string.sub(holder, -6) == ':write'
+  if not isHeld and holder ~= 'mode' then
+    local lasts, read = longestRead(prefix, holder, count, 1, LEASED_HOLDS)
+    looks = looks + read
+    isHeld = lasts > 0 or holdCount(count) > read
+  end
+  if isHeld then
     table.insert(found, holder)
     table.insert(found, count)
+  end
+end
+local own = ARGV[3] ~= '' and redis.call('hget', lock, ARGV[3])
+if own then
+  add(ARGV[3], own)
+end
+if cursor ~= '' then
+  found[2] = cursor
+end
+while cursor ~= '' and looks < MOST_LOOKS do
+  local page = redis.call('hscan', lock, cursor, 'count', 50)
+  cursor = page[1]
+  found[2] = cursor
+  for n = 1, #page[2], 2 do
+    if page[2][n] ~= ARGV[3] then
+      add(page[2][n], page[2][n + 1])
+    end
+  end
+  if cursor == '0' then
+    break
   end
 end
 return found
@@ -1871,42 +2016,44 @@ return found
 }
 
 /**
- * read-lock/inspect: who reads or writes, how often, and for how long. Leaves out readers whose holds have ended.
+ * read-lock/inspect: who reads or writes, how often, and for how long: one of our owners, and some of the others.
+ * Leaves out readers whose holds have ended.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] prefix       what the keys of read holds begin with
- * Reply   array        PTTL of the lock (-2: free, -1: no expiry), then holder, hold count, holder, hold count …
+ * ARGV[2] cursor       from which others on: "0", or as replied; empty: no others
+ * ARGV[3] holder       "<client id>:<owner id>", or with ":write" after it; empty: none
+ * Reply   array        PTTL of the lock (-2: free, -1: no expiry); the next cursor, "0" at the end; how many hold it at
+ *                      most; then holder, hold count, holder, hold count …
  */
-export function readLockInspect(lock: string, prefix: Argument): ScriptCall {
-  return { script: READ_LOCK_INSPECT, keys: [lock], args: [prefix] }
+export function readLockInspect(lock: string, prefix: Argument, cursor: Argument, holder: Argument): ScriptCall {
+  return { script: READ_LOCK_INSPECT, keys: [lock], args: [prefix, cursor, holder] }
 }
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '2a5d75aa68583426d3f54714a82eb4fed1313f0c',
+  sha1: '0e2c083e375d33d19a2d43765b72bc1d622a2816',
   text: `-- holdfast read-lock/release
-${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
+${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_DELETE_READER_PART}local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
 local count = redis.call('hget', lock, holder)
 if not count then
   return nil
 end
-local wasHeld = false
-for index = 1, holdCount(count) do
-  wasHeld = redis.call('del', readHold(prefix, holder, index)) == 1 or wasHeld
+local isWritten, before = redis.call('hget', lock, 'mode') == 'write', redis.call('pttl', lock)
+local longest, looked = longestReadOfAll(lock, prefix, holder, before)
+local wasHeld = looked ~= 'dead' and deleteReader(lock, prefix, holder, count)
+if looked == 'dead' or wasHeld == nil then
+  return 'unfinished'
 end
-redis.call('hdel', lock, holder)
 local receivers = 0
-if redis.call('hget', lock, 'mode') ~= 'write' then
-  local longest = longestReadOfAll(lock, prefix)
-  if longest > 0 then
-    local before = redis.call('pttl', lock)
-    redis.call('pexpire', lock, longest)
-    if longest < 5000 and before - longest > 100 then
-      redis.pcall('publish', ARGV[3], ARGV[4])
-    end
-  else
-    redis.call('del', lock)
-    receivers = redis.pcall('publish', ARGV[3], ARGV[4])
+local isEnd = looked == 'all' and not isWritten
+if isEnd and longest > 0 then
+  redis.call('pexpire', lock, longest)
+  if longest < 5000 and before - longest > 100 then
+    redis.pcall('publish', ARGV[3], ARGV[4])
   end
+elseif isEnd then
+  redis.call('del', lock)
+  receivers = redis.pcall('publish', ARGV[3], ARGV[4])
 end
 if not wasHeld then
   return nil
@@ -1917,8 +2064,8 @@ return type(receivers) == 'number' and receivers or -1
 
 /**
  * read-lock/release: end the lease of a reader; the last one frees the lock and wakes the waiters. The lock lasts
- * as long as the longest remaining read hold; dead readers do not count. If it now ends sooner than waiters expect,
- * and before they poll, they are woken to ask again.
+ * as long as the longest remaining read hold, or longer if many read; dead readers do not count. If it now ends sooner
+ * than waiters expect, and before they poll, they are woken to ask again.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] holder       "<client id>:<owner id>"
  * ARGV[2] prefix       what the keys of read holds begin with
@@ -1927,6 +2074,7 @@ return type(receivers) == 'number' and receivers or -1
  * Reply   nil          this owner does not hold the lock, or its holds had ended
  *         integer      released; how many connections received the message (-1: publishing was refused, 0: none, or
  *                      others still hold the lock)
+ *         "unfinished" there is more to do than one call does: call again
  * Source  RedissonReadLock.unlockInnerAsync
  */
 export function readLockRelease(lock: string, holder: Argument, prefix: Argument, channel: Argument, message: Argument): ScriptCall {
@@ -1935,7 +2083,7 @@ export function readLockRelease(lock: string, holder: Argument, prefix: Argument
 
 const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
-  sha1: '22a72490ca6335e2a12e1f78f2c3393df341aafc',
+  sha1: '8391f034dcc126de1c76b34508956ab2b1801f6b',
   text: `-- holdfast read-lock/renew
 ${READ_LOCK_READ_HOLDS_PART}local renewed = {}
 for n, lock in ipairs(KEYS) do
@@ -1945,13 +2093,10 @@ for n, lock in ipairs(KEYS) do
     return count
   end
   renewed[n] = 0
-  if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
+  if type(count) == 'string' and isReading(prefix, holder, count) then
     redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
-    for index = 1, holdCount(count) do
-      local key = readHold(prefix, holder, index)
-      if redis.call('pttl', key) < lease then
-        redis.call('set', key, 1, 'px', lease)
-      end
+    for index = 1, math.min(holdCount(count), LEASED_HOLDS) do
+      extendHold(readHold(prefix, holder, index), lease)
     end
     renewed[n] = 1
   end
@@ -1976,25 +2121,23 @@ export function readLockRenew(keys: readonly string[], args: readonly Argument[]
 
 const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
-  sha1: 'd6fd38f60e5b098ee70450f0a431a060357d2d47',
+  sha1: '140a1c09150bb4d4d7d2c6d34408e0801f2f23a5',
   text: `-- holdfast read-lock/set-count
 ${LEASE_EXTEND_PART}${READ_LOCK_READ_HOLDS_PART}local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local before = redis.call('hget', lock, holder)
-if not before or longestRead(ARGV[4], holder, before) < 0 then
+if not before or not isReading(ARGV[4], holder, before) then
   return 0
 end
 if count > MOST_HOLDS then
   return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
 end
-for index = count + 1, holdCount(before) do
+for index = count + 1, math.min(holdCount(before), count + MOST_LOOKS) do
   redis.call('del', readHold(ARGV[4], holder, index))
 end
-for index = 1, count do
-  local key = readHold(ARGV[4], holder, index)
-  if redis.call('pttl', key) < lease then
-    redis.call('set', key, 1, 'px', lease)
-  end
+for index = 1, math.min(count, LEASED_HOLDS) do
+  extendHold(readHold(ARGV[4], holder, index), lease)
 end
+extendHold(readHold(ARGV[4], holder, count), lease)
 redis.call('hset', lock, holder, count)
 extendLease(lock, lease)
 return 1
@@ -2002,8 +2145,8 @@ return 1
 }
 
 /**
- * read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as requested.
- * Never shortens a lease.
+ * read-lock/set-count: set the hold count of a reader, and make its last hold and its first ones last at least as long as
+ * requested. Never shortens a lease.
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>"
@@ -2018,7 +2161,7 @@ export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: 'b4f7d2311e75aadfafda0166308a47af688adb8e',
+  sha1: '4adba685efed33f4fa3f0124df64c9acbced3c36',
   expires: true,
   text: `-- holdfast semaphore/acquire
 ${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_GENERATION_PART}local available = integerAt(KEYS[1])
@@ -2057,7 +2200,7 @@ export function semaphoreAcquire(semaphore: string, replies: string, generation:
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: '7d98403de3d793dfec5a5bf0f625d01e44e5740d',
+  sha1: 'd3159fe0d8ae74d0f16aa13cd0bc80796e7764cc',
   text: `-- holdfast semaphore/add-permits
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
   local isNew = redis.call('exists', KEYS[1]) == 0
@@ -2151,7 +2294,7 @@ export function semaphoreDelete(semaphore: string, leases: string, generation: s
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: '48591a61d8ed67b819e4927a0b02b2ec6016bd73',
+  sha1: 'ec9409f0d8e423023ff9dc0e3f7d93b86902395d',
   text: `-- holdfast semaphore/drain-permits
 ${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[1], ARGV[2], function()
   local available = integerAt(KEYS[1])
@@ -2198,7 +2341,7 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: 'f73e5c1273758a986d33cbd22afdf2dd6f8162fe',
+  sha1: '46d31527115084712a0c253f6afd90ec07a32d4e',
   text: `-- holdfast semaphore/release
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
   keepReplies(KEYS[2])
@@ -2238,7 +2381,7 @@ export function semaphoreRelease(semaphore: string, replies: string, generation:
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: 'd90dedd1a394489d98b51c72833e75b495d512be',
+  sha1: 'fb1c38dd38afb3c0ca768f5550d31229465fe4aa',
   text: `-- holdfast semaphore/set-permits
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
   if redis.call('exists', KEYS[1]) == 1 then
@@ -2486,18 +2629,21 @@ export function timeRead(key: string): ScriptCall {
 
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
-  sha1: '1e0f9e060b9f652a176bd48a8b1851e3844a4b56',
+  sha1: '9e7636aac291f28303e01c96ab77a499b7895171',
   expires: true,
   text: `-- holdfast write-lock/acquire
-${LEASE_CREATE_LOCK_PART}if redis.call('exists', KEYS[1]) == 1 then
-  local left = redis.call('pttl', KEYS[1])
-  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-    return left
-  end
+${LEASE_CREATE_LOCK_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_LEFT_FOR_WRITER_PART}local left = redis.call('pttl', KEYS[1])
+if left ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   if left < tonumber(ARGV[1]) then
     redis.call('pexpire', KEYS[1], ARGV[1])
   end
   return nil
+end
+if left ~= -2 then
+  left = leftForWriter(KEYS[1], ARGV[3], left)
+end
+if left ~= -2 then
+  return left
 end
 return createLock(KEYS[1], ARGV[1], 'mode', 'write', ARGV[2], 1)
 `,
@@ -2509,24 +2655,31 @@ return createLock(KEYS[1], ARGV[1], 'mode', 'write', ARGV[2], 1)
  * KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
  * ARGV[1] leaseTimeMs  ms, > 0
  * ARGV[2] holder       "<client id>:<owner id>:write"
+ * ARGV[3] prefix       what the keys of read holds begin with
  * Expires late, it takes nothing
  * Reply   nil          acquired
  *         integer      what is left of the current lease, ms (-1: no expiry)
  * Source  RedissonWriteLock.tryLockInnerAsync: same key and fields
  */
-export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Argument): ScriptCall {
-  return { script: WRITE_LOCK_ACQUIRE, keys: [lock], args: [leaseTimeMs, holder] }
+export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Argument, prefix: Argument): ScriptCall {
+  return { script: WRITE_LOCK_ACQUIRE, keys: [lock], args: [leaseTimeMs, holder, prefix] }
 }
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: '30d8628ba5a1e9c5679549bc9e6a647b7a99b15f',
+  sha1: 'c54dedd2ae9c3294fb9d712050765396f01669fd',
   text: `-- holdfast write-lock/release
-${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-local longest = longestReadOfAll(KEYS[1], ARGV[2])
-if longest > 0 then
+local longest, looked = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
+if looked == 'dead' then
+  return 'unfinished'
+end
+redis.call('hdel', KEYS[1], ARGV[1])
+if looked ~= 'all' then
+  redis.call('hset', KEYS[1], 'mode', 'read')
+elseif longest > 0 then
   redis.call('hset', KEYS[1], 'mode', 'read')
   redis.call('pexpire', KEYS[1], longest)
 else
@@ -2547,6 +2700,7 @@ return type(receivers) == 'number' and receivers or -1
  * ARGV[4] message      what wakes them
  * Reply   nil          this owner does not write
  *         integer      released; how many connections received the message (-1: publishing was refused)
+ *         "unfinished" there is more to do than one call does: call again
  * Source  RedissonWriteLock.unlockInnerAsync, counter = 0
  */
 export function writeLockRelease(lock: string, holder: Argument, prefix: Argument, channel: Argument, message: Argument): ScriptCall {

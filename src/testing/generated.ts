@@ -41,90 +41,28 @@ export function translated(redis: Redis): Translated {
     redis.call("zadd", deadlines$3, lua.integer(lua.number(deadline$3)) + ".5", waiter$3)
     return []
   }
-  const clientOf = (holder?: any): any[] => {
+  const lowerLast = (queue?: any, deadlines?: any, wait?: any, before?: any): any[] => {
     let T: any
-    return [(lua.truth(T = lua.match(holder, /^.*:/s)[0]) ? T : holder)]
-  }
-  const shortenDeadlinesOf = (client?: any, queue?: any, deadlines?: any, deadline?: any, channelPrefix?: any, message?: any): any[] => {
-    for (let [, waiter] of lua.ipairs(redis.call("lrange", queue, 0, 999))) {
-      if (((clientOf(waiter)[0] === client) && !lua.truth(wasWoken(...deadlineOf(deadlines, waiter))[0]))) {
-        redis.publish(lua.concat(channelPrefix, waiter), message)[0]
-        setDeadlineOfWoken(deadlines, waiter, deadline)
-      }
-    }
-    return []
-  }
-  const shortenDeadlinesBehind = (holder$2?: any, queue$2?: any, deadlines$2?: any, deadline$2?: any, channelPrefix$2?: any, message$2?: any): any[] => {
-    for (let [, waiter$2] of lua.ipairs(redis.call("lrange", queue$2, 1, 99))) {
-      if (((waiter$2 === holder$2) || (redis.publish(lua.concat(channelPrefix$2, waiter$2), message$2)[0] !== 0))) {
-        return []
-      }
-      if (lua.gt(deadlineOf(deadlines$2, waiter$2)[0], deadline$2)) {
-        setDeadline(deadlines$2, waiter$2, deadline$2)
-      }
-    }
-    return []
-  }
-  const skipDead = (queue?: any, deadlines?: any, holder?: any, now?: any, channelPrefix?: any, message?: any): any[] => {
-    let T: any
-    let frozenClient: any = undefined
-    let first: any = redis.call("lindex", queue, 0)
-    while ((lua.truth(first) && (first !== holder))) {
-      let deadline: any = deadlineOf(deadlines, first)[0]
-      let isUnsubscribed: any = (redis.publish(lua.concat(channelPrefix, first), message)[0] === 0)
-      if ((lua.gt(deadline, now) || (!lua.truth(isUnsubscribed) && !lua.truth(wasWoken(deadline)[0])))) {
-        let latest: any = (lua.number(now) + lua.number(((lua.truth(T = (lua.truth(T = isUnsubscribed) ? 1000 : T)) ? T : 5000))))
-        if ((lua.le(deadline, now) || lua.gt(deadline, latest))) {
-          deadline = latest
-          setDeadlineOfWoken(deadlines, first, latest)
-        }
-        if (lua.truth(isUnsubscribed)) {
-          shortenDeadlinesBehind(holder, queue, deadlines, latest, channelPrefix, message)
-        }
-        return [first, lua.min((lua.floor(deadline) - lua.number(now)), 1000)]
-      }
-      redis.call("zrem", deadlines, first)
-      redis.call("lpop", queue)
-      if ((!lua.truth(isUnsubscribed) && (clientOf(first)[0] !== frozenClient))) {
-        frozenClient = clientOf(first)[0]
-        shortenDeadlinesOf(frozenClient, queue, deadlines, (lua.number(now) + 1000), channelPrefix, message)
-      }
-      first = redis.call("lindex", queue, 0)
-    }
-    return [first]
-  }
-  const shiftDeadlines = (deadlines?: any, waiters?: any, wait?: any): any[] => {
-    if ((lua.length(waiters) === 0)) {
+    let last: any = redis.call("lindex", queue, -1)
+    if (!lua.truth(last)) {
       return []
     }
-    let least: any = (lua.number(epochMs()[0]) + 10000)
-    for (let [, waiter] of lua.ipairs(waiters)) {
-      let deadline: any = deadlineOf(deadlines, waiter)[0]
-      let moved: any = lua.max((lua.number(deadline) - lua.floor(wait)), lua.min(deadline, least))
-      redis.call("zadd", deadlines, lua.fixed(lua.number(moved), 1), waiter)
+    let deadline: any = deadlineOf(deadlines, last)[0]
+    let lowered: any = lua.max((lua.number(((lua.truth(T = before) ? T : deadline))) - lua.floor(wait)), (lua.number(epochMs()[0]) + 10000))
+    if (lua.lt(lowered, deadline)) {
+      setDeadline(deadlines, last, lowered)
     }
     return []
   }
-  const joinQueue = (queue?: any, deadlines?: any, holder?: any, wait?: any, now?: any, leaseLeft?: any): any[] => {
+  const wakeFirst = (queue?: any, deadlines?: any, channelPrefix?: any, message?: any): any[] => {
     let T: any
-    let place: any = redis.call("lpos", queue, holder)
-    let deadline: any = undefined
-    if (lua.truth(place)) {
-      deadline = (lua.number(now) + (((lua.number(place) + 1)) * lua.number(wait)))
-    } else {
-      let last: any = redis.call("lindex", queue, -1)
-      deadline = (lua.max((lua.number(now) + lua.max(leaseLeft, 0)), (lua.truth(T = (lua.truth(T = last) ? deadlineOf(deadlines, last)[0] : T)) ? T : 0)) + lua.number(wait))
-    }
-    if (lua.lt(deadlineOf(deadlines, holder)[0], deadline)) {
-      setDeadline(deadlines, holder, deadline)
-    }
-    if (!lua.truth(place)) {
-      redis.call("rpush", queue, holder)
-    }
-    return []
-  }
-  const wakeFirst = (queue?: any, channelPrefix?: any, message?: any): any[] => {
-    for (let [, waiter] of lua.ipairs(redis.call("lrange", queue, 0, 99))) {
+    let latest: any = undefined
+    for (let $at = 0, $limit = 99; $at <= $limit; $at += 1) {
+      let place: any = $at
+      let waiter: any = redis.call("lindex", queue, place)
+      if (!lua.truth(waiter)) {
+        return [0]
+      }
       let receivers: any = redis.publish(lua.concat(channelPrefix, waiter), message)[0]
       if ((lua.type(receivers) !== "number")) {
         return [-1]
@@ -133,19 +71,25 @@ export function translated(redis: Redis): Translated {
           return [receivers]
         }
       }
+      latest = (lua.truth(T = latest) ? T : (lua.number(epochMs()[0]) + 10000))
+      if (lua.gt(deadlineOf(deadlines, waiter)[0], latest)) {
+        setDeadline(deadlines, waiter, latest)
+      }
     }
     return [0]
   }
   const leaveQueue = (lock?: any, queue?: any, deadlines?: any, holder?: any, wait?: any, channelPrefix?: any, message?: any): any[] => {
+    let T: any
+    let deadline: any = deadlineOf(deadlines, holder)[0]
     redis.call("zrem", deadlines, holder)
-    let place: any = redis.call("lpos", queue, holder)
-    if (!lua.truth(place)) {
+    let isFirst: any = (redis.call("lindex", queue, 0) === holder)
+    let isLast: any = (redis.call("lindex", queue, -1) === holder)
+    if ((redis.call("lrem", queue, (lua.truth(T = (lua.truth(T = isLast) ? -1 : T)) ? T : 1), holder) === 0)) {
       return [0]
     }
-    shiftDeadlines(deadlines, redis.call("lrange", queue, (lua.number(place) + 1), -1), lua.tonumber(wait))
-    redis.call("lrem", queue, 0, holder)
-    if (((place === 0) && (redis.call("exists", lock) === 0))) {
-      wakeFirst(queue, channelPrefix, message)
+    lowerLast(queue, deadlines, lua.tonumber(wait), (lua.truth(T = (lua.truth(T = isLast) ? lua.floor(deadline) : T)) ? T : undefined))
+    if ((lua.truth(isFirst) && (redis.call("exists", lock) === 0))) {
+      wakeFirst(queue, deadlines, channelPrefix, message)
     }
     return [1]
   }
@@ -194,6 +138,9 @@ export function translated(redis: Redis): Translated {
       return [lua.table([now])]
     }
     let reply: any = action()[0]
+    if ((reply === "unfinished")) {
+      return [reply]
+    }
     redis.call("hset", replies, operation, lua.fixed(lua.number(reply), 0))
     keepReplies(replies)
     return [reply]
@@ -267,31 +214,114 @@ export function translated(redis: Redis): Translated {
   return {
     scripts: {
       'fair-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-        let [lock, queue, deadlines]: any[] = [lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3)]
-        let [lease, holder, wait]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
+        let T: any
+        let MOST_SHORTENED: any = 100
+        const clientOf = (holder?: any): any[] => {
+          let T: any
+          return [(lua.truth(T = lua.match(holder, /^.*:/s)[0]) ? T : holder)]
+        }
+        const shortenDeadlinesOf = (client?: any, queue?: any, deadlines?: any, deadline?: any, channelPrefix?: any, message?: any): any[] => {
+          for (let [, waiter] of lua.ipairs(redis.call("lrange", queue, 0, (lua.number(MOST_SHORTENED) - 1)))) {
+            if (((clientOf(waiter)[0] === client) && !lua.truth(wasWoken(...deadlineOf(deadlines, waiter))[0]))) {
+              redis.publish(lua.concat(channelPrefix, waiter), message)[0]
+              setDeadlineOfWoken(deadlines, waiter, deadline)
+            }
+          }
+          return []
+        }
+        const shortenDeadlinesBehind = (holder$2?: any, deadlines$2?: any, deadline$2?: any, channelPrefix$2?: any, message$2?: any): any[] => {
+          let from: any = lua.integer(lua.number((lua.number(deadline$2) + 1)))
+          let longer: any = redis.call("zrangebyscore", deadlines$2, from, "9007199254740991", "limit", 0, MOST_SHORTENED)
+          for (let [, waiter$2] of lua.ipairs(longer)) {
+            if (((waiter$2 === holder$2) || (redis.publish(lua.concat(channelPrefix$2, waiter$2), message$2)[0] !== 0))) {
+              return [false]
+            }
+            setDeadline(deadlines$2, waiter$2, deadline$2)
+          }
+          return [(lua.length(longer) === MOST_SHORTENED)]
+        }
+        let MOST_SKIPPED: any = 50
+        const skipDead = (queue$2?: any, deadlines$3?: any, holder$3?: any, now?: any, channelPrefix$3?: any, message$3?: any): any[] => {
+          let T: any
+          let hasShortened: any = false
+          let first: any = redis.call("lindex", queue$2, 0)
+          for (let $at = 1, $limit = lua.number(MOST_SKIPPED); $at <= $limit; $at += 1) {
+            if ((!lua.truth(first) || (first === holder$3))) {
+              return [first]
+            }
+            let deadline$3: any = deadlineOf(deadlines$3, first)[0]
+            let isUnsubscribed: any = (redis.publish(lua.concat(channelPrefix$3, first), message$3)[0] === 0)
+            if ((lua.gt(deadline$3, now) || (!lua.truth(isUnsubscribed) && !lua.truth(wasWoken(deadline$3)[0])))) {
+              let latest: any = (lua.number(now) + lua.number(((lua.truth(T = (lua.truth(T = isUnsubscribed) ? 1000 : T)) ? T : 5000))))
+              if ((lua.le(deadline$3, now) || lua.gt(deadline$3, latest))) {
+                deadline$3 = latest
+                setDeadlineOfWoken(deadlines$3, first, latest)
+              }
+              if ((lua.truth(isUnsubscribed) && lua.truth(shortenDeadlinesBehind(holder$3, deadlines$3, latest, channelPrefix$3, message$3)[0]))) {
+                return [first, 1]
+              }
+              return [first, lua.min((lua.floor(deadline$3) - lua.number(now)), 1000)]
+            }
+            redis.call("zrem", deadlines$3, first)
+            redis.call("lpop", queue$2)
+            if ((!lua.truth(isUnsubscribed) && !lua.truth(hasShortened))) {
+              shortenDeadlinesOf(clientOf(first)[0], queue$2, deadlines$3, (lua.number(now) + 1000), channelPrefix$3, message$3)
+              hasShortened = true
+            }
+            first = redis.call("lindex", queue$2, 0)
+          }
+          return [first, 1]
+        }
+        let QUEUE_TTL: any = 86400000
+        const joinQueue = (queue$3?: any, deadlines$4?: any, holder$4?: any, wait?: any, now$2?: any, leaseLeft?: any): any[] => {
+          let T: any
+          let own: any = deadlineOf(deadlines$4, holder$4)[0]
+          let isInStep: any = (redis.call("llen", queue$3) === redis.call("zcard", deadlines$4))
+          if ((!lua.truth(isInStep) || lua.lt(own, (lua.number(now$2) + (8 * lua.number(wait)))))) {
+            let place: any = (lua.truth(T = !lua.truth(((lua.truth(T = isInStep) ? (own === 0) : T)))) ? redis.call("lpos", queue$3, holder$4) : T)
+            let deadline$4: any = undefined
+            if (lua.truth(place)) {
+              deadline$4 = (lua.number(now$2) + (((lua.number(place) + 1)) * lua.number(wait)))
+            } else {
+              let last: any = redis.call("lindex", queue$3, -1)
+              deadline$4 = (lua.max((lua.number(now$2) + lua.max(leaseLeft, 0)), (lua.truth(T = (lua.truth(T = last) ? deadlineOf(deadlines$4, last)[0] : T)) ? T : 0)) + lua.number(wait))
+            }
+            if (lua.lt(own, deadline$4)) {
+              setDeadline(deadlines$4, holder$4, deadline$4)
+            }
+            if (!lua.truth(place)) {
+              redis.call("rpush", queue$3, holder$4)
+            }
+          }
+          redis.call("pexpire", queue$3, QUEUE_TTL)
+          redis.call("pexpire", deadlines$4, QUEUE_TTL)
+          return []
+        }
+        let [lock, queue$4, deadlines$5]: any[] = [lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(KEYS, 3)]
+        let [lease, holder$5, wait$2]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
         let left: any = redis.call("pttl", lock)
-        if (((left !== -2) && (redis.call("hexists", lock, holder) === 1))) {
+        if (((left !== -2) && (redis.call("hexists", lock, holder$5) === 1))) {
           if (lua.lt(left, lease)) {
             redis.call("pexpire", lock, lease)
           }
           return [undefined]
         }
-        let now: any = epochMs()[0]
+        let now$3: any = epochMs()[0]
         if ((left === -2)) {
-          let [first, delay]: any[] = skipDead(queue, deadlines, holder, now, lua.index(ARGV, 5), lua.index(ARGV, 6))
-          if ((!lua.truth(first) || (first === holder))) {
-            let refused: any = createLock(lock, lease, holder, 1)[0]
-            if ((!lua.truth(refused) && lua.truth(first))) {
-              redis.call("lpop", queue)
-              redis.call("zrem", deadlines, holder)
-              shiftDeadlines(deadlines, redis.call("zrange", deadlines, 0, -1), wait)
+          let [first$2, delay]: any[] = skipDead(queue$4, deadlines$5, holder$5, now$3, lua.index(ARGV, 5), lua.index(ARGV, 6))
+          if ((!lua.truth(first$2) || (first$2 === holder$5))) {
+            let refused: any = createLock(lock, lease, holder$5, 1)[0]
+            if ((!lua.truth(refused) && lua.truth(first$2))) {
+              redis.call("lpop", queue$4)
+              redis.call("zrem", deadlines$5, holder$5)
+              lowerLast(queue$4, deadlines$5, wait$2)
             }
             return [refused]
           }
           left = delay
         }
         if ((lua.index(ARGV, 4) !== "0")) {
-          joinQueue(queue, deadlines, holder, wait, now, left)
+          joinQueue(queue$4, deadlines$5, holder$5, wait$2, now$3, left)
         }
         return [left]
       },
@@ -304,7 +334,7 @@ export function translated(redis: Redis): Translated {
           return [undefined]
         }
         redis.call("del", lua.index(KEYS, 1))
-        return wakeFirst(lua.index(KEYS, 2), lua.index(ARGV, 2), lua.index(ARGV, 3))
+        return wakeFirst(lua.index(KEYS, 2), lua.index(KEYS, 3), lua.index(ARGV, 2), lua.index(ARGV, 3))
       },
       'faster-multi-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
@@ -315,58 +345,56 @@ export function translated(redis: Redis): Translated {
           let owner: any = redis.call("hget", group, value)
           let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
           if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+            return [owner, expiry]
+          }
+          return [undefined, undefined, owner]
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any, expiry$2?: any): any[] => {
+          if (lua.lt(expiry$2, (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time"))), lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
           }
           return []
         }
-        const outlive = (group$2?: any, leftMs?: any): any[] => {
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
+        const outlive = (group$3?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$3), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$3, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
-        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          outlive(group$3, lease)
-          return []
-        }
-        const deleteValue = (group$4?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$4, value$3)
-          if (lua.truth(owner$3)) {
-            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-          }
-          return []
-        }
-        let [group$5, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
-        let fields: any = redis.call("hlen", group$5)
-        if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$5) === -1)) ? T : (redis.call("hexists", group$5, "mode") === 1))))))) {
+        let [group$4, lease$2, holder]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2)]
+        let fields: any = redis.call("hlen", group$4)
+        if (((fields === 1) || (lua.gt(fields, 1) && lua.truth(((lua.truth(T = (redis.call("pttl", group$4) === -1)) ? T : (redis.call("hexists", group$4, "mode") === 1))))))) {
           return [lua.errorReply("WRONGTYPE the hash is not a group of values: a lock of another kind, or data")]
         }
-        let longest: any = 0
+        let [longest, expiries, last]: any[] = [0, lua.table([]), lua.table([])]
         for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
           let n: any = $at
-          let [owner$4, expiry$2]: any[] = ownerOf(group$5, lua.index(ARGV, n))
-          if ((lua.truth(owner$4) && (owner$4 !== holder))) {
-            longest = lua.max(longest, (lua.number(expiry$2) - lua.number(now)))
+          let [owner$3, expiry$3, before]: any[] = ownerOf(group$4, lua.index(ARGV, n))
+          if ((lua.truth(owner$3) && (owner$3 !== holder))) {
+            longest = lua.max(longest, (lua.number(expiry$3) - lua.number(now)))
           }
+          lua.set(expiries, n, expiry$3)
+          lua.set(last, n, before)
         }
         if (lua.gt(longest, 0)) {
-          outlive(group$5, longest)
+          outlive(group$4, longest)
           return [longest]
         }
         for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
           let n$2: any = $at$2
-          let value$4: any = lua.index(ARGV, n$2)
-          if (!lua.truth(ownerOf(group$5, value$4)[0])) {
-            deleteValue(group$5, value$4)
-            redis.call("hset", group$5, value$4, holder, lua.concat(value$4, lua.concat(":", lua.concat(holder, ":lock_count"))), 1)
+          let value$3: any = lua.index(ARGV, n$2)
+          let prefix: any = lua.concat(value$3, lua.concat(":", holder))
+          if (lua.truth(lua.index(expiries, n$2))) {
+            extendValue(group$4, value$3, holder, lease$2, lua.index(expiries, n$2))
+          } else {
+            if (lua.truth(lua.index(last, n$2))) {
+              redis.call("hdel", group$4, lua.concat(value$3, lua.concat(":", lua.concat(lua.index(last, n$2), ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(lua.index(last, n$2), ":lock_count"))))
+            }
+            let expires: any = lua.integer(lua.number((lua.number(now) + lua.number(lease$2))))
+            redis.call("hset", group$4, value$3, holder, lua.concat(prefix, ":expire_time"), expires, lua.concat(prefix, ":lock_count"), 1)
           }
-          extendValue(group$5, value$4, holder, lease$2)
         }
+        outlive(group$4, lease$2)
         return [undefined]
       },
       'faster-multi-lock/inspect': (KEYS: Table, ARGV: Table): any[] => {
@@ -378,45 +406,35 @@ export function translated(redis: Redis): Translated {
           let owner: any = redis.call("hget", group, value)
           let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
           if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+            return [owner, expiry]
+          }
+          return [undefined, undefined, owner]
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any, expiry$2?: any): any[] => {
+          if (lua.lt(expiry$2, (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time"))), lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
           }
           return []
         }
-        const outlive = (group$2?: any, leftMs?: any): any[] => {
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
-          }
-          return []
-        }
-        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          outlive(group$3, lease)
-          return []
-        }
-        const deleteValue = (group$4?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$4, value$3)
-          if (lua.truth(owner$3)) {
-            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+        const outlive = (group$3?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$3), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$3, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
         let [found, countAt]: any[] = [lua.table([-2]), lua.table([])]
         for (let $at = 1, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
           let n: any = $at
-          let [owner$4, expiry$2, count]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
-          if (lua.truth(owner$4)) {
-            lua.set(found, 1, lua.max(lua.index(found, 1), (lua.number(expiry$2) - lua.number(now))))
-            if (!lua.truth(lua.index(countAt, owner$4))) {
-              lua.insert(found, owner$4)
-              lua.insert(found, (lua.truth(T = count) ? T : "1"))
+          let [owner$3, expiry$3]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
+          if (lua.truth(owner$3)) {
+            lua.set(found, 1, lua.max(lua.index(found, 1), (lua.number(expiry$3) - lua.number(now))))
+            if (!lua.truth(lua.index(countAt, owner$3))) {
+              lua.insert(found, owner$3)
+              lua.insert(found, (lua.truth(T = redis.call("hget", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.concat(owner$3, ":lock_count"))))) ? T : "1"))
               lua.insert(found, 0)
-              lua.set(countAt, owner$4, lua.length(found))
+              lua.set(countAt, owner$3, lua.length(found))
             }
-            lua.set(found, lua.index(countAt, owner$4), (lua.number(lua.index(found, lua.index(countAt, owner$4))) + 1))
+            lua.set(found, lua.index(countAt, owner$3), (lua.number(lua.index(found, lua.index(countAt, owner$3))) + 1))
           }
         }
         return [found]
@@ -428,10 +446,11 @@ export function translated(redis: Redis): Translated {
           let n: any = $at
           let [value, prefix]: any[] = [lua.index(ARGV, n), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.index(ARGV, 1)))]
           if ((redis.call("hget", lua.index(KEYS, 1), value) === lua.index(ARGV, 1))) {
-            redis.call("hdel", lua.index(KEYS, 1), value)
             freed = (lua.number(freed) + 1)
+            redis.call("hdel", lua.index(KEYS, 1), value, lua.concat(prefix, ":expire_time"), lua.concat(prefix, ":lock_count"))
+          } else {
+            redis.call("hdel", lua.index(KEYS, 1), lua.concat(prefix, ":expire_time"), lua.concat(prefix, ":lock_count"))
           }
-          redis.call("hdel", lua.index(KEYS, 1), lua.concat(prefix, ":expire_time"), lua.concat(prefix, ":lock_count"))
         }
         if ((freed === 0)) {
           return [undefined]
@@ -451,50 +470,44 @@ export function translated(redis: Redis): Translated {
           let owner: any = redis.call("hget", group, value)
           let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
           if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+            return [owner, expiry]
+          }
+          return [undefined, undefined, owner]
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any, expiry$2?: any): any[] => {
+          if (lua.lt(expiry$2, (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time"))), lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
           }
           return []
         }
-        const outlive = (group$2?: any, leftMs?: any): any[] => {
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
-          }
-          return []
-        }
-        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          outlive(group$3, lease)
-          return []
-        }
-        const deleteValue = (group$4?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$4, value$3)
-          if (lua.truth(owner$3)) {
-            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+        const outlive = (group$3?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$3), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$3, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
         let renewed: any = lua.table([])
         let last: any = 0
-        for (let [n, group$5] of lua.ipairs(KEYS)) {
+        for (let [n, group$4] of lua.ipairs(KEYS)) {
           let [holder, lease$2, first]: any[] = [lua.index(ARGV, (lua.number(last) + 1)), lua.tonumber(lua.index(ARGV, (lua.number(last) + 2))), (lua.number(last) + 4)]
           last = ((lua.number(last) + 3) + lua.number(lua.tonumber(lua.index(ARGV, (lua.number(last) + 3)))))
-          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$5), "ok") === "hash")) ? 1 : T)) ? T : 0))
+          lua.set(renewed, n, (lua.truth(T = (lua.truth(T = (lua.index(redis.call("type", group$4), "ok") === "hash")) ? 1 : T)) ? T : 0))
+          let expiries: any = lua.table([])
           for (let $at = lua.number(first), $limit = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at <= $limit; $at += 1) {
             let m: any = $at
-            if ((ownerOf(group$5, lua.index(ARGV, m))[0] !== holder)) {
+            let [owner$3, expiry$3]: any[] = ownerOf(group$4, lua.index(ARGV, m))
+            if ((owner$3 !== holder)) {
               lua.set(renewed, n, 0)
+              break
             }
+            lua.insert(expiries, expiry$3)
           }
           if ((lua.index(renewed, n) === 1)) {
-            redis.call("pexpire", group$5, lua.max(redis.call("pttl", group$5), (lua.number(lease$2) + lua.number(SLACK))))
+            redis.call("pexpire", group$4, lua.max(redis.call("pttl", group$4), (lua.number(lease$2) + lua.number(SLACK))))
           }
           for (let $at$2 = lua.number(first), $limit$2 = lua.number((lua.truth(T = (lua.truth(T = (lua.index(renewed, n) === 1)) ? last : T)) ? T : 0)); $at$2 <= $limit$2; $at$2 += 1) {
             let m$2: any = $at$2
-            extendValue(group$5, lua.index(ARGV, m$2), holder, lease$2)
+            extendValue(group$4, lua.index(ARGV, m$2), holder, lease$2, lua.index(expiries, ((lua.number(m$2) - lua.number(first)) + 1)))
           }
         }
         return [renewed]
@@ -508,43 +521,37 @@ export function translated(redis: Redis): Translated {
           let owner: any = redis.call("hget", group, value)
           let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
           if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+            return [owner, expiry]
+          }
+          return [undefined, undefined, owner]
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any, expiry$2?: any): any[] => {
+          if (lua.lt(expiry$2, (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time"))), lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
           }
           return []
         }
-        const outlive = (group$2?: any, leftMs?: any): any[] => {
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
+        const outlive = (group$3?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$3), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$3, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
-        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          outlive(group$3, lease)
-          return []
-        }
-        const deleteValue = (group$4?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$4, value$3)
-          if (lua.truth(owner$3)) {
-            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
-          }
-          return []
-        }
+        let [lease$2, expiries]: any[] = [lua.tonumber(lua.index(ARGV, 1)), lua.table([])]
         for (let $at = 4, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
           let n: any = $at
-          if ((ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))[0] !== lua.index(ARGV, 2))) {
+          let [owner$3, expiry$3]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
+          if ((owner$3 !== lua.index(ARGV, 2))) {
             return [0]
           }
+          lua.insert(expiries, expiry$3)
         }
         for (let $at$2 = 4, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
           let n$2: any = $at$2
           redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n$2), lua.concat(":", lua.concat(lua.index(ARGV, 2), ":lock_count"))), lua.index(ARGV, 3))
-          extendValue(lua.index(KEYS, 1), lua.index(ARGV, n$2), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 1)))
+          extendValue(lua.index(KEYS, 1), lua.index(ARGV, n$2), lua.index(ARGV, 2), lease$2, lua.index(expiries, (lua.number(n$2) - 3)))
         }
+        outlive(lua.index(KEYS, 1), lease$2)
         return [1]
       },
       'faster-multi-lock/shorten': (KEYS: Table, ARGV: Table): any[] => {
@@ -556,40 +563,30 @@ export function translated(redis: Redis): Translated {
           let owner: any = redis.call("hget", group, value)
           let expiry: any = (lua.truth(T = owner) ? toInteger(redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":expire_time")))))[0] : T)
           if ((lua.truth(expiry) && lua.gt(expiry, now))) {
-            return [owner, expiry, redis.call("hget", group, lua.concat(value, lua.concat(":", lua.concat(owner, ":lock_count"))))]
+            return [owner, expiry]
+          }
+          return [undefined, undefined, owner]
+        }
+        const extendValue = (group$2?: any, value$2?: any, owner$2?: any, lease?: any, expiry$2?: any): any[] => {
+          if (lua.lt(expiry$2, (lua.number(now) + lua.number(lease)))) {
+            redis.call("hset", group$2, lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time"))), lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
           }
           return []
         }
-        const outlive = (group$2?: any, leftMs?: any): any[] => {
-          if (lua.lt(redis.call("pttl", group$2), (lua.number(leftMs) + lua.number(SLACK)))) {
-            redis.call("pexpire", group$2, (lua.number(leftMs) + lua.number(SLACK)))
-          }
-          return []
-        }
-        const extendValue = (group$3?: any, value$2?: any, owner$2?: any, lease?: any): any[] => {
-          let T: any
-          let field: any = lua.concat(value$2, lua.concat(":", lua.concat(owner$2, ":expire_time")))
-          if (lua.lt(((lua.truth(T = toInteger(redis.call("hget", group$3, field))[0]) ? T : 0)), (lua.number(now) + lua.number(lease)))) {
-            redis.call("hset", group$3, field, lua.integer(lua.number((lua.number(now) + lua.number(lease)))))
-          }
-          outlive(group$3, lease)
-          return []
-        }
-        const deleteValue = (group$4?: any, value$3?: any): any[] => {
-          let owner$3: any = redis.call("hget", group$4, value$3)
-          if (lua.truth(owner$3)) {
-            redis.call("hdel", group$4, value$3, lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.concat(value$3, lua.concat(":", lua.concat(owner$3, ":lock_count"))))
+        const outlive = (group$3?: any, leftMs?: any): any[] => {
+          if (lua.lt(redis.call("pttl", group$3), (lua.number(leftMs) + lua.number(SLACK)))) {
+            redis.call("pexpire", group$3, (lua.number(leftMs) + lua.number(SLACK)))
           }
           return []
         }
         let [endsAt, had]: any[] = [(lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1)))), 0]
         for (let $at = 3, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
           let n: any = $at
-          let [owner$4, expiry$2]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
-          if ((owner$4 === lua.index(ARGV, 2))) {
+          let [owner$3, expiry$3]: any[] = ownerOf(lua.index(KEYS, 1), lua.index(ARGV, n))
+          if ((owner$3 === lua.index(ARGV, 2))) {
             had = (lua.number(had) + 1)
-            if (lua.gt(expiry$2, endsAt)) {
-              redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.concat(owner$4, ":expire_time"))), lua.integer(lua.number(endsAt)))
+            if (lua.gt(expiry$3, endsAt)) {
+              redis.call("hset", lua.index(KEYS, 1), lua.concat(lua.index(ARGV, n), lua.concat(":", lua.concat(owner$3, ":expire_time"))), lua.integer(lua.number(endsAt)))
             }
           }
         }
@@ -637,22 +634,35 @@ export function translated(redis: Redis): Translated {
           return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
         let MOST_HOLDS: any = 10000
+        let MOST_LOOKS: any = 100
+        let LEASED_HOLDS: any = 20
         const holdCount = (text?: any): any[] => {
           let T: any
           let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
           return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-          let longest: any = -2
-          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any, enough?: any, most?: any): any[] => {
+          let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
+          for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
             longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            if (lua.ge(longest, enough)) {
+              return [longest, index$2]
+            }
           }
-          return [longest]
+          return [longest, looks]
+        }
+        const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
+          return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
+        }
+        const extendHold = (key?: any, lease?: any): any[] => {
+          if (lua.lt(redis.call("pttl", key), lease)) {
+            redis.call("set", key, 1, "px", lease)
+          }
+          return []
         }
         let MOST_ENTRIES: any = 200
         let MOST_BYTES: any = 256
-        let MOST_CHECKED: any = 50
         const cut = (text$2?: any): any[] => {
           return [lua.sub(text$2, 1, MOST_BYTES)]
         }
@@ -685,36 +695,60 @@ export function translated(redis: Redis): Translated {
           }
           return [(kind !== "none")]
         }
-        const hasStoppedReading = (mode$2?: any, prefix$3?: any, field?: any, count$3?: any): any[] => {
-          let T: any
-          let canRead: any = (lua.truth(T = (lua.truth(T = hasMode(mode$2)[0]) ? (field !== "mode") : T)) ? (lua.sub(field, -6) !== ":write") : T)
-          return [(lua.truth(T = (lua.truth(T = canRead) ? lua.le(holdCount(count$3)[0], MOST_CHECKED) : T)) ? lua.lt(longestRead(prefix$3, field, count$3)[0], 0) : T)]
-        }
         const hexOf = (bytes?: any): any[] => {
           return [(lua.gsub(bytes, /./gs, (byte?: any): any[] => {
             return [lua.hex(lua.number(lua.byte(byte)))]
           }))]
         }
-        let [lock$2, now, isCut]: any[] = [lua.index(KEYS, 1), epochMs()[0], 0]
-        let [kind$2, left$2, text$3, fields]: any[] = [lua.index(redis.call("type", lock$2), "ok"), redis.call("pttl", lock$2), "", lua.table([])]
-        if (lua.truth(isData(lock$2, kind$2, left$2)[0])) {
+        let MOST_READ: any = 400
+        const hasStoppedReading = (mode$2?: any, prefix$4?: any, field?: any, count$4?: any): any[] => {
+          let T: any
+          if ((!lua.truth(hasMode(mode$2)[0]) || (lua.sub(field, -6) === ":write"))) {
+            return [false, 0]
+          }
+          let [lasts, looks$2]: any[] = longestRead(prefix$4, field, count$4, 1, LEASED_HOLDS)
+          return [(lua.truth(T = (lua.truth(T = lua.lt(lasts, 0)) ? lua.gt(looks$2, 0) : T)) ? (looks$2 === holdCount(count$4)[0]) : T), looks$2]
+        }
+        const fieldsOf = (lock$2?: any, mode$3?: any, prefix$5?: any): any[] => {
+          let T: any
+          let [fields, most$2, looks$3, cursor]: any[] = [lua.table([]), (6 * lua.number(MOST_ENTRIES)), 0, ""]
+          if (lua.truth(mode$3)) {
+            fields = lua.table(["mode", ...cut(mode$3)])
+            most$2 = ((2 * lua.number(MOST_ENTRIES)) + 4)
+          }
+          while ((cursor !== "0")) {
+            let page: any = redis.call("hscan", lock$2, (lua.truth(T = (lua.truth(T = (cursor === "")) ? "0" : T)) ? T : cursor), "count", 100)
+            cursor = lua.index(page, 1)
+            for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
+              let n: any = $at$2
+              if ((lua.ge(lua.length(fields), most$2) || lua.gt(looks$3, MOST_READ))) {
+                return [fields, false]
+              }
+              let [hasStopped, read]: any[] = hasStoppedReading(mode$3, prefix$5, lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1)))
+              looks$3 = (lua.number(looks$3) + lua.number(read))
+              if ((!lua.truth(hasStopped) && (lua.index(lua.index(page, 2), n) !== "mode"))) {
+                lua.insert(fields, ...cut(lua.index(lua.index(page, 2), n)))
+                lua.insert(fields, ...cut(lua.index(lua.index(page, 2), (lua.number(n) + 1))))
+              }
+            }
+          }
+          return [fields, true]
+        }
+        let [lock$3, now, isCut]: any[] = [lua.index(KEYS, 1), epochMs()[0], 0]
+        let [kind$2, left$2, text$3, fields$2]: any[] = [lua.index(redis.call("type", lock$3), "ok"), redis.call("pttl", lock$3), "", lua.table([])]
+        if (lua.truth(isData(lock$3, kind$2, left$2)[0])) {
           return [lua.table([now, kind$2, left$2, "", lua.table([]), lua.table([]), lua.table([]), lua.table([]), 0, 0, 0])]
         }
         if ((kind$2 === "string")) {
-          text$3 = cut(redis.call("get", lock$2))[0]
+          text$3 = cut(redis.call("get", lock$3))[0]
         } else {
-          if (((kind$2 === "hash") && lua.gt(redis.call("hlen", lock$2), (3 * lua.number(MOST_ENTRIES))))) {
+          if ((kind$2 === "hash")) {
+            let mode$4: any = redis.call("hget", lock$3, "mode")
             isCut = 1
-          } else {
-            if ((kind$2 === "hash")) {
-              let [mode$3, all]: any[] = [redis.call("hget", lock$2, "mode"), redis.call("hgetall", lock$2)]
-              for (let $at$2 = 1, $limit$2 = lua.length(all); $at$2 <= $limit$2; $at$2 += 2) {
-                let n: any = $at$2
-                if (!lua.truth(hasStoppedReading(mode$3, lua.index(ARGV, 1), lua.index(all, n), lua.index(all, (lua.number(n) + 1)))[0])) {
-                  lua.insert(fields, ...cut(lua.index(all, n)))
-                  lua.insert(fields, ...cut(lua.index(all, (lua.number(n) + 1))))
-                }
-              }
+            if ((lua.truth(hasMode(mode$4)[0]) || lua.le(redis.call("hlen", lock$3), (3 * lua.number(MOST_ENTRIES))))) {
+              let [found, isAll]: any[] = fieldsOf(lock$3, mode$4, lua.index(ARGV, 1))
+              fields$2 = found
+              isCut = (lua.truth(T = (lua.truth(T = isAll) ? 0 : T)) ? T : 1)
             }
           }
         }
@@ -732,7 +766,7 @@ export function translated(redis: Redis): Translated {
           isCut = 1
         }
         let [hasToken, hasGeneration]: any[] = [redis.call("exists", lua.index(KEYS, 4)), redis.call("exists", lua.index(KEYS, 6))]
-        return [lua.table([now, kind$2, left$2, text$3, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
+        return [lua.table([now, kind$2, left$2, text$3, fields$2, waiting, tickets, permits, hasToken, hasGeneration, isCut])]
       },
       'forced/mark': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
@@ -837,7 +871,7 @@ export function translated(redis: Redis): Translated {
       'lock/acquire-queued': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let MOST_TICKETS: any = 4096
-        let TICKETS_PER_CALL: any = 1024
+        let TICKETS_PER_CALL: any = 128
         const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
           let others: any = 0
           for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
@@ -936,7 +970,7 @@ export function translated(redis: Redis): Translated {
       'lock/leave-turn-queue': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let MOST_TICKETS: any = 4096
-        let TICKETS_PER_CALL: any = 1024
+        let TICKETS_PER_CALL: any = 128
         const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
           let others: any = 0
           for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
@@ -992,7 +1026,7 @@ export function translated(redis: Redis): Translated {
       },
       'lock/release-queued': (KEYS: Table, ARGV: Table): any[] => {
         let MOST_TICKETS: any = 4096
-        let TICKETS_PER_CALL: any = 1024
+        let TICKETS_PER_CALL: any = 128
         const passTurn = (turnQueue?: any, inboxPrefix?: any, ownTicket?: any, message?: any): any[] => {
           let others: any = 0
           for (let $at = 1, $limit = lua.number(TICKETS_PER_CALL); $at <= $limit; $at += 1) {
@@ -1100,21 +1134,21 @@ export function translated(redis: Redis): Translated {
       'permit/acquire': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
+        let byteOf: any = lua.table([])
         const bytesOf = (id?: any): any[] => {
+          let T: any
           return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-            return [lua.char(lua.tonumber(digits, 16))]
+            let T: any
+            lua.set(byteOf, digits, (lua.truth(T = lua.index(byteOf, digits)) ? T : lua.char(lua.tonumber(digits, 16))))
+            return [lua.index(byteOf, digits)]
           }))]
         }
-        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+        let MOST_RECLAIMED: any = 200
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any, most?: any): any[] => {
           let returned: any = more
-          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-            if ((lua.length(expired) > 0)) {
-              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-            }
-            if ((lua.length(expired) < 1000)) {
-              break
-            }
+          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, most)
+          if ((lua.length(expired) > 0)) {
+            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
           }
           if ((returned === 0)) {
             return [0]
@@ -1122,16 +1156,16 @@ export function translated(redis: Redis): Translated {
           return announcePermits(channel, redis.call("incrby", semaphore, returned))
         }
         let expires: any = (lua.number(now) + lua.number(lua.tonumber(lua.index(ARGV, 1))))
-        reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
-        let [isRepeat, held]: any[] = [false, lua.table([])]
-        for (let $at$2 = 3, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-          let n: any = $at$2
-          lua.set(held, n, redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n))))
+        reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0, lua.max(MOST_RECLAIMED, (lua.length(ARGV) - 2)))
+        let [isRepeat, ids, held]: any[] = [false, lua.table([]), lua.table([])]
+        for (let $at = 1, $limit = (lua.length(ARGV) - 2); $at <= $limit; $at += 1) {
+          let n: any = $at
+          lua.set(ids, n, bytesOf(lua.index(ARGV, (lua.number(n) + 2)))[0])
+          lua.set(held, n, redis.call("zscore", lua.index(KEYS, 2), lua.index(ids, n)))
           isRepeat = (lua.truth(T = isRepeat) ? T : (lua.index(held, n) !== false))
         }
         if (!lua.truth(isRepeat)) {
-          let permits: any = (lua.length(ARGV) - 2)
-          if (lua.lt(integerAt(lua.index(KEYS, 1))[0], permits)) {
+          if (lua.lt(integerAt(lua.index(KEYS, 1))[0], lua.length(ids))) {
             let first: any = redis.call("zrange", lua.index(KEYS, 2), 0, 0, "withscores")
             let ends: any = toInteger(lua.index(first, 2))[0]
             if ((!lua.truth(ends) || (lua.index(first, 2) === "922337203685477"))) {
@@ -1139,12 +1173,11 @@ export function translated(redis: Redis): Translated {
             }
             return [lua.max(1, (lua.number(ends) - lua.number(now)))]
           }
-          redis.call("decrby", lua.index(KEYS, 1), permits)
+          redis.call("decrby", lua.index(KEYS, 1), lua.length(ids))
         }
-        for (let $at$3 = 3, $limit$3 = lua.length(ARGV); $at$3 <= $limit$3; $at$3 += 1) {
-          let n$2: any = $at$3
+        for (let [n$2, id$2] of lua.ipairs(ids)) {
           if ((!lua.truth(isRepeat) || (lua.truth(lua.index(held, n$2)) && lua.lt(lua.tonumber(lua.index(held, n$2)), expires)))) {
-            redis.call("zadd", lua.index(KEYS, 2), lua.integer(lua.number(expires)), ...bytesOf(lua.index(ARGV, n$2)))
+            redis.call("zadd", lua.index(KEYS, 2), lua.integer(lua.number(expires)), id$2)
           }
         }
         let left: any = redis.call("pttl", lua.index(KEYS, 1))
@@ -1154,32 +1187,34 @@ export function translated(redis: Redis): Translated {
         return [undefined]
       },
       'permit/inspect': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
         let now: any = epochMs()[0]
+        let byteOf: any = lua.table([])
         const bytesOf = (id?: any): any[] => {
+          let T: any
           return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-            return [lua.char(lua.tonumber(digits, 16))]
+            let T: any
+            lua.set(byteOf, digits, (lua.truth(T = lua.index(byteOf, digits)) ? T : lua.char(lua.tonumber(digits, 16))))
+            return [lua.index(byteOf, digits)]
           }))]
         }
-        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+        let MOST_RECLAIMED: any = 200
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any, most?: any): any[] => {
           let returned: any = more
-          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-            if ((lua.length(expired) > 0)) {
-              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-            }
-            if ((lua.length(expired) < 1000)) {
-              break
-            }
+          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, most)
+          if ((lua.length(expired) > 0)) {
+            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
           }
           if ((returned === 0)) {
             return [0]
           }
           return announcePermits(channel, redis.call("incrby", semaphore, returned))
         }
-        reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), 0)
-        let found: any = lua.table([integerAt(lua.index(KEYS, 1))[0], redis.call("zcard", lua.index(KEYS, 2))])
-        for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-          let n: any = $at$2
+        reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), 0, MOST_RECLAIMED)
+        let expired$2: any = redis.call("zcount", lua.index(KEYS, 2), 0, now)
+        let found: any = lua.table([(lua.number(integerAt(lua.index(KEYS, 1))[0]) + lua.number(expired$2)), (lua.number(redis.call("zcard", lua.index(KEYS, 2))) - lua.number(expired$2))])
+        for (let $at = 2, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+          let n: any = $at
           let expires: any = redis.call("zscore", lua.index(KEYS, 2), ...bytesOf(lua.index(ARGV, n)))
           if (!lua.truth(expires)) {
             lua.insert(found, -2)
@@ -1196,38 +1231,38 @@ export function translated(redis: Redis): Translated {
       'permit/release': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
+        let byteOf: any = lua.table([])
         const bytesOf = (id?: any): any[] => {
+          let T: any
           return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-            return [lua.char(lua.tonumber(digits, 16))]
+            let T: any
+            lua.set(byteOf, digits, (lua.truth(T = lua.index(byteOf, digits)) ? T : lua.char(lua.tonumber(digits, 16))))
+            return [lua.index(byteOf, digits)]
           }))]
         }
-        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+        let MOST_RECLAIMED: any = 200
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any, most?: any): any[] => {
           let returned: any = more
-          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-            if ((lua.length(expired) > 0)) {
-              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-            }
-            if ((lua.length(expired) < 1000)) {
-              break
-            }
+          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, most)
+          if ((lua.length(expired) > 0)) {
+            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
           }
           if ((returned === 0)) {
             return [0]
           }
           return announcePermits(channel, redis.call("incrby", semaphore, returned))
         }
-        let [released, held]: any[] = [0, 0]
-        for (let $at$2 = 2, $limit$2 = lua.length(ARGV); $at$2 <= $limit$2; $at$2 += 1) {
-          let n: any = $at$2
-          let permit: any = bytesOf(lua.index(ARGV, n))[0]
-          let expires: any = lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 2), permit)) ? T : -1))
-          if (lua.ge(expires, 0)) {
-            released = (lua.number(released) + lua.number(redis.call("zrem", lua.index(KEYS, 2), permit)))
-            held = (lua.number(held) + lua.number(((lua.truth(T = (lua.truth(T = lua.gt(expires, now)) ? 1 : T)) ? T : 0))))
-          }
+        let [permits, released, held]: any[] = [lua.table([]), 0, 0]
+        for (let $at = 2, $limit = lua.length(ARGV); $at <= $limit; $at += 1) {
+          let n: any = $at
+          lua.set(permits, (lua.number(n) - 1), bytesOf(lua.index(ARGV, n))[0])
+          let expires: any = lua.tonumber((lua.truth(T = redis.call("zscore", lua.index(KEYS, 2), lua.index(permits, (lua.number(n) - 1)))) ? T : -1))
+          held = (lua.number(held) + lua.number(((lua.truth(T = (lua.truth(T = lua.gt(expires, now)) ? 1 : T)) ? T : 0))))
         }
-        let receivers: any = reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), released)[0]
+        if ((lua.length(permits) > 0)) {
+          released = redis.call("zrem", lua.index(KEYS, 2), ...lua.unpack(permits))
+        }
+        let receivers: any = reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 1), released, MOST_RECLAIMED)[0]
         if (lua.lt(held, (lua.length(ARGV) - 1))) {
           return [undefined]
         }
@@ -1236,9 +1271,13 @@ export function translated(redis: Redis): Translated {
       'permit/renew': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
+        let byteOf: any = lua.table([])
         const bytesOf = (id?: any): any[] => {
+          let T: any
           return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-            return [lua.char(lua.tonumber(digits, 16))]
+            let T: any
+            lua.set(byteOf, digits, (lua.truth(T = lua.index(byteOf, digits)) ? T : lua.char(lua.tonumber(digits, 16))))
+            return [lua.index(byteOf, digits)]
           }))]
         }
         let renewed: any = lua.table([])
@@ -1270,22 +1309,23 @@ export function translated(redis: Redis): Translated {
         return [renewed]
       },
       'permit/set-permits': (KEYS: Table, ARGV: Table): any[] => {
+        let T: any
         let now: any = epochMs()[0]
+        let byteOf: any = lua.table([])
         const bytesOf = (id?: any): any[] => {
+          let T: any
           return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-            return [lua.char(lua.tonumber(digits, 16))]
+            let T: any
+            lua.set(byteOf, digits, (lua.truth(T = lua.index(byteOf, digits)) ? T : lua.char(lua.tonumber(digits, 16))))
+            return [lua.index(byteOf, digits)]
           }))]
         }
-        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any): any[] => {
+        let MOST_RECLAIMED: any = 200
+        const reclaim = (semaphore?: any, leases?: any, channel?: any, more?: any, most?: any): any[] => {
           let returned: any = more
-          for (let $at = 1, $limit = 100; $at <= $limit; $at += 1) {
-            let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, 1000)
-            if ((lua.length(expired) > 0)) {
-              returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
-            }
-            if ((lua.length(expired) < 1000)) {
-              break
-            }
+          let expired: any = redis.call("zrangebyscore", leases, 0, now, "limit", 0, most)
+          if ((lua.length(expired) > 0)) {
+            returned = (lua.number(returned) + lua.number(redis.call("zrem", leases, ...lua.unpack(expired))))
           }
           if ((returned === 0)) {
             return [0]
@@ -1293,7 +1333,7 @@ export function translated(redis: Redis): Translated {
           return announcePermits(channel, redis.call("incrby", semaphore, returned))
         }
         return runOnce(lua.index(KEYS, 3), lua.index(ARGV, 3), lua.index(ARGV, 4), (): any[] => {
-          reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0)
+          reclaim(lua.index(KEYS, 1), lua.index(KEYS, 2), lua.index(ARGV, 2), 0, MOST_RECLAIMED)
           let available: any = integerAt(lua.index(KEYS, 1))[0]
           let missing: any = ((lua.number(lua.tonumber(lua.index(ARGV, 1))) - lua.number(available)) - lua.number(redis.call("zcard", lua.index(KEYS, 2))))
           if (((redis.call("exists", lua.index(KEYS, 1)) === 1) && (missing === 0))) {
@@ -1309,9 +1349,13 @@ export function translated(redis: Redis): Translated {
       'permit/update-lease': (KEYS: Table, ARGV: Table): any[] => {
         let T: any
         let now: any = epochMs()[0]
+        let byteOf: any = lua.table([])
         const bytesOf = (id?: any): any[] => {
+          let T: any
           return [(lua.gsub(id, /[0-9A-Fa-f][0-9A-Fa-f]/gs, (digits?: any): any[] => {
-            return [lua.char(lua.tonumber(digits, 16))]
+            let T: any
+            lua.set(byteOf, digits, (lua.truth(T = lua.index(byteOf, digits)) ? T : lua.char(lua.tonumber(digits, 16))))
+            return [lua.index(byteOf, digits)]
           }))]
         }
         let permit: any = bytesOf(lua.index(ARGV, 1))[0]
@@ -1354,31 +1398,73 @@ export function translated(redis: Redis): Translated {
           return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
         let MOST_HOLDS: any = 10000
+        let MOST_LOOKS: any = 100
+        let LEASED_HOLDS: any = 20
         const holdCount = (text?: any): any[] => {
           let T: any
           let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
           return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-          let longest: any = -2
-          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any, enough?: any, most?: any): any[] => {
+          let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
+          for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
             longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            if (lua.ge(longest, enough)) {
+              return [longest, index$2]
+            }
           }
-          return [longest]
+          return [longest, looks]
         }
-        let found: any = lua.table([redis.call("pttl", lua.index(KEYS, 1))])
-        if (!lua.truth(redis.call("hget", lua.index(KEYS, 1), "mode"))) {
+        const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
+          return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
+        }
+        const extendHold = (key?: any, lease?: any): any[] => {
+          if (lua.lt(redis.call("pttl", key), lease)) {
+            redis.call("set", key, 1, "px", lease)
+          }
+          return []
+        }
+        let [lock, prefix$4, cursor]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
+        let found: any = lua.table([redis.call("pttl", lock), "0", 0])
+        if (!lua.truth(redis.call("hget", lock, "mode"))) {
           return [found]
         }
-        let fields: any = redis.call("hgetall", lua.index(KEYS, 1))
-        for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
-          let n: any = $at$2
-          let [holder, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
-          let isWriter: any = (lua.sub(holder, -6) === ":write")
-          if ((lua.truth(isWriter) || lua.truth(((lua.truth(T = (holder !== "mode")) ? lua.gt(longestRead(lua.index(ARGV, 1), holder, count$3)[0], 0) : T))))) {
+        lua.set(found, 3, (lua.number(redis.call("hlen", lock)) - 1))
+        let looks$2: any = 0
+        const add = (holder?: any, count$4?: any): any[] => {
+          let T: any
+          let isHeld: any = (lua.sub(holder, -6) === ":write")
+          if ((!lua.truth(isHeld) && (holder !== "mode"))) {
+            let [lasts, read]: any[] = longestRead(prefix$4, holder, count$4, 1, LEASED_HOLDS)
+            looks$2 = (lua.number(looks$2) + lua.number(read))
+            isHeld = (lua.truth(T = lua.gt(lasts, 0)) ? T : lua.gt(holdCount(count$4)[0], read))
+          }
+          if (lua.truth(isHeld)) {
             lua.insert(found, holder)
-            lua.insert(found, count$3)
+            lua.insert(found, count$4)
+          }
+          return []
+        }
+        let own: any = (lua.truth(T = (lua.index(ARGV, 3) !== "")) ? redis.call("hget", lock, lua.index(ARGV, 3)) : T)
+        if (lua.truth(own)) {
+          add(lua.index(ARGV, 3), own)
+        }
+        if ((cursor !== "")) {
+          lua.set(found, 2, cursor)
+        }
+        while (((cursor !== "") && lua.lt(looks$2, MOST_LOOKS))) {
+          let page: any = redis.call("hscan", lock, cursor, "count", 50)
+          cursor = lua.index(page, 1)
+          lua.set(found, 2, cursor)
+          for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
+            let n: any = $at$2
+            if ((lua.index(lua.index(page, 2), n) !== lua.index(ARGV, 3))) {
+              add(lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1)))
+            }
+          }
+          if ((cursor === "0")) {
+            break
           }
         }
         return [found]
@@ -1389,61 +1475,106 @@ export function translated(redis: Redis): Translated {
           return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
         let MOST_HOLDS: any = 10000
+        let MOST_LOOKS: any = 100
+        let LEASED_HOLDS: any = 20
         const holdCount = (text?: any): any[] => {
           let T: any
           let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
           return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-          let longest: any = -2
-          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any, enough?: any, most?: any): any[] => {
+          let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
+          for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
             longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
-          }
-          return [longest]
-        }
-        const longestReadOfAll = (lock?: any, prefix$3?: any): any[] => {
-          let longest$2: any = -2
-          let fields: any = redis.call("hgetall", lock)
-          for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
-            let n: any = $at$2
-            let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
-            if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
-              let left: any = longestRead(prefix$3, reader$3, count$3)[0]
-              if (lua.lt(left, 0)) {
-                redis.call("hdel", lock, reader$3)
-              }
-              longest$2 = lua.max(longest$2, left)
+            if (lua.ge(longest, enough)) {
+              return [longest, index$2]
             }
           }
-          return [longest$2]
+          return [longest, looks]
         }
-        let [lock$2, holder, prefix$4]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
-        let count$4: any = redis.call("hget", lock$2, holder)
-        if (!lua.truth(count$4)) {
+        const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
+          return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
+        }
+        const extendHold = (key?: any, lease?: any): any[] => {
+          if (lua.lt(redis.call("pttl", key), lease)) {
+            redis.call("set", key, 1, "px", lease)
+          }
+          return []
+        }
+        const longestReadOfAll = (lock?: any, prefix$4?: any, except?: any, left?: any): any[] => {
+          let T: any
+          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? 9007199254740991 : T)) ? T : left)
+          let [longest$2, looks$2, removed, cursor, looked]: any[] = [-2, 0, 0, "", "all"]
+          while ((cursor !== "0")) {
+            let page: any = redis.call("hscan", lock, (lua.truth(T = (lua.truth(T = (cursor === "")) ? "0" : T)) ? T : cursor), "count", 20)
+            cursor = lua.index(page, 1)
+            for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
+              let n: any = $at$2
+              let [reader$4, count$4]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
+              let canRead: any = (lua.truth(T = (lua.truth(T = (reader$4 !== "mode")) ? (reader$4 !== except) : T)) ? (lua.sub(reader$4, -6) !== ":write") : T)
+              if ((lua.truth(canRead) && lua.gt(holdCount(count$4)[0], 0))) {
+                if (lua.ge(looks$2, MOST_LOOKS)) {
+                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? lua.gt(removed, 0) : T)) ? "dead" : T)) ? T : "some")]
+                }
+                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$4, enough$2, MOST_LOOKS)
+                looks$2 = (lua.number(looks$2) + lua.number(read))
+                longest$2 = lua.max(longest$2, lasts)
+                if ((lua.ge(longest$2, enough$2) || (lua.gt(looks$2, 16) && ((lua.number(longest$2) * 3) >= (lua.number(enough$2) * 2))))) {
+                  return [longest$2, "some"]
+                } else {
+                  if ((lua.lt(lasts, 0) && (read === holdCount(count$4)[0]))) {
+                    removed = (lua.number(removed) + lua.number(redis.call("hdel", lock, reader$4)))
+                  } else {
+                    if (lua.lt(lasts, 0)) {
+                      looked = "some"
+                    }
+                  }
+                }
+              }
+            }
+          }
+          return [longest$2, looked]
+        }
+        const deleteReader = (lock$2?: any, prefix$5?: any, reader$5?: any, count$5?: any): any[] => {
+          let T: any
+          let [holds, wasHeld]: any[] = [holdCount(count$5)[0], false]
+          for (let $at$3 = lua.max(1, ((lua.number(holds) - lua.number(MOST_LOOKS)) + 1)), $limit$3 = lua.number(holds); $at$3 <= $limit$3; $at$3 += 1) {
+            let index$3: any = $at$3
+            wasHeld = (lua.truth(T = (redis.call("del", ...readHold(prefix$5, reader$5, index$3)) === 1)) ? T : wasHeld)
+          }
+          if (lua.gt(holds, MOST_LOOKS)) {
+            redis.call("hset", lock$2, reader$5, (lua.number(holds) - lua.number(MOST_LOOKS)))
+            return [undefined]
+          }
+          redis.call("hdel", lock$2, reader$5)
+          return [wasHeld]
+        }
+        let [lock$3, holder, prefix$6]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
+        let count$6: any = redis.call("hget", lock$3, holder)
+        if (!lua.truth(count$6)) {
           return [undefined]
         }
-        let wasHeld: any = false
-        for (let $at$3 = 1, $limit$3 = lua.number(holdCount(count$4)[0]); $at$3 <= $limit$3; $at$3 += 1) {
-          let index$3: any = $at$3
-          wasHeld = (lua.truth(T = (redis.call("del", ...readHold(prefix$4, holder, index$3)) === 1)) ? T : wasHeld)
+        let [isWritten, before]: any[] = [(redis.call("hget", lock$3, "mode") === "write"), redis.call("pttl", lock$3)]
+        let [longest$3, looked$2]: any[] = longestReadOfAll(lock$3, prefix$6, holder, before)
+        let wasHeld$2: any = (lua.truth(T = (looked$2 !== "dead")) ? deleteReader(lock$3, prefix$6, holder, count$6)[0] : T)
+        if (((looked$2 === "dead") || (wasHeld$2 === undefined))) {
+          return ["unfinished"]
         }
-        redis.call("hdel", lock$2, holder)
         let receivers: any = 0
-        if ((redis.call("hget", lock$2, "mode") !== "write")) {
-          let longest$3: any = longestReadOfAll(lock$2, prefix$4)[0]
-          if (lua.gt(longest$3, 0)) {
-            let before: any = redis.call("pttl", lock$2)
-            redis.call("pexpire", lock$2, longest$3)
-            if ((lua.lt(longest$3, 5000) && ((lua.number(before) - lua.number(longest$3)) > 100))) {
-              redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
-            }
-          } else {
-            redis.call("del", lock$2)
+        let isEnd: any = (lua.truth(T = (looked$2 === "all")) ? !lua.truth(isWritten) : T)
+        if ((lua.truth(isEnd) && lua.gt(longest$3, 0))) {
+          redis.call("pexpire", lock$3, longest$3)
+          if ((lua.lt(longest$3, 5000) && ((lua.number(before) - lua.number(longest$3)) > 100))) {
+            redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
+          }
+        } else {
+          if (lua.truth(isEnd)) {
+            redis.call("del", lock$3)
             receivers = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
           }
         }
-        if (!lua.truth(wasHeld)) {
+        if (!lua.truth(wasHeld$2)) {
           return [undefined]
         }
         return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
@@ -1454,35 +1585,46 @@ export function translated(redis: Redis): Translated {
           return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
         let MOST_HOLDS: any = 10000
+        let MOST_LOOKS: any = 100
+        let LEASED_HOLDS: any = 20
         const holdCount = (text?: any): any[] => {
           let T: any
           let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
           return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-          let longest: any = -2
-          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any, enough?: any, most?: any): any[] => {
+          let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
+          for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
             longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            if (lua.ge(longest, enough)) {
+              return [longest, index$2]
+            }
           }
-          return [longest]
+          return [longest, looks]
+        }
+        const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
+          return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
+        }
+        const extendHold = (key?: any, lease?: any): any[] => {
+          if (lua.lt(redis.call("pttl", key), lease)) {
+            redis.call("set", key, 1, "px", lease)
+          }
+          return []
         }
         let renewed: any = lua.table([])
         for (let [n, lock] of lua.ipairs(KEYS)) {
-          let [holder, lease, prefix$3]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
-          let count$3: any = redis.pcall("hget", lock, holder)
-          if (((lua.type(count$3) === "table") && !lua.truth(lua.findPlain(lua.index(count$3, "err"), "WRONGTYPE")))) {
-            return [count$3]
+          let [holder, lease$2, prefix$4]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
+          let count$4: any = redis.pcall("hget", lock, holder)
+          if (((lua.type(count$4) === "table") && !lua.truth(lua.findPlain(lua.index(count$4, "err"), "WRONGTYPE")))) {
+            return [count$4]
           }
           lua.set(renewed, n, 0)
-          if (((lua.type(count$3) === "string") && lua.gt(longestRead(prefix$3, holder, count$3)[0], 0))) {
-            redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease))
-            for (let $at$2 = 1, $limit$2 = lua.number(holdCount(count$3)[0]); $at$2 <= $limit$2; $at$2 += 1) {
+          if (((lua.type(count$4) === "string") && lua.truth(isReading(prefix$4, holder, count$4)[0]))) {
+            redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease$2))
+            for (let $at$2 = 1, $limit$2 = lua.min(holdCount(count$4)[0], LEASED_HOLDS); $at$2 <= $limit$2; $at$2 += 1) {
               let index$3: any = $at$2
-              let key: any = readHold(prefix$3, holder, index$3)[0]
-              if (lua.lt(redis.call("pttl", key), lease)) {
-                redis.call("set", key, 1, "px", lease)
-              }
+              extendHold(readHold(prefix$4, holder, index$3)[0], lease$2)
             }
             lua.set(renewed, n, 1)
           }
@@ -1495,40 +1637,52 @@ export function translated(redis: Redis): Translated {
           return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
         let MOST_HOLDS: any = 10000
+        let MOST_LOOKS: any = 100
+        let LEASED_HOLDS: any = 20
         const holdCount = (text?: any): any[] => {
           let T: any
           let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
           return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-          let longest: any = -2
-          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any, enough?: any, most?: any): any[] => {
+          let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
+          for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
             longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            if (lua.ge(longest, enough)) {
+              return [longest, index$2]
+            }
           }
-          return [longest]
+          return [longest, looks]
         }
-        let [lock, lease, holder, count$3]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
-        let before: any = redis.call("hget", lock, holder)
-        if ((!lua.truth(before) || lua.lt(longestRead(lua.index(ARGV, 4), holder, before)[0], 0))) {
-          return [0]
+        const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
+          return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
-        if (lua.gt(count$3, MOST_HOLDS)) {
-          return [lua.errorReply(lua.concat("ERR one reader can hold a lock ", lua.concat(MOST_HOLDS, " times at most")))]
-        }
-        for (let $at$2 = (lua.number(count$3) + 1), $limit$2 = lua.number(holdCount(before)[0]); $at$2 <= $limit$2; $at$2 += 1) {
-          let index$3: any = $at$2
-          redis.call("del", ...readHold(lua.index(ARGV, 4), holder, index$3))
-        }
-        for (let $at$3 = 1, $limit$3 = lua.number(count$3); $at$3 <= $limit$3; $at$3 += 1) {
-          let index$4: any = $at$3
-          let key: any = readHold(lua.index(ARGV, 4), holder, index$4)[0]
+        const extendHold = (key?: any, lease?: any): any[] => {
           if (lua.lt(redis.call("pttl", key), lease)) {
             redis.call("set", key, 1, "px", lease)
           }
+          return []
         }
-        redis.call("hset", lock, holder, count$3)
-        extendLease(lock, lease)
+        let [lock, lease$2, holder, count$4]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
+        let before: any = redis.call("hget", lock, holder)
+        if ((!lua.truth(before) || !lua.truth(isReading(lua.index(ARGV, 4), holder, before)[0]))) {
+          return [0]
+        }
+        if (lua.gt(count$4, MOST_HOLDS)) {
+          return [lua.errorReply(lua.concat("ERR one reader can hold a lock ", lua.concat(MOST_HOLDS, " times at most")))]
+        }
+        for (let $at$2 = (lua.number(count$4) + 1), $limit$2 = lua.min(holdCount(before)[0], (lua.number(count$4) + lua.number(MOST_LOOKS))); $at$2 <= $limit$2; $at$2 += 1) {
+          let index$3: any = $at$2
+          redis.call("del", ...readHold(lua.index(ARGV, 4), holder, index$3))
+        }
+        for (let $at$3 = 1, $limit$3 = lua.min(count$4, LEASED_HOLDS); $at$3 <= $limit$3; $at$3 += 1) {
+          let index$4: any = $at$3
+          extendHold(readHold(lua.index(ARGV, 4), holder, index$4)[0], lease$2)
+        }
+        extendHold(readHold(lua.index(ARGV, 4), holder, count$4)[0], lease$2)
+        redis.call("hset", lock, holder, count$4)
+        extendLease(lock, lease$2)
         return [1]
       },
       'semaphore/acquire': (KEYS: Table, ARGV: Table): any[] => {
@@ -1836,15 +1990,104 @@ export function translated(redis: Redis): Translated {
         return epochMs()
       },
       'write-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
-        if ((redis.call("exists", lua.index(KEYS, 1)) === 1)) {
-          let left: any = redis.call("pttl", lua.index(KEYS, 1))
-          if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 0)) {
-            return [left]
+        let T: any
+        const readHold = (prefix?: any, reader?: any, index?: any): any[] => {
+          return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
+        }
+        let MOST_HOLDS: any = 10000
+        let MOST_LOOKS: any = 100
+        let LEASED_HOLDS: any = 20
+        const holdCount = (text?: any): any[] => {
+          let T: any
+          let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
+          return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
+        }
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any, enough?: any, most?: any): any[] => {
+          let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
+          for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
+            let index$2: any = $at
+            longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
+            if (lua.ge(longest, enough)) {
+              return [longest, index$2]
+            }
           }
-          if (lua.lt(left, lua.tonumber(lua.index(ARGV, 1)))) {
+          return [longest, looks]
+        }
+        const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
+          return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
+        }
+        const extendHold = (key?: any, lease?: any): any[] => {
+          if (lua.lt(redis.call("pttl", key), lease)) {
+            redis.call("set", key, 1, "px", lease)
+          }
+          return []
+        }
+        const longestReadOfAll = (lock?: any, prefix$4?: any, except?: any, left?: any): any[] => {
+          let T: any
+          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? 9007199254740991 : T)) ? T : left)
+          let [longest$2, looks$2, removed, cursor, looked]: any[] = [-2, 0, 0, "", "all"]
+          while ((cursor !== "0")) {
+            let page: any = redis.call("hscan", lock, (lua.truth(T = (lua.truth(T = (cursor === "")) ? "0" : T)) ? T : cursor), "count", 20)
+            cursor = lua.index(page, 1)
+            for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
+              let n: any = $at$2
+              let [reader$4, count$4]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
+              let canRead: any = (lua.truth(T = (lua.truth(T = (reader$4 !== "mode")) ? (reader$4 !== except) : T)) ? (lua.sub(reader$4, -6) !== ":write") : T)
+              if ((lua.truth(canRead) && lua.gt(holdCount(count$4)[0], 0))) {
+                if (lua.ge(looks$2, MOST_LOOKS)) {
+                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? lua.gt(removed, 0) : T)) ? "dead" : T)) ? T : "some")]
+                }
+                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$4, enough$2, MOST_LOOKS)
+                looks$2 = (lua.number(looks$2) + lua.number(read))
+                longest$2 = lua.max(longest$2, lasts)
+                if ((lua.ge(longest$2, enough$2) || (lua.gt(looks$2, 16) && ((lua.number(longest$2) * 3) >= (lua.number(enough$2) * 2))))) {
+                  return [longest$2, "some"]
+                } else {
+                  if ((lua.lt(lasts, 0) && (read === holdCount(count$4)[0]))) {
+                    removed = (lua.number(removed) + lua.number(redis.call("hdel", lock, reader$4)))
+                  } else {
+                    if (lua.lt(lasts, 0)) {
+                      looked = "some"
+                    }
+                  }
+                }
+              }
+            }
+          }
+          return [longest$2, looked]
+        }
+        const leftForWriter = (lock$2?: any, prefix$5?: any, left$2?: any): any[] => {
+          if ((redis.call("hget", lock$2, "mode") !== "read")) {
+            return [left$2]
+          }
+          let [longest$3, looked$2]: any[] = longestReadOfAll(lock$2, prefix$5, "", left$2)
+          if ((looked$2 === "dead")) {
+            return [1]
+          } else {
+            if ((looked$2 === "some")) {
+              return [left$2]
+            } else {
+              if (lua.gt(longest$3, 0)) {
+                redis.call("pexpire", lock$2, longest$3)
+                return [longest$3]
+              }
+            }
+          }
+          redis.call("del", lock$2)
+          return [-2]
+        }
+        let left$3: any = redis.call("pttl", lua.index(KEYS, 1))
+        if (((left$3 !== -2) && (redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 2)) === 1))) {
+          if (lua.lt(left$3, lua.tonumber(lua.index(ARGV, 1)))) {
             redis.call("pexpire", lua.index(KEYS, 1), lua.index(ARGV, 1))
           }
           return [undefined]
+        }
+        if ((left$3 !== -2)) {
+          left$3 = leftForWriter(lua.index(KEYS, 1), lua.index(ARGV, 3), left$3)[0]
+        }
+        if ((left$3 !== -2)) {
+          return [left$3]
         }
         return createLock(lua.index(KEYS, 1), lua.index(ARGV, 1), "mode", "write", lua.index(ARGV, 2), 1)
       },
@@ -1854,44 +2097,84 @@ export function translated(redis: Redis): Translated {
           return [lua.concat(prefix, lua.concat(reader, lua.concat(":rwlock_timeout:", index)))]
         }
         let MOST_HOLDS: any = 10000
+        let MOST_LOOKS: any = 100
+        let LEASED_HOLDS: any = 20
         const holdCount = (text?: any): any[] => {
           let T: any
           let count: any = (lua.truth(T = lua.tonumber(text)) ? T : 0)
           return [(lua.truth(T = (lua.truth(T = (lua.truth(T = lua.ge(count, 1)) ? lua.le(count, MOST_HOLDS) : T)) ? lua.floor(count) : T)) ? T : 0)]
         }
-        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any): any[] => {
-          let longest: any = -2
-          for (let $at = 1, $limit = lua.number(holdCount(count$2)[0]); $at <= $limit; $at += 1) {
+        const longestRead = (prefix$2?: any, reader$2?: any, count$2?: any, enough?: any, most?: any): any[] => {
+          let [longest, looks]: any[] = [-2, lua.min(holdCount(count$2)[0], most)]
+          for (let $at = 1, $limit = lua.number(looks); $at <= $limit; $at += 1) {
             let index$2: any = $at
             longest = lua.max(longest, redis.call("pttl", ...readHold(prefix$2, reader$2, index$2)))
-          }
-          return [longest]
-        }
-        const longestReadOfAll = (lock?: any, prefix$3?: any): any[] => {
-          let longest$2: any = -2
-          let fields: any = redis.call("hgetall", lock)
-          for (let $at$2 = 1, $limit$2 = lua.length(fields); $at$2 <= $limit$2; $at$2 += 2) {
-            let n: any = $at$2
-            let [reader$3, count$3]: any[] = [lua.index(fields, n), lua.index(fields, (lua.number(n) + 1))]
-            if ((((reader$3 !== "mode") && (lua.sub(reader$3, -6) !== ":write")) && lua.gt(holdCount(count$3)[0], 0))) {
-              let left: any = longestRead(prefix$3, reader$3, count$3)[0]
-              if (lua.lt(left, 0)) {
-                redis.call("hdel", lock, reader$3)
-              }
-              longest$2 = lua.max(longest$2, left)
+            if (lua.ge(longest, enough)) {
+              return [longest, index$2]
             }
           }
-          return [longest$2]
+          return [longest, looks]
         }
-        if ((redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
+        const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
+          return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
+        }
+        const extendHold = (key?: any, lease?: any): any[] => {
+          if (lua.lt(redis.call("pttl", key), lease)) {
+            redis.call("set", key, 1, "px", lease)
+          }
+          return []
+        }
+        const longestReadOfAll = (lock?: any, prefix$4?: any, except?: any, left?: any): any[] => {
+          let T: any
+          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? 9007199254740991 : T)) ? T : left)
+          let [longest$2, looks$2, removed, cursor, looked]: any[] = [-2, 0, 0, "", "all"]
+          while ((cursor !== "0")) {
+            let page: any = redis.call("hscan", lock, (lua.truth(T = (lua.truth(T = (cursor === "")) ? "0" : T)) ? T : cursor), "count", 20)
+            cursor = lua.index(page, 1)
+            for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
+              let n: any = $at$2
+              let [reader$4, count$4]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
+              let canRead: any = (lua.truth(T = (lua.truth(T = (reader$4 !== "mode")) ? (reader$4 !== except) : T)) ? (lua.sub(reader$4, -6) !== ":write") : T)
+              if ((lua.truth(canRead) && lua.gt(holdCount(count$4)[0], 0))) {
+                if (lua.ge(looks$2, MOST_LOOKS)) {
+                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? lua.gt(removed, 0) : T)) ? "dead" : T)) ? T : "some")]
+                }
+                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$4, enough$2, MOST_LOOKS)
+                looks$2 = (lua.number(looks$2) + lua.number(read))
+                longest$2 = lua.max(longest$2, lasts)
+                if ((lua.ge(longest$2, enough$2) || (lua.gt(looks$2, 16) && ((lua.number(longest$2) * 3) >= (lua.number(enough$2) * 2))))) {
+                  return [longest$2, "some"]
+                } else {
+                  if ((lua.lt(lasts, 0) && (read === holdCount(count$4)[0]))) {
+                    removed = (lua.number(removed) + lua.number(redis.call("hdel", lock, reader$4)))
+                  } else {
+                    if (lua.lt(lasts, 0)) {
+                      looked = "some"
+                    }
+                  }
+                }
+              }
+            }
+          }
+          return [longest$2, looked]
+        }
+        if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
           return [undefined]
         }
-        let longest$3: any = longestReadOfAll(lua.index(KEYS, 1), lua.index(ARGV, 2))[0]
-        if (lua.gt(longest$3, 0)) {
+        let [longest$3, looked$2]: any[] = longestReadOfAll(lua.index(KEYS, 1), lua.index(ARGV, 2), lua.index(ARGV, 1), -1)
+        if ((looked$2 === "dead")) {
+          return ["unfinished"]
+        }
+        redis.call("hdel", lua.index(KEYS, 1), lua.index(ARGV, 1))
+        if ((looked$2 !== "all")) {
           redis.call("hset", lua.index(KEYS, 1), "mode", "read")
-          redis.call("pexpire", lua.index(KEYS, 1), longest$3)
         } else {
-          redis.call("del", lua.index(KEYS, 1))
+          if (lua.gt(longest$3, 0)) {
+            redis.call("hset", lua.index(KEYS, 1), "mode", "read")
+            redis.call("pexpire", lua.index(KEYS, 1), longest$3)
+          } else {
+            redis.call("del", lua.index(KEYS, 1))
+          }
         }
         let receivers: any = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
         return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]

@@ -241,6 +241,8 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   hexists: (keys, [key = '', field = '']) => (keys.read(key, 'hash')?.has(field) ? 1 : 0),
   hget: (keys, [key = '', field = '']) => keys.read(key, 'hash')?.get(field) ?? null,
   hgetall: (keys, [key = '']) => [...(keys.read(key, 'hash') ?? [])].flat(),
+  // as of a hash that is stored as a list, however large
+  hscan: (keys, [key = '']) => ['0', [...(keys.read(key, 'hash') ?? [])].flat()],
   hlen: (keys, [key = '']) => keys.read(key, 'hash')?.size ?? 0,
   hset(keys, [key = '', ...words]) {
     const hash = keys.write(key, 'hash')
@@ -251,6 +253,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   incr: (keys, [key = '']) => keys.add(key, 1n),
   incrby: (keys, [key = '', by]) => keys.add(key, integer(by)),
   lindex: (keys, [key = '', at]) => keys.read(key, 'list')?.at(Number(integer(at))) ?? null,
+  llen: (keys, [key = '']) => keys.read(key, 'list')?.length ?? 0,
   lpop: (keys, [key = '']) => shift(keys, key),
   lpos(keys, [key = '', element = '']) {
     const at = keys.read(key, 'list')?.indexOf(element) ?? -1
@@ -288,6 +291,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     members.set(member, number)
     return isNew ? 1 : 0
   },
+  zcount: (keys, args) => rangeByScore(keys, args).length,
   zcard: (keys, [key = '']) => keys.read(key, 'zset')?.size ?? 0,
   zrange(keys, [key = '', from, to, withScores]) {
     const found = range(sorted(keys, key), from, to)

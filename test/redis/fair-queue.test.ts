@@ -1,7 +1,7 @@
 /** The queue of a fair lock: clocks, deadlines, waiters that died or gave up. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { getMultiLock } from '../../src/index.js'
+import { type Client, getMultiLock } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import { fairQueue } from '../support/fair-queue.js'
 import { setUpLab } from '../support/lab.js'
@@ -10,6 +10,7 @@ import { FAIR_WAIT_MS, openTwin } from '../support/twin.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 const WATCHDOG_MS = 30_000
+const QUEUE_TTL_MS = 86_400_000
 
 const QUEUE = 'redisson_lock_queue:{a}'
 const DEADLINES = 'redisson_lock_timeout:{a}'
@@ -184,7 +185,7 @@ describe('the fair queue', () => {
     await hold.unlock()
   })
 
-  it('the lease of a multi-lock that contains a fair lock sets no TTL on the queue or the deadlines', async () => {
+  it('the lease of a multi-lock that contains a fair lock does not end the queue or the deadlines', async () => {
     const [client, other] = [await lab.connect(), await lab.connect()]
     const hold = await client.getFairLock('a').lock()
     const waiting = getMultiLock(client.getFairLock('a'), client.getLock('b')).lock({ leaseTimeMs: 1_000 })
@@ -193,13 +194,71 @@ describe('the fair queue', () => {
     await queued(`${client.id}:2`, `${other.id}:1`)
     await hold.unlock()
     const multi = await waiting
-    assert.deepEqual(
-      [await lab.server.admin.pttl(QUEUE), await lab.server.admin.pttl(DEADLINES)],
-      [-1, -1],
-      'no TTL, and still there',
-    )
+    for (const key of [QUEUE, DEADLINES]) {
+      const leftMs = await lab.server.admin.pttl(key)
+      assert(leftMs > QUEUE_TTL_MS / 2, `${key} lasts for ${leftMs} ms, and not for the lease`)
+    }
     await multi.unlock()
     await (await behind).unlock()
+  })
+
+  it('a thousand waiters that died together delay the next one by seconds', async () => {
+    const client = await lab.connect()
+    const dead = Array.from({ length: 1_000 }, (_, index) => `dead:${index + 1}`)
+    const [scores, members] = [dead.flatMap((holder, n) => [Date.now() + (n + 1) * FAIR_WAIT_MS, holder]), dead]
+    await lab.server.admin.zadd(DEADLINES, ...scores)
+    await lab.server.admin.rpush(QUEUE, ...members)
+    const startedAt = performance.now()
+    const hold = await client.getFairLock('a').lock()
+    const tookMs = performance.now() - startedAt
+    assert(tookMs > 900 && tookMs < 20_000, `${tookMs} ms for a thousand`)
+    assert.equal(await lab.server.admin.exists(QUEUE, DEADLINES), 0)
+    await hold.unlock()
+  })
+
+  for (const [title, leave] of [
+    ['are aborted', (_: Client, abort: AbortController) => abort.abort(new Error('enough'))],
+    ['belong to a client that closes', (client: Client) => client.close()],
+  ] as const) {
+    it(`two thousand waiters that ${title} together leave no place, and cost Redis the same each`, async () => {
+      const [holder, client] = [await lab.connect(), await lab.connect()]
+      const hold = await holder.getFairLock('a').lock()
+      const abort = new AbortController()
+      const leaving = async (count: number): Promise<number> => {
+        const waits = Array.from({ length: count }, () => client.getFairLock('a').lock({ signal: abort.signal }))
+        const outcomes = Promise.allSettled(waits)
+        await waitUntil(async () => (await lab.server.admin.llen(QUEUE)) === count, { timeoutMs: 30_000 })
+        await listening(lab, count)
+        const { calls } = await countCommands(lab.server, async () => {
+          await leave(client, abort)
+          for (const { status } of await outcomes) assert.equal(status, 'rejected')
+          await waitUntil(async () => (await lab.server.admin.exists(QUEUE, DEADLINES)) === 0, { timeoutMs: 30_000 })
+        })
+        // Of the commands in the scripts: some of the waiters also ask meanwhile.
+        return (calls['zadd'] ?? 0) + (calls['zscore'] ?? 0)
+      }
+      const inside = await leaving(2_000)
+      assert(inside < 20 * 2_000, `${inside} commands on the deadlines of 2,000 waiters`)
+      await hold.unlock()
+      const next = await holder.getFairLock('a').tryLock()
+      assert.notEqual(next, null, 'nobody is ahead')
+      await next?.unlock()
+    })
+  }
+
+  it('the places of a client that died without leaving end a day after it last asked', async () => {
+    const [holder, client] = [await lab.connect(), await lab.connect()]
+    const hold = await holder.getFairLock('a').lock()
+    const abort = new AbortController()
+    const waiting = client.getFairLock('a').lock({ signal: abort.signal })
+    await queued(`${client.id}:1`)
+    for (const key of [QUEUE, DEADLINES]) {
+      const leftMs = await lab.server.admin.pttl(key)
+      assert(leftMs > QUEUE_TTL_MS - 60_000 && leftMs <= QUEUE_TTL_MS, `${key}: ${leftMs} ms`)
+    }
+    abort.abort(new Error('enough'))
+    await assert.rejects(waiting, /enough/)
+    await hold.unlock()
   })
 
   it('waits of very different lengths push no live waiter out of a fair queue', async () => {

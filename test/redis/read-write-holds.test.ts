@@ -69,6 +69,89 @@ describe('the holds of a read-write lock', () => {
     assert.equal(await peer.readRelease('a', 7), 1)
   })
 
+  /** Readers of a process that died: their fields are there, their holds have ended. Other readers keep the lock alive. */
+  async function enterDead(count: number): Promise<void> {
+    const fields = Array.from({ length: count }, (_, index) => [`dead:${index}`, 1]).flat()
+    await lab.server.admin.hset('a', 'mode', 'read', ...fields)
+  }
+
+  it('the last reader frees a lock that a thousand others died in', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const read = await client.getReadWriteLock('a').readLock().lock({ leaseTimeMs: 600_000 })
+    await enterDead(1_000)
+    const waiting = other.getReadWriteLock('a').writeLock().lock()
+    await listening(lab)
+    await read.unlock()
+    await (await waiting).unlock()
+  })
+
+  it('a writer waits for no reader that died, whatever lease the last one had', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const read = await client.getReadWriteLock('a').readLock().lock({ leaseTimeMs: 600_000 })
+    await enterDead(1_000)
+    const waiting = other.getReadWriteLock('a').writeLock().lock()
+    await listening(lab)
+    // It died as well, and the lock lasts as long as its lease.
+    await lab.server.admin.del(readHold(read.holder, 1))
+    await lab.server.admin.publish('redisson_rwlock:{a}', '0')
+    const write = await waiting
+    assert.deepEqual(await lab.server.admin.hgetall('a'), { mode: 'write', [write.holder]: '1' })
+    await write.unlock()
+    await read.unlock().catch(() => {})
+  })
+
+  it('a reader that leaves shortens the lock to the longest of few readers, and never below one of many', async () => {
+    for (const [count, exact] of [
+      [5, true],
+      [1_000, false],
+    ] as const) {
+      const client = await lab.connect()
+      const lock = client.getReadWriteLock('a').readLock()
+      const leaving = await lock.lock({ leaseTimeMs: 40_000 })
+      const staying = await Promise.all(
+        Array.from({ length: count }, (_, index) => lock.lock({ leaseTimeMs: index === count - 1 ? 39_000 : 30_000 })),
+      )
+      await leaving.unlock()
+      const left = await lab.server.admin.pttl('a')
+      const longest = await lab.server.admin.pttl(readHold(staying.at(-1)?.holder ?? '', 1))
+      assert(left >= longest, `${left} ms are left of the lock, ${longest} ms of the longest hold`)
+      if (exact) assert(left <= longest + 1_000)
+      await Promise.all(staying.map((hold) => hold.unlock()))
+      assert.deepEqual(await lab.server.admin.keys('*'), [])
+    }
+  })
+
+  it('all of a thousand readers are listed, counted and freed, none twice', async () => {
+    const [client, other] = [await lab.connect(), await lab.connect()]
+    const lock = client.getReadWriteLock('a').readLock()
+    const holds = await Promise.all(Array.from({ length: 1_000 }, () => lock.lock()))
+    const holders = await other.getReadWriteLock('a').readLock().getHolders()
+    const sorted = (all: readonly { readonly holder: string }[]) => all.map(({ holder }) => holder).sort()
+    assert.deepEqual(sorted(holders), sorted(holds))
+    assert.equal(await holds[777]?.isHeld(), true)
+    const refused = other.getReadWriteLock('a').writeLock().lock({ waitTimeMs: 50 })
+    await assert.rejects(refused, / and 999 more/)
+    assert.equal(await other.getReadWriteLock('a').readLock().forceUnlock(), true)
+    assert.deepEqual(await lab.server.admin.keys('*rwlock*'), [])
+    assert.equal(await lab.server.admin.exists('a'), 0)
+    for (const hold of holds) await hold.unlock().catch(() => {})
+  })
+
+  it('a reader with a thousand holds is renewed and released', async () => {
+    const client = await lab.connect({ lockWatchdogTimeoutMs: 2_400 })
+    const lock = client.getReadWriteLock('a').readLock()
+    const outer = await lock.lock()
+    const holds = [outer]
+    for (let n = 1; n < 1_000; n++) holds.push(await lock.lock({ within: outer }))
+    await renewed([outer])
+    assert.equal(await lab.server.admin.hget('a', outer.holder), '1000')
+    assert(Number(await lab.server.admin.pttl(readHold(outer.holder, 1))) > 0)
+    assert.equal(await lock.forceUnlock(), true)
+    assert.deepEqual(await lab.server.admin.keys('*rwlock*'), [])
+    assert.equal(await lab.server.admin.exists('a'), 0)
+    for (const hold of holds) await hold.unlock().catch(() => {})
+  })
+
   it('a reader that requests the write lock gets a self-deadlock error at once, and null if it only tries', async () => {
     const lock = (await lab.connect()).getReadWriteLock('a')
     await lock.readLock().withLock(async (read) => {

@@ -208,8 +208,8 @@ describe('the wire format of a read-write lock', () => {
     const client = await lab.connect()
     const lock = client.getReadWriteLock('order')
     const inside = {
-      read: ['del', 'exists', 'hdel', 'hexists', 'hget', 'hgetall', 'hset', 'pexpire', 'pttl', 'publish', 'set'],
-      write: ['del', 'exists', 'hdel', 'hgetall', 'hset', 'pexpire', 'publish'],
+      read: ['del', 'exists', 'hdel', 'hexists', 'hget', 'hscan', 'hset', 'pexpire', 'pttl', 'publish', 'set'],
+      write: ['del', 'exists', 'hdel', 'hexists', 'hscan', 'hset', 'pexpire', 'publish'],
     }
     for (const [side, commands] of Object.entries(inside)) {
       const own = side === 'read' ? lock.readLock() : lock.writeLock()

@@ -5,7 +5,7 @@ import type { RedisPort } from '../../src/adapters/port.js'
 import { Admission } from '../../src/delivery/admission.js'
 import { Batch, inBatches } from '../../src/delivery/batch.js'
 import { Scripts } from '../../src/delivery/scripts.js'
-import { lockAcquire, lockRelease, lockRenew } from '../../src/lua/generated.js'
+import { fleetRead, lockAcquire, lockRelease, lockRenew } from '../../src/lua/generated.js'
 import type { Argument, ScriptCall } from '../../src/lua/script.js'
 import { forCluster } from '../../src/lua/variants.js'
 import { BusyClock, FakeClock, turn } from '../support/fake-clock.js'
@@ -15,7 +15,7 @@ const LEASE_MS = 1_000
 const { script: ACQUIRE } = lockAcquire('', 0, '')
 const { script: RELEASE } = lockRelease('', '', '', '')
 /** Characters of keys and arguments in one command. */
-const MAX_LENGTH = 65_536
+const MAX_LENGTH = 32_768
 const take = (name: string, holder = 'me:1') => lockAcquire(name, 30_000, holder)
 const release = (name: string) => lockRelease(name, 'me:1', 'channel', '0')
 
@@ -70,6 +70,32 @@ describe('calls of one turn of the event loop', () => {
       assert.equal((await keysOf([half, half, take('a')])).length, 2)
     })
   }
+
+  it('that read much go by 4', async () => {
+    const names = Array.from({ length: 6 }, (_, n) => `lock:${n}`)
+    const calls = names.map((name) => fleetRead(name, 'q', 't', 'k', 'l', 'g', 'p'))
+    assert.deepEqual(
+      (await keysOf(calls)).map((keys) => keys.split(',').length / 6),
+      [4, 2],
+    )
+  })
+
+  it('that are unfinished go on alone, until they are done', async () => {
+    const replies: unknown[] = [[[], [1, 'unfinished', 3]], 'unfinished', 'unfinished', 2]
+    const scripts = connect({
+      send: async (command) => {
+        sent.push(command)
+        return replies.shift()
+      },
+    })
+    const outcomes = ['a', 'b', 'c'].map((name) => scripts.run(release(name)))
+    assert.deepEqual(await Promise.all(outcomes), [1, 2, 3])
+    assert.deepEqual(
+      sent.map(([, , count, ...words]) => words.slice(0, Number(count)).join()),
+      ['a,b,c', 'b', 'b', 'b'],
+    )
+    assert.equal(scripts.isIdle, true)
+  })
 
   it('send the arguments that they share once', async () => {
     await keysOf([take('a', 'me:1'), take('b', 'me:2')])

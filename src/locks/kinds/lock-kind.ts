@@ -15,12 +15,17 @@ export interface Inspection {
   /** What is left of the current lease, ms; 0: free; Infinity: a key without expiry. */
   readonly remainingLeaseMs: number
   readonly holders: readonly Holder[]
+  /** Where the next call goes on, if one call does not list all holders; then `holders` may even be empty. */
+  readonly next?: string | undefined
+  /** How many more than those may hold it. */
+  readonly others?: number
   /** Holders of only a part of it. */
   readonly partial?: readonly string[]
   /** Whom a caller has to wait for, if that is not who holds it: of a read-write lock, holders of the other side. */
   readonly blockers?: {
     readonly remainingLeaseMs: number
     readonly holders: readonly (Holder & { readonly mode: 'read' | 'write' })[]
+    readonly others?: number
   }
 }
 
@@ -131,7 +136,11 @@ export interface LockKind {
   /** Ends the lease after `leaseTimeMs` at the latest, and never extends it. Reply: an integer. */
   shorten(lockName: string, holder: string, leaseTimeMs: number): ScriptCall
 
-  inspect(lockName: string): ScriptCall
+  /**
+   * @param of  asks about this holder alone: others may be missing in the reply
+   * @param from  `next` of the inspection before
+   */
+  inspect(lockName: string, of?: string, from?: string): ScriptCall
   /** @throws {NoReplyError} it is not a reply of `inspect` */
   parseInspection(reply: unknown): Inspection
 }

@@ -15,7 +15,15 @@ import {
 } from '../../lua/generated.js'
 import type { ScriptCall } from '../../lua/script.js'
 import { INBOX_PREFIX, lockChannel, turnQueueKey, UNLOCK_MESSAGE } from '../../wire/keys.js'
-import type { AcquireReply, AcquireRequest, Inspection, LockKind, Nesting, TurnQueueScripts } from './lock-kind.js'
+import type {
+  AcquireReply,
+  AcquireRequest,
+  Holder,
+  Inspection,
+  LockKind,
+  Nesting,
+  TurnQueueScripts,
+} from './lock-kind.js'
 import { KINDS, type KindId, type KindTraits } from './table.js'
 
 /**
@@ -109,18 +117,23 @@ export class PlainKind implements LockKind {
     return lockShorten(lockName, leaseTimeMs, holder)
   }
 
-  inspect(lockName: string): ScriptCall {
+  inspect(lockName: string, _of?: string, _from?: string): ScriptCall {
     return lockInspect(lockName)
   }
 
   parseInspection(reply: unknown): Inspection {
     const [ttl, ...fields] = toWords(reply)
-    const holders = []
-    for (let index = 0; index + 1 < fields.length; index += 2) {
-      holders.push({ holder: fields[index] as string, holdCount: Number(fields[index + 1]) })
-    }
-    return { remainingLeaseMs: remaining(Number(ttl)), holders }
+    return { remainingLeaseMs: remaining(Number(ttl)), holders: holdersOf(fields) }
   }
+}
+
+/** @param fields  holder, hold count, holder, hold count … */
+export function holdersOf(fields: readonly string[]): Holder[] {
+  const holders = []
+  for (let index = 0; index + 1 < fields.length; index += 2) {
+    holders.push({ holder: fields[index] as string, holdCount: Number(fields[index + 1]) })
+  }
+  return holders
 }
 
 /** As numbered by `lock/acquire-queued`. */

@@ -1,3 +1,4 @@
+import { toWords } from '../../delivery/replies.js'
 import {
   readLockAcquire,
   readLockInspect,
@@ -12,7 +13,7 @@ import { readHoldPrefix, readWriteChannel, UNLOCK_MESSAGE, WRITE_UNLOCK_MESSAGE 
 import type { LeaseContext } from '../lease.js'
 import { Lock } from '../lock.js'
 import type { AcquireRequest, Holder, Inspection, LockKind, Nesting } from './lock-kind.js'
-import { PlainKind } from './plain.js'
+import { holdersOf, PlainKind, remaining } from './plain.js'
 
 const WRITE_SUFFIX = ':write'
 
@@ -55,12 +56,12 @@ class ReadKind extends PlainKind {
     return readLockRelease(lockName, holder, readHoldPrefix(lockName), readWriteChannel(lockName), UNLOCK_MESSAGE)
   }
 
-  override inspect(lockName: string): ScriptCall {
-    return readLockInspect(lockName, readHoldPrefix(lockName))
+  override inspect(lockName: string, of?: string, from?: string): ScriptCall {
+    return inspectBoth(lockName, of, from)
   }
 
   override parseInspection(reply: unknown): Inspection {
-    return sides(super.parseInspection(reply), 'read')
+    return parseSide(reply, 'read')
   }
 }
 
@@ -84,7 +85,7 @@ class WriteKind extends PlainKind {
   }
 
   override acquire({ lockName, holder, leaseTimeMs }: AcquireRequest): ScriptCall {
-    return writeLockAcquire(lockName, leaseTimeMs, holder)
+    return writeLockAcquire(lockName, leaseTimeMs, holder, readHoldPrefix(lockName))
   }
 
   override release(lockName: string, holder: string): ScriptCall {
@@ -96,24 +97,39 @@ class WriteKind extends PlainKind {
     return this.renew(lockName, holder, leaseTimeMs) // the writer's own reads may have longer leases
   }
 
-  override inspect(lockName: string): ScriptCall {
-    return readLockInspect(lockName, readHoldPrefix(lockName))
+  override inspect(lockName: string, of?: string, from?: string): ScriptCall {
+    return inspectBoth(lockName, of, from)
   }
 
   override parseInspection(reply: unknown): Inspection {
-    return sides(super.parseInspection(reply), 'write')
+    return parseSide(reply, 'write')
   }
 }
 
+/** The cursor of the first readers, and the one that follows the last. */
+const START = '0'
+
+function inspectBoth(lockName: string, of = '', from = of === '' ? START : ''): ScriptCall {
+  return readLockInspect(lockName, readHoldPrefix(lockName), from, of)
+}
+
 /** Readers wait for writers, and writers for everybody. */
-function sides({ remainingLeaseMs, holders }: Inspection, own: 'read' | 'write'): Inspection {
+function parseSide(reply: unknown, own: 'read' | 'write'): Inspection {
+  const [ttl, cursor = START, most, ...fields] = toWords(reply)
+  const holders = holdersOf(fields)
+  const next = cursor === START ? undefined : cursor
+  const remainingLeaseMs = remaining(Number(ttl))
+  const others = next === undefined ? 0 : Math.max(0, Number(most) - holders.length)
   const modeOf = ({ holder }: Holder) => (holder.endsWith(WRITE_SUFFIX) ? 'write' : 'read')
   const ours = holders.filter((one) => modeOf(one) === own)
-  const others = holders.map((one) => ({ ...one, mode: modeOf(one) }) as const)
+  const all = holders.map((one) => ({ ...one, mode: modeOf(one) }) as const)
+  const blockers = own === 'write' ? { holders: all, others } : { holders: all.filter(({ mode }) => mode === 'write') }
   return {
     holders: ours,
     remainingLeaseMs: ours.length === 0 ? 0 : remainingLeaseMs,
-    blockers: { remainingLeaseMs, holders: others.filter(({ mode }) => own === 'write' || mode === 'write') },
+    next,
+    others,
+    blockers: { remainingLeaseMs, ...blockers },
   }
 }
 

@@ -17,7 +17,7 @@
 -- include time/now
 -- include lease/create-lock
 -- include fair-lock/skip-dead
--- include fair-lock/shift-deadlines
+-- include fair-lock/lower-last
 -- include fair-lock/join-queue
 local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -38,7 +38,7 @@ if left == -2 then
     if not refused and first then
       redis.call('lpop', queue)
       redis.call('zrem', deadlines, holder)
-      shiftDeadlines(deadlines, redis.call('zrange', deadlines, 0, -1), wait)
+      lowerLast(queue, deadlines, wait)
     end
     return refused
   end

@@ -15,4 +15,4 @@ if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
 redis.call('del', KEYS[1])
-return wakeFirst(KEYS[2], ARGV[2], ARGV[3])
+return wakeFirst(KEYS[2], KEYS[3], ARGV[2], ARGV[3])

@@ -16,12 +16,14 @@ if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call(
   -- a group has at least two fields, and always an expiry
   return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
 end
-local longest = 0
+local longest, expiries, last = 0, {}, {}
 for n = 3, #ARGV do
-  local owner, expiry = ownerOf(group, ARGV[n])
+  local owner, expiry, before = ownerOf(group, ARGV[n])
   if owner and owner ~= holder then
     longest = math.max(longest, expiry - now)
   end
+  expiries[n] = expiry
+  last[n] = before
 end
 if longest > 0 then
   -- also one of Redisson, which has no such slack
@@ -30,10 +32,16 @@ if longest > 0 then
 end
 for n = 3, #ARGV do
   local value = ARGV[n]
-  if not ownerOf(group, value) then
-    deleteValue(group, value)
-    redis.call('hset', group, value, holder, value .. ':' .. holder .. ':lock_count', 1)
+  local prefix = value .. ':' .. holder
+  if expiries[n] then
+    extendValue(group, value, holder, lease, expiries[n])
+  else
+    if last[n] then
+      redis.call('hdel', group, value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
+    end
+    local expires = string.format('%d', now + lease)
+    redis.call('hset', group, value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
   end
-  extendValue(group, value, holder, lease)
 end
+outlive(group, lease)
 return nil

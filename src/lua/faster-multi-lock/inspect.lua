@@ -6,12 +6,12 @@
 -- include faster-multi-lock/values
 local found, countAt = { -2 }, {}
 for n = 1, #ARGV do
-  local owner, expiry, count = ownerOf(KEYS[1], ARGV[n])
+  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
   if owner then
     found[1] = math.max(found[1], expiry - now)
     if not countAt[owner] then
       table.insert(found, owner)
-      table.insert(found, count or '1')
+      table.insert(found, redis.call('hget', KEYS[1], ARGV[n] .. ':' .. owner .. ':lock_count') or '1')
       table.insert(found, 0)
       countAt[owner] = #found
     end

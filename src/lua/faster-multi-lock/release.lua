@@ -12,11 +12,12 @@ local freed = 0
 for n = 4, #ARGV do
   local value, prefix = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
   if redis.call('hget', KEYS[1], value) == ARGV[1] then
-    redis.call('hdel', KEYS[1], value)
     freed = freed + 1
+    redis.call('hdel', KEYS[1], value, prefix .. ':expire_time', prefix .. ':lock_count')
+  else
+    -- even after Redisson took the value over: it leaves these fields behind
+    redis.call('hdel', KEYS[1], prefix .. ':expire_time', prefix .. ':lock_count')
   end
-  -- even after Redisson took the value over: it leaves these fields behind
-  redis.call('hdel', KEYS[1], prefix .. ':expire_time', prefix .. ':lock_count')
 end
 if freed == 0 then
   return nil

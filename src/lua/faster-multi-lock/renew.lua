@@ -12,17 +12,21 @@ for n, group in ipairs(KEYS) do
   last = last + 3 + tonumber(ARGV[last + 3])
   -- checked first: a key that somebody overwrote with another type must not cost all other groups their renewal
   renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+  local expiries = {}
   for m = first, renewed[n] == 1 and last or 0 do
-    if ownerOf(group, ARGV[m]) ~= holder then
+    local owner, expiry = ownerOf(group, ARGV[m])
+    if owner ~= holder then
       renewed[n] = 0
+      break
     end
+    table.insert(expiries, expiry)
   end
   if renewed[n] == 1 then
     -- PEXPIRE first, as in read-lock/renew
     redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
   end
   for m = first, renewed[n] == 1 and last or 0 do
-    extendValue(group, ARGV[m], holder, lease)
+    extendValue(group, ARGV[m], holder, lease, expiries[m - first + 1])
   end
 end
 return renewed

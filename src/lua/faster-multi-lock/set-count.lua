@@ -7,13 +7,17 @@
      ARGV[4…] values      their digests
      Reply   integer      1 done, 0 this owner does not hold them all ]]
 -- include faster-multi-lock/values
+local lease, expiries = tonumber(ARGV[1]), {}
 for n = 4, #ARGV do
-  if ownerOf(KEYS[1], ARGV[n]) ~= ARGV[2] then
+  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+  if owner ~= ARGV[2] then
     return 0
   end
+  table.insert(expiries, expiry)
 end
 for n = 4, #ARGV do
   redis.call('hset', KEYS[1], ARGV[n] .. ':' .. ARGV[2] .. ':lock_count', ARGV[3])
-  extendValue(KEYS[1], ARGV[n], ARGV[2], tonumber(ARGV[1]))
+  extendValue(KEYS[1], ARGV[n], ARGV[2], lease, expiries[n - 3])
 end
+outlive(KEYS[1], lease)
 return 1

@@ -7,12 +7,21 @@ local now = epochMs()
 -- not be when waiters come: when a lease has ended, or a little later.
 local SLACK = 10000
 
--- The holder of a value, until when (epoch ms) and its hold count; nil if there is none or its lease is over.
+-- The holder of a value, and until when (epoch ms); nil if there is none or its lease is over. Then the third is whose
+-- lease that was, if any.
 local function ownerOf(group, value)
   local owner = redis.call('hget', group, value)
   local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
   if expiry and expiry > now then
-    return owner, expiry, redis.call('hget', group, value .. ':' .. owner .. ':lock_count')
+    return owner, expiry
+  end
+  return nil, nil, owner
+end
+
+-- Makes the lease of a value, which lasts until `expiry`, last at least as long as requested.
+local function extendValue(group, value, owner, lease, expiry)
+  if expiry < now + lease then
+    redis.call('hset', group, value .. ':' .. owner .. ':expire_time', string.format('%d', now + lease))
   end
 end
 
@@ -20,22 +29,5 @@ end
 local function outlive(group, leftMs)
   if redis.call('pttl', group) < leftMs + SLACK then
     redis.call('pexpire', group, leftMs + SLACK)
-  end
-end
-
--- Makes the lease of a value last at least as long as requested.
-local function extendValue(group, value, owner, lease)
-  local field = value .. ':' .. owner .. ':expire_time'
-  if (toInteger(redis.call('hget', group, field)) or 0) < now + lease then
-    redis.call('hset', group, field, string.format('%d', now + lease))
-  end
-  outlive(group, lease)
-end
-
--- Deletes a value and all fields of its last owner.
-local function deleteValue(group, value)
-  local owner = redis.call('hget', group, value)
-  if owner then
-    redis.call('hdel', group, value, value .. ':' .. owner .. ':expire_time', value .. ':' .. owner .. ':lock_count')
   end
 end

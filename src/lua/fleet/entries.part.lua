@@ -1,8 +1,6 @@
 -- The most entries of each kind in a reply, and the longest text of an entry, in bytes.
 local MOST_ENTRIES = 200
 local MOST_BYTES = 256
--- Readers with more holds than this are not checked one hold after the other.
-local MOST_CHECKED = 50
 
 local function cut(text)
   return string.sub(text, 1, MOST_BYTES)
@@ -39,12 +37,6 @@ local function isData(lock, kind, left)
     return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+$')
   end
   return kind ~= 'none'
-end
-
--- Whether a field is a reader of which no hold is left.
-local function hasStoppedReading(mode, prefix, field, count)
-  local canRead = hasMode(mode) and field ~= 'mode' and string.sub(field, -6) ~= ':write'
-  return canRead and holdCount(count) <= MOST_CHECKED and longestRead(prefix, field, count) < 0
 end
 
 local function hexOf(bytes)

@@ -13,8 +13,7 @@
                           (-1: no end); 1 if there is a token; 1 if there is a generation; 1 if something was left out ]]
 -- include time/now
 -- include numbers/to-integer
--- include read-lock/read-holds
--- include fleet/entries
+-- include fleet/fields
 local lock, now, isCut = KEYS[1], epochMs(), 0
 local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
 if isData(lock, kind, left) then
@@ -23,15 +22,13 @@ end
 
 if kind == 'string' then
   text = cut(redis.call('get', lock))
-elseif kind == 'hash' and redis.call('hlen', lock) > 3 * MOST_ENTRIES then
-  isCut = 1
 elseif kind == 'hash' then
-  local mode, all = redis.call('hget', lock, 'mode'), redis.call('hgetall', lock)
-  for n = 1, #all, 2 do
-    if not hasStoppedReading(mode, ARGV[1], all[n], all[n + 1]) then
-      table.insert(fields, cut(all[n]))
-      table.insert(fields, cut(all[n + 1]))
-    end
+  local mode = redis.call('hget', lock, 'mode')
+  isCut = 1
+  if hasMode(mode) or redis.call('hlen', lock) <= 3 * MOST_ENTRIES then
+    local found, isAll = fieldsOf(lock, mode, ARGV[1])
+    fields = found
+    isCut = isAll and 0 or 1
   end
 end
 

@@ -14,6 +14,10 @@ local function runOnce(replies, operation, openedAt, action)
     return { now }
   end
   local reply = action()
+  if reply == 'unfinished' then
+    -- the next call goes on with it
+    return reply
+  end
   redis.call('hset', replies, operation, string.format('%.0f', reply))
   keepReplies(replies)
   return reply

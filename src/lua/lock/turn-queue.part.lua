@@ -5,8 +5,8 @@
 
 -- Holdfast never makes the list longer than this.
 local MOST_TICKETS = 4096
--- What one call processes at most, in 2 ms; clients that poll process the rest.
-local TICKETS_PER_CALL = 1024
+-- What one call processes at most: Redis serves nobody else meanwhile. Clients that poll process the rest.
+local TICKETS_PER_CALL = 128
 
 -- Gives the turn to the first client that is still there, and notifies the one behind it that it is next: that one asks
 -- after a while, in case the first is frozen. Removes tickets of clients that are gone. `message` is 'turn', or

@@ -12,16 +12,16 @@
 -- include numbers/integer-at
 -- include permit/reclaim
 local expires = now + tonumber(ARGV[1])
-reclaim(KEYS[1], KEYS[2], ARGV[2], 0)
+reclaim(KEYS[1], KEYS[2], ARGV[2], 0, math.max(MOST_RECLAIMED, #ARGV - 2))
 -- In a repeat, permits that were given back since the first copy stay given back, and no lease is shortened.
-local isRepeat, held = false, {}
-for n = 3, #ARGV do
-  held[n] = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
+local isRepeat, ids, held = false, {}, {}
+for n = 1, #ARGV - 2 do
+  ids[n] = bytesOf(ARGV[n + 2])
+  held[n] = redis.call('zscore', KEYS[2], ids[n])
   isRepeat = isRepeat or held[n] ~= false
 end
 if not isRepeat then
-  local permits = #ARGV - 2
-  if integerAt(KEYS[1]) < permits then
+  if integerAt(KEYS[1]) < #ids then
     local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
     local ends = toInteger(first[2])
     -- Redisson's "never": a permit without a lease
@@ -30,11 +30,11 @@ if not isRepeat then
     end
     return math.max(1, ends - now)
   end
-  redis.call('decrby', KEYS[1], permits)
+  redis.call('decrby', KEYS[1], #ids)
 end
-for n = 3, #ARGV do
+for n, id in ipairs(ids) do
   if not isRepeat or held[n] and tonumber(held[n]) < expires then
-    redis.call('zadd', KEYS[2], string.format('%d', expires), bytesOf(ARGV[n]))
+    redis.call('zadd', KEYS[2], string.format('%d', expires), id)
   end
 end
 local left = redis.call('pttl', KEYS[1])

@@ -9,8 +9,9 @@
 -- include numbers/to-integer
 -- include numbers/integer-at
 -- include permit/reclaim
-reclaim(KEYS[1], KEYS[2], ARGV[1], 0)
-local found = { integerAt(KEYS[1]), redis.call('zcard', KEYS[2]) }
+reclaim(KEYS[1], KEYS[2], ARGV[1], 0, MOST_RECLAIMED)
+local expired = redis.call('zcount', KEYS[2], 0, now)
+local found = { integerAt(KEYS[1]) + expired, redis.call('zcard', KEYS[2]) - expired }
 for n = 2, #ARGV do
   local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
   if not expires then

@@ -1,18 +1,16 @@
 -- include permit/permit-bytes
 -- include semaphore/announce-permits
 
--- Gives back the permits whose leases have ended (100 000 of them at most) and `more`, and notifies waiters if any are
--- available then. Returns how many connections received it, -1 if publishing was refused.
-local function reclaim(semaphore, leases, channel, more)
+-- How many expired permits one call gives back, unless it needs more: Redis serves nobody else meanwhile.
+local MOST_RECLAIMED = 200
+
+-- Gives back `most` permits at most whose leases have ended, the earliest first, and `more`, and notifies waiters if any
+-- are available then. Returns how many connections received it, -1 if publishing was refused.
+local function reclaim(semaphore, leases, channel, more, most)
   local returned = more
-  for _ = 1, 100 do
-    local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, 1000)
-    if #expired > 0 then
-      returned = returned + redis.call('zrem', leases, unpack(expired))
-    end
-    if #expired < 1000 then
-      break
-    end
+  local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, most)
+  if #expired > 0 then
+    returned = returned + redis.call('zrem', leases, unpack(expired))
   end
   if returned == 0 then
     return 0

@@ -8,16 +8,16 @@
              integer    released; how many connections received the message (-1: publishing was refused)
      Source  RedissonPermitExpirableSemaphore.releaseAsync ]]
 -- include permit/reclaim
-local released, held = 0, 0
+local permits, released, held = {}, 0, 0
 for n = 2, #ARGV do
-  local permit = bytesOf(ARGV[n])
-  local expires = tonumber(redis.call('zscore', KEYS[2], permit) or -1)
-  if expires >= 0 then
-    released = released + redis.call('zrem', KEYS[2], permit)
-    held = held + (expires > now and 1 or 0)
-  end
+  permits[n - 1] = bytesOf(ARGV[n])
+  local expires = tonumber(redis.call('zscore', KEYS[2], permits[n - 1]) or -1)
+  held = held + (expires > now and 1 or 0)
 end
-local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released)
+if #permits > 0 then
+  released = redis.call('zrem', KEYS[2], unpack(permits))
+end
+local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released, MOST_RECLAIMED)
 if held < #ARGV - 1 then
   return nil
 end

@@ -1,20 +1,53 @@
---[[ read-lock/inspect: who reads or writes, how often, and for how long. Leaves out readers whose holds have ended.
+--[[ read-lock/inspect: who reads or writes, how often, and for how long: one of our owners, and some of the others.
+     Leaves out readers whose holds have ended.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] prefix       what the keys of read holds begin with
-     Reply   array        PTTL of the lock (-2: free, -1: no expiry), then holder, hold count, holder, hold count … ]]
+     ARGV[2] cursor       from which others on: "0", or as replied; empty: no others
+     ARGV[3] holder       "<client id>:<owner id>", or with ":write" after it; empty: none
+     Reply   array        PTTL of the lock (-2: free, -1: no expiry); the next cursor, "0" at the end; how many hold it at
+                          most; then holder, hold count, holder, hold count … ]]
 -- include read-lock/read-holds
-local found = { redis.call('pttl', KEYS[1]) }
-if not redis.call('hget', KEYS[1], 'mode') then
+local lock, prefix, cursor = KEYS[1], ARGV[1], ARGV[2]
+local found = { redis.call('pttl', lock), '0', 0 }
+if not redis.call('hget', lock, 'mode') then
   -- free, or a lock of another kind
   return found
 end
-local fields = redis.call('hgetall', KEYS[1])
-for n = 1, #fields, 2 do
-  local holder, count = fields[n], fields[n + 1]
-  local isWriter = string.sub(holder, -6) == ':write'
-  if isWriter or (holder ~= 'mode' and longestRead(ARGV[1], holder, count) > 0) then
+found[3] = redis.call('hlen', lock) - 1
+local looks = 0
+
+-- Adds a holder, unless all its holds have ended, as far as this call looks.
+local function add(holder, count)
+  local isHeld = string.sub(holder, -6) == ':write'
+  if not isHeld and holder ~= 'mode' then
+    local lasts, read = longestRead(prefix, holder, count, 1, LEASED_HOLDS)
+    looks = looks + read
+    isHeld = lasts > 0 or holdCount(count) > read
+  end
+  if isHeld then
     table.insert(found, holder)
     table.insert(found, count)
+  end
+end
+
+local own = ARGV[3] ~= '' and redis.call('hget', lock, ARGV[3])
+if own then
+  add(ARGV[3], own)
+end
+if cursor ~= '' then
+  found[2] = cursor
+end
+while cursor ~= '' and looks < MOST_LOOKS do
+  local page = redis.call('hscan', lock, cursor, 'count', 50)
+  cursor = page[1]
+  found[2] = cursor
+  for n = 1, #page[2], 2 do
+    if page[2][n] ~= ARGV[3] then
+      add(page[2][n], page[2][n + 1])
+    end
+  end
+  if cursor == '0' then
+    break
   end
 end
 return found

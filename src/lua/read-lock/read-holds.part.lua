@@ -6,6 +6,11 @@ end
 -- The most holds of one reader. Each has a key, so a higher count (an epoch, say), which only something else can have
 -- written, would keep Redis busy for minutes.
 local MOST_HOLDS = 10000
+-- How many holds one call looks at, or deletes, at most: Redis serves nobody else meanwhile.
+local MOST_LOOKS = 100
+-- How many holds of a reader have the lease of the reader, at least. Holds are deleted from the last one down, so the
+-- first ones are enough.
+local LEASED_HOLDS = 20
 
 -- The hold count that a field of the lock spells; 0 if it spells none.
 local function holdCount(text)
@@ -13,11 +18,27 @@ local function holdCount(text)
   return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
 end
 
--- How long the longest of a reader's holds lasts, ms; below 0 if none is left. `count` is its hold count, as text.
-local function longestRead(prefix, reader, count)
-  local longest = -2
-  for index = 1, holdCount(count) do
+-- How long the longest of a reader's holds lasts, ms; below 0 if none is left. Stops at one that lasts `enough`, and
+-- after `most` holds. `count` is its hold count, as text. Also returns how many it looked at.
+local function longestRead(prefix, reader, count, enough, most)
+  local longest, looks = -2, math.min(holdCount(count), most)
+  for index = 1, looks do
     longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
+    if longest >= enough then
+      return longest, index
+    end
   end
-  return longest
+  return longest, looks
+end
+
+-- Whether an owner of ours reads, according to its holds.
+local function isReading(prefix, reader, count)
+  return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
+end
+
+-- Makes one hold last at least as long as requested.
+local function extendHold(key, lease)
+  if redis.call('pttl', key) < lease then
+    redis.call('set', key, 1, 'px', lease)
+  end
 end

@@ -16,14 +16,11 @@ for n, lock in ipairs(KEYS) do
     return count
   end
   renewed[n] = 0
-  if type(count) == 'string' and longestRead(prefix, holder, count) > 0 then
+  if type(count) == 'string' and isReading(prefix, holder, count) then
     -- PEXPIRE first: a Redis without memory refuses SET unless the script has already written
     redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
-    for index = 1, holdCount(count) do
-      local key = readHold(prefix, holder, index)
-      if redis.call('pttl', key) < lease then
-        redis.call('set', key, 1, 'px', lease)
-      end
+    for index = 1, math.min(holdCount(count), LEASED_HOLDS) do
+      extendHold(readHold(prefix, holder, index), lease)
     end
     renewed[n] = 1
   end

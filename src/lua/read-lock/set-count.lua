@@ -1,5 +1,5 @@
---[[ read-lock/set-count: set the hold count of a reader, and make each of its holds last at least as long as requested.
-     Never shortens a lease.
+--[[ read-lock/set-count: set the hold count of a reader, and make its last hold and its first ones last at least as long as
+     requested. Never shortens a lease.
      KEYS[1] lock         hash: mode -> read or write, reader -> hold count, "<writer>:write" -> hold count
      ARGV[1] leaseTimeMs  ms, > 0
      ARGV[2] holder       "<client id>:<owner id>"
@@ -11,22 +11,20 @@
 -- include read-lock/read-holds
 local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local before = redis.call('hget', lock, holder)
-if not before or longestRead(ARGV[4], holder, before) < 0 then
+if not before or not isReading(ARGV[4], holder, before) then
   return 0
 end
 if count > MOST_HOLDS then
   return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
 end
 -- DEL first, which a Redis without memory never refuses: so a count can always be lowered
-for index = count + 1, holdCount(before) do
+for index = count + 1, math.min(holdCount(before), count + MOST_LOOKS) do
   redis.call('del', readHold(ARGV[4], holder, index))
 end
-for index = 1, count do
-  local key = readHold(ARGV[4], holder, index)
-  if redis.call('pttl', key) < lease then
-    redis.call('set', key, 1, 'px', lease)
-  end
+for index = 1, math.min(count, LEASED_HOLDS) do
+  extendHold(readHold(ARGV[4], holder, index), lease)
 end
+extendHold(readHold(ARGV[4], holder, count), lease)
 redis.call('hset', lock, holder, count)
 extendLease(lock, lease)
 return 1

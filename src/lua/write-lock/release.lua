@@ -7,13 +7,20 @@
      ARGV[4] message      what wakes them
      Reply   nil          this owner does not write
              integer      released; how many connections received the message (-1: publishing was refused)
+             "unfinished" there is more to do than one call does: call again
      Source  RedissonWriteLock.unlockInnerAsync, counter = 0 ]]
 -- include read-lock/all-readers
-if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-local longest = longestReadOfAll(KEYS[1], ARGV[2])
-if longest > 0 then
+local longest, looked = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
+if looked == 'dead' then
+  return 'unfinished'
+end
+redis.call('hdel', KEYS[1], ARGV[1])
+if looked ~= 'all' then
+  redis.call('hset', KEYS[1], 'mode', 'read')
+elseif longest > 0 then
   redis.call('hset', KEYS[1], 'mode', 'read')
   redis.call('pexpire', KEYS[1], longest)
 else

@@ -1,0 +1,16 @@
+-- include read-lock/read-holds
+
+-- Deletes a reader and its holds. Returns whether one of them had not ended; nil: it had more holds than one call
+-- deletes, and keeps the first ones.
+local function deleteReader(lock, prefix, reader, count)
+  local holds, wasHeld = holdCount(count), false
+  for index = math.max(1, holds - MOST_LOOKS + 1), holds do
+    wasHeld = redis.call('del', readHold(prefix, reader, index)) == 1 or wasHeld
+  end
+  if holds > MOST_LOOKS then
+    redis.call('hset', lock, reader, holds - MOST_LOOKS)
+    return nil
+  end
+  redis.call('hdel', lock, reader)
+  return wasHeld
+end
