@@ -91,7 +91,7 @@ function valuesFor(dice: Dice, sight: Sight, name: string, script: string): Valu
   const flags = (...parameters: string[]) => Object.fromEntries(parameters.map((parameter) => [parameter, flag]))
   const operation = (): Argument => dice.between(1, 30)
   return {
-    ...named('lock', 'group', 'semaphore', 'latch'),
+    ...named('lock', 'group', 'semaphore', 'latch', 'key'),
     ...leases('leaseTimeMs', 'waitTimeMs', 'longestMs'),
     ...flags('isPoll', 'hasWaiters', 'isQueueing'),
     queue: () => fairQueue(name),

@@ -16,7 +16,7 @@ export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(SCRIPTS.map(({ 
 export type Maker = (...values: unknown[]) => ScriptCall
 
 /** One for each script. */
-export const MAKERS = Object.values(makers) as unknown as readonly Maker[]
+export const MAKERS = Object.values(makers).filter((make) => typeof make === 'function') as unknown as readonly Maker[]
 
 /** The names of its parameters: `keys` and `args` if it takes any number of keys. */
 export function parametersOf(make: Maker): readonly string[] {
