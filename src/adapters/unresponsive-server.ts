@@ -25,8 +25,6 @@ const LISTENER = 'listener'
 export interface ReplacementOptions {
   /** How long a connection may be idle before a PING is sent, ms; 0: for ever. Default 30 000. */
   readonly pingIntervalMs?: number | undefined
-  /** How the owner of the client can make it recover by itself; undefined: the client is ours. */
-  readonly advice?: string | undefined
   /** Called when the port is closed for good. */
   readonly onClose?: () => void
 }
@@ -76,7 +74,6 @@ class ReplaceablePort implements RedisPort {
   readonly isCluster: boolean
   readonly isReplicated: boolean
   readonly #reopen: Reopen
-  readonly #advice: string | undefined
   readonly #onClose: (() => void) | undefined
   readonly #pingMs: number
   readonly #channels = new Map<string, Subscription>()
@@ -91,12 +88,11 @@ class ReplaceablePort implements RedisPort {
   #failedAttempts = 0
   #isClosed = false
 
-  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, advice, onClose }: ReplacementOptions) {
+  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, onClose }: ReplacementOptions) {
     this.isCluster = first.isCluster ?? false
     this.isReplicated = first.isReplicated ?? false
     this.#port = first
     this.#reopen = reopen
-    this.#advice = advice
     this.#onClose = onClose
     this.#pingMs = pingIntervalMs ?? DEFAULT_PING_MS
   }
@@ -309,8 +305,7 @@ class ReplaceablePort implements RedisPort {
   }
 
   #warning(why: string): Error {
-    const advice = this.#advice === undefined ? '' : `. The client that you passed was left unchanged: ${this.#advice}`
-    return clientWarning('CONNECTION_REPLACED', `${why}, so Holdfast opened another connection and uses it${advice}`)
+    return clientWarning('CONNECTION_REPLACED', `${why}, so Holdfast opened another connection and uses it`)
   }
 
   #schedulePing(): void {

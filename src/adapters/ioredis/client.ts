@@ -12,8 +12,13 @@ export interface IoredisLike {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly unknown[] | null | undefined
     readonly failoverDetector?: boolean | undefined
+    readonly db?: number | undefined
+    readonly username?: string | null | undefined
+    readonly password?: string | null | undefined
     /** Only on a Cluster, ms. */
     readonly slotsRefreshInterval?: number | undefined
+    /** Only on a Cluster. */
+    readonly redisOptions?: object | undefined
   }
   call(command: string, ...args: string[]): Promise<unknown>
   duplicate(override?: object): IoredisLike
@@ -33,19 +38,59 @@ export interface IoredisLike {
 export const DISCONNECT_TIMEOUT_MS = 500
 
 /**
- * For the duplicate that subscribes: it must reconnect whatever the user's own client does about reconnects, and must
- * not be closed while its channels are silent.
+ * For every duplicate: it must reconnect whatever the user's own client does about reconnects, must not be closed while it
+ * is silent, and takes commands while it reconnects.
  */
-export const SUBSCRIBER_OPTIONS = {
-  lazyConnect: false,
+const DUPLICATE_OPTIONS = {
   enableOfflineQueue: true,
-  autoResubscribe: false, // we resubscribe ourselves, to know when it is done
-  maxRetriesPerRequest: null,
   retryStrategy: (attempt: number) => Math.min(attempt * 50, 1_000),
   disconnectTimeout: DISCONNECT_TIMEOUT_MS,
   commandTimeout: undefined,
   socketTimeout: undefined,
   failoverDetector: false, // it can end a client for good; see `watchForEnd`
+}
+
+export const SUBSCRIBER_OPTIONS = {
+  ...DUPLICATE_OPTIONS,
+  lazyConnect: false,
+  autoResubscribe: false, // we resubscribe ourselves, to know when it is done
+  maxRetriesPerRequest: null,
+}
+
+/**
+ * A connection of our own with the settings of the user's client. What the user does with that one (SELECT, MULTI,
+ * SUBSCRIBE, a command that blocks) does not concern our commands, and ours not the user's transaction.
+ * @param nodes  of a cluster; empty: those that the user named
+ */
+export function ownConnection(client: IoredisLike, nodes: readonly object[] = []): IoredisLike {
+  const own = client.isCluster ? ownCluster(client as Cluster, nodes) : ownServer(client)
+  own.on('error', () => {})
+  return own
+}
+
+type Cluster = IoredisLike & { duplicate(nodes: readonly object[], options: object): IoredisLike }
+
+function ownCluster(client: Cluster, nodes: readonly object[]): IoredisLike {
+  const { redisOptions } = client.options
+  return client.duplicate(nodes, {
+    lazyConnect: true,
+    enableOfflineQueue: true,
+    slotsRefreshInterval: undefined, // see `IoredisClusterPort`
+    clusterRetryStrategy: DUPLICATE_OPTIONS.retryStrategy,
+    redisOptions: { ...redisOptions, commandTimeout: undefined, socketTimeout: undefined },
+  })
+}
+
+function ownServer(client: IoredisLike): IoredisLike {
+  const { condition } = client as { readonly condition?: { readonly select?: number } | null }
+  const db = condition?.select ?? client.options.db
+  const own = client.duplicate({ ...DUPLICATE_OPTIONS, lazyConnect: true, db })
+  // Whoever renews a password sets it in the options of the client that he has.
+  own.on('reconnecting', () => {
+    const { username, password } = client.options
+    Object.assign(own.options, { username, password })
+  })
+  return own
 }
 
 /**

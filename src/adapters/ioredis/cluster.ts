@@ -12,7 +12,7 @@ export interface IoredisClusterLike extends IoredisLike {
   /** The addresses of the servers of each slot, the master first. */
   readonly slots?: readonly (readonly string[] | undefined)[]
   nodes(role?: 'master'): IoredisNodeLike[]
-  duplicate(nodes?: object, options?: object): IoredisLike
+  duplicate(nodes?: readonly object[], options?: object): IoredisLike
   refreshSlotsCache?(): void
 }
 

@@ -9,6 +9,7 @@ import {
   end,
   type IoredisLike,
   isReplyError,
+  ownConnection,
   SUBSCRIBER_OPTIONS,
   watchForEnd,
 } from './client.js'
@@ -23,9 +24,11 @@ export function isIoredis(client: unknown): client is IoredisLike {
 }
 
 /**
- * Uses a live ioredis client that you own, for one server, for Sentinel, or a Cluster. Holdfast sends its commands on
- * it and never closes it. Wake-ups need a connection of their own (in a cluster one to each master where a caller
- * waits): a duplicate, opened when a caller first waits.
+ * Uses a live ioredis client that you own, for one server, for Sentinel, or a Cluster, and never closes it. Holdfast opens
+ * connections of its own with the same settings: a duplicate for its commands, and another one for wake-ups when a caller
+ * first waits (in a cluster one to each master where a caller waits). They end when you close your client. What you do on
+ * yours, such as SELECT, MULTI or a command that blocks, does not concern them; Holdfast stays in the database that is
+ * selected now.
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
  * @throws {ConfigError} the client has a `keyPrefix`, is in subscriber or monitor mode, or was closed
@@ -50,9 +53,6 @@ export interface OwnedOptions {
   readonly isReplicated?: boolean | undefined
 }
 
-const ADVICE =
-  'give it a `socketTimeout` (ms) longer than any blocking command that you send on it, so that ioredis reconnects by itself'
-
 /** @param owned  undefined: the client belongs to the user and is never ended */
 function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   if (client.options.keyPrefix) {
@@ -69,40 +69,64 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   }
   if (client.status === 'end') throw new ConfigError('client', undefined, 'an open ioredis client; this one is closed')
   const { isReplicated, pingIntervalMs, scanIntervalMs } = owned ?? {}
-  const open = (one: IoredisLike, disconnect: () => void, refreshMs = scanIntervalMs): RedisPort =>
-    one.isCluster
+  const watch = watchForEnd(client)
+  /** The connections of ours. */
+  const open = new Set<IoredisLike>()
+  const portOn = (one: IoredisLike): RedisPort => {
+    open.add(one)
+    const refreshMs = scanIntervalMs ?? client.options.slotsRefreshInterval
+    const disconnect = (): void => {
+      if (open.delete(one)) end(one)
+    }
+    return one.isCluster
       ? new IoredisClusterPort(one as IoredisClusterLike, disconnect, refreshMs)
       : new IoredisPort(one, disconnect, isReplicated)
-  const watch = watchForEnd(client)
+  }
+  // A client that its owner closed stays closed, and so do its duplicates.
+  const isClosed = (): boolean => client.status === 'end' && !owned && !watch.hasEnded()
+  const onEnd = (): void => {
+    if (isClosed()) for (const one of open) end(one)
+  }
+  if (!owned) client.on('end', onEnd)
   return replaceWhenUnresponsive(
-    open(client, owned ? () => client.disconnect() : () => {}),
+    portOn(owned ? client : ownConnection(client)),
     async (signal, server) => {
-      // A client that its owner closed stays closed.
-      if (client.status === 'end' && !owned && !watch.hasEnded()) throw new Error('the client was closed')
-      const next = another(client, server)
-      const disconnect = (): void => end(next)
-      signal.addEventListener('abort', disconnect, { once: true })
+      if (isClosed()) throw new Error('the client was closed')
+      const nodes = otherNodes(client, server)
+      const next = (owned ? another(client, nodes) : ownConnection(client, nodes)) as Connectable
+      signal.addEventListener('abort', () => end(next), { once: true })
       next.on('error', () => {})
       await next.connect()
-      return open(next, disconnect, scanIntervalMs ?? client.options.slotsRefreshInterval)
+      return portOn(next)
     },
-    { pingIntervalMs, advice: owned ? undefined : ADVICE, onClose: watch.stop },
+    {
+      pingIntervalMs,
+      onClose() {
+        watch.stop()
+        client.off('end', onEnd)
+      },
+    },
   )
 }
 
+type Connectable = IoredisLike & { connect(): Promise<unknown> }
+
 /**
- * Another client with the same settings, for the same deployment.
- * @param except  an unresponsive server of a cluster, which must not be asked for the others
+ * The servers of a cluster, to find the others; not the initial ones, which may be gone.
+ * @param except  an unresponsive server, which must not be asked
  */
-function another(client: IoredisLike, except: string): IoredisLike & { connect(): Promise<unknown> } {
-  if (!client.isCluster) return client.duplicate({ lazyConnect: true, failoverDetector: false }) as never
-  // Not the initial nodes: they may be gone.
-  const cluster = client as IoredisClusterLike
-  const known = cluster
+function otherNodes(client: IoredisLike, except: string): object[] {
+  if (!client.isCluster) return []
+  return (client as IoredisClusterLike)
     .nodes()
     .map(({ options: { host, port } }) => ({ host, port }))
     .filter(({ host, port }) => `${host}:${port}` !== except)
-  return cluster.duplicate(known, { lazyConnect: true, slotsRefreshInterval: undefined }) as never
+}
+
+/** Another client with the same settings as one of ours, for the same deployment. */
+function another(client: IoredisLike, nodes: readonly object[]): IoredisLike {
+  if (!client.isCluster) return client.duplicate({ lazyConnect: true, failoverDetector: false })
+  return (client as IoredisClusterLike).duplicate(nodes, { lazyConnect: true, slotsRefreshInterval: undefined })
 }
 
 class IoredisPort implements RedisPort {

@@ -5,7 +5,7 @@ import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { ChannelQueue, end, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
-/** What Holdfast uses of a node-redis cluster (4.7 or later). */
+/** What Holdfast uses of a node-redis cluster (6 or later). */
 export interface NodeRedisClusterLike extends NodeRedisBase {
   readonly slots: readonly ({ readonly master: Master } | undefined)[]
   readonly masters: readonly Master[]
@@ -47,8 +47,11 @@ export class NodeRedisClusterPort implements RedisPort {
   #events: PortEvents | undefined
 
   readonly #end: () => Promise<void>
+  readonly #connected: () => Promise<void>
 
-  constructor(cluster: NodeRedisClusterLike, endCluster: () => Promise<void>) {
+  /** @param connected  resolves when it is connected */
+  constructor(cluster: NodeRedisClusterLike, endCluster: () => Promise<void>, connected = async (): Promise<void> => {}) {
+    this.#connected = connected
     this.#cluster = cluster
     this.#end = endCluster
     this.#channels = new ClusterChannels({
@@ -60,10 +63,12 @@ export class NodeRedisClusterPort implements RedisPort {
   }
 
   async send(command: readonly string[], key: string): Promise<unknown> {
+    await this.#connected()
     return await this.#cluster.sendCommand(key, false, command as string[])
   }
 
   async masters(): Promise<readonly string[]> {
+    await this.#connected()
     return this.#cluster.masters.map(({ address }) => address)
   }
 
@@ -91,8 +96,9 @@ export class NodeRedisClusterPort implements RedisPort {
     return isErrorReply(error)
   }
 
-  subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
-    return this.#channels.subscribe(channel, onMessage)
+  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+    await this.#connected()
+    await this.#channels.subscribe(channel, onMessage)
   }
 
   unsubscribe(channel: string): Promise<void> {

@@ -1,10 +1,10 @@
 import { ConfigError } from '../../errors.js'
-import { ConnectionError } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { replaceWhenUnresponsive } from '../unresponsive-server.js'
 import { ChannelQueue, end, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
 import { type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
+import { connectsLater, databaseOf, OwnConnection } from './connection.js'
 import { type NodeRedisSentinelLike, NodeRedisSentinelPort } from './sentinel.js'
 
 export type { NodeRedisClusterLike, NodeRedisLike, NodeRedisSentinelLike }
@@ -20,12 +20,14 @@ export function isNodeRedis(client: unknown): client is AnyNodeRedis {
 }
 
 /**
- * Uses a connected node-redis client, cluster or sentinel that you own. Holdfast sends its commands on it and never
- * closes it. Wake-ups need a connection of their own (in a cluster one to each master where a caller waits): a
- * duplicate, opened when a caller first waits.
+ * Uses a connected node-redis client, cluster or sentinel that you own, and never closes it. Holdfast opens connections of
+ * its own with the same settings: a duplicate for its commands, and another one for wake-ups when a caller first waits (in
+ * a cluster one to each master where a caller waits). They end when you close your client. What you do on yours, such as
+ * SELECT or a command that blocks, does not concern them; Holdfast stays in the database that is selected now.
  *
  * `connect({ client })` calls this itself; call it yourself only if your bundler cannot follow a dynamic import.
- * @throws {ConfigError} the client is not connected, or has a `keyPrefix` or `legacyMode`
+ * @throws {ConfigError} the client is not connected, has a `keyPrefix` or `legacyMode`, or is a cluster or sentinel of a
+ *   version before 6, which may take the reply to one command for that to another
  * @example `const client = await connect({ client: nodeRedis(await createClient({ url }).connect()) })`
  */
 export function nodeRedis(client: AnyNodeRedis): RedisPort {
@@ -40,53 +42,100 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
       'a node-redis client without keyPrefix: Redisson would use different keys. Put the prefix into the lock names',
     )
   }
+  if (isSeveral(client) && !('clientUnblock' in client)) throw mixesReplies(client)
   if (!client.isOpen) {
     throw new ConfigError('client', undefined, 'a connected node-redis client: call `await client.connect()` first')
   }
-  const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
-    // A client that its owner closed stays closed.
-    if (!client.isOpen) throw new Error('the client was closed')
-    const next = another(client, server, port)
-    next.on('error', () => {})
-    signal.addEventListener('abort', () => endWhenConnected(next), { once: true })
-    await next.connect()
-    return portOf(next, () => end(next))
+  const database = isSeveral(client) ? Promise.resolve(0) : databaseOf(client as NodeRedisLike)
+  const opened = new Set<Opened>()
+  const open = (except = '', before?: RedisPort): Opened => {
+    const one = isSeveral(client) ? anotherOf(client, except, before) : ownOf(client as NodeRedisLike, database)
+    opened.add(one)
+    return one
   }
-  return replaceWhenUnresponsive(
-    portOf(client, async () => {}),
-    reopen,
-    { advice: ADVICE },
-  )
+  // A client that its owner closed stays closed, and so do its duplicates.
+  const onEnd = (): void => {
+    if (!client.isOpen) for (const { end } of opened) void end()
+  }
+  for (const event of ENDS) client.on(event, onEnd)
+  const first = open()
+  const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
+    if (!client.isOpen) throw new Error('the client was closed')
+    const next = open(server, port)
+    signal.addEventListener('abort', () => void next.end(), { once: true })
+    await next.ready()
+    return next.port
+  }
+  return replaceWhenUnresponsive(first.port, reopen, {
+    onClose() {
+      for (const event of ENDS) client.off(event, onEnd)
+      for (const { end } of opened) void end()
+    },
+  })
 }
 
-const ADVICE =
-  'give it a `pingInterval` and a longer `socket.socketTimeout` (ms), so that node-redis detects dead connections itself'
+/** Of a client or sentinel, and of a cluster, when it is closed. */
+const ENDS = ['end', 'disconnect']
 
-function portOf(client: AnyNodeRedis, endClient: () => Promise<void>): RedisPort {
-  if ('slots' in client) return new NodeRedisClusterPort(client, endClient)
-  if ('getSentinelNode' in client) return new NodeRedisSentinelPort(client as NodeRedisSentinelLike, endClient)
-  return new NodeRedisPort(client as NodeRedisLike, endClient)
+function isSeveral(client: AnyNodeRedis): client is NodeRedisClusterLike | NodeRedisSentinelLike {
+  return 'slots' in client || 'getSentinelNode' in client
+}
+
+/** Before 6.0.0 a connection that is lost at the wrong moment leaves commands behind that take the next ones' replies. */
+function mixesReplies(client: AnyNodeRedis): ConfigError {
+  const kind = 'slots' in client ? 'cluster' : 'sentinel'
+  const allowed =
+    `a ${kind} of node-redis 6 or later: earlier versions may take the reply to one command for that to another after a ` +
+    'reconnect, so that a lock has two holders. Update the package redis, or use ioredis'
+  return new ConfigError('client', undefined, allowed)
+}
+
+/** A connection of ours. */
+interface Opened {
+  readonly port: RedisPort
+  /** Resolves when it is connected. */
+  ready(): Promise<unknown>
+  /** Ends it, without waiting. */
+  end(): Promise<void>
+}
+
+function ownOf(client: NodeRedisLike, database: Promise<number>): Opened {
+  const connection = new OwnConnection(client, database)
+  const port = new NodeRedisPort(client, connection)
+  return { port, ready: () => connection.ready(), end: async () => connection.end() }
+}
+
+function anotherOf(client: NodeRedisClusterLike | NodeRedisSentinelLike, except: string, before?: RedisPort): Opened {
+  const own = another(client, except, before)
+  own.on('error', () => {})
+  const ready = connectsLater(own, () => client.isOpen)
+  const end = async (): Promise<void> => endWhenConnected(own)
+  const port = 'slots' in own ? new NodeRedisClusterPort(own, end, ready) : new NodeRedisSentinelPort(own, end, ready)
+  return { port, ready, end }
 }
 
 /**
  * Another client with the same settings, for the same deployment.
- * @param except  an unresponsive server of a cluster, which must not be asked for the others
+ * @param except  an unresponsive server of a cluster, which must not be asked for the others; empty: none
  */
-function another(client: AnyNodeRedis, except: string, port: RedisPort): AnyNodeRedis {
-  if (port instanceof NodeRedisSentinelPort) {
+function another(
+  client: NodeRedisClusterLike | NodeRedisSentinelLike,
+  except: string,
+  before?: RedisPort,
+): NodeRedisClusterLike | NodeRedisSentinelLike {
+  if (!('slots' in client)) {
     // node-redis trusts the first Sentinel that replies, which may not know of the failover yet.
-    const sentinelRootNodes = port.sentinelsWithSuccessor()
+    const sentinelRootNodes = before instanceof NodeRedisSentinelPort ? before.sentinelsWithSuccessor() : undefined
     if (sentinelRootNodes?.length === 0) throw new Error('the failover is not over yet')
-    return client.duplicate(sentinelRootNodes ? { sentinelRootNodes } : {}) as AnyNodeRedis
+    return client.duplicate(sentinelRootNodes ? { sentinelRootNodes } : {}) as NodeRedisSentinelLike
   }
-  if (!('slots' in client)) return client.duplicate() as AnyNodeRedis
   // Not the initial nodes: they may be gone.
   const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)
   const rootNodes = known.map(({ address }) => {
     const colon = address.lastIndexOf(':')
     return { socket: { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) } }
   })
-  return client.duplicate(rootNodes.length > 0 ? { rootNodes } : {}) as AnyNodeRedis
+  return client.duplicate(rootNodes.length > 0 ? { rootNodes } : {}) as NodeRedisClusterLike
 }
 
 /** The options that Holdfast reads. */
@@ -97,34 +146,28 @@ interface NodeRedisOptions {
 }
 
 class NodeRedisPort implements RedisPort {
+  /** The user's client, which is duplicated. */
   readonly #client: NodeRedisLike
+  readonly #connection: OwnConnection
   readonly #channels = new Map<string, (message: string) => void>()
-  readonly #onReady = (): void => {
-    this.#replicas.forget()
-    this.#events?.reconnected()
-  }
   readonly #queue = new ChannelQueue()
   /** Channels whose UNSUBSCRIBE failed: node-redis subscribes to them again after each reconnect. */
   readonly #notLeft = new Set<string>()
+  readonly #replicas: Replicas
   #subscriber: Promise<NodeRedisLike> | undefined
   #opened: NodeRedisLike | undefined
   #hasSocket = false
   #isClosed = false
   #events: PortEvents | undefined
 
-  readonly #connectionError: ConnectionError
-  readonly #replicas: Replicas
-  readonly #end: () => Promise<void>
-
-  constructor(client: NodeRedisLike, endClient: () => Promise<void>) {
-    this.#replicas = new Replicas((...command) => client.sendCommand(command))
+  constructor(client: NodeRedisLike, connection: OwnConnection) {
     this.#client = client
-    this.#connectionError = new ConnectionError(client)
-    this.#end = endClient
+    this.#connection = connection
+    this.#replicas = new Replicas((...command) => connection.send(command))
   }
 
-  async send(command: readonly string[]): Promise<unknown> {
-    return await this.#client.sendCommand(command as string[])
+  send(command: readonly string[]): Promise<unknown> {
+    return this.#connection.send(command)
   }
 
   acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
@@ -135,8 +178,8 @@ class NodeRedisPort implements RedisPort {
     return this.#replicas.fsynced(timeoutMs)
   }
 
-  async ping(): Promise<unknown> {
-    return await this.#client.sendCommand(['PING'])
+  ping(): Promise<unknown> {
+    return this.#connection.send(['PING'])
   }
 
   async pingListener(): Promise<unknown> {
@@ -144,7 +187,7 @@ class NodeRedisPort implements RedisPort {
   }
 
   get connectionError(): unknown {
-    return this.#connectionError.last
+    return this.#connection.lastError
   }
 
   isErrorReply(error: unknown): boolean {
@@ -175,15 +218,16 @@ class NodeRedisPort implements RedisPort {
 
   listen(events: PortEvents): void {
     this.#events = events
-    this.#client.on('ready', this.#onReady)
+    this.#connection.onReopened = () => {
+      this.#replicas.forget()
+      events.reconnected()
+    }
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#client.off('ready', this.#onReady)
-    this.#connectionError.close()
+    this.#connection.close()
     if (this.#opened && this.#hasSocket) await end(this.#opened)
-    await this.#end()
   }
 
   async #openSubscriber(): Promise<NodeRedisLike> {

@@ -5,7 +5,7 @@ import { type MasterStatus, Replicas } from '../replicas.js'
 import { type SentinelAddress, type SentinelConnection, SentinelMasterStatus } from '../sentinel-master-status.js'
 import { ChannelQueue, endWhenConnected, isErrorReply, type NodeRedisBase, type NodeRedisLike } from './client.js'
 
-/** What Holdfast uses of a node-redis sentinel (5 or later). It has its own subscriber connection. */
+/** What Holdfast uses of a node-redis sentinel (6 or later). It has its own subscriber connection. */
 export interface NodeRedisSentinelLike extends NodeRedisBase {
   sendCommand(isReadonly: boolean, args: string[]): Promise<unknown>
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
@@ -46,6 +46,7 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
   readonly #queue = new ChannelQueue()
   readonly #end: () => Promise<void>
+  readonly #connected: () => Promise<void>
   #sentinels: Promise<SentinelMasterStatus | undefined> | undefined
   #known: SentinelMasterStatus | undefined
   readonly #listeners = new Map<string, (message: string) => void>()
@@ -53,16 +54,19 @@ export class NodeRedisSentinelPort implements RedisPort {
   #isClosed = false
   #events: PortEvents | undefined
 
-  constructor(sentinel: NodeRedisSentinelLike, endSentinel: () => Promise<void>) {
+  /** @param connected  resolves when it is connected */
+  constructor(sentinel: NodeRedisSentinelLike, endSentinel: () => Promise<void>, connected = async (): Promise<void> => {}) {
+    this.#connected = connected
     this.#sentinel = sentinel
     this.#end = endSentinel
-    this.#replicas = new Replicas((...command) => sentinel.sendCommand(false, command), {
+    this.#replicas = new Replicas((...command) => this.send(command), {
       isReplicated: true,
       ...((sentinel as Executing)._execute ? { masterStatus: (runId) => this.#masterStatus(runId) } : {}),
     })
   }
 
   async send(command: readonly string[]): Promise<unknown> {
+    await this.#connected()
     return await this.#sentinel.sendCommand(false, command as string[])
   }
 
@@ -75,7 +79,7 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
 
   async ping(): Promise<unknown> {
-    return await this.#sentinel.sendCommand(false, ['PING'])
+    return await this.send(['PING'])
   }
 
   isErrorReply(error: unknown): boolean {
@@ -84,6 +88,7 @@ export class NodeRedisSentinelPort implements RedisPort {
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
     this.#listeners.set(channel, onMessage)
+    await this.#connected()
     await this.#queue.run(channel, () => this.#sentinel.subscribe(channel, onMessage))
   }
 

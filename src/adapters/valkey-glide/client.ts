@@ -18,13 +18,46 @@ export type Route =
   | { readonly type: 'primarySlotKey'; readonly key: string }
   | { readonly type: 'routeByAddress'; readonly host: string; readonly port: number }
 
+/** What carries commands. */
+export type Commands = Pick<GlideLike, 'customCommand' | 'ssubscribeLazy'>
+
+/**
+ * A client that is opened by its first command.
+ * @param like  of the same kind
+ */
+export function openedLater(open: () => Promise<GlideLike>, like: GlideLike): Commands & { close(): void } {
+  let opening: Promise<GlideLike> | undefined
+  let isClosed = false
+  const opened = async (): Promise<GlideLike> => {
+    if (isClosed) throw new Error('the client was closed')
+    opening ??= open()
+    try {
+      return await opening
+    } catch (error) {
+      opening = undefined // the next command tries again
+      throw error
+    }
+  }
+  return {
+    customCommand: async (args, options) => await (await opened()).customCommand(args, options),
+    ...(like.ssubscribeLazy ? { ssubscribeLazy: like.ssubscribeLazy } : {}),
+    close() {
+      isClosed = true
+      opening?.then(
+        (client) => client.close(),
+        () => {},
+      )
+    },
+  }
+}
+
 /** A value of an enum of glide. */
 const DECODE_TO_STRINGS = 1
 
 /** How often to check for new connections, ms: glide has no event for a reconnect. */
 export const CHECK_MS = 500
 
-export function isCluster(client: GlideLike): boolean {
+export function isCluster(client: Pick<GlideLike, 'ssubscribeLazy'>): boolean {
   return typeof client.ssubscribeLazy === 'function'
 }
 
@@ -43,12 +76,12 @@ const CODES: Readonly<Record<string, string>> = {
 }
 
 /** Sends a command to the owner of `key`; undefined: to all masters. */
-export async function send(client: GlideLike, command: readonly string[], key: string | undefined): Promise<unknown> {
+export async function send(client: Commands, command: readonly string[], key: string | undefined): Promise<unknown> {
   if (!isCluster(client)) return await sendTo(client, command)
   return await sendTo(client, command, key === undefined ? 'allPrimaries' : { type: 'primarySlotKey', key })
 }
 
-export async function sendTo(client: GlideLike, command: readonly string[], route?: Route): Promise<unknown> {
+export async function sendTo(client: Commands, command: readonly string[], route?: Route): Promise<unknown> {
   const options: { decoder: 1; route?: Route } = { decoder: DECODE_TO_STRINGS, ...(route ? { route } : {}) }
   try {
     return await client.customCommand(command as string[], options)
@@ -70,11 +103,17 @@ function asRedisError(error: unknown): unknown {
 
 /** The connections of a client to its masters. Redis is asked for them, because glide does not report reconnects. */
 export class Connections {
-  readonly #client: GlideLike
+  readonly #client: Commands
   #known: ReadonlySet<string> | undefined
 
-  constructor(client: GlideLike) {
+  constructor(client: Commands) {
     this.#client = client
+  }
+
+  /** The database that is selected on the connection. Not in a cluster. */
+  async database(): Promise<number> {
+    const info = JSON.stringify(await send(this.#client, ['CLIENT', 'INFO'], undefined))
+    return Number(/ db=(\d+)/.exec(info)?.[1] ?? 0)
   }
 
   /** @returns the connections that are new since the last check */

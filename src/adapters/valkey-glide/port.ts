@@ -7,17 +7,29 @@ import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
 import { Replicas } from '../replicas.js'
 import { replaceWhenUnresponsive } from '../unresponsive-server.js'
 import { Channels } from './channels.js'
-import { CHECK_MS, Connections, type GlideLike, isCluster, Refusal, send, sendTo, serverOf } from './client.js'
+import {
+  CHECK_MS,
+  type Commands,
+  Connections,
+  type GlideLike,
+  isCluster,
+  openedLater,
+  Refusal,
+  send,
+  sendTo,
+  serverOf,
+} from './client.js'
 
 export type { GlideLike }
 
 export interface ValkeyGlideOptions {
   /**
-   * Creates another client of the same kind, for the same servers, without a callback for messages. Called when a
-   * caller first waits, for a client that only subscribes, and when the given client is unresponsive, for one that
-   * replaces it. `client.close()` closes what it created. Without it waiters poll every 250 ms, and an unresponsive
-   * client is kept. In a cluster, messages of Redisson may be missed for its `pubsubReconciliationIntervalMs` (3 s)
-   * after a slot has moved.
+   * Creates another client of the same kind, for the same servers, without a callback for messages. Called for the client
+   * that carries Holdfast's commands, when a caller first waits for one that only subscribes, and when either is
+   * unresponsive for one that replaces it. `client.close()` closes what it created. Without it Holdfast sends its commands
+   * on the given client and refuses replies while another database is selected there, waiters poll every 250 ms, and an
+   * unresponsive client is kept. In a cluster, messages of Redisson may be missed for its
+   * `pubsubReconciliationIntervalMs` (3 s) after a slot has moved.
    */
   subscriber?: (() => Promise<GlideLike>) | undefined
 }
@@ -28,8 +40,8 @@ export function isValkeyGlide(client: unknown): client is GlideLike {
 }
 
 /**
- * Uses a GlideClient or GlideClusterClient that you own. Holdfast sends its commands on it and never closes it.
- * Wake-ups need a client of their own, which glide cannot derive from yours: provide it with `subscriber`.
+ * Uses a GlideClient or GlideClusterClient that you own, and never closes it. Holdfast needs clients of its own, which
+ * glide cannot derive from yours: provide them with `subscriber`.
  * @throws {ConfigError} it is not such a client, or is older than 2.5
  * @example
  * const glide = await GlideClient.createClient(settings)
@@ -43,32 +55,35 @@ export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {})
   if (subscriber !== undefined && typeof subscriber !== 'function') {
     throw new ConfigError('subscriber', subscriber, 'a function like () => GlideClient.createClient(options)')
   }
-  const first = new GlidePort(client, subscriber)
-  if (!subscriber) return first
+  if (!subscriber) return new GlidePort(client, undefined)
+  const own = openedLater(subscriber, client)
   const reopen = async (signal: AbortSignal): Promise<RedisPort> => {
     const next = await subscriber()
     if (signal.aborted) next.close()
     signal.addEventListener('abort', () => next.close(), { once: true })
     return new GlidePort(next, subscriber, () => next.close())
   }
-  return replaceWhenUnresponsive(first, reopen, { advice: 'its own timeouts make it recover later' })
+  return replaceWhenUnresponsive(new GlidePort(own, subscriber, () => own.close()), reopen)
 }
 
 class GlidePort implements RedisPort {
   readonly isCluster: boolean
   readonly isReplicated: boolean
-  readonly #client: GlideLike
+  readonly #client: Commands
   readonly #connections: Connections
   readonly #channels: Channels | undefined
   readonly #replicas = new Map<string, Server>()
   readonly #routes = new Routes()
   #firstCheck: Promise<unknown> | undefined
+  /** The database that was selected first, if the user can select another one. */
+  #database: number | undefined
   #checks: PeriodicTask | undefined
   #events: PortEvents | undefined
 
   readonly #end: () => void
 
-  constructor(client: GlideLike, subscriber: (() => Promise<GlideLike>) | undefined, end: () => void = () => {}) {
+  /** @param subscriber  undefined: the client is the user's, who also sends commands on it */
+  constructor(client: Commands, subscriber: (() => Promise<GlideLike>) | undefined, end: () => void = () => {}) {
     this.#end = end
     this.isCluster = isCluster(client)
     this.isReplicated = this.isCluster
@@ -80,6 +95,7 @@ class GlidePort implements RedisPort {
   async send(command: readonly string[], key: string): Promise<unknown> {
     // `acknowledge` must know which connection carried the command.
     await this.#firstCheck
+    if (!this.isCluster && !this.#channels) return await this.#sendShared(command, key)
     if (!this.isCluster || this.#events?.confirmsGrants === false) return await send(this.#client, command, key)
     const reply = send(this.#client, command, key)
     const noted = this.#noteRoute(key).catch(() => this.#routes.note(slotOf(key), undefined))
@@ -132,17 +148,39 @@ class GlidePort implements RedisPort {
   listen(events: PortEvents): void {
     this.#events = events
     this.#channels?.listen(events)
-    this.#firstCheck = this.#connections.check().catch(() => {})
+    this.#firstCheck = this.#check()
     this.#checks = new PeriodicTask(CHECK_MS, async () => {
       const added = await this.#connections.check()
       if (added.length > 0) this.#reconnected(added)
     })
   }
 
+  async #check(): Promise<void> {
+    await this.#connections.check().catch(() => {})
+    if (!this.#channels) this.#database = await this.#connections.database().catch(() => undefined)
+  }
+
   async close(): Promise<void> {
     this.#checks?.stop()
     await this.#channels?.close()
     this.#end()
+  }
+
+  /** On a client on which the user may select another database: what Redis did there does not count. */
+  async #sendShared(command: readonly string[], key: string): Promise<unknown> {
+    const reply = send(this.#client, command, key)
+    // Sent right behind it, before the user can select another one.
+    const database = this.#connections.database().catch(() => undefined)
+    const value = await reply
+    const selected = await database
+    this.#database ??= selected
+    if (selected !== this.#database && selected !== undefined) {
+      throw new Error(
+        `database ${selected} is selected on the client that was passed to Holdfast, which uses database ${this.#database}: ` +
+          'select that one again, or pass valkeyGlide(client, { subscriber }), for connections of its own',
+      )
+    }
+    return value
   }
 
   async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {

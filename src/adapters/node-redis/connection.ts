@@ -1,0 +1,149 @@
+import { threadClock } from '../../util/clock.js'
+import { retry } from '../../util/retry.js'
+import { within } from '../../util/timeout.js'
+import { end, endWhenConnected, type NodeRedisBase, type NodeRedisLike } from './client.js'
+
+/** How long a connection may take to open, ms. */
+const OPEN_MS = 5_000
+/** How long the user's client has to tell its database, ms. */
+const DATABASE_MS = 1_000
+
+const delayMs = (failures: number): number => Math.min((failures + 1) * 50, 1_000)
+
+interface Options {
+  readonly database?: number | undefined
+  readonly socket?: object
+  readonly commandOptions?: object | undefined
+}
+
+/**
+ * A connection of our own, with the settings of the user's client. What the user does with that one (SELECT, MULTI, a
+ * command that blocks) does not concern our commands.
+ *
+ * When it is lost, another node-redis client takes its place, and none ever reconnects: before version 6 a client that
+ * does may take replies to new commands for those to commands that were lost with the connection.
+ */
+export class OwnConnection {
+  readonly #user: NodeRedisLike
+  readonly #database: Promise<number>
+  readonly #closing = new AbortController()
+  #client: Promise<NodeRedisLike> | undefined
+  /** The one that is open, or being opened. */
+  #latest: NodeRedisLike | undefined
+  /** Called when the connection was lost and is back. */
+  onReopened: (() => void) | undefined
+  /** Why there is no connection, if there is none. */
+  lastError: unknown
+
+  constructor(user: NodeRedisLike, database: Promise<number>) {
+    this.#user = user
+    this.#database = database
+  }
+
+  /** The client that is connected now. It is opened when it is first needed; callers wait while there is none. */
+  ready(): Promise<NodeRedisLike> {
+    if (!this.#user.isOpen || this.#closing.signal.aborted) return Promise.reject(new Error('the client was closed'))
+    this.#client ??= this.#open()
+    return this.#client
+  }
+
+  async send(command: readonly string[]): Promise<unknown> {
+    const client = await this.ready()
+    return await client.sendCommand(command as string[])
+  }
+
+  /** Ends it. If the user's client is open, or once it is again, the next command opens another one. */
+  end(): void {
+    const latest = this.#latest
+    this.#latest = undefined
+    this.#client = undefined
+    if (latest) endWhenConnected(latest)
+  }
+
+  /** Ends it for good. */
+  close(): void {
+    this.#closing.abort()
+    this.end()
+  }
+
+  #open(): Promise<NodeRedisLike> {
+    const { signal } = this.#closing
+    const opening = retry(() => this.#connect(), {
+      clock: threadClock,
+      delayMs,
+      isRetryable: () => this.#user.isOpen && !signal.aborted,
+      signal,
+    })
+    // Whoever waits for it gets the error; the next command opens another one.
+    opening.catch(() => {
+      if (this.#client === opening) this.#client = undefined
+    })
+    return opening
+  }
+
+  async #connect(): Promise<NodeRedisLike> {
+    if (!this.#user.isOpen) throw new Error('the client was closed')
+    const { socket, commandOptions } = (this.#user.options ?? {}) as Options
+    const client = this.#user.duplicate({
+      url: undefined, // it would take precedence over the database
+      database: await this.#database,
+      disableOfflineQueue: false,
+      pingInterval: undefined,
+      ...(commandOptions ? { commandOptions: { ...commandOptions, timeout: undefined } } : {}),
+      socket: { ...socket, reconnectStrategy: false, socketTimeout: undefined },
+    })
+    let isConnected = false
+    const onLoss = (): void => {
+      if (isConnected) this.#lost(client)
+    }
+    client.on('error', (error: unknown) => {
+      this.lastError = error
+      onLoss()
+    })
+    client.on('end', onLoss)
+    this.#latest = client
+    try {
+      await within(OPEN_MS, client.connect(), this.#closing.signal)
+    } catch (error) {
+      this.lastError = error
+      endWhenConnected(client)
+      throw error
+    }
+    isConnected = true
+    this.lastError = undefined
+    return client
+  }
+
+  #lost(client: NodeRedisLike): void {
+    if (this.#latest !== client) return
+    this.#latest = undefined
+    void end(client).catch(() => {})
+    this.#client = undefined
+    if (!this.#user.isOpen || this.#closing.signal.aborted) return
+    this.#client = this.#open()
+    this.#client.then(this.onReopened, () => {})
+  }
+}
+
+/**
+ * The database that the user's client has selected, which node-redis does not tell, so Redis is asked. If it does not say
+ * either, the one in its options.
+ */
+export async function databaseOf(user: NodeRedisLike): Promise<number> {
+  const info = await within(DATABASE_MS, user.sendCommand(['CLIENT', 'INFO'])).catch(() => '')
+  const [, selected] = / db=(\d+)/.exec(String(info)) ?? []
+  return selected === undefined ? ((user.options ?? {}) as Options).database || 0 : Number(selected)
+}
+
+/**
+ * Connects a cluster or sentinel of ours, which reconnects by itself, when it is first needed, and until that works.
+ * @returns resolves when it is connected; rejects once it is not wanted any more
+ */
+export function connectsLater(client: NodeRedisBase, isWanted: () => boolean): () => Promise<void> {
+  let connecting: Promise<unknown> | undefined
+  return async () => {
+    if (!isWanted()) throw new Error('the client was closed')
+    connecting ??= retry(async () => await client.connect(), { clock: threadClock, delayMs, isRetryable: isWanted })
+    await connecting
+  }
+}
