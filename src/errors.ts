@@ -386,6 +386,7 @@ export function clientWarning(
     | 'CONFIG_KEYS_IGNORED'
     | 'WATCHDOG_THREAD_ENDED'
     | 'CONNECTION_REPLACED'
+    | 'REPLIES_MIXED_UP'
     | 'RELEASE_FAILED'
     | 'HOLD_DROPPED'
     | 'CLOSED_BESIDE_HANDLER'

@@ -1,5 +1,7 @@
-import { clientWarning } from '../errors.js'
+import { randomUUID } from 'node:crypto'
+import { clientWarning, messageOf } from '../errors.js'
 import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } from '../util/real-time.js'
+import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 
@@ -19,6 +21,13 @@ const LISTENER_PING_MS = 5_000
 const DEFAULT_PING_MS = 30_000
 const SILENT = `A Redis server has not replied for ${(MAX_SILENT_CHECKS * CHECK_MS) / 1_000} s`
 const REPLACED = 'The Redis server is no longer the master'
+const MIXED_UP = 'After a reconnect the Redis client took the reply to one command for that to another: update its package'
+/** The replies by which a server puts off a self-test: it is loading, or busy with a script. */
+const NOT_NOW = /\b(LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN)\b/
+/** How long to wait after such a reply, ms. */
+const TEST_AGAIN_MS = 100
+/** After this many other error replies, such as NOPERM, there is no self-test. */
+const MAX_REFUSED_TESTS = 3
 /** The name under which the subscriber connection is tracked. No server has it. */
 const LISTENER = 'listener'
 
@@ -54,6 +63,10 @@ interface ServerHealth {
   isFailing: boolean
   /** Another server is the master now. */
   isReplaced: boolean
+  /** A self-test failed: no reply can be trusted. */
+  isMixedUp: boolean
+  /** Until it has ended, replies are held back. Resolves to whether they can be trusted. */
+  selfTest: Promise<boolean> | undefined
   /** Checks since its last reply, with a reply outstanding. */
   silentChecks: number
   /** Until when it may be silent, on the monotonic clock: WAIT and WAITAOF block the connection. */
@@ -97,8 +110,14 @@ class ReplaceablePort implements RedisPort {
     this.#pingMs = pingIntervalMs ?? DEFAULT_PING_MS
   }
 
-  send(command: readonly string[], key: string): Promise<unknown> {
-    return this.#watch(this.#port.send(command, key), key)
+  async send(command: readonly string[], key: string): Promise<unknown> {
+    const health = this.#healthOf(this.#port.serverOf?.(key) ?? '', key)
+    if (health.isMixedUp) throw new Error(MIXED_UP)
+    const reply = await this.#watch(this.#port.send(command, key), health)
+    while (health.selfTest !== undefined) {
+      if (!(await health.selfTest)) throw new Error(health.isMixedUp ? MIXED_UP : 'the connection was lost again')
+    }
+    return reply
   }
 
   serverOf(key: string): string | undefined {
@@ -182,7 +201,10 @@ class ReplaceablePort implements RedisPort {
       confirmsGrants: this.#events?.confirmsGrants,
       reconnected: () => {
         if (!isOurs()) return
-        for (const server of this.#servers.values()) server.isFailing = false
+        for (const [server, health] of this.#servers) {
+          health.isFailing = false
+          if (server !== LISTENER && (health.inFlight > 0 || !this.isCluster)) this.#testItself(server, health, port)
+        }
         this.#events?.reconnected()
       },
       subscriptionLost: (channel) => {
@@ -197,7 +219,7 @@ class ReplaceablePort implements RedisPort {
   /** Watched only if the subscriber connection can be pinged. */
   #subscribe(port: RedisPort, name: string, onMessage: (message: string) => void): Promise<void> {
     const confirmed = port.subscribe(name, onMessage)
-    return port.pingListener ? this.#watch(confirmed, name, LISTENER) : confirmed
+    return port.pingListener ? this.#watch(confirmed, this.#healthOf(LISTENER, name)) : confirmed
   }
 
   /** WAIT and WAITAOF block the connection: only silence beyond their timeout counts. */
@@ -205,11 +227,10 @@ class ReplaceablePort implements RedisPort {
     if (!confirmed) return Promise.reject(new TypeError('this port cannot confirm writes'))
     const health = this.#healthOf(this.#port.serverOf?.(key) ?? '', key)
     health.blockedUntil = Math.max(health.blockedUntil, monotonicNow() + timeoutMs)
-    return this.#watch(confirmed, key)
+    return this.#watch(confirmed, health)
   }
 
-  #watch<T>(reply: Promise<T>, key: string, server = this.#port.serverOf?.(key) ?? ''): Promise<T> {
-    const health = this.#healthOf(server, key)
+  #watch<T>(reply: Promise<T>, health: ServerHealth): Promise<T> {
     health.inFlight++
     this.#checkTimer ??= setInterval(this.#check, CHECK_MS).unref()
     reply.then(health.replied, health.failed)
@@ -219,13 +240,15 @@ class ReplaceablePort implements RedisPort {
   #healthOf(server: string, key: string): ServerHealth {
     const present = this.#servers.get(server)
     if (present) {
-      present.key = key
+      if (key !== '') present.key = key
       return present
     }
     const health: ServerHealth = {
       inFlight: 0,
       isFailing: false,
       isReplaced: false,
+      isMixedUp: false,
+      selfTest: undefined,
       silentChecks: 0,
       blockedUntil: 0,
       key,
@@ -248,9 +271,9 @@ class ReplaceablePort implements RedisPort {
   readonly #check = (): void => {
     let isIdle = true
     for (const [server, health] of this.#servers) {
-      if (health.inFlight === 0 && !health.isFailing && !health.isReplaced) continue
+      if (health.inFlight === 0 && !health.isFailing && !health.isReplaced && !health.isMixedUp) continue
       isIdle = false
-      if (health.isReplaced) void this.#replace(server, health)
+      if (health.isReplaced || health.isMixedUp) void this.#replace(server, health)
       if (monotonicNow() < health.blockedUntil) continue
       if (++health.silentChecks >= MAX_SILENT_CHECKS) void this.#replace(server, health)
     }
@@ -258,6 +281,35 @@ class ReplaceablePort implements RedisPort {
     clearInterval(this.#checkTimer)
     this.#checkTimer = undefined
     if (this.isCluster) this.#servers.clear() // servers come and go
+  }
+
+  /**
+   * A Redis client that left a command in its queue when it lost the connection gives it the reply to the next one, and so
+   * on. So a text that was never sent before must come back, behind all that was in flight; until then no reply counts.
+   */
+  #testItself(server: string, health: ServerHealth, port: RedisPort): void {
+    const test = this.#repliesBelong(port, health).then((isRight) => {
+      if (health.selfTest === test && isRight) health.selfTest = undefined
+      if (!isRight && health.isMixedUp && port === this.#port) void this.#replace(server, health)
+      return isRight
+    })
+    health.selfTest = test
+  }
+
+  /** @returns false also if the connection was lost again */
+  async #repliesBelong(port: RedisPort, health: ServerHealth): Promise<boolean> {
+    for (let refused = 0; refused < MAX_REFUSED_TESTS; ) {
+      try {
+        const isRight = await this.#watch(isEchoed(port, health.key), health)
+        health.isMixedUp ||= !isRight
+        return isRight
+      } catch (error) {
+        if (!port.isErrorReply(error)) return false
+        if (!NOT_NOW.test(messageOf(error))) refused++
+        await sleep(TEST_AGAIN_MS)
+      }
+    }
+    return true
   }
 
   /** Opens another connection, and switches to it unless the unresponsive one has replied by then. */
@@ -270,9 +322,10 @@ class ReplaceablePort implements RedisPort {
     try {
       const port = await within(limitMs, this.#reopen(signal, server, this.#port), signal)
       if (server !== LISTENER) await within(limitMs, firstReply(port, health.key), signal)
-      const hasRecovered = health.silentChecks === 0 && !health.isFailing && !health.isReplaced
+      const { isReplaced, isMixedUp } = health
+      const hasRecovered = health.silentChecks === 0 && !health.isFailing && !isReplaced && !isMixedUp
       if (hasRecovered) attempt.abort()
-      else this.#swap(port, health.isReplaced ? REPLACED : SILENT)
+      else this.#swap(port, isMixedUp ? MIXED_UP : isReplaced ? REPLACED : SILENT)
       this.#failedAttempts = 0
     } catch {
       // No server can be reached: back off.
@@ -290,7 +343,8 @@ class ReplaceablePort implements RedisPort {
     this.#servers = new Map()
     this.#attach(port)
     this.#events?.reconnected()
-    this.#events?.warning?.(this.#warning(why))
+    const code = why === MIXED_UP ? 'REPLIES_MIXED_UP' : 'CONNECTION_REPLACED'
+    this.#events?.warning?.(clientWarning(code, `${why}, so Holdfast opened another connection and uses it`))
     const subscribe = async (name: string): Promise<void> => {
       const channel = this.#channels.get(name)
       if (channel) await this.#subscribe(port, name, channel.onMessage)
@@ -302,10 +356,6 @@ class ReplaceablePort implements RedisPort {
       this.#events?.resubscribed(name, refusal)
     })
     void before.close().catch(() => {})
-  }
-
-  #warning(why: string): Error {
-    return clientWarning('CONNECTION_REPLACED', `${why}, so Holdfast opened another connection and uses it`)
   }
 
   #schedulePing(): void {
@@ -322,19 +372,24 @@ class ReplaceablePort implements RedisPort {
     if (this.#channels.size > 0 && port.pingListener)
       void this.#watch(
         port.pingListener().catch(() => {}),
-        '',
-        LISTENER,
+        this.#healthOf(LISTENER, ''),
       )
     const isIdle = monotonicNow() - this.#repliedAt > this.#pingMs
-    if (isIdle && this.#pingMs > 0 && port.ping) this.#watch(port.ping(), '').catch(() => {})
+    if (isIdle && this.#pingMs > 0 && port.ping) this.#watch(port.ping(), this.#healthOf('', '')).catch(() => {})
   }
 }
 
-/** Resolves when the server that owns `key` has replied to a command. */
+/** Resolves when the server that owns `key` has replied to a command. @throws {Error} it was the reply to another one */
 async function firstReply(port: RedisPort, key: string): Promise<void> {
   try {
-    await port.send(['EXISTS', key], key)
+    if (!(await isEchoed(port, key))) throw new Error(MIXED_UP)
   } catch (error) {
     if (!port.isErrorReply(error)) throw error
   }
+}
+
+/** Whether the reply to a command is the one to that command. By a script, which everyone who takes locks may run. */
+async function isEchoed(port: RedisPort, key: string): Promise<boolean> {
+  const nonce = randomUUID()
+  return String(await port.send(['EVAL', 'return ARGV[1]', '1', key, nonce], key)) === nonce
 }

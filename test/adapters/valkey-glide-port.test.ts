@@ -158,13 +158,15 @@ for (const topology of GLIDE_TOPOLOGIES) {
         opening = open()
         return opening
       }
-      const other = valkeyGlide(await open(), { subscriber })
+      const glide = await open()
+      const other = valkeyGlide(glide, { subscriber })
       other.listen({ reconnected: () => {}, resubscribed: () => {} })
       const subscribing = other.subscribe('c', () => {}).catch(() => {})
       while (!opening) await null
       await other.close()
       await settlesWithin(subscribing, 5_000)
-      assert.equal(await other.send(['EVAL', "return 'still'", '1', 'a'], 'a'), 'still')
+      await assert.rejects(other.send(['EVAL', "return 'still'", '1', 'a'], 'a'))
+      assert.equal(String(await glide.customCommand(['ECHO', 'still'])), 'still')
       const opened = await opening
       await assert.rejects(async () => await opened.customCommand(['PING']), { name: 'ClosingError' })
     })

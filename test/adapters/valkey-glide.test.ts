@@ -109,14 +109,17 @@ for (const topology of GLIDE_TOPOLOGIES) {
 
       it('sends one command to lock and one to unlock, unless replicas must acknowledge', async () => {
         const sentWith = async (checkLockSyncedSlaves: boolean): Promise<string[]> => {
-          const glide: GlideLike = await open()
           const sent: string[] = []
-          const send = glide.customCommand.bind(glide)
-          glide.customCommand = (args, options) => {
-            if (typeof options?.route === 'object') sent.push(args.slice(0, args[0] === 'CLIENT' ? 2 : 1).join(' '))
-            return send(args, options)
+          const subscriber = async (): Promise<GlideLike> => {
+            const glide: GlideLike = await open()
+            const send = glide.customCommand.bind(glide)
+            glide.customCommand = (args, options) => {
+              if (typeof options?.route === 'object') sent.push(args.slice(0, args[0] === 'CLIENT' ? 2 : 1).join(' '))
+              return send(args, options)
+            }
+            return glide
           }
-          const port = valkeyGlide(glide, { subscriber: open })
+          const port = valkeyGlide(await open(), { subscriber })
           const one = await connect({ client: port, checkLockSyncedSlaves })
           clients.push(one)
           await (await one.getLock('a').lock()).unlock() // from here on Redis knows the scripts
@@ -131,6 +134,34 @@ for (const topology of GLIDE_TOPOLOGIES) {
     }
 
     if (!isCluster) {
+      it('a database that the application selects does not concern Holdfast, which has a client of its own', async () => {
+        const [glide, other] = [await open(), await client()]
+        const one = await connect({ client: valkeyGlide(glide, { subscriber: open }) })
+        clients.push(one)
+        const hold = await other.getLock('lock:selected').lock()
+        await glide.customCommand(['SELECT', '1'])
+        assert.equal(await one.getLock('lock:selected').tryLock(), null)
+        await hold.unlock()
+      })
+
+      it('without a subscriber, nothing is granted while the application has selected another database', async () => {
+        const [glide, other] = [await open(), await client()]
+        const one = await connect({ client: glide })
+        clients.push(one)
+        await one.getLock('lock:selected').withLock(() => {})
+        const hold = await other.getLock('lock:selected').lock()
+        const selecting = glide.customCommand(['SELECT', '1']) // executed before what follows, but not answered yet
+        await assert.rejects(one.getLock('lock:selected').tryLock(), {
+          code: 'LOCK_OUTCOME_UNKNOWN',
+          message: /database 1 is selected .* uses database 0: select that one again/,
+        })
+        await selecting
+        await glide.customCommand(['SELECT', '0'])
+        assert.equal(await one.getLock('lock:selected').tryLock(), null)
+        await hold.unlock()
+        await one.getLock('lock:selected').withLock(() => {})
+      })
+
       it('sends byte for byte the same for a lock that nobody else wants, whether it can be asked or not', async () => {
         const through = async (inspection: boolean) => {
           await using proxy = await startProxy(servers().nodes[0]?.port ?? 0)

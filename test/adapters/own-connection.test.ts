@@ -1,0 +1,119 @@
+/** What an application does on the Redis client that it passes: Holdfast has connections of its own. */
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { type Client, connect } from '../../src/index.js'
+import { setUpLab } from '../support/lab.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
+
+/** A client of the application. */
+interface App {
+  send(...command: [string, ...string[]]): Promise<unknown>
+  select(database: number): Promise<unknown>
+  connect(): Promise<Client>
+  close(): Promise<unknown>
+}
+
+const LIBRARIES: Record<string, (url: string) => Promise<App>> = {
+  async ioredis(url) {
+    const redis = new Redis(url, { protocol: 2 })
+    redis.on('error', () => {})
+    return {
+      send: (...command) => redis.call(...command),
+      select: (database) => redis.select(database),
+      connect: () => connect({ client: redis }),
+      close: async () => redis.status !== 'end' && redis.disconnect(),
+    }
+  },
+  async 'node-redis'(url) {
+    const redis = createClient({ url })
+    redis.on('error', () => {})
+    await redis.connect()
+    return {
+      send: (...command) => redis.sendCommand(command),
+      select: (database) => redis.select(database),
+      connect: () => connect({ client: redis }),
+      close: async () => redis.isOpen && redis.destroy(),
+    }
+  },
+}
+
+for (const [library, open] of Object.entries(LIBRARIES)) {
+  describe(`an application that uses the ${library} client that it passed`, () => {
+    const lab = setUpLab()
+    // The application may do more than Holdfast.
+    before(async () => void (await lab.server.admin.call('ACL', 'SETUSER', 'default', '+@all')))
+
+    async function setUp() {
+      const app = await open(lab.server.url)
+      lab.onEnd(() => app.close())
+      const [client, other] = [await app.connect(), await lab.connect()]
+      lab.onEnd(() => client.close())
+      return { app, client, other }
+    }
+
+    /** What the application may do, without waiting for it. */
+    const DEEDS: Record<string, (app: App) => void> = {
+      'selects another database': (app) => void app.select(1),
+      'selects another database by a plain command': (app) => void app.send('SELECT', '1'),
+      'opens a transaction': (app) => void app.send('MULTI'),
+      'waits in a blocking command': (app) => void app.send('BLPOP', 'nothing', '0').catch(() => {}),
+      'switches replies off': (app) => void app.send('CLIENT', 'REPLY', 'OFF').catch(() => {}),
+      'signs in as another user': (app) => void app.send('AUTH', 'nobody', 'x').catch(() => {}),
+      'monitors the server': (app) => void app.send('MONITOR').catch(() => {}),
+      'resets its connection': (app) => void app.send('RESET').catch(() => {}),
+    }
+
+    for (const [deed, act] of Object.entries(DEEDS)) {
+      it(`that ${deed} changes nothing for locks`, async () => {
+        const { app, client, other } = await setUp()
+        await client.getLock('warm').withLock(() => {})
+        const theirs = await other.getLock('theirs').lock()
+        act(app)
+        assert.equal(await client.getLock('theirs').tryLock(), null)
+        const mine = await client.getLock('mine').lock()
+        assert.equal(await other.getLock('mine').tryLock(), null)
+        await mine.unlock()
+        await theirs.unlock()
+        await app.close()
+      })
+    }
+
+    it('gets from EXEC the results of its own commands', async () => {
+      const { app, client } = await setUp()
+      await app.send('MULTI')
+      await app.send('SET', 'own', '1')
+      await client.getLock('a').withLock(() => {})
+      assert.deepEqual(((await app.send('EXEC')) as unknown[]).map(String), ['OK'])
+      await lab.server.admin.del('own')
+    })
+
+    it('finds its locks in the database that was selected when it passed the client', async () => {
+      const app = await open(lab.server.url)
+      lab.onEnd(() => app.close())
+      await app.select(3)
+      const client = await app.connect()
+      lab.onEnd(() => client.close())
+      void app.select(0)
+      const hold = await client.getLock('a').lock()
+      const third = new Redis(`${lab.server.url}/3`)
+      assert.equal(await third.exists('a'), 1)
+      await hold.unlock()
+      third.disconnect()
+    })
+
+    it('closes what Holdfast opened for commands when it closes the client', async () => {
+      const { app, client } = await setUp()
+      await client.getLock('a').withLock(() => {})
+      const connections = async (): Promise<number> =>
+        String(await lab.server.admin.call('CLIENT', 'LIST')).trim().split('\n').length
+      const before = await connections()
+      await app.close()
+      await waitUntil(async () => (await connections()) === before - 2)
+      await assert.rejects(client.getLock('a').tryLock(), { code: 'LOCK_OUTCOME_UNKNOWN' })
+      await sleep(200)
+      assert.equal(await connections(), before - 2)
+    })
+  })
+}
