@@ -43,7 +43,7 @@ import { checkDuration, ownOptions } from './util/validate.js'
 import { Inbox } from './waiting/inbox.js'
 import { WaitQueues } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
-import { crossSlotRefused, renewalRefused, subscriptionRefused } from './warnings.js'
+import { crossSlotRefused, renewalRefused, severalServers, subscriptionRefused } from './warnings.js'
 import { ThreadClient, type ThreadTerms } from './watchdog/thread-client.js'
 import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
@@ -110,7 +110,7 @@ export class Client extends ClientEmitter {
     port.listen({
       confirmsGrants: replication.isWanted,
       reconnected: () => {
-        scripts.reconnects++
+        scripts.reconnected()
         watchdog.audit()
         this.#presence?.renew()
       },
@@ -416,7 +416,13 @@ export class Client extends ClientEmitter {
     const { lockWatchdogTimeoutMs, lockWatchdogBatchSize, commandTimeoutMs } = checked
     const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))
     const onReleased = (): void => this.#shutdown.released()
-    const scripts = new Scripts(this.#port, clock, commandTimeoutMs, (error) => this.#warn(crossSlotRefused(error)))
+    const scripts = new Scripts(
+      this.#port,
+      clock,
+      commandTimeoutMs,
+      (error) => this.#warn(crossSlotRefused(error)),
+      () => this.#warn(severalServers()),
+    )
     const replication = new Replication(
       clock,
       scripts,

@@ -380,6 +380,7 @@ export function clientWarning(
     | 'TURN_QUEUE_REFUSED'
     | 'WAIT_REFUSED'
     | 'CROSSSLOT_REFUSED'
+    | 'SHARDS_FOUND'
     | 'RENEWAL_REFUSED'
     | 'INSPECTION_REFUSED'
     | 'FENCING_TOKENS_WENT_BACK'

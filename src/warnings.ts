@@ -36,6 +36,14 @@ export function crossSlotRefused(cause: unknown): Error {
   return clientWarning('CROSSSLOT_REFUSED', message, { cause })
 }
 
+export function severalServers(): Error {
+  const message =
+    'Behind the address of Redis are several servers, each with some of the keys: a proxy that shards, such as twemproxy. From ' +
+    'now on each lock is sent in its own command. A multi-lock takes its locks one after the other. `holdfast doctor` says ' +
+    'what else such a proxy cannot do'
+  return clientWarning('SHARDS_FOUND', message)
+}
+
 export function closedBesideHandler(signal: string): Error {
   const message =
     `The client closes on ${signal}, and what other handlers of ${signal} let finish can take no more locks: pass ` +

@@ -119,6 +119,7 @@ class RegisteredClient {
       if (this.#isClosed) return await port.close()
       this.#port = port
       const scripts = new Scripts(port, threadClock, this.#registration.commandTimeoutMs)
+      port.listen({ confirmsGrants: false, reconnected: () => scripts.reconnected(), resubscribed: () => {} })
       const isWanted = (one: RenewalEntry): boolean => one.isHeld
       const onRefused = (refused: unknown): void => this.#report({ refused: plain(refused) })
       this.#renewer = new Renewer(threadClock, systemRandom, scripts, this.#registration, isWanted, onRefused)

@@ -9,6 +9,9 @@ export interface RedisPort {
   /** Whether keys are spread over several servers by their slots. Then channels are subscribed to in both ways. */
   readonly isCluster?: boolean
 
+  /** Whether the keys of all names are certainly on one server. Absent: there may be a proxy in front of several. */
+  readonly isOneServer?: boolean
+
   /** Sends one command to the server that owns `key`. Rejects with the client's own error. */
   send(command: readonly string[], key: string): Promise<unknown>
 

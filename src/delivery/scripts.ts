@@ -6,12 +6,17 @@ import { CLOCK_TOLERANCE_MS, forCluster, inTime, TOO_LATE } from '../lua/variant
 import type { Clock } from '../util/clock.js'
 import { nextTick } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
-import { slotOf } from '../wire/slots.js'
+import { slotOf, tagOf } from '../wire/slots.js'
 import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
+import { Placement } from './placement.js'
 import { RedisClocks } from './redis-clocks.js'
 import { isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
 
+/** How long to wait for the answer to which server has a key, ms. */
+const LEARN_MS = 1_000
+/** After as many calls of one turn it is clear that there is something to combine. */
+const MAX_ALONE = 64
 /** How often to send again what arrives too late. */
 const MOST_SENDS = 3
 
@@ -34,17 +39,34 @@ export class Scripts {
   readonly #clocks: RedisClocks
   /** The servers whose time is being asked for. */
   readonly #asking = new Map<string | undefined, Promise<void>>()
+  /** Undefined if keys are certainly on one server, or go by their slots. */
+  readonly #placement: Placement | undefined
   /** Limits calls for leases. */
   readonly admission: Admission
   /** Redis refused keys of different slots: there is a cluster behind what looks like one server. */
   #isCrossSlotRefused = false
   /** The calls of this turn of the event loop. */
   #turn: Batch[] = []
+  /** The first keys of those that were sent at once in this turn, because they may be on different servers. */
+  #alone: string[] = []
   #onIdle: (() => void) | undefined
 
-  /** @param onCrossSlot  called once, if Redis refuses keys of different slots although it looked like a single server */
-  constructor(port: RedisPort, clock: Clock, timeoutMs: number, onCrossSlot: (error: unknown) => void = () => {}) {
+  /**
+   * @param onCrossSlot  called once, if Redis refuses keys of different slots although it looked like a single server
+   * @param onSeveralServers  called once, if keys turn out to be on several servers although it looked like a single one
+   */
+  constructor(
+    port: RedisPort,
+    clock: Clock,
+    timeoutMs: number,
+    onCrossSlot: (error: unknown) => void = () => {},
+    onSeveralServers: () => void = () => {},
+  ) {
     this.#port = port
+    if (!port.isCluster && !port.isOneServer) {
+      const askMs = Math.min(timeoutMs, LEARN_MS)
+      this.#placement = new Placement((command, key) => this.ask(command, key, askMs), clock, onSeveralServers)
+    }
     this.#clock = clock
     this.#timeoutMs = timeoutMs
     this.#onCrossSlot = onCrossSlot
@@ -72,10 +94,10 @@ export class Scripts {
 
   #dispatch(caller: Caller, timeoutMs: number): void {
     const { call } = caller
-    if (this.#goesBySlot) {
-      caller.onSent?.(this.#clock.now())
-      this.#send(new Batch(caller, timeoutMs, this.#clock.now()))
-      return
+    if (this.#goesBySlot) return this.#sendAlone(caller, timeoutMs)
+    if (!this.#isWithOthers(call.keys[0] as string)) {
+      this.#learnLater(call.keys[0] as string)
+      return this.#sendAlone(caller, timeoutMs)
     }
     const turn = this.#turn
     if (turn.length === 0) nextTick(this.#endTurn)
@@ -119,6 +141,12 @@ export class Scripts {
         .finally(() => this.#asking.delete(server))
     this.#asking.set(server, asking)
     return asking
+  }
+
+  /** The command connection was lost and is back. */
+  reconnected(): void {
+    this.reconnects++
+    this.#placement?.forget()
   }
 
   /**
@@ -203,9 +231,37 @@ export class Scripts {
     return this.#port.isCluster ?? false
   }
 
-  /** The keys of one script must share a slot. Without a cluster all keys do. */
-  slotOf(key: string): number {
-    return this.#goesBySlot ? slotOf(key) : 0
+  /**
+   * Keys of the same group may go in one command: in a cluster those of one slot, otherwise all, as far as they are known to
+   * be on one server.
+   */
+  groupOf(key: string): number | string {
+    if (this.#goesBySlot) return slotOf(key)
+    return this.#isWithOthers(key) ? 0 : tagOf(key)
+  }
+
+  /** @throws {Error} these keys may no longer go in one command: as Redis Cluster says it, but nothing was sent */
+  assertTogether(keys: readonly string[]): void {
+    if (this.#areTogether(keys)) return
+    throw new Error('CROSSSLOT the keys may be on different servers, so they were not sent in one command')
+  }
+
+  /**
+   * Learns which of these keys are on one server, before their groups matter.
+   * @returns undefined if there is nothing to learn; otherwise resolves after a second at most
+   */
+  learn(keys: readonly string[]): Promise<void> | undefined {
+    return this.#goesBySlot ? undefined : this.#placement?.learn(keys)
+  }
+
+  #areTogether([first = '', ...others]: readonly string[]): boolean {
+    if (!this.#placement) return !this.#goesBySlot || others.every((key) => slotOf(key) === slotOf(first))
+    const group = this.groupOf(first)
+    return others.every((key) => this.groupOf(key) === group)
+  }
+
+  #isWithOthers(key: string): boolean {
+    return this.#placement?.isWithOthers(key) ?? true
   }
 
   get #goesBySlot(): boolean {
@@ -229,6 +285,26 @@ export class Scripts {
       for (const { onSent } of batch.callers) onSent?.(now)
       this.#send(batch)
     }
+  }
+
+  #sendAlone(caller: Caller, timeoutMs: number): void {
+    // Calls on one lock reach Redis in order.
+    if (this.#turn.some((batch) => batch.touches(caller.call))) this.#endTurn()
+    caller.onSent?.(this.#clock.now())
+    this.#send(new Batch(caller, timeoutMs, this.#clock.now()))
+  }
+
+  /** Learns where this key is if, in this turn, there is another one with which it could have been combined. */
+  #learnLater(key: string): void {
+    if (this.#alone.length === 0) nextTick(this.#learnNow)
+    if (this.#alone.length < MAX_ALONE) this.#alone.push(key)
+  }
+
+  readonly #learnNow = (): void => {
+    const keys = this.#alone
+    this.#alone = []
+    const tag = tagOf(keys[0] as string)
+    if (this.#placement?.isKnown || keys.some((key) => tagOf(key) !== tag)) void this.learn(keys)
   }
 
   #confirm<T>(timeoutMs: number, call: () => Promise<T>): Promise<T> {
@@ -261,7 +337,7 @@ export class Scripts {
         this.#finished(callers.length - this.#sendEach(failed, timeoutMs))
       },
       (error) => {
-        if (!withText && isErrorOf(error, 'NOSCRIPT')) return this.#send(batch, true)
+        if (!withText && isErrorOf(error, 'NOSCRIPT')) return this.#resend(batch, true)
         if (call.keys.length > 1 && isErrorOf(error, 'CROSSSLOT')) this.#stopCombiningSlots(error)
         // Redis refused some of the keys, or their combination, and ran nothing.
         if (callers.length > 1 && isErrorOf(error, 'NOPERM', 'CROSSSLOT'))
@@ -280,11 +356,18 @@ export class Scripts {
     this.learnTime(call.keys[0] as string, toInteger(time) as number)
     if (batch.sends++ < MOST_SENDS && now - batch.madeAt < timeoutMs) {
       for (const { onSent } of callers) onSent?.(now)
-      this.#send(batch)
+      this.#resend(batch)
     } else {
       this.#finished(callers.length)
       batch.reject(new NoReplyError('it arrived at Redis too late, and did not run'))
     }
+  }
+
+  /** Sends calls together again, unless the connection has changed so that their keys may be on different servers. */
+  #resend(batch: Batch, withText = false): void {
+    const { callers, timeoutMs } = batch
+    if (callers.length === 1 || this.#areTogether(batch.call.keys)) this.#send(batch, withText)
+    else this.#sendEach(callers, timeoutMs)
   }
 
   #sendEach(callers: readonly Caller[] = [], timeoutMs: number): number {

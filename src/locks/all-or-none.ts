@@ -15,18 +15,26 @@ import { untilReady } from './ready.js'
 const MOST_TOGETHER = 1_000
 
 /**
- * Whether one script can take these locks: plain ones, of one client, with keys in one slot, and not too many.
+ * Whether one script can take these locks: plain ones, of one client, with keys in one slot or on one server, and not too
+ * many.
  * @throws {SelfDeadlockError} the caller would wait for itself
  */
 export function canBeTakenTogether(locks: readonly Lock[]): boolean {
   if (locks.length < 2 || locks.length > MOST_TOGETHER) return false
   const { context, name } = locks[0] as Lock
-  const slot = context.scripts.slotOf(name)
+  const group = context.scripts.groupOf(name)
   return locks.every((lock) => {
     const isPlain = lock.kind === REENTRANT || lock.kind === NON_REENTRANT
     // A lock that the caller is inside of is re-entered by itself.
-    return isPlain && lock.context === context && context.scripts.slotOf(lock.name) === slot && !lock.isInside()
+    return isPlain && lock.context === context && context.scripts.groupOf(lock.name) === group && !lock.isInside()
   })
+}
+
+/** Learns whether one server has them, if that is not known: it decides whether they can be taken together. */
+export function whereTheyAre(locks: readonly Lock[]): Promise<void> | undefined {
+  const [first, ...others] = locks
+  if (!first || others.length === 0) return undefined
+  return first.context.scripts.learn(locks.map(({ name }) => name))
 }
 
 /**
@@ -102,6 +110,7 @@ class JointAcquisition implements Attempt<readonly Hold[] | Lock> {
     let isGranted = false
     try {
       const names = this.#locks.map(({ name }) => name)
+      scripts.assertTogether(names)
       const holders = this.#leases.map(({ holder }) => holder)
       const reply = await scripts.run(lockAcquireAll(names, [this.#leaseTimeMs, ...holders]), undefined, (at) => {
         sentAt = at

@@ -2,7 +2,7 @@ import { isRetryable } from '../delivery/replies.js'
 import { ConfigError, LeaseLostError, OutcomeUnknownError } from '../errors.js'
 import type { WaitDetails } from '../holder-info.js'
 import { type Outcome, waitFor } from '../waiting/wait-loop.js'
-import { canBeTakenTogether, releaseAll, takeTogether } from './all-or-none.js'
+import { canBeTakenTogether, releaseAll, takeTogether, whereTheyAre } from './all-or-none.js'
 import { BaseLock } from './base-lock.js'
 import type { Hold } from './hold.js'
 import { JointLease } from './joint-lease.js'
@@ -155,6 +155,8 @@ class Taking {
     let next = this.#next ?? (isOnce ? undefined : rest.find(isWaitedFor))
     this.#next = undefined
     try {
+      const learning = next ? undefined : whereTheyAre(rest)
+      if (learning) await learning
       if (!next && canBeTakenTogether(rest)) {
         const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
         if (Array.isArray(outcome)) return this.#add(rest, outcome)

@@ -38,6 +38,7 @@ export type Server = Pick<MemoryRedis, 'execute' | 'connect'>
 
 /** A connection to a `MemoryRedis`, with faults. Several of them may share one. */
 export class MemoryPort implements RedisPort {
+  readonly isOneServer = true
   /** Every command, in order; the calls of a batch one by one. */
   readonly sent: Sent[] = []
   /** Called for every command that is sent, and for every message that arrives. */

@@ -67,7 +67,10 @@ export class Renewer<T extends Renewable> {
     try {
       for (let start = 0; start < all.length; start += PER_TURN) {
         if (start > 0) await sleep(0, { clock: this.#clock, keepAlive: false })
-        for (const group of this.#groups(all.slice(start, start + PER_TURN))) {
+        const part = all.slice(start, start + PER_TURN)
+        const learning = part.length > 1 && this.#scripts.learn(this.#keysOf(part))
+        if (learning) await learning
+        for (const group of this.#groups(part)) {
           for (const batch of inBatches(group, this.#terms.batchSize)) void this.#renewBatch(batch)
         }
       }
@@ -76,21 +79,26 @@ export class Renewer<T extends Renewable> {
     }
   }
 
+  #keysOf(leases: readonly T[]): string[] {
+    const now = this.#clock.now()
+    return leases.filter(this.#isWanted).map((lease) => lease.renewal(now).keys[0] as string)
+  }
+
   /** Groups of leases that one script call can renew. */
   #groups(all: readonly T[]): Iterable<readonly Due<T>[]> {
     const now = this.#clock.now()
-    const groups = new Map<Script, Map<number, Due<T>[]>>()
+    const groups = new Map<Script, Map<number | string, Due<T>[]>>()
     for (const lease of all) {
       if (!this.#isWanted(lease)) continue
       const call = lease.renewal(now)
-      const bySlot = groups.get(call.script) ?? new Map<number, Due<T>[]>()
-      groups.set(call.script, bySlot)
-      const slot = this.#scripts.slotOf(call.keys[0] as string)
-      const group = bySlot.get(slot)
+      const byGroup = groups.get(call.script) ?? new Map<number | string, Due<T>[]>()
+      groups.set(call.script, byGroup)
+      const id = this.#scripts.groupOf(call.keys[0] as string)
+      const group = byGroup.get(id)
       if (group) group.push({ lease, call })
-      else bySlot.set(slot, [{ lease, call }])
+      else byGroup.set(id, [{ lease, call }])
     }
-    return [...groups.values()].flatMap((bySlot) => [...bySlot.values()])
+    return [...groups.values()].flatMap((byGroup) => [...byGroup.values()])
   }
 
   /** Renews one batch, independently of the others. Repeated until Redis replies, or until the next period. */
@@ -101,6 +109,7 @@ export class Renewer<T extends Renewable> {
       batch = batch ? this.#stillDue(batch) : all
       const [first] = batch
       if (!first) return
+      this.#scripts.assertTogether(batch.map(({ call }) => call.keys[0] as string))
       const sentAt = this.#clock.now()
       const replies = toArray(await this.#scripts.run(together(batch)))
       batch.forEach(({ lease }, index) => {
@@ -112,7 +121,7 @@ export class Renewer<T extends Renewable> {
       })
       this.#onRenewed(first.call.keys[0] as string)
     }
-    const mustSplit = (error: unknown): boolean => isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralSlots(all)
+    const mustSplit = (error: unknown): boolean => isErrorOf(error, 'CROSSSLOT') && this.#hasSeveralGroups(all)
     try {
       await retry(attempt, {
         clock: this.#clock,
@@ -138,9 +147,9 @@ export class Renewer<T extends Renewable> {
     return batch.flatMap(({ lease }) => (this.#isWanted(lease) ? [{ lease, call: lease.renewal(now) }] : []))
   }
 
-  /** Whether its keys turn out to be in several slots. */
-  #hasSeveralSlots(batch: readonly Due<T>[]): boolean {
-    return new Set(batch.map(({ call }) => this.#scripts.slotOf(call.keys[0] as string))).size > 1
+  /** Whether its keys turn out to be in several slots, or on several servers. */
+  #hasSeveralGroups(batch: readonly Due<T>[]): boolean {
+    return new Set(batch.map(({ call }) => this.#scripts.groupOf(call.keys[0] as string))).size > 1
   }
 }
 

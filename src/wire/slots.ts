@@ -9,14 +9,19 @@ const TABLE = Uint16Array.from({ length: 256 }, (_, byte) => {
 })
 
 /**
- * The slot of a key or a sharded channel. If there is text between the first `{` and the next `}`, only that is hashed.
+ * What determines where a key or a sharded channel is: the text between the first `{` and the next `}`, if there is any;
+ * otherwise all of it.
  * @see https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
  */
-export function slotOf(key: string): number {
+export function tagOf(key: string): string {
   const open = key.indexOf('{')
   const close = open === -1 ? -1 : key.indexOf('}', open + 1)
-  const hashed = close > open + 1 ? key.slice(open + 1, close) : key
+  return close > open + 1 ? key.slice(open + 1, close) : key
+}
+
+/** The slot of a key or a sharded channel. */
+export function slotOf(key: string): number {
   let crc = 0
-  for (const byte of Buffer.from(hashed)) crc = ((crc << 8) & 0xffff) ^ (TABLE[(crc >> 8) ^ byte] as number)
+  for (const byte of Buffer.from(tagOf(key))) crc = ((crc << 8) & 0xffff) ^ (TABLE[(crc >> 8) ^ byte] as number)
   return crc % SLOT_COUNT
 }

@@ -27,6 +27,7 @@ export interface Access {
 
 /** A Redis client that asks Sentinels or a cluster for the master, and asks again when its connection was closed. */
 export class FollowingPort implements RedisPort {
+  readonly isOneServer = true
   readonly isReplicated = true
   readonly isCluster: boolean
   readonly #access: Access

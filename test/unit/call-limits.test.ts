@@ -117,7 +117,7 @@ describe('calls of one turn of the event loop', () => {
     assert.equal(sent.length, 1)
     assert.deepEqual(await keysOf([release('b'), release('c')], scripts), ['a', 'b', 'c'])
     assert.equal(sent[1]?.[1], forCluster(RELEASE).sha1)
-    assert.notEqual(scripts.slotOf('b'), scripts.slotOf('c'))
+    assert.notEqual(scripts.groupOf('b'), scripts.groupOf('c'))
   })
 })
 

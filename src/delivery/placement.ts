@@ -1,0 +1,137 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../util/clock.js'
+import { tagOf } from '../wire/slots.js'
+
+/**
+ * Tells which server runs it: the id of its current run; empty if the user may not know. It is routed like any script, by
+ * its key, which it does not touch.
+ */
+const WHO_RUNS_THIS = `local info = redis.pcall('info', 'server')
+return type(info) == 'string' and info:match('run_id:(%w+)') or ''`
+
+/** How many hash tags are tried: of two shards that share the keys equally, one is missed once in four billion tries. */
+const TAGS = 32
+/** After so many beginnings of names on one server there is no other one. */
+const MAX_BEGINNINGS = 200
+/** Only this much of a name is compared. In UTF-16 units. */
+const MAX_LENGTH = 64
+/** How long to wait before asking again if there was no answer, ms. */
+const AGAIN_MS = 5_000
+
+/**
+ * Learns whether one server has all keys, so that those of different hash tags may go in one command. A proxy such as
+ * twemproxy looks like one server, but sends a command to the shard of its first key, where the lock of another key would
+ * be taken beside the one on its own shard.
+ *
+ * Learned once per connection, before keys are combined for the first time: for a number of hash tags, since proxies
+ * distribute by a hash, and for each beginning of names (`order:` of `order:1001`), since some route by that.
+ */
+export class Placement {
+  readonly #ask: (command: readonly string[], key: string) => Promise<unknown>
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #onSeveral: () => void
+  /** The one that has all keys that were tried. */
+  #server: string | undefined
+  #isOne = false
+  #areSeveral = false
+  #wasSaid = false
+  readonly #beginnings = new Set<string>()
+  #learning: Promise<void> | undefined
+  #againAt = 0
+  #connection = 0
+
+  /** @param onSeveral  called once, when keys turn out to be on several servers */
+  constructor(
+    ask: (command: readonly string[], key: string) => Promise<unknown>,
+    clock: Pick<Clock, 'now'>,
+    onSeveral: () => void,
+  ) {
+    this.#ask = ask
+    this.#clock = clock
+    this.#onSeveral = onSeveral
+  }
+
+  /** Whether this key is on the same server as all others for which this is true. */
+  isWithOthers(key: string): boolean {
+    return this.#isOne || (this.#server !== undefined && this.#beginnings.has(beginningOf(key)))
+  }
+
+  /** Whether something was learned already: then a new beginning of names is worth a question. */
+  get isKnown(): boolean {
+    return this.#server !== undefined
+  }
+
+  /**
+   * Learns whether these keys are on one server, and on the same as others.
+   * @returns undefined if there is nothing to ask; otherwise resolves when that has ended, and never rejects
+   */
+  learn(keys: readonly string[]): Promise<void> | undefined {
+    if (this.#isOne || this.#areSeveral || this.#clock.now() < this.#againAt) return this.#learning
+    const unknown = new Map<string, string>()
+    for (const key of keys) {
+      const beginning = beginningOf(key)
+      if (!this.#beginnings.has(beginning)) unknown.set(beginning, key)
+    }
+    if (unknown.size === 0 || this.#learning) return this.#learning
+    const learning = this.#learn(unknown).finally(() => {
+      if (this.#learning === learning) this.#learning = undefined
+    })
+    this.#learning = learning
+    return learning
+  }
+
+  /** The connection is a new one, and may lead elsewhere. */
+  forget(): void {
+    this.#connection++
+    this.#server = undefined
+    this.#isOne = false
+    this.#areSeveral = false
+    this.#beginnings.clear()
+    this.#learning = undefined
+    this.#againAt = 0
+  }
+
+  async #learn(unknown: ReadonlyMap<string, string>): Promise<void> {
+    const connection = this.#connection
+    const keys = [...unknown.values()].slice(0, MAX_BEGINNINGS)
+    const others = this.#server === undefined ? otherTags(keys[0] as string) : []
+    const asked = await Promise.all([...keys, ...others].map((key) => this.#serverOf(key)))
+    if (connection !== this.#connection) return
+    const servers = new Set(asked)
+    if (this.#server !== undefined) servers.add(this.#server)
+    if (servers.delete('')) this.#againAt = this.#clock.now() + AGAIN_MS
+    if (servers.size > 1) {
+      this.#areSeveral = true
+      this.#server = undefined
+      if (!this.#wasSaid) this.#onSeveral()
+      this.#wasSaid = true
+    } else if (this.#againAt <= this.#clock.now()) {
+      this.#server = asked[0]
+      for (const key of keys) this.#beginnings.add(beginningOf(key))
+      this.#isOne = this.#beginnings.size >= MAX_BEGINNINGS
+    }
+  }
+
+  /** Empty if there is no answer. */
+  async #serverOf(key: string): Promise<string> {
+    try {
+      return String(await this.#ask(['EVAL', WHO_RUNS_THIS, '1', key], key))
+    } catch {
+      return ''
+    }
+  }
+}
+
+/** The beginning of a name, up to the first digit. */
+function beginningOf(key: string): string {
+  const digit = key.search(/\d/)
+  return key.slice(0, digit === -1 ? MAX_LENGTH : Math.min(digit, MAX_LENGTH))
+}
+
+/** Keys with other hash tags that the user may access like this one: ACL rules allow what begins like it. */
+function otherTags(key: string): string[] {
+  const salt = randomBytes(4).toString('hex')
+  const hasTag = tagOf(key) !== key
+  const start = hasTag ? key.slice(0, key.indexOf('}')) : key.slice(0, MAX_LENGTH)
+  return Array.from({ length: TAGS }, (_, n) => (hasTag ? `${start}${salt}${n}}` : `${start}{${salt}${n}}`))
+}
