@@ -11,11 +11,17 @@ export interface JavaObject {
 
 const MAX_INT = 2 ** 31 - 1
 
+/** Without those that YAML 1.1, which Java reads, takes for another number: 010 is 8 there, and 1:30 is 90. */
+const DECIMAL = /^(0|-?[1-9]\d{0,9})$/
+const OTHER_IN_JAVA = /^[-+]?(0[\d_]+|0b[01_]+|0o[0-7_]+|0x[\da-f_]+|\d[\d_]*_[\d_]*|[\d_]+(:[0-5]?\d)+)$/i
+
 export function int(least: number, most = MAX_INT): Check<number> {
   return (value, path) => {
-    const number = typeof value === 'string' && /^-?\d{1,10}$/.test(value) ? Number(value) : value
+    const number = typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value
     if (typeof number === 'number' && Number.isSafeInteger(number) && number >= least && number <= most) return number
-    throw new ConfigError(path, value, `a whole number from ${least} to ${most}`)
+    const isOther = typeof value === 'string' && OTHER_IN_JAVA.test(value)
+    const why = isOther ? ', in plain decimal digits: Java, which shares the file, reads this as another one or not at all' : ''
+    throw new ConfigError(path, value, `a whole number from ${least} to ${most}${why}`)
   }
 }
 

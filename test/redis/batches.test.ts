@@ -21,7 +21,7 @@ describe('calls made in the same turn of the event loop', () => {
   it('32 locks requested in one turn cost one command, and each caller gets its own lock', async () => {
     const client = await lab.connect()
     const other = await lab.connect()
-    await letGo(await take(client, names(40))) // Redis knows the scripts from here on
+    for (let round = 0; round < 3; round++) await letGo(await take(client, names(40))) // Redis knows the scripts from here on
     const taken = await other.getLock('order:7').lock()
     const count = await countCommands(lab.server, async () => {
       const holds = await Promise.all(names(40).map((name) => client.getLock(name).tryLock()))

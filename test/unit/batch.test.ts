@@ -29,6 +29,7 @@ describe('a batch of calls', () => {
     crossSlot = []
     reply = () => null
     const port: RedisPort = {
+      isOneServer: true,
       send: (command) => {
         sent.push([...command])
         return reply(command) as Promise<unknown>

@@ -12,6 +12,21 @@ import { expectRejected, SECRET, singleServer } from '../support/rejected-config
 
 const SECTIONS = Object.keys(KEYS).filter((section) => section !== '')
 
+/** A file with this value of a key. */
+function textOf(section: string, key: string, value: string): string {
+  const other = section === '' ? 'singleServerConfig:\n  address: redis://a:1\n' : ''
+  return section === '' ? `${key}: ${value}\n${other}` : `${section}:\n  ${key}: ${value}\n`
+}
+
+/** Whether the value of this key is accepted, whatever else the configuration lacks. */
+async function isAccepted(text: string, key: string): Promise<boolean> {
+  const error = await loadConfig(text).then(
+    () => undefined,
+    ({ path }: { path?: string }) => path,
+  )
+  return error === undefined || !error.endsWith(key)
+}
+
 suite('a rejected configuration', () => {
   it('an unknown key is rejected, with a suggestion', async () => {
     await expectRejected(singleServer({ adress: 'redis://a:1' }), {
@@ -43,6 +58,23 @@ suite('a rejected configuration', () => {
     }
     await expectRejected({ singleServerConfig: 'redis://a:1' }, { path: 'singleServerConfig' })
     await expectRejected('- a\n- b', { allowed: /mapping/ as never })
+  })
+
+  it('a number that Java, which shares the file, reads as another one is rejected, whatever its key', async () => {
+    const numbers = ['010', '0755', '-010', '+010', '00', '007', '0x10', '0o10', '0b10', '1_000', '1:30']
+    let keysTried = 0
+    for (const [section, keys] of Object.entries(KEYS)) {
+      for (const key of Object.keys(keys)) {
+        const isNumber = (await isAccepted(textOf(section, key, '1'), key)) && !(await isAccepted(textOf(section, key, 'one'), key))
+        if (!isNumber) continue
+        keysTried++
+        const path = section === '' ? key : `${section}.${key}`
+        for (const value of numbers) await expectRejected(textOf(section, key, value), { path, value, allowed: /Java/ as never })
+      }
+    }
+    assert(keysTried > 50, `${keysTried} keys`)
+    const { database } = describe(await loadConfig(`${textOf('singleServerConfig', 'database', '10')}  address: redis://a:1\n`))
+    assert.equal(database, 10)
   })
 
   it('an invalid or missing address is rejected, and one without a port', async () => {
