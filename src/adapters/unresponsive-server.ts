@@ -21,7 +21,8 @@ const LISTENER_PING_MS = 5_000
 const DEFAULT_PING_MS = 30_000
 const SILENT = `A Redis server has not replied for ${(MAX_SILENT_CHECKS * CHECK_MS) / 1_000} s`
 const REPLACED = 'The Redis server is no longer the master'
-const MIXED_UP = 'After a reconnect the Redis client took the reply to one command for that to another: update its package'
+const MIXED_UP =
+  'After a reconnect the Redis client took the reply to one command for that to another: update its package'
 /** The replies by which a server puts off a self-test: it is loading, or busy with a script. */
 const NOT_NOW = /\b(LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN)\b/
 /** How long to wait after such a reply, ms. */

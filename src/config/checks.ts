@@ -20,7 +20,9 @@ export function int(least: number, most = MAX_INT): Check<number> {
     const number = typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value
     if (typeof number === 'number' && Number.isSafeInteger(number) && number >= least && number <= most) return number
     const isOther = typeof value === 'string' && OTHER_IN_JAVA.test(value)
-    const why = isOther ? ', in plain decimal digits: Java, which shares the file, reads this as another one or not at all' : ''
+    const why = isOther
+      ? ', in plain decimal digits: Java, which shares the file, reads this as another one or not at all'
+      : ''
     throw new ConfigError(path, value, `a whole number from ${least} to ${most}${why}`)
   }
 }

@@ -6,7 +6,7 @@ import { tagOf } from '../wire/slots.js'
  * Tells which server runs it: the id of its current run; empty if the user may not know. It is routed like any script, by
  * its key, which it does not touch.
  */
-const WHO_RUNS_THIS = `local info = redis.pcall('info', 'server')
+export const WHO_RUNS_THIS = `local info = redis.pcall('info', 'server')
 return type(info) == 'string' and info:match('run_id:(%w+)') or ''`
 
 /** How many hash tags are tried: of two shards that share the keys equally, one is missed once in four billion tries. */
@@ -129,7 +129,7 @@ function beginningOf(key: string): string {
 }
 
 /** Keys with other hash tags that the user may access like this one: ACL rules allow what begins like it. */
-function otherTags(key: string): string[] {
+export function otherTags(key: string): string[] {
   const salt = randomBytes(4).toString('hex')
   const hasTag = tagOf(key) !== key
   const start = hasTag ? key.slice(0, key.indexOf('}')) : key.slice(0, MAX_LENGTH)

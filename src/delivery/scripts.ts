@@ -366,7 +366,8 @@ export class Scripts {
   /** Sends calls together again, unless the connection has changed so that their keys may be on different servers. */
   #resend(batch: Batch, withText = false): void {
     const { callers, timeoutMs } = batch
-    if (callers.length === 1 || this.#areTogether(batch.call.keys)) this.#send(batch, withText)
+    const keys = callers.map(({ call }) => call.keys[0] as string)
+    if (callers.length === 1 || this.#areTogether(keys)) this.#send(batch, withText)
     else this.#sendEach(callers, timeoutMs)
   }
 

@@ -111,7 +111,10 @@ describe('replies after a reconnect', () => {
     const before = port.send(['EVALSHA', 'before'], 'k')
     first.reconnect()
     const sent = Array.from({ length: 10 }, (_, index) => port.send(['EVALSHA', `call ${index}`], 'k'))
-    assert.deepEqual(await Promise.all(sent), Array.from(sent, (_, index) => `call ${index}`))
+    assert.deepEqual(
+      await Promise.all(sent),
+      Array.from(sent, (_, index) => `call ${index}`),
+    )
     assert.equal(await before, 'before')
     assert.equal(first.sent.filter(([name]) => name === 'EVAL').length, 1)
     assert.equal(reconnects(), 1)

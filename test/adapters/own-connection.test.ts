@@ -107,7 +107,9 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
       const { app, client } = await setUp()
       await client.getLock('a').withLock(() => {})
       const connections = async (): Promise<number> =>
-        String(await lab.server.admin.call('CLIENT', 'LIST')).trim().split('\n').length
+        String(await lab.server.admin.call('CLIENT', 'LIST'))
+          .trim()
+          .split('\n').length
       const before = await connections()
       await app.close()
       await waitUntil(async () => (await connections()) === before - 2)

@@ -8,16 +8,23 @@ import type { DeploymentUnderTest } from '../../src/doctor/target.js'
 
 describe('holdfast doctor', () => {
   describe('on the replies of a fake server', () => {
-    const deployment = { isCluster: false } as DeploymentUnderTest
+    const deployment = { isCluster: false, trialName: 'trial' } as DeploymentUnderTest
 
     /** A server with these fields of INFO that replies to these commands. */
-    function fakeServer(info: Record<string, string>, replies: Record<string, () => unknown> = {}): Server {
+    function fakeServer(
+      info: Record<string, string>,
+      replies: Record<string, (...args: string[]) => unknown> = {},
+    ): Server {
       const fields = Object.entries(info).map(([name, value]) => `${name}:${value}\r\n`)
-      const all: Record<string, () => unknown> = { INFO: () => fields.join(''), CLIENT: () => 7, ...replies }
-      const call = async (command: string) => {
+      const all: Record<string, (...args: string[]) => unknown> = {
+        INFO: () => fields.join(''),
+        CLIENT: () => 7,
+        ...replies,
+      }
+      const call = async (command: string, ...args: string[]) => {
         const reply = all[command]
         if (!reply) throw Object.assign(new Error(`ERR unknown command '${command}'`), { name: 'ReplyError' })
-        return reply()
+        return reply(...args)
       }
       return new Server({ options: { host: 'redis.example', port: 6379 }, call } as unknown as Redis)
     }
@@ -64,6 +71,22 @@ describe('holdfast doctor', () => {
       }
       const silent = fakeServer({}, { INFO: () => Promise.reject(new Error("ERR unknown command 'INFO'")) })
       assert.match((await finding('product', silent))?.message ?? '', /^INFO is not supported/)
+    })
+
+    it('reports a proxy that shards by key, and whether it knows hash tags', async () => {
+      const tagOf = (key: string): string => /\{(.+)\}/.exec(key)?.[1] ?? key
+      const shardOf = (text: string): string => String([...text].reduce((sum, char) => sum + char.charCodeAt(0), 0) % 2)
+      const proxies: [evaluate: (key: string) => string, status: string, message: RegExp][] = [
+        [() => 'a', 'ok', /^one server/],
+        [(key) => shardOf(tagOf(key)), 'warning', /^a proxy in front of 2 servers: each lock/],
+        [(key) => shardOf(key), 'problem', /ignores hash tags/],
+        [() => '', 'note', /does not tell scripts/],
+      ]
+      for (const [evaluate, status, message] of proxies) {
+        const seen = await finding('shards', fakeServer({}, { EVAL: (_text, _count, key = '') => evaluate(key) }))
+        assert.equal(seen?.status, status, seen?.message)
+        assert.match(seen?.message ?? '', message)
+      }
     })
 
     it('reports clocks that differ, and a clock that steps', async () => {

@@ -103,7 +103,11 @@ class ShardingProxy {
     })
     let chain: Promise<unknown> = Promise.resolve()
     const onCommand = ([name = '', ...words]: readonly string[], raw: Buffer): void => {
-      const key = /^EVAL/i.test(name) ? words[2] : /^(INFO|CLIENT|HELLO|PING|SELECT|COMMAND)$/i.test(name) ? '' : words[0]
+      const key = /^EVAL/i.test(name)
+        ? words[2]
+        : /^(INFO|CLIENT|HELLO|PING|SELECT|COMMAND)$/i.test(name)
+          ? ''
+          : words[0]
       chain = chain.then(async () => {
         if (client.destroyed) return
         if (/SUBSCRIBE/i.test(name)) return client.write('-ERR unsupported command\r\n')
@@ -207,7 +211,13 @@ describe('a proxy that shards by key', { concurrency: 1 }, () => {
     assert.deepEqual(warnings, [])
     proxy.route = ROUTES['a hash of the hash tag (twemproxy, Envoy)'] as Route
     proxy.cutAll()
-    const works = async (): Promise<boolean> => (await settlesWithin(client.getLock('works').withLock(() => {}), 5_000)).status === 'fulfilled'
+    const works = async (): Promise<boolean> =>
+      (
+        await settlesWithin(
+          client.getLock('works').withLock(() => {}),
+          5_000,
+        )
+      ).status === 'fulfilled'
     await waitUntil(works, { timeoutMs: 10_000 })
     const holds = await lockAll(client, names(24))
     assert.deepEqual(await heldTwice(holds, other), [])

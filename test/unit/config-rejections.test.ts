@@ -65,15 +65,19 @@ suite('a rejected configuration', () => {
     let keysTried = 0
     for (const [section, keys] of Object.entries(KEYS)) {
       for (const key of Object.keys(keys)) {
-        const isNumber = (await isAccepted(textOf(section, key, '1'), key)) && !(await isAccepted(textOf(section, key, 'one'), key))
+        const isNumber =
+          (await isAccepted(textOf(section, key, '1'), key)) && !(await isAccepted(textOf(section, key, 'one'), key))
         if (!isNumber) continue
         keysTried++
         const path = section === '' ? key : `${section}.${key}`
-        for (const value of numbers) await expectRejected(textOf(section, key, value), { path, value, allowed: /Java/ as never })
+        for (const value of numbers)
+          await expectRejected(textOf(section, key, value), { path, value, allowed: /Java/ as never })
       }
     }
     assert(keysTried > 50, `${keysTried} keys`)
-    const { database } = describe(await loadConfig(`${textOf('singleServerConfig', 'database', '10')}  address: redis://a:1\n`))
+    const { database } = describe(
+      await loadConfig(`${textOf('singleServerConfig', 'database', '10')}  address: redis://a:1\n`),
+    )
     assert.equal(database, 10)
   })
 

@@ -50,7 +50,11 @@ export class NodeRedisClusterPort implements RedisPort {
   readonly #connected: () => Promise<void>
 
   /** @param connected  resolves when it is connected */
-  constructor(cluster: NodeRedisClusterLike, endCluster: () => Promise<void>, connected = async (): Promise<void> => {}) {
+  constructor(
+    cluster: NodeRedisClusterLike,
+    endCluster: () => Promise<void>,
+    connected = async (): Promise<void> => {},
+  ) {
     this.#connected = connected
     this.#cluster = cluster
     this.#end = endCluster

@@ -55,7 +55,11 @@ export class NodeRedisSentinelPort implements RedisPort {
   #events: PortEvents | undefined
 
   /** @param connected  resolves when it is connected */
-  constructor(sentinel: NodeRedisSentinelLike, endSentinel: () => Promise<void>, connected = async (): Promise<void> => {}) {
+  constructor(
+    sentinel: NodeRedisSentinelLike,
+    endSentinel: () => Promise<void>,
+    connected = async (): Promise<void> => {},
+  ) {
     this.#connected = connected
     this.#sentinel = sentinel
     this.#end = endSentinel

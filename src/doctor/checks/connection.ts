@@ -1,4 +1,6 @@
+import { otherTags, WHO_RUNS_THIS } from '../../delivery/placement.js'
 import { sleep } from '../../util/sleep.js'
+import { turnQueueKey } from '../../wire/keys.js'
 import type { Check } from '../check.js'
 import { note, ok, problem, warning } from '../finding.js'
 import { isReply, type Server } from '../server.js'
@@ -42,6 +44,38 @@ export const connectionChecks: readonly Check[] = [
       return median < SLOW_MS
         ? ok(message)
         : warning(message, 'run the program near Redis; check what keeps Redis busy')
+    },
+  },
+  {
+    id: 'shards',
+    group: 'Connection',
+    title: 'Shards',
+    why:
+      'A proxy that shards by key, without the slots of a cluster, sends a command to the shard of its first key. Locks of ' +
+      'several names cannot be taken in one command there.',
+    isOnce: true,
+    async run(server, { isCluster, trialName }) {
+      if (isCluster) return undefined
+      const serverOf = (key: string): Promise<string> => server.askText('EVAL', WHO_RUNS_THIS, '1', key)
+      const keys = otherTags(trialName)
+      const servers = await Promise.all(keys.map(serverOf))
+      const beside = await Promise.all(keys.map((key) => serverOf(turnQueueKey(key))))
+      if (servers.includes('')) {
+        const message = 'Redis does not tell scripts which server runs them, so each lock is sent in its own command'
+        return note(message, 'allow INFO: ACL SETUSER <user> +info')
+      }
+      const count = new Set(servers).size
+      if (count === 1) return ok('one server has all keys')
+      if (beside.some((one, index) => one !== servers[index])) {
+        return problem(
+          `a proxy in front of ${count} servers that ignores hash tags: the keys of one lock are on different servers`,
+          'set the hash tag of the proxy to {} (twemproxy: hash_tag: "{}"), or connect to one server or a cluster',
+        )
+      }
+      return warning(
+        `a proxy in front of ${count} servers: each lock is sent in its own command, multi-locks take theirs one by one`,
+        'connect to one server, or to a Redis Cluster with clusterServersConfig',
+      )
     },
   },
   {

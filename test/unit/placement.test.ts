@@ -1,0 +1,147 @@
+/** When keys of different names go in one command: once one server is known to have them, and only as long. */
+import assert from 'node:assert/strict'
+import { beforeEach, describe, it } from 'node:test'
+import type { RedisPort } from '../../src/adapters/port.js'
+import { Scripts } from '../../src/delivery/scripts.js'
+import { lockAcquire, lockAcquireAll } from '../../src/lua/generated.js'
+import { FakeClock, turn } from '../support/fake-clock.js'
+
+const take = (name: string) => lockAcquire(name, 30_000, 'me:1')
+
+describe('keys of different names', () => {
+  let clock: FakeClock
+  let scripts: Scripts
+  let serverOf: (key: string) => string | Promise<never>
+  let sent: string[][]
+  let areSeveral: number
+
+  beforeEach(() => {
+    clock = new FakeClock()
+    sent = []
+    areSeveral = 0
+    serverOf = () => 'one'
+    const port: RedisPort = {
+      async send(command) {
+        const [name, text = '', count, ...words] = command
+        const keys = words.slice(0, Number(count))
+        if (name === 'EVAL' && text.includes('run_id')) return await serverOf(keys[0] as string)
+        sent.push(keys)
+        return keys.length === 1 ? null : [[], keys.map(() => null)]
+      },
+      isErrorReply: () => true,
+      subscribe: async () => {},
+      unsubscribe: async () => {},
+      listen: () => {},
+      close: async () => {},
+    }
+    const onSeveral = (): void => {
+      areSeveral++
+    }
+    scripts = new Scripts(port, clock, 3_000, () => {}, onSeveral)
+  })
+
+  const names = (count: number, of = 'order:'): string[] => Array.from({ length: count }, (_, n) => `${of}${n}`)
+  /** How many commands these calls of one turn took. */
+  async function commandsFor(of: readonly string[]): Promise<number> {
+    const before = sent.length
+    await Promise.all(of.map((name) => scripts.run(take(name))))
+    await turn()
+    await turn()
+    return sent.length - before
+  }
+
+  it('go together once one server is known to have them', async () => {
+    assert.equal(await commandsFor(names(8)), 8)
+    assert.equal(await commandsFor(names(8)), 1)
+    assert.equal(scripts.groupOf('order:1'), scripts.groupOf('order:2'))
+  })
+
+  it('are not asked about while there is only one of them at a time', async () => {
+    let asked = 0
+    serverOf = () => `${asked++}`
+    for (const name of names(20)) assert.equal(await commandsFor([name]), 1)
+    assert.equal(await commandsFor(['order:1', 'order:1']), 2)
+    assert.equal(asked, 0)
+  })
+
+  it('go apart if they are on several servers, which is said once', async () => {
+    serverOf = (key) => key.slice(-2)
+    for (let round = 0; round < 3; round++) assert.equal(await commandsFor(names(8)), 8)
+    assert.equal(areSeveral, 1)
+    assert.notEqual(scripts.groupOf('order:1'), scripts.groupOf('order:2'))
+    assert.equal(scripts.groupOf('{order}:1'), scripts.groupOf('{order}:2'))
+    scripts.reconnected()
+    await commandsFor(names(8))
+    assert.equal(areSeveral, 1)
+  })
+
+  it('that begin differently are asked about before they go with the others', async () => {
+    const asked: string[] = []
+    serverOf = (key) => {
+      asked.push(key)
+      return key.startsWith('stock:') ? 'two' : 'one'
+    }
+    await commandsFor(names(8))
+    assert.equal(await commandsFor(names(8)), 1)
+    asked.length = 0
+    assert.equal(await commandsFor([...names(2), 'price:1', 'price:2']), 3)
+    assert.deepEqual(asked, ['price:2'])
+    assert.equal(await commandsFor([...names(2), 'price:1', 'price:2']), 1)
+    assert.equal(await commandsFor(['order:1', 'stock:1']), 2)
+    assert.equal(areSeveral, 1)
+    assert.equal(await commandsFor(names(8)), 8)
+  })
+
+  it('are not asked about for ever, however they begin', async () => {
+    let asked = 0
+    serverOf = () => {
+      asked++
+      return 'one'
+    }
+    const words = Array.from({ length: 1_000 }, (_, n) => `user:${String.fromCodePoint(0x4e00 + n)}`)
+    for (let at = 0; at < words.length; at += 20) await commandsFor(words.slice(at, at + 20))
+    assert(asked <= 250, `${asked} questions`)
+    assert.equal(await commandsFor(words.slice(-32)), 1)
+  })
+
+  it('go apart after a reconnect, until it is known again', async () => {
+    await commandsFor(names(8))
+    scripts.assertTogether(names(3))
+    scripts.reconnected()
+    assert.throws(() => scripts.assertTogether(names(3)), /^Error: CROSSSLOT/)
+    assert.equal(await commandsFor(names(8)), 8)
+    assert.equal(await commandsFor(names(8)), 1)
+  })
+
+  it('go apart while there is no answer, and the question is repeated after some time', async () => {
+    serverOf = () => Promise.reject(new Error("NOPERM this user has no permissions to run the 'eval' command"))
+    for (let round = 0; round < 3; round++) assert.equal(await commandsFor(names(8)), 8)
+    serverOf = () => 'one'
+    assert.equal(await commandsFor(names(8)), 8)
+    await clock.advance(5_000)
+    await commandsFor(names(8))
+    assert.equal(await commandsFor(names(8)), 1)
+    assert.equal(areSeveral, 0)
+  })
+
+  it('an answer that was on its way when the connection changed does not count', async () => {
+    let answer: (server: string) => void = () => {}
+    const late = new Promise<string>((resolve) => {
+      answer = resolve
+    })
+    serverOf = () => late as Promise<never>
+    await commandsFor(names(8))
+    scripts.reconnected()
+    answer('one')
+    await turn()
+    assert.notEqual(scripts.groupOf('order:1'), scripts.groupOf('order:2'))
+  })
+
+  it('one call with several keys waits for the answer, and is refused without one', async () => {
+    const call = lockAcquireAll(names(3), [30_000, 'me:1', 'me:2', 'me:3'])
+    assert.throws(() => scripts.assertTogether(call.keys), /CROSSSLOT/)
+    await scripts.learn(call.keys)
+    scripts.assertTogether(call.keys)
+    assert.equal(scripts.learn(call.keys), undefined)
+  })
+})
