@@ -35,6 +35,8 @@ const LISTENER = 'listener'
 export interface ReplacementOptions {
   /** How long a connection may be idle before a PING is sent, ms; 0: for ever. Default 30 000. */
   readonly pingIntervalMs?: number | undefined
+  /** Whether the owner of the client has closed it: then nothing is sent any more, and nothing replaced. */
+  readonly isClosed?: () => boolean
   /** Called when the port is closed for good. */
   readonly onClose?: () => void
 }
@@ -88,6 +90,7 @@ class ReplaceablePort implements RedisPort {
   readonly isCluster: boolean
   readonly isReplicated: boolean
   readonly #reopen: Reopen
+  readonly #isClosedByOwner: () => boolean
   readonly #onClose: (() => void) | undefined
   readonly #pingMs: number
   readonly #channels = new Map<string, Subscription>()
@@ -102,11 +105,12 @@ class ReplaceablePort implements RedisPort {
   #failedAttempts = 0
   #isClosed = false
 
-  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, onClose }: ReplacementOptions) {
+  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, isClosed, onClose }: ReplacementOptions) {
     this.isCluster = first.isCluster ?? false
     this.isReplicated = first.isReplicated ?? false
     this.#port = first
     this.#reopen = reopen
+    this.#isClosedByOwner = isClosed ?? (() => false)
     this.#onClose = onClose
     this.#pingMs = pingIntervalMs ?? DEFAULT_PING_MS
   }
@@ -114,6 +118,7 @@ class ReplaceablePort implements RedisPort {
   async send(command: readonly string[], key: string): Promise<unknown> {
     const health = this.#healthOf(this.#port.serverOf?.(key) ?? '', key)
     if (health.isMixedUp) throw new Error(MIXED_UP)
+    if (this.#isClosedByOwner()) throw new Error('the client was closed')
     const reply = await this.#watch(this.#port.send(command, key), health)
     while (health.selfTest !== undefined) {
       if (!(await health.selfTest)) throw new Error(health.isMixedUp ? MIXED_UP : 'the connection was lost again')
@@ -315,7 +320,7 @@ class ReplaceablePort implements RedisPort {
 
   /** Opens another connection, and switches to it unless the unresponsive one has replied by then. */
   async #replace(server: string, health: ServerHealth): Promise<void> {
-    if (this.#attempt || this.#isClosed) return
+    if (this.#attempt || this.#isClosed || this.#isClosedByOwner()) return
     const attempt = new AbortController()
     this.#attempt = attempt
     const { signal } = attempt

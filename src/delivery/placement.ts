@@ -72,7 +72,7 @@ export class Placement {
       const beginning = beginningOf(key)
       if (!this.#beginnings.has(beginning)) unknown.set(beginning, key)
     }
-    if (unknown.size === 0 || this.#learning) return this.#learning
+    if (unknown.size === 0 || this.#learning !== undefined) return this.#learning
     const learning = this.#learn(unknown).finally(() => {
       if (this.#learning === learning) this.#learning = undefined
     })

@@ -94,10 +94,11 @@ export class Scripts {
 
   #dispatch(caller: Caller, timeoutMs: number): void {
     const { call } = caller
-    if (this.#goesBySlot) return this.#sendAlone(caller, timeoutMs)
-    if (!this.#isWithOthers(call.keys[0] as string)) {
-      this.#learnLater(call.keys[0] as string)
-      return this.#sendAlone(caller, timeoutMs)
+    const isWithOthers = !this.#goesBySlot && this.#isWithOthers(call.keys[0] as string)
+    if (!isWithOthers) {
+      if (!this.#goesBySlot) this.#learnLater(call.keys[0] as string)
+      this.#sendAlone(caller, timeoutMs)
+      return
     }
     const turn = this.#turn
     if (turn.length === 0) nextTick(this.#endTurn)

@@ -28,6 +28,7 @@ describe('calls of one turn of the event loop', () => {
 
   function connect(properties: Partial<RedisPort> = {}): Scripts {
     const port: RedisPort = {
+      isOneServer: true,
       send: async (command) => {
         sent.push(command)
         const count = Number(command[2])

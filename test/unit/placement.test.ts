@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
 import type { RedisPort } from '../../src/adapters/port.js'
 import { Scripts } from '../../src/delivery/scripts.js'
-import { lockAcquire, lockAcquireAll } from '../../src/lua/generated.js'
+import { lockRelease } from '../../src/lua/generated.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
 
-const take = (name: string) => lockAcquire(name, 30_000, 'me:1')
+const release = (name: string) => lockRelease(name, 'me:1', 'channel', '0')
 
 describe('keys of different names', () => {
   let clock: FakeClock
@@ -44,7 +44,7 @@ describe('keys of different names', () => {
   /** How many commands these calls of one turn took. */
   async function commandsFor(of: readonly string[]): Promise<number> {
     const before = sent.length
-    await Promise.all(of.map((name) => scripts.run(take(name))))
+    await Promise.all(of.map((name) => scripts.run(release(name))))
     await turn()
     await turn()
     return sent.length - before
@@ -138,10 +138,9 @@ describe('keys of different names', () => {
   })
 
   it('one call with several keys waits for the answer, and is refused without one', async () => {
-    const call = lockAcquireAll(names(3), [30_000, 'me:1', 'me:2', 'me:3'])
-    assert.throws(() => scripts.assertTogether(call.keys), /CROSSSLOT/)
-    await scripts.learn(call.keys)
-    scripts.assertTogether(call.keys)
-    assert.equal(scripts.learn(call.keys), undefined)
+    assert.throws(() => scripts.assertTogether(names(3)), /CROSSSLOT/)
+    await scripts.learn(names(3))
+    scripts.assertTogether(names(3))
+    assert.equal(scripts.learn(names(3)), undefined)
   })
 })

@@ -114,8 +114,7 @@ export function watchForEnd(client: IoredisLike): { hasEnded: () => boolean; sto
   client.on('close', onClose)
   return {
     hasEnded() {
-      const { manuallyClosing } = client as { readonly manuallyClosing?: boolean } // by `disconnect()` or `quit()`
-      return client.status === 'end' && isConnecting && !manuallyClosing
+      return client.status === 'end' && isConnecting && !isClosing(client)
     },
     stop() {
       client.off('connecting', onConnecting)
@@ -124,16 +123,18 @@ export function watchForEnd(client: IoredisLike): { hasEnded: () => boolean; sto
   }
 }
 
+/** Whether `disconnect()` or `quit()` was called and the connection has not ended yet. Reads the private `manuallyClosing`. */
+export function isClosing(client: IoredisLike): boolean {
+  return (client as { readonly manuallyClosing?: boolean }).manuallyClosing === true
+}
+
 /** Ends a client unless it has ended: a second `disconnect` would leave a timer that keeps the process alive. */
 export function end(client: IoredisLike): void {
   if (client.status !== 'close' && client.status !== 'end') client.disconnect()
 }
 
-/** Also how ioredis rejects commands, which it does not send, while the user subscribes on the same client. */
-const IN_SUBSCRIBER_MODE = /^Connection in subscriber mode/
-
 export function isReplyError(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   // The name is that of its class, which may be minified: then the form of the message tells. Proxies have other forms.
-  return error.name === 'ReplyError' || /^[A-Z]{3,} /.test(error.message) || IN_SUBSCRIBER_MODE.test(error.message)
+  return error.name === 'ReplyError' || /^[A-Z]{3,} /.test(error.message)
 }

@@ -8,6 +8,7 @@ import {
   DISCONNECT_TIMEOUT_MS,
   end,
   type IoredisLike,
+  isClosing,
   isReplyError,
   ownConnection,
   SUBSCRIBER_OPTIONS,
@@ -83,7 +84,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
       : new IoredisPort(one, disconnect, isReplicated)
   }
   // A client that its owner closed stays closed, and so do its duplicates.
-  const isClosed = (): boolean => client.status === 'end' && !owned && !watch.hasEnded()
+  const isClosed = (): boolean => !owned && (isClosing(client) || (client.status === 'end' && !watch.hasEnded()))
   const onEnd = (): void => {
     if (isClosed()) for (const one of open) end(one)
   }
@@ -91,7 +92,6 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   return replaceWhenUnresponsive(
     portOn(owned ? client : ownConnection(client)),
     async (signal, server) => {
-      if (isClosed()) throw new Error('the client was closed')
       const nodes = otherNodes(client, server)
       const next = (owned ? another(client, nodes) : ownConnection(client, nodes)) as Connectable
       signal.addEventListener('abort', () => end(next), { once: true })
@@ -101,6 +101,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
     },
     {
       pingIntervalMs,
+      isClosed,
       onClose() {
         watch.stop()
         client.off('end', onEnd)

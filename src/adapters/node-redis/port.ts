@@ -60,13 +60,13 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   for (const event of ENDS) client.on(event, onEnd)
   const first = open()
   const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
-    if (!client.isOpen) throw new Error('the client was closed')
     const next = open(server, port)
     signal.addEventListener('abort', () => void next.end(), { once: true })
     await next.ready()
     return next.port
   }
   return replaceWhenUnresponsive(first.port, reopen, {
+    isClosed: () => !client.isOpen,
     onClose() {
       for (const event of ENDS) client.off(event, onEnd)
       for (const { end } of opened) void end()
