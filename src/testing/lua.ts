@@ -113,6 +113,8 @@ export function tonumber(value: Value, base?: Value): number | undefined {
     : fail(`tonumber(${text}, ${String(base)})`)
 }
 
+/** Exact, and spelled as we do. */
+const WHOLE = /^\d{1,15}$/
 const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i
 const HEXADECIMAL = /^[+-]?0x[0-9a-f]+$/i
 const INFINITY = /^[+-]?inf(inity)?$/i
@@ -122,6 +124,7 @@ const NOT_A_NUMBER = /^[+-]?nan(\(\w*\))?$/i
 function spelled(value: Value): number | undefined {
   if (typeof value === 'number') return value
   if (typeof value !== 'string') return undefined
+  if (WHOLE.test(value)) return Number(value)
   const text = (value.split('\0', 1)[0] as string).replace(/^[ \t-\r]+|[ \t-\r]+$/g, '')
   if (DECIMAL.test(text)) return Number(text)
   const sign = text.startsWith('-') ? -1 : 1

@@ -7,13 +7,19 @@ const nextTurn = setImmediate
 
 interface Timer {
   readonly dueAt: number
+  /** Of two that are due at the same time the one that was armed first fires first. */
+  readonly index: number
   readonly action: () => void
   readonly keepsAlive: boolean
+  isPending: boolean
 }
 
 /** Time that passes only when a test says so. Between two timers all microtasks run, as in Node. */
 export class VirtualClock implements Clock {
-  readonly #timers = new Set<Timer>()
+  /** A binary heap: the next one comes first. Those that were cancelled stay in it until their time. */
+  readonly #timers: Timer[] = []
+  #pending = 0
+  #armed = 0
   #now = 1_000
 
   now(): number {
@@ -25,9 +31,15 @@ export class VirtualClock implements Clock {
     const dueAt = this.#now + Math.max(0, Math.ceil(delayMs))
     // In the context of this call, as with `setTimeout`, and not of the code that lets the time pass.
     const context = new AsyncResource('HoldfastTimer', { requireManualDestroy: true })
-    const timer = { dueAt, action: () => context.runInAsyncScope(action), keepsAlive: keepAlive }
-    this.#timers.add(timer)
-    return () => this.#timers.delete(timer)
+    const timer: Timer = {
+      dueAt,
+      index: this.#armed++,
+      action: () => context.runInAsyncScope(action),
+      keepsAlive: keepAlive,
+      isPending: true,
+    }
+    this.#add(timer)
+    return () => this.#end(timer)
   }
 
   /** Nothing is ever left to read. */
@@ -37,12 +49,12 @@ export class VirtualClock implements Clock {
 
   /** How many timers are pending, whether they keep the process alive or not. */
   get pending(): number {
-    return this.#timers.size
+    return this.#pending
   }
 
   /** How many of them keep the process alive. */
   get keepingAlive(): number {
-    return [...this.#timers].filter((timer) => timer.keepsAlive).length
+    return this.#timers.filter(({ isPending, keepsAlive }) => isPending && keepsAlive).length
   }
 
   /** Lets time pass, and fires in order what comes due, also what that starts. */
@@ -57,7 +69,7 @@ export class VirtualClock implements Clock {
   async step(): Promise<boolean> {
     const timer = this.#next()
     if (!timer) return false
-    this.#timers.delete(timer)
+    this.#end(timer)
     this.#now = Math.max(this.#now, timer.dueAt)
     timer.action()
     await turn()
@@ -84,11 +96,46 @@ export class VirtualClock implements Clock {
     this.#now += ms
   }
 
-  #next(): Timer | undefined {
-    let next: Timer | undefined
-    for (const timer of this.#timers) if (!next || timer.dueAt < next.dueAt) next = timer
-    return next
+  #add(timer: Timer): void {
+    const timers = this.#timers
+    this.#pending++
+    let at = timers.length
+    for (let above = (at - 1) >> 1; at > 0 && isBefore(timer, timers[above] as Timer); above = (at - 1) >> 1) {
+      timers[at] = timers[above] as Timer
+      at = above
+    }
+    timers[at] = timer
   }
+
+  #end(timer: Timer): void {
+    if (timer.isPending) this.#pending--
+    timer.isPending = false
+  }
+
+  #next(): Timer | undefined {
+    while (this.#timers[0]?.isPending === false) this.#removeFirst()
+    return this.#timers[0]
+  }
+
+  #removeFirst(): void {
+    const timers = this.#timers
+    const last = timers.pop() as Timer
+    const size = timers.length
+    if (size === 0) return
+    let at = 0
+    for (let below = 1; below < size; below = 2 * at + 1) {
+      const right = timers[below + 1]
+      if (right && isBefore(right, timers[below] as Timer)) below++
+      if (isBefore(last, timers[below] as Timer)) break
+      timers[at] = timers[below] as Timer
+      at = below
+    }
+    timers[at] = last
+  }
+}
+
+function isBefore(one: Timer, other: Timer): boolean {
+  return one.dueAt === other.dueAt ? one.index < other.index : one.dueAt < other.dueAt
 }
 
 /** Everything that can run without time passing runs. */
