@@ -19,11 +19,11 @@ export function run(command, args, options) {
   process.exit(status)
 }
 
-/** Compiles and runs the program test/<folder>/main.ts with the arguments of this script. */
-export function runProgram(folder) {
+/** Compiles and runs the program test/<folder>/main.ts, by default with the arguments of this script. */
+export function runProgram(folder, { node = process.execPath, args = process.argv.slice(2) } = {}) {
   run('tsc', ['-p', `test/${folder}/tsconfig.json`]) // not into build/, which a test run may be using
   const main = join(root, '.cache', folder, 'build', 'test', folder, 'main.js')
-  run(process.execPath, ['--enable-source-maps', main, ...process.argv.slice(2)])
+  run(node, ['--enable-source-maps', main, ...args])
 }
 
 /** Runs a command quietly and answers `{ ok, stdout, output }`; `output` is all it said, to show if it failed. */

@@ -1,5 +1,12 @@
-// npm run simulate -- [--lives 5000] [--seed 1] [--workload 'fair lock'] [--topology cluster] [--threads 2] [--json]
-// Short simulated lives of clients with every kind of lock, in virtual time: see test/simulation/README.md.
+// npm run simulate -- [--lives 5000] [--seed 1] [--workload 'fair lock'] [--topology cluster] [--threads 2] [--json] [--lts]
+// Short simulated lives of clients with every kind of lock, in virtual time: see test/simulation/README.md. With --lts on
+// the newest LTS line of Node, where they take half as long as on Node 20; they are the same ones.
+import { ltsNode } from './lts.mjs'
 import { runProgram } from './run.mjs'
 
-runProgram('simulation')
+const args = process.argv.slice(2)
+const isOnLts = args.includes('--lts')
+runProgram('simulation', {
+  node: isOnLts ? ltsNode() : process.execPath,
+  args: args.filter((arg) => arg !== '--lts'),
+})

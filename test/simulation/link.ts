@@ -22,6 +22,8 @@ const ERROR_REPLIES = [...TRANSIENT_ERRORS, 'NOREPLICAS Not enough good replicas
 /** What a link has to know of the life that it is part of. */
 export interface Weather {
   readonly isStormy: boolean
+  /** Whether anyone reads the notes. */
+  readonly isNoted: boolean
   allows(fault: FaultName): boolean
   note(text: string): void
 }
@@ -92,7 +94,8 @@ export class Link {
 
   #faultOf(sent: Sent): Fault {
     const fault = this.#chosenFault(sent)
-    this.#weather.note(`${sent.name} ${[...sent.keys, ...sent.args].join(' ')}${described(fault)}`)
+    if (this.#weather.isNoted)
+      this.#weather.note(`${sent.name} ${[...sent.keys, ...sent.args].join(' ')}${described(fault)}`)
     return fault
   }
 

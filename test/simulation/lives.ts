@@ -1,7 +1,7 @@
 import { type MessagePort, parentPort, Worker, workerData } from 'node:worker_threads'
 import { CONTROLS } from './controls.js'
 import { type Life, live, shrink } from './life.js'
-import { planOf, type Topology, type WorkloadName } from './plan.js'
+import { type Plan, planOf, type Topology, type WorkloadName } from './plan.js'
 
 export interface Failure {
   readonly seed: number
@@ -27,13 +27,19 @@ export interface Batch {
   readonly control?: string | undefined
 }
 
+/** Nearly everything in a life is garbage soon. */
+const YOUNG_MB = 128
+/** Nobody reads the stacks of the errors of a life that succeeds, and they cost a tenth of it. */
+const STACK_TRACES = { living: 0, explaining: 10 }
+
 /** Lives one after the other, in a thread of its own, where no test runner follows each promise. */
 export class Lives {
   readonly #worker: Worker
   readonly #waiting: { resolve(report: Report): void; reject(error: Error): void }[] = []
 
   constructor() {
-    this.#worker = new Worker(new URL(import.meta.url), { workerData: 'lives' })
+    const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_MB }
+    this.#worker = new Worker(new URL(import.meta.url), { workerData: 'lives', resourceLimits })
     this.#worker.on('message', (report: Report) => this.#waiting.shift()?.resolve(report))
     this.#worker.on('error', (error: Error) => this.#waiting.shift()?.reject(error))
   }
@@ -67,8 +73,8 @@ async function runAll({ seeds, workload, topology }: Batch, isControl: boolean):
     const plan = planOf(seed, workload, topology)
     try {
       lives.push(await live(plan))
-    } catch (error) {
-      const message = error instanceof Error ? String(error.stack) : String(error)
+    } catch {
+      const message = await messageOf(plan)
       if (isControl) return { lives, failures: [{ seed, workload: plan.workload, message }] }
       if (failures.length > 0) failures.push({ seed, workload: plan.workload, message })
       else {
@@ -87,7 +93,21 @@ async function runAll({ seeds, workload, topology }: Batch, isControl: boolean):
   return { lives, failures }
 }
 
+/** What it fails with, by living it once more. */
+async function messageOf(plan: Plan): Promise<string> {
+  Error.stackTraceLimit = STACK_TRACES.explaining
+  try {
+    await live(plan)
+    return 'it did not fail again'
+  } catch (error) {
+    return error instanceof Error ? String(error.stack) : String(error)
+  } finally {
+    Error.stackTraceLimit = STACK_TRACES.living
+  }
+}
+
 if (workerData === 'lives') {
+  Error.stackTraceLimit = STACK_TRACES.living
   const port = parentPort as MessagePort
   port.on('message', async (batch: Batch) => port.postMessage(await runHere(batch)))
 }

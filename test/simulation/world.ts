@@ -146,6 +146,10 @@ export class World implements Weather {
     return this.plan.faults.includes(fault)
   }
 
+  get isNoted(): boolean {
+    return this.#timeline !== undefined
+  }
+
   note(text: string): void {
     this.#timeline?.push(`${String(Math.round(this.clock.now())).padStart(7)} ms  ${text}`)
   }
@@ -246,12 +250,14 @@ export class World implements Weather {
   get digest(): string {
     const hash = createHash('sha256')
     for (const { links } of this.processes)
-      for (const { sent } of links.flatMap(({ ports }) => ports))
-        for (const { name, keys, args, at } of sent) {
+      for (const { sent } of links.flatMap(({ ports }) => ports)) {
+        const lines = sent.map(({ name, keys, args, at }) => {
           // The record of a client has its process id in it, the audit the time of day.
           const isOfToday = name === 'SET' || name === 'forced/record'
-          hash.update(JSON.stringify([name, keys, isOfToday ? [] : args, at]))
-        }
+          return JSON.stringify([name, keys, isOfToday ? [] : args, at])
+        })
+        hash.update(lines.join(''))
+      }
     return hash.digest('hex')
   }
 }

@@ -1,3 +1,4 @@
+import { toBytes } from '../../src/testing/bytes.js'
 import { ReplyError } from '../../src/testing/keyspace.js'
 import { MemoryRedis } from '../../src/testing/memory-redis.js'
 
@@ -15,7 +16,8 @@ export class FakeRedis extends MemoryRedis {
   }
 
   isHeldBy(key: string, holder: string): boolean {
-    return this.execute(['HEXISTS', key, holder]) === 1
+    this.keyspace.tick()
+    return this.keyspace.read(toBytes(key), 'hash')?.has(toBytes(holder)) === true
   }
 
   holders(key: string): { holder: string; count: number }[] {
