@@ -24,10 +24,12 @@ export class Beliefs {
   readonly #beliefs = new Set<Belief>()
   /** That were wrong as they may be after a failover. */
   readonly excused = new Set<object>()
-  /** By resource: beliefs that began before this were ended by force, which their holders may not know yet. */
+  /** By resource: until when whoever was forced may not know it yet. */
   readonly #forcedUntil = new Map<string, number>()
-  /** By resource: how many are ending beliefs by force right now. */
-  readonly #forcing = new Map<string, number>()
+  /** What is being freed by force right now, of one holder or of anyone. */
+  readonly #forcing = new Set<{ readonly resource: string; readonly isOfAnyone: boolean }>()
+  /** By resource: who had it meanwhile, and may have been meant. Nobody else may lose it by force. */
+  readonly #forced = new Map<string, Set<string>>()
   /** By resource and holder: when its lease was extended in vain. */
   readonly #extendedInVain = new Map<string, number>()
   readonly #tokens = new Map<string, { readonly last: bigint; readonly lease: object }>()
@@ -67,19 +69,40 @@ export class Beliefs {
     }
   }
 
-  /** Beliefs may be wrong from now on. @returns to be called when that is over, with the time until which they still may be */
-  forcing(resource: string): (untilMs: number) => void {
-    this.#forcing.set(resource, (this.#forcing.get(resource) ?? 0) + 1)
+  /**
+   * Beliefs may be wrong from now on: those of one holder, or of whoever has it while this lasts.
+   * @returns to be called when that is over, with the time until which they still may be
+   */
+  forcing(resource: string, holder?: string): (untilMs: number) => void {
+    if (holder !== undefined) this.#addForced(resource, [holder])
+    const inProgress = { resource, isOfAnyone: holder === undefined }
+    this.#forcing.add(inProgress)
     return (untilMs) => {
-      this.#forcing.set(resource, (this.#forcing.get(resource) ?? 0) - 1)
+      this.#forcing.delete(inProgress)
       this.#forcedUntil.set(resource, Math.max(untilMs, this.#forcedUntil.get(resource) ?? 0))
     }
   }
 
-  /** Whether a holder may be wrong, because it does not know yet that its lock was freed by force. */
-  isForced(resource: string, since: number): boolean {
-    if ((this.#forcing.get(resource) ?? 0) > 0) return true
-    return since <= (this.#forcedUntil.get(resource) ?? Number.NEGATIVE_INFINITY)
+  /** Whether a holder may be wrong, because its lock may be freed by force without its knowledge. */
+  isForced(resource: string, holder: string): boolean {
+    const forced = this.#forced.get(resource)
+    // A red lock has a holder on each server.
+    return forced !== undefined && holder.split(', ').some((one) => forced.has(one))
+  }
+
+  /** Whether somebody rightly believes to hold it. */
+  isCertain(resource: string, holder: string): boolean {
+    for (const belief of this.#beliefs) {
+      const isIts = belief.resource === resource && belief.holder.split(',').includes(holder) && belief.isLive()
+      if (isIts && !this.isForced(resource, belief.holder) && !this.#isExtendedInVain(belief)) return true
+    }
+    return false
+  }
+
+  /** Whether someone is ending beliefs by force, or was until just now. */
+  #isBeingForced(resource: string): boolean {
+    for (const one of this.#forcing) if (one.resource === resource) return true
+    return this.#now() <= (this.#forcedUntil.get(resource) ?? Number.NEGATIVE_INFINITY)
   }
 
   /** A lease was extended at a server that did not count, or at none for long: its holder may not know that it ended. */
@@ -87,15 +110,28 @@ export class Beliefs {
     for (const holder of holders) this.#extendedInVain.set(`${resource} ${holder}`, this.#now())
   }
 
+  #addForced(resource: string, holders: readonly string[]): void {
+    const forced = this.#forced.get(resource) ?? new Set()
+    this.#forced.set(resource, forced)
+    for (const holder of holders) forced.add(holder)
+  }
+
   #isExtendedInVain({ resource, since, holder }: Belief): boolean {
     return since <= (this.#extendedInVain.get(`${resource} ${holder}`) ?? Number.NEGATIVE_INFINITY) + LATE_MS
   }
 
-  check(isHeldInRedis: (resource: string, holder: string) => boolean): void {
+  /** @param holdersOf  those of a resource */
+  check(
+    isHeldInRedis: (resource: string, holder: string) => boolean,
+    holdersOf: (resource: string) => readonly string[],
+  ): void {
+    for (const { resource, isOfAnyone } of this.#forcing) {
+      if (isOfAnyone) this.#addForced(resource, holdersOf(resource))
+    }
     const present = new Map<string, Belief[]>()
     for (const belief of this.#beliefs) {
       if (!belief.isLive()) this.#beliefs.delete(belief)
-      else if (!this.isForced(belief.resource, belief.since)) {
+      else if (!this.isForced(belief.resource, belief.holder)) {
         const { resource, holder } = belief
         const isInRedis = isHeldInRedis(resource, holder)
         if (this.#isExtendedInVain(belief)) {
@@ -121,7 +157,7 @@ export class Beliefs {
 
   /** Tokens rise with each grant; the holds of one lease have the same. */
   #rises(resource: string, token: bigint | undefined, lease: object): void {
-    if (token === undefined || this.isForced(resource, this.#now())) return
+    if (token === undefined || this.#isBeingForced(resource)) return
     const before = this.#tokens.get(resource)
     const isRisen = before === undefined || token > before.last || (token === before.last && lease === before.lease)
     assert(isRisen, `the fencing token of ${resource} went from ${before?.last} to ${token}`)

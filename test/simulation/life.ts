@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { fromBytes } from '../../src/testing/bytes.js'
+import { ELECTION_WORKLOADS } from './elections.js'
+import { heldIn } from './holders.js'
 import { COMMAND_TIMEOUT_MS } from './link.js'
 import { LOCK_WORKLOADS } from './locks.js'
 import { type Plan, simpler, type WorkloadName } from './plan.js'
@@ -20,6 +22,8 @@ export interface Life {
   readonly losses: number
   readonly troubles: number
   readonly failovers: number
+  /** Copies of commands that arrived when nobody expected them. */
+  readonly lateCopies: number
   /** Holds that were lost with an extension of their lease that did not survive a failover. */
   readonly excused: number
   /** The same for the same seed. */
@@ -30,9 +34,12 @@ export interface Life {
 export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
   const workload = workloadOf(plan.workload)
   const world = new World(plan, workload, timeline)
-  const { beliefs, clock, processes } = world
-  const check = (): void =>
-    beliefs.check((resource, holder) => workload.isHeldInRedis?.(world, resource, holder) ?? true)
+  const { beliefs, clock, copies, processes } = world
+  const check = (): void => {
+    const isHeld = (resource: string, holder: string): boolean =>
+      workload.isHeldInRedis?.(world, resource, holder) ?? true
+    beliefs.check(isHeld, (resource) => holdersOf(world, resource))
+  }
 
   await world.run([workload.prepare?.(world) ?? Promise.resolve()], 5_000, check)
   world.beginStorm()
@@ -43,6 +50,7 @@ export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
 
   // A hold that no client knows of ends with its lease; a command without a reply, with the command time-out.
   await clock.advance(Math.max(workload.settlesInMs ?? 0, LONGEST_LEASE_MS + 2 * COMMAND_TIMEOUT_MS))
+  world.check()
   assert.deepEqual(keysOf(world).filter(isLock), [], 'nothing is held for ever')
   world.note('everything has to be free again')
   await world.run([workload.recover(world)], 30_000, check)
@@ -54,12 +62,22 @@ export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
     check,
   )
   await clock.advance(5) // for messages on their way
-  assert.equal(clock.pending, 0, 'no timer is left after close()')
+  world.check()
+  assert.equal(clock.pending - copies.pending, 0, 'no timer is left after close()')
+  // Nobody is left who could undo what they do.
+  while (copies.pending > 0) {
+    await clock.step()
+    world.check()
+  }
+  await clock.advance(5) // for what is on its way to replicas
   world.checkReplicas()
+  workload.checkEnd?.(world)
+  assert.deepEqual(lasting(world, workload), [], 'no key lasts for ever that a late copy created')
   for (const { links } of processes)
     for (const { channels } of links.flatMap(({ ports }) => ports))
       assert.deepEqual(channels, [], 'no subscription is left')
   const { grants, handOffs, losses, troubles, failovers, digest } = world
+  const { arrived: lateCopies } = copies
   return {
     workload: plan.workload,
     grants,
@@ -67,6 +85,7 @@ export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
     losses,
     troubles,
     failovers,
+    lateCopies,
     excused: beliefs.excused.size,
     digest,
   }
@@ -102,7 +121,7 @@ export async function shrink(plan: Plan): Promise<{ plan: Plan; error: Error; ti
 }
 
 function workloadOf(name: WorkloadName): Workload {
-  const create = LOCK_WORKLOADS[name] ?? SYNCHRONIZER_WORKLOADS[name]
+  const create = LOCK_WORKLOADS[name] ?? SYNCHRONIZER_WORKLOADS[name] ?? ELECTION_WORKLOADS[name]
   if (!create) throw new Error(`no workload ${name}`)
   return create()
 }
@@ -112,6 +131,11 @@ async function useAgainAndAgain(task: Task, workload: Workload): Promise<void> {
     await task.pause(500)
     await task.tolerate(workload.use(task) as Promise<unknown>)
   }
+}
+
+function holdersOf({ servers }: World, resource: string): string[] {
+  const held = servers.flatMap((redis) => [...heldIn(redis).values()])
+  return held.filter((one) => one.resource === resource).map(({ holder }) => holder)
 }
 
 interface FoundKey {

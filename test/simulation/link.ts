@@ -1,7 +1,12 @@
 import type { RedisPort } from '../../src/adapters/port.js'
 import { type Fault, MemoryPort, type Sent, type Server } from '../../src/testing/memory-port.js'
+import { knownScript, sha1Of } from '../../src/testing/memory-redis.js'
+import type { Clock } from '../../src/util/clock.js'
 import type { Dice } from '../support/dice.js'
+import type { FakeRedis } from '../support/fake-redis.js'
 import { FollowingPort } from './following-port.js'
+import type { LateCopies } from './late-copies.js'
+import { NodeConnection } from './node.js'
 import type { FaultName } from './plan.js'
 import type { ProcessClock } from './process-clock.js'
 import { ReplicaSet } from './replica-set.js'
@@ -17,15 +22,42 @@ const TRANSIENT_ERRORS = [
   'CLUSTERDOWN The cluster is down',
   'TRYAGAIN Multiple keys request during rehashing of slot',
 ]
-const ERROR_REPLIES = [...TRANSIENT_ERRORS, 'NOREPLICAS Not enough good replicas to write.', 'ERR injected']
+/** Of servers, proxies and operators whose trouble will be over, too. */
+const ERROR_REPLIES = [
+  ...TRANSIENT_ERRORS,
+  'NOREPLICAS Not enough good replicas to write.',
+  'ERR injected',
+  'ERR upstream failure',
+  'ERR max number of clients reached',
+  'NOAUTH Authentication required.',
+  'UNBLOCKED client unblocked via CLIENT UNBLOCK',
+]
 
 /** What a link has to know of the life that it is part of. */
 export interface Weather {
   readonly isStormy: boolean
   /** Whether anyone reads the notes. */
   readonly isNoted: boolean
+  readonly clock: Pick<Clock, 'now' | 'after'>
+  readonly copies: LateCopies
   allows(fault: FaultName): boolean
   note(text: string): void
+}
+
+type Sending = (command: readonly string[], send: () => Promise<unknown>) => Promise<unknown>
+
+/** A connection that shows what it sends. */
+class WatchedPort extends MemoryPort {
+  readonly #onSend: Sending
+
+  constructor(clock: ProcessClock, server: Server, onSend: Sending) {
+    super(clock, server)
+    this.#onSend = onSend
+  }
+
+  override send(command: readonly string[], key: string): Promise<unknown> {
+    return this.#onSend(command, () => super.send(command, key))
+  }
 }
 
 /** A connection to Redis on which commands keep their order, and nearly anything else goes wrong. */
@@ -38,15 +70,21 @@ export class Link {
   readonly #clock: ProcessClock
   readonly #dice: Dice
   readonly #weather: Weather
+  readonly #copyDice: Dice
+  readonly #set: ReplicaSet | undefined
+  /** Of the command that is being sent: whether the Redis client may send it again later. */
+  #mayBeCopied = false
   #lastArrivalAt = 0
   #isDownUntil = 0
 
-  constructor(clock: ProcessClock, server: Server | ReplicaSet, dice: Dice, weather: Weather) {
+  constructor(clock: ProcessClock, server: FakeRedis | ReplicaSet, dice: Dice, copyDice: Dice, weather: Weather) {
     this.#clock = clock
     this.#dice = dice
+    this.#copyDice = copyDice
     this.#weather = weather
+    this.#set = server instanceof ReplicaSet ? server : undefined
     if (server instanceof ReplicaSet) this.following = new FollowingPort(this.#accessTo(server))
-    this.forClient = this.following ?? this.#open(server as Server)
+    this.forClient = this.following ?? this.#open(server as FakeRedis)
   }
 
   get port(): MemoryPort {
@@ -70,12 +108,56 @@ export class Link {
     this.port.isDeaf = true
   }
 
-  #open(server: Server): MemoryPort {
-    const port = new MemoryPort(this.#clock, server)
+  #open(server: FakeRedis | NodeConnection): MemoryPort {
+    const watched: Server = {
+      connect: (receive) => server.connect(receive),
+      execute: (command) => {
+        const node = server instanceof NodeConnection ? server.node : server
+        return this.#weather.copies.carryOut(command, named(command), node, () => server.execute(command))
+      },
+    }
+    const port = new WatchedPort(this.#clock, watched, (command, send) => this.#send(command, send, server))
     port.fault = (sent) => this.#faultOf(sent)
     this.#lastArrivalAt = 0
     this.ports.push(port)
     return port
+  }
+
+  #send(
+    command: readonly string[],
+    send: () => Promise<unknown>,
+    server: FakeRedis | NodeConnection,
+  ): Promise<unknown> {
+    this.#mayBeCopied = false
+    const reply = send()
+    if (this.#mayBeCopied) this.#copy(command, server)
+    return reply
+  }
+
+  /** It arrives when it suits it, on another connection. */
+  #copy(command: readonly string[], server: FakeRedis | NodeConnection): void {
+    const dice = this.#copyDice
+    const { copies, clock } = this.#weather
+    const set = this.#set
+    const connection = server instanceof NodeConnection ? server : undefined
+    const isForMaster = dice.chance(0.5)
+    const target = (): FakeRedis | NodeConnection => {
+      if (!set || !connection) return server
+      return new NodeConnection(isForMaster ? set.master : connection.node)
+    }
+    const copy = {
+      what: named(command),
+      sentAt: clock.now(),
+      server: set ? undefined : (server as FakeRedis),
+      command,
+      arrive: () => target().execute(command),
+    }
+    const [soonMs, laterMs, longAfterMs] = [
+      dice.between(0, 4_000),
+      dice.between(4_000, 20_000),
+      dice.between(20_000, 120_000),
+    ]
+    copies.add(copy, dice.pick([soonMs, soonMs, laterMs, laterMs, longAfterMs]))
   }
 
   #accessTo(set: ReplicaSet): ConstructorParameters<typeof FollowingPort>[0] {
@@ -94,6 +176,10 @@ export class Link {
 
   #faultOf(sent: Sent): Fault {
     const fault = this.#chosenFault(sent)
+    const { lost, failsWith, resentMs, requestMs = 0, replyMs = 0 } = fault
+    const isUnanswered = (lost ?? failsWith) !== undefined || requestMs + replyMs > COMMAND_TIMEOUT_MS
+    if ((isUnanswered || resentMs !== undefined) && isCopied(sent.name) && this.#weather.allows('late copy'))
+      this.#mayBeCopied ||= this.#copyDice.chance(0.5)
     if (this.#weather.isNoted)
       this.#weather.note(`${sent.name} ${[...sent.keys, ...sent.args].join(' ')}${described(fault)}`)
     return fault
@@ -141,6 +227,19 @@ export class Link {
     const slowMs = dice.between(1, dice.chance(0.8) ? 200 : 2 * COMMAND_TIMEOUT_MS)
     return isSwift || !this.#weather.allows('delay') ? dice.between(1, 5) : slowMs
   }
+}
+
+/** Subscriptions are of a connection, and what asks changes nothing. */
+function isCopied(name: string): boolean {
+  return !/^(message|SUBSCRIBE|UNSUBSCRIBE|INFO|WAIT|CLUSTER|PING|EXISTS)$/.test(name)
+}
+
+/** A command as one reads it. */
+function named(command: readonly string[]): string {
+  const [verb, source = '', count, ...words] = command
+  const script = verb === 'EVALSHA' ? knownScript(source) : verb === 'EVAL' ? knownScript(sha1Of(source)) : undefined
+  if (!script) return command.join(' ')
+  return [script.script.name, ...words.slice(0, Number(count))].join(' ')
 }
 
 function described({ requestMs = 0, replyMs = 0, lost, failsWith, errorReply, resentMs }: Fault): string {

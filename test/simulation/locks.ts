@@ -1,7 +1,8 @@
 import { type Client, getMultiLock, getRedLock, type Hold, LeaseLostError, type Lock } from '../../src/index.js'
 import type { BaseLock } from '../../src/locks/base-lock.js'
 import type { Lease } from '../../src/locks/lease.js'
-import { FakeReplyError } from '../support/fake-redis.js'
+import { type FakeRedis, FakeReplyError } from '../support/fake-redis.js'
+import { GROUP, holderOfValue, VALUES } from './holders.js'
 import type { TroubleName } from './plan.js'
 import type { Task } from './task.js'
 import type { Workload, Workloads } from './workload.js'
@@ -27,10 +28,23 @@ interface Choice {
 interface Traits {
   readonly canBeHandedOver?: boolean
   readonly canBeForced?: boolean
+  /** By `forceUnlock({ holder })`. */
+  readonly canBeInterrupted?: boolean
   /** What its one key is for, if not for itself. */
   readonly resources?: readonly string[]
-  /** Its hash has a field for each holder. */
-  readonly isHash?: boolean
+  /** Its hash has a field for each holder, unless this says otherwise. */
+  readonly isHeldBy?: (redis: FakeRedis, resource: string, holder: string) => boolean
+  /** What to free by force, if it is not what one uses. */
+  readonly chooseForced?: (task: Task) => Choice
+}
+
+const isFieldOfHash = (redis: FakeRedis, key: string, holder: string): boolean => redis.isHeldBy(key, holder)
+/** A red lock has a holder on each server. */
+const isOneOfFields = (redis: FakeRedis, key: string, holders: string): boolean =>
+  holders.split(', ').some((holder) => redis.isHeldBy(key, holder))
+const isValueOfKey = (redis: FakeRedis, key: string, holder: string): boolean => {
+  redis.keyspace.tick()
+  return redis.keyspace.read(key, 'string') === holder
 }
 
 class LockWorkload implements Workload {
@@ -60,13 +74,16 @@ class LockWorkload implements Workload {
     const { dice, world } = task
     const isDue = (trouble: TroubleName, share: number): boolean =>
       this.#traits.canBeForced === true && world.plan.troubles.includes(trouble) && dice.chance(share)
-    if (isDue('forced', 0.05)) await this.#force(task, this.#choose(task))
-    else if (isDue('interrupted', 0.2)) await this.#interrupt(task, this.#choose(task))
+    if (isDue('forced', 0.1)) await this.#force(task, (this.#traits.chooseForced ?? this.#choose)(task))
+    else if (this.#traits.canBeInterrupted && isDue('interrupted', 0.2)) await this.#interrupt(task, this.#choose(task))
     else await this.#useLock(task, this.#choose(task))
   }
 
   isHeldInRedis(world: World, resource: string, holder: string): boolean {
-    return !this.#traits.isHash || world.redis.isHeldBy(resource, holder)
+    const { isHeldBy = isFieldOfHash } = this.#traits
+    // A red lock is held on most of the servers.
+    const count = world.servers.filter((redis) => isHeldBy(redis, resource, holder)).length
+    return count > world.servers.length / 2
   }
 
   async recover(world: World): Promise<void> {
@@ -83,7 +100,8 @@ class LockWorkload implements Workload {
     const over = resources.map((resource) => task.world.beliefs.forcing(resource))
     task.note(`forces ${lock.name}`)
     const isFreed = await task.tolerate(lock.forceUnlock?.())
-    for (const one of over) one(isFreed === undefined ? Number.POSITIVE_INFINITY : task.world.forcedUntil)
+    task.note(`has forced ${lock.name}: ${isFreed}`)
+    for (const one of over) one(task.world.forcedUntil)
   }
 
   /** As an operator who interrupts a holder: nobody else may get in before that has stopped, or its grace is over. */
@@ -93,13 +111,12 @@ class LockWorkload implements Workload {
     if (!first) return
     const graceMs = dice.between(0, MAX_GRACE_MS)
     const anyway = dice.chance(0.3)
-    const over = anyway ? resources.map((resource) => world.beliefs.forcing(resource)) : []
+    const over = anyway ? resources.map((resource) => world.beliefs.forcing(resource, first.holder)) : []
     task.note(`interrupts ${first.holder} in ${lock.name}, with ${graceMs} ms${anyway ? ', and frees it anyway' : ''}`)
     const options = { holder: first.holder, graceMs, by: String(graceMs), anyway }
     const result = await task.tolerate(lock.forceUnlock?.(options))
     task.note(`interrupted ${first.holder}: ${result?.outcome}`)
-    // Without an outcome it may free the lock at any time: a command of a machine that was suspended arrives very late.
-    for (const one of over) one(result === undefined ? Number.POSITIVE_INFINITY : world.forcedUntil)
+    for (const one of over) one(world.forcedUntil)
   }
 
   async #useLock(task: Task, choice: Choice): Promise<void> {
@@ -226,7 +243,7 @@ function kind(getLock: (client: Client, name: string) => Lock, traits: Traits): 
     )
 }
 
-const ANY: Traits = { canBeHandedOver: true, canBeForced: true, isHash: true }
+const ANY: Traits = { canBeHandedOver: true, canBeForced: true, canBeInterrupted: true }
 
 export const LOCK_WORKLOADS: Workloads = {
   lock: kind((client, name) => client.getLock(name), ANY),
@@ -235,7 +252,11 @@ export const LOCK_WORKLOADS: Workloads = {
   'non-reentrant fair lock': kind((client, name) => client.getNonReentrantFairLock(name), ANY),
   'fenced lock': kind((client, name) => client.getFencedLock(name), ANY),
   'spin lock': kind((client, name) => client.getSpinLock(name), ANY),
-  'string lock': kind((client, name) => client.getStringLock(name), { canBeForced: true }),
+  'string lock': kind((client, name) => client.getStringLock(name), {
+    canBeForced: true,
+    canBeInterrupted: true,
+    isHeldBy: isValueOfKey,
+  }),
 
   'read-write lock': () =>
     new LockWorkload(
@@ -254,20 +275,22 @@ export const LOCK_WORKLOADS: Workloads = {
         return choose()
       },
       ({ client }) => NAMES.map((name) => client.getReadWriteLock(name).writeLock()),
-      { canBeForced: true },
+      { canBeForced: true, canBeInterrupted: true },
     ),
 
-  'multi-lock of values': () => {
-    const values = ['u', 'v', 'w']
-    return new LockWorkload(
+  'multi-lock of values': () =>
+    new LockWorkload(
       ({ dice, process }) => {
-        const some = dice.some(values)
-        return { lock: process.client.getFasterMultiLock('group', some), resources: some }
+        const some = dice.some(VALUES)
+        return { lock: process.client.getFasterMultiLock(GROUP, some), resources: some }
       },
-      ({ client }) => [client.getFasterMultiLock('group', values)],
-      { resources: values },
-    )
-  },
+      ({ client }) => [client.getFasterMultiLock(GROUP, VALUES)],
+      {
+        resources: VALUES,
+        canBeForced: true,
+        isHeldBy: (redis, value, holder) => holderOfValue(redis, value) === holder,
+      },
+    ),
 
   'multi-lock': () =>
     new LockWorkload(
@@ -278,15 +301,24 @@ export const LOCK_WORKLOADS: Workloads = {
         return { lock: isSingle ? locks[0] : getMultiLock(...shuffled(locks, dice.chance(0.5))), resources: some }
       },
       ({ client }) => [getMultiLock(...PARTS.map((name) => client.getLock(name)))],
+      { canBeForced: true, chooseForced: ({ dice, process }) => oneOf(process.client, dice.pick(PARTS)) },
     ),
 
   'red lock': () =>
     new LockWorkload(
       ({ process }) => ({ lock: redLock(process), resources: ['a'] }),
       (process) => [redLock(process)],
-      {},
+      {
+        canBeForced: true,
+        chooseForced: ({ dice, process }) => oneOf(dice.pick(process.clients), 'a'),
+        isHeldBy: isOneOfFields,
+      },
       RED_SERVERS,
     ),
+}
+
+function oneOf(client: Client, name: string): Choice {
+  return { lock: client.getLock(name), resources: [name] }
 }
 
 function redLock({ clients }: Process): BaseLock {

@@ -16,6 +16,7 @@ export const WORKLOADS = [
   'permits',
   'semaphore',
   'latch',
+  'election',
 ] as const
 export type WorkloadName = (typeof WORKLOADS)[number]
 
@@ -28,6 +29,7 @@ export const FAULTS = [
   'given up after it was sent',
   'error reply',
   'sent twice',
+  'late copy',
   'message lost',
 ] as const
 export type FaultName = (typeof FAULTS)[number]
@@ -52,7 +54,7 @@ export const TROUBLES = [
 export type TroubleName = (typeof TROUBLES)[number]
 
 /** In which part of the lives they happen, if not in all. */
-const SHARES: { readonly [name in TroubleName]?: number } = { 'closed early': 0.2, forced: 0.2, interrupted: 0.4 }
+const SHARES: { readonly [name in TroubleName]?: number } = { 'closed early': 0.2, forced: 0.3, interrupted: 0.4 }
 
 /** Where there are replicas, one of them takes over when the master fails. */
 export const TOPOLOGIES = ['without replicas', 'Sentinel', 'cluster'] as const

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { SETTLE_MS } from '../../src/synchronizers/count-once.js'
+import { permitEndsAt } from './holders.js'
 import type { Task } from './task.js'
 import type { Workload, Workloads } from './workload.js'
 import { LONGEST_LEASE_MS, type World } from './world.js'
 
 const PERMITS = 2
+/** A semaphore and a latch that are deleted and created again and again. */
+const SHORT_LIVED = 'short'
 const LATCHES = ['l1', 'l2', 'l3']
 /** When a latch that was counted down has certainly opened for everyone, ms. */
 const OPENS_WITHIN_MS = 10_000
@@ -32,8 +35,15 @@ class PermitWorkload implements Workload {
     await task.pause(dice.chance(0.9) ? 400 : 6_000)
     // The hold does not learn of it, so the lease must not end sooner than it believes.
     const [id = ''] = permit.permitIds
-    if (dice.chance(0.2)) await task.tolerate(semaphore.updateLeaseTime(id, LONGEST_LEASE_MS))
+    for (let updates = dice.chance(0.3) ? 2 : 0; updates > 0; updates--) {
+      await task.tolerate(semaphore.updateLeaseTime(id, LONGEST_LEASE_MS))
+      await task.pause(500)
+    }
     await permit.unlock()
+  }
+
+  isHeldInRedis({ redis }: World, _: string, holder: string): boolean {
+    return holder.split(',').every((id) => permitEndsAt(redis, id) > 0)
   }
 
   async recover({ processes }: World): Promise<void> {
@@ -50,7 +60,8 @@ class PermitWorkload implements Workload {
 /** Permits without holders. */
 class SemaphoreWorkload implements Workload {
   readonly limits = new Map([['permits', PERMITS]])
-  readonly lasting = /^permits$/
+  readonly lasting = /^(permits|short|holdfast_generation:.*)$/
+  readonly counters = ['permits', SHORT_LIVED]
   /** As long as operations without a reply are retried in the background. */
   readonly settlesInMs = SETTLE_MS
 
@@ -60,6 +71,7 @@ class SemaphoreWorkload implements Workload {
 
   async use(task: Task): Promise<void> {
     const { world, process, dice } = task
+    if (dice.chance(0.2)) return await this.#useShortLived(task)
     const semaphore = process.client.getSemaphore('permits')
     await semaphore.withPermit({ waitTimeMs: 3_000, ...task.waitOptions() }, async () => {
       world.grants++
@@ -68,6 +80,19 @@ class SemaphoreWorkload implements Workload {
       await task.pause(dice.chance(0.9) ? 400 : 6_000)
       leave()
     })
+  }
+
+  /** One that may be deleted at any time. */
+  async #useShortLived(task: Task): Promise<void> {
+    const { world, process, dice } = task
+    const semaphore = process.client.getSemaphore(SHORT_LIVED)
+    const beganAt = world.clock.now()
+    if ((await task.tolerate(semaphore.trySetPermits(PERMITS))) === true) world.copies.created(SHORT_LIVED, beganAt)
+    if ((await task.tolerate(semaphore.tryAcquire({ waitTimeMs: dice.between(0, 500) }))) === true) {
+      await task.pause(300)
+      await task.tolerate(semaphore.release())
+    }
+    if (dice.chance(0.3)) await task.tolerate(semaphore.delete())
   }
 
   async recover({ processes }: World): Promise<void> {
@@ -79,11 +104,16 @@ class SemaphoreWorkload implements Workload {
       await semaphore.release(PERMITS)
     }
   }
+
+  checkEnd({ redis }: World): void {
+    assert.equal(redis.execute(['GET', 'permits']), String(PERMITS), 'permits are conserved, whatever arrives late')
+  }
 }
 
 /** Latches on which every task counts down once, and for which it waits then. */
 class LatchWorkload implements Workload {
-  readonly lasting = /^l\d$/
+  readonly lasting = /^(l\d|short)$/
+  readonly counters = [...LATCHES, SHORT_LIVED]
   /** By latch: counts that were begun, those that are certain, and when the last one was. */
   readonly #counts = new Map(LATCHES.map((name) => [name, { begun: 0, certain: 0, lastAt: 0 }]))
   readonly #places = new Map<Task, number>()
@@ -98,7 +128,7 @@ class LatchWorkload implements Workload {
     const at = this.#places.get(task) ?? 0
     this.#places.set(task, at + 1)
     const name = LATCHES[at]
-    if (name === undefined) return
+    if (name === undefined) return await this.#useShortLived(task)
     const latch = task.process.client.getCountDownLatch(name)
     const count = this.#counts.get(name) as { begun: number; certain: number; lastAt: number }
     count.begun++
@@ -114,6 +144,18 @@ class LatchWorkload implements Workload {
     const calmFor = task.world.clock.now() - Math.max(count.lastAt, beganAt)
     const isCertain = count.certain === this.#tasks && calmFor > OPENS_WITHIN_MS
     assert(isOpen !== false || !isCertain, `${name} stays closed after all counts`)
+  }
+
+  /** One that may be deleted at any time. */
+  async #useShortLived(task: Task): Promise<void> {
+    const { world, process, dice } = task
+    const latch = process.client.getCountDownLatch(SHORT_LIVED)
+    const beganAt = world.clock.now()
+    if ((await task.tolerate(latch.trySetCount(dice.between(1, 4)))) === true)
+      world.copies.created(SHORT_LIVED, beganAt)
+    await task.tolerate(latch.countDown())
+    await task.tolerate(latch.await({ waitTimeMs: dice.between(0, 1_000) }))
+    if (dice.chance(0.3)) await task.tolerate(latch.delete())
   }
 
   async recover({ processes }: World): Promise<void> {

@@ -8,6 +8,8 @@ export interface Workload {
   readonly servers?: number
   /** Of what, besides locks, several may be held at once. */
   readonly limits?: ReadonlyMap<string, number>
+  /** Names of semaphores without leases and of latches, which late copies must not change. */
+  readonly counters?: readonly string[]
   /** What a key is for; default: a resource of that name. */
   resourcesOf?(key: string): readonly string[]
   /** How long it may take until what is uncertain is settled, ms. */
@@ -22,6 +24,8 @@ export interface Workload {
   isHeldInRedis?(world: World, resource: string, holder: string): boolean
   /** Once all is well: what has to be possible again, at once. */
   recover(world: World): Promise<unknown>
+  /** When nothing can change any more: what has to be so. */
+  checkEnd?(world: World): void
 }
 
 export type Workloads = Readonly<Partial<Record<WorkloadName, () => Workload>>>

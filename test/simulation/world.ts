@@ -5,6 +5,7 @@ import { Dice } from '../support/dice.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakeRedis } from '../support/fake-redis.js'
 import { Beliefs } from './beliefs.js'
+import { LateCopies } from './late-copies.js'
 import { COMMAND_TIMEOUT_MS, Link, type Weather } from './link.js'
 import type { FaultName, Plan, TroubleName } from './plan.js'
 import { ProcessClock } from './process-clock.js'
@@ -49,7 +50,14 @@ export class Process {
     const drift = world.plan.troubles.includes('clocks drift') ? MAX_DRIFT * (2 * dice.fraction() - 1) : 0
     this.clock = new ProcessClock(world.clock, 1 + drift)
     this.links = servers.map(
-      (server, at) => new Link(this.clock, server, world.diceOf(`${this.name} link ${at}`), world),
+      (server, at) =>
+        new Link(
+          this.clock,
+          server,
+          world.diceOf(`${this.name} link ${at}`),
+          world.diceOf(`${this.name} link ${at} copies`),
+          world,
+        ),
     )
     this.clients = this.links.map(({ forClient }, at) => {
       const options = {
@@ -86,9 +94,12 @@ export class World implements Weather {
   readonly clock = new FakeClock()
   readonly processes: readonly Process[]
   readonly beliefs: Beliefs
+  readonly copies: LateCopies
   readonly #timeline: string[] | undefined
   readonly #servers: readonly FakeRedis[]
   readonly replicaSet: ReplicaSet | undefined
+  /** What must not be. */
+  #broken: Error | undefined
   #failover: Promise<void> | undefined
   #stormEndsAt = 0
   grants = 0
@@ -98,10 +109,15 @@ export class World implements Weather {
   failovers = 0
 
   /** @param timeline  gets a line for everything that happens */
-  constructor(plan: Plan, workload: Pick<Workload, 'servers' | 'limits' | 'resourcesOf'>, timeline?: string[]) {
+  constructor(
+    plan: Plan,
+    workload: Pick<Workload, 'servers' | 'limits' | 'resourcesOf' | 'counters'>,
+    timeline?: string[],
+  ) {
     this.plan = plan
     this.#timeline = timeline
     this.beliefs = new Beliefs(() => this.clock.now(), workload.limits ?? new Map())
+    this.copies = new LateCopies(this, workload.counters ?? [])
     const isCluster = plan.topology === 'cluster'
     this.replicaSet = plan.topology === 'without replicas' ? undefined : new ReplicaSet(this, EPOCH, isCluster)
     this.#servers = this.replicaSet
@@ -158,6 +174,16 @@ export class World implements Weather {
     await new Promise<void>((resolve) => void clock.after(ms, resolve))
   }
 
+  /** What must not be has happened: the life ends with its next step. */
+  fail(message: string): void {
+    this.#broken ??= new Error(message)
+  }
+
+  /** @throws {Error} what must not be has happened */
+  check(): void {
+    if (this.#broken) throw this.#broken
+  }
+
   /** Lets time pass until all of it is over; checks after each step. */
   async run(tasks: readonly Promise<unknown>[], limitMs: number, check: () => void): Promise<void> {
     let isOver = false
@@ -170,6 +196,7 @@ export class World implements Weather {
     while (!isOver) {
       assert(this.clock.now() <= limit && (await this.clock.step()), 'something never settles')
       check()
+      this.check()
     }
     await over
   }
@@ -241,7 +268,7 @@ export class World implements Weather {
     await process.close(dice.between(0, 1_000))
   }
 
-  /** Until when a forced release may still be carried out, or a holder not know of it. */
+  /** Until when a holder may not know that its lock was freed by force, which has just ended. */
   get forcedUntil(): number {
     return this.clock.now() + LATE_MS
   }
