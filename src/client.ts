@@ -44,7 +44,7 @@ import { Inbox } from './waiting/inbox.js'
 import { WaitQueues } from './waiting/wait-queue.js'
 import { Wakeups } from './waiting/wakeups.js'
 import { crossSlotRefused, renewalRefused, severalServers, subscriptionRefused } from './warnings.js'
-import { ThreadClient, type ThreadTerms } from './watchdog/thread-client.js'
+import { ThreadClient, type ThreadSeams, type ThreadTerms } from './watchdog/thread-client.js'
 import { Watchdog } from './watchdog/watchdog.js'
 import { markedId, Owners } from './wire/holder.js'
 import { checkSlots, mappedName } from './wire/names.js'
@@ -392,12 +392,19 @@ export class Client extends ClientEmitter {
    * @internal Lets a thread renew what is held while this one is blocked; resolves when that thread is connected.
    * @throws as `ThreadClient.start`; then this client is closed
    */
-  async protect(terms: Pick<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>): Promise<void> {
+  async protect(terms: Pick<ThreadTerms, 'connection' | 'maxBlockMs' | 'file'>, seams?: ThreadSeams): Promise<void> {
     const { clock, random, watchdog } = this.#context
     const onWarning = (warning: Error): void => this.#warn(warning)
     const onRefused = (error: unknown): void => this.#warn(renewalRefused(error))
     try {
-      const threadClient = new ThreadClient(clock, random, { ...this.#renewalTerms, ...terms }, onWarning, onRefused)
+      const threadClient = new ThreadClient(
+        clock,
+        random,
+        { ...this.#renewalTerms, ...terms },
+        onWarning,
+        onRefused,
+        seams,
+      )
       await threadClient.start()
       watchdog.threadClient = threadClient
     } catch (error) {

@@ -37,6 +37,37 @@ const INITIAL_WORDS = 1_024
 /** 64 MB, of which only as much is used as is needed. */
 const MAX_WORDS = 2 ** 23
 
+/** A thread that runs. */
+export interface RunningThread {
+  post(message: ToThread): void
+  end(): Promise<unknown>
+}
+
+/** How the client's side sees the thread; replaced by the simulation, which has no threads. */
+export interface ThreadSeams {
+  /** A clock that the thread shares. */
+  readonly clock: Clock
+  /** @throws the file cannot be loaded */
+  start(file: string, onMessage: (message: FromThread) => void, onEnd: (cause: unknown) => void): RunningThread
+}
+
+const THREADS: ThreadSeams = {
+  clock: threadClock,
+  start(file, onMessage, onEnd) {
+    let cause: unknown
+    // The thread is plain JavaScript: loaders of the program must not affect it.
+    const env = { ...process.env, NODE_OPTIONS: '' }
+    const worker = new Worker(new URL(file), { execArgv: [], env, name: 'holdfast-watchdog' })
+    worker.unref()
+    worker.on('message', onMessage)
+    worker.on('error', (error) => {
+      cause = withoutSecrets(error)
+    })
+    worker.on('exit', (code) => onEnd(cause ?? new Error(`it exited with code ${code}`)))
+    return { post: (message) => worker.postMessage(message), end: () => worker.terminate() }
+  },
+}
+
 /** Of this process: the running threads, by their file, and the last id of a client. */
 const running = shared('threads.1', () => ({ byFile: new Map<string, Thread>(), lastClient: 0 }))
 
@@ -45,19 +76,21 @@ class Thread {
   readonly file: string
   readonly #random: Random
   readonly #clients = new Map<number, ThreadClient>()
-  #worker: Worker | undefined
+  readonly #seams: ThreadSeams
+  #thread: RunningThread | undefined
   #failures = 0
   #cancelRestart: (() => void) | undefined
 
-  constructor(file: string, random: Random) {
+  constructor(file: string, random: Random, seams: ThreadSeams) {
     this.file = file
     this.#random = random
+    this.#seams = seams
   }
 
   join(client: ThreadClient): void {
     this.#clients.set(client.id, client)
     running.byFile.set(this.file, this)
-    if (this.#worker) {
+    if (this.#thread) {
       client.register()
       return
     }
@@ -70,45 +103,39 @@ class Thread {
     if (this.#clients.size > 0) return this.send({ client: id, isClosed: true })
     running.byFile.delete(this.file)
     this.#cancelRestart?.()
-    const worker = this.#worker
-    this.#worker = undefined
-    await worker?.terminate()
+    const thread = this.#thread
+    this.#thread = undefined
+    await thread?.end()
   }
 
   send(message: ToThread): void {
-    this.#worker?.postMessage(message)
+    this.#thread?.post(message)
   }
 
   #start(): void {
-    let cause: unknown
-    let worker: Worker
     try {
-      // The thread is plain JavaScript: loaders of the program must not affect it.
-      const env = { ...process.env, NODE_OPTIONS: '' }
-      worker = new Worker(new URL(this.file), { execArgv: [], env, name: 'holdfast-watchdog' })
+      const thread = this.#seams.start(
+        this.file,
+        (status) => {
+          if ('isReady' in status) this.#failures = 0
+          this.#clients.get(status.client)?.receive(status)
+        },
+        (cause) => {
+          if (thread === this.#thread) this.#ended(cause)
+        },
+      )
+      this.#thread = thread
     } catch (error) {
       this.#ended(error)
       return
     }
-    this.#worker = worker
-    worker.unref()
-    worker.on('message', (status: FromThread) => {
-      if ('isReady' in status) this.#failures = 0
-      this.#clients.get(status.client)?.receive(status)
-    })
-    worker.on('error', (error) => {
-      cause = withoutSecrets(error)
-    })
-    worker.on('exit', (code) => {
-      if (worker === this.#worker) this.#ended(cause ?? new Error(`it exited with code ${code}`))
-    })
     for (const client of this.#clients.values()) client.register()
   }
 
   #ended(cause: unknown): void {
-    this.#worker = undefined
+    this.#thread = undefined
     const delayMs = backoffMs(this.#failures++, 100, LONGEST_PAUSE_MS, this.#random)
-    this.#cancelRestart = threadClock.after(delayMs, () => this.#start(), false)
+    this.#cancelRestart = this.#seams.clock.after(delayMs, () => this.#start(), false)
     for (const client of [...this.#clients.values()]) client.ended(cause)
   }
 }
@@ -130,6 +157,7 @@ export interface ThreadTerms extends Omit<Registration, 'memory'> {
 export class ThreadClient {
   readonly id = ++running.lastClient
   readonly #clock: Clock
+  readonly #threadClock: Clock
   readonly #terms: ThreadTerms
   readonly #onWarning: (warning: Error) => void
   readonly #onRefused: (error: unknown) => void
@@ -154,12 +182,14 @@ export class ThreadClient {
     terms: ThreadTerms,
     onWarning: (warning: Error) => void,
     onRefused: (error: unknown) => void,
+    seams = THREADS,
   ) {
     this.#clock = clock
+    this.#threadClock = seams.clock
     this.#terms = terms
     this.#onWarning = onWarning
     this.#onRefused = onRefused
-    this.#thread = running.byFile.get(terms.file) ?? new Thread(terms.file, random)
+    this.#thread = running.byFile.get(terms.file) ?? new Thread(terms.file, random, seams)
   }
 
   /**
@@ -169,7 +199,7 @@ export class ThreadClient {
    */
   async start(): Promise<void> {
     const tooLate = (): void => this.#cannotStart(new Error(`it did not start within ${START_MS} ms`))
-    const cancelTimer = threadClock.after(START_MS, tooLate)
+    const cancelTimer = this.#threadClock.after(START_MS, tooLate)
     try {
       await new Promise<void>((resolve, reject) => {
         this.#starting = { resolve, reject }
@@ -191,7 +221,7 @@ export class ThreadClient {
 
   /** Signals that the client is alive, and will renew again at `dueAt`, on the client's clock. */
   heartbeat(dueAt: number): void {
-    const now = threadClock.now()
+    const now = this.#threadClock.now()
     // Now, before `#aheadMs` changes: the times of the thread refer to the old difference of the clocks.
     if (now > this.#takeOverAt) {
       for (const [lease, slot] of this.#slots) {
@@ -201,7 +231,7 @@ export class ThreadClient {
     }
     this.#aliveAt = now
     // In this order: a pause in between must not increase the difference.
-    this.#aheadMs = this.#clock.now() - threadClock.now()
+    this.#aheadMs = this.#clock.now() - this.#threadClock.now()
     Atomics.store(this.#words, ALIVE_AT, micros(now))
     this.#setTakeOverAt(dueAt - this.#aheadMs + this.#terms.periodMs * GRACE)
   }
@@ -221,7 +251,7 @@ export class ThreadClient {
     // If the grant took long to arrive, the lease cannot wait for the next tick.
     const { periodMs } = this.#terms
     const latestAt = lease.leasedAt - this.#aheadMs + periodMs * (1 + GRACE)
-    const at = Math.max(latestAt, threadClock.now() + periodMs * GRACE)
+    const at = Math.max(latestAt, this.#threadClock.now() + periodMs * GRACE)
     this.#setTakeOverAt(Math.min(this.#takeOverAt, at))
     this.#sendRenewal(lease, slot)
   }
@@ -233,7 +263,7 @@ export class ThreadClient {
     this.#slots.delete(lease)
     Atomics.store(this.#words, known.index, 0n)
     this.#free.push(known.index)
-    return known.mayHaveBeenRenewed || threadClock.now() > this.#takeOverAt
+    return known.mayHaveBeenRenewed || this.#threadClock.now() > this.#takeOverAt
   }
 
   /** Applies renewals by the thread to a lease. */
