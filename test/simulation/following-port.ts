@@ -3,10 +3,10 @@ import type { Acknowledgement, PortEvents, RedisPort } from '../../src/adapters/
 import { type MasterStatus, Replicas } from '../../src/adapters/replicas.js'
 import { type SentinelConnection, SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.js'
 import type { MemoryPort } from '../../src/testing/memory-port.js'
+import type { Clock } from '../../src/util/clock.js'
 import type { Dice } from '../support/dice.js'
 import { type Node, NodeConnection } from './node.js'
 import { addressOf, type Observer, sentinelReply, slotsReply } from './observer.js'
-import type { ProcessClock } from './process-clock.js'
 import type { ReplicaSet } from './replica-set.js'
 
 /** A command without a reply so far. */
@@ -17,7 +17,7 @@ interface Pending {
 
 /** How a client reaches a replica set. */
 export interface Access {
-  readonly clock: ProcessClock
+  readonly clock: Clock
   readonly dice: Dice
   readonly set: ReplicaSet
   readonly isDown: boolean

@@ -1,6 +1,6 @@
 import { fromBytes, toBytes } from '../../src/testing/bytes.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
-import { permitLeases } from '../../src/wire/keys.js'
+import { permitLeases, readHoldPrefix } from '../../src/wire/keys.js'
 import type { FakeRedis } from '../support/fake-redis.js'
 
 /** Of a multi-lock of values. */
@@ -37,7 +37,12 @@ export function heldIn(redis: FakeRedis): Map<string, Held> {
     if (LOCK.test(name)) {
       if (content.type === 'string') add(name, fromBytes(content.value), content.expiresAt)
       if (content.type !== 'hash') continue
-      for (const field of content.value.keys()) if (field !== 'mode') add(name, fromBytes(field), content.expiresAt)
+      const isReadWrite = content.value.has('mode')
+      for (const [field, count] of content.value) {
+        if (field === 'mode') continue
+        const isReader = isReadWrite && !field.endsWith(':write')
+        add(name, fromBytes(field), isReader ? readEndsAt(redis, name, field, Number(count)) : content.expiresAt)
+      }
     } else if (name === GROUP && content.type === 'hash') {
       for (const [digest, value] of VALUE_OF) {
         const holder = content.value.get(digest)
@@ -64,6 +69,13 @@ export function permitEndsAt(redis: FakeRedis, id: string): number {
   redis.keyspace.tick()
   const endsAt = redis.keyspace.read(PERMIT_LEASES, 'zset')?.get(Buffer.from(id, 'hex').toString('latin1')) ?? 0
   return endsAt > redis.keyspace.now ? endsAt : 0
+}
+
+/** Each of its holds has a key. */
+function readEndsAt({ keyspace }: FakeRedis, name: string, reader: string, count: number): number {
+  const prefix = `${readHoldPrefix(name)}${reader}:rwlock_timeout:`
+  const ends = Array.from({ length: count }, (_, index) => keyspace.content(prefix + (index + 1))?.expiresAt ?? 0)
+  return Math.max(0, ...ends)
 }
 
 function valueEndsAt(group: ReadonlyMap<string, string>, digest: string, holder: string): number {

@@ -9,9 +9,6 @@ const LATE_AFTER_MS = 2 * COMMAND_TIMEOUT_MS
 /** What such a copy takes for nobody is given back within this, ms. */
 const UNDONE_WITHIN_MS = 1_000
 
-/** Scripts that free a lock of somebody else. */
-const FORCES = /force-release/
-
 /** A command that arrives once more, or for the first time, when nobody expects it. */
 export interface Copy {
   /** Its script and keys. */
@@ -69,20 +66,27 @@ export class LateCopies {
   /** Carries out a command, and remembers what it did. */
   carryOut<T>(command: readonly string[], what: string, server: FakeRedis, run: () => T): T {
     const isRepeated = this.#carriedOut.has(command)
-    const before = isRepeated && FORCES.test(what) ? heldIn(server) : undefined
+    const before = isRepeated ? heldIn(server) : undefined
     const counters = this.#countersOf(server)
     const reply = run()
     this.#carriedOut.add(command)
     const isCounted = this.#countersOf(server).some((value, index) => value !== counters[index])
     if (isCounted) this.#counted.add(command)
-    if (before) this.#checkRepeatedForce(what, before, heldIn(server))
+    if (before) this.#checkNames(`a copy of ${what}`, command, before, heldIn(server))
     return reply
   }
 
-  /** What a forced release was to free it has freed. */
-  #checkRepeatedForce(what: string, before: ReadonlyMap<string, Held>, after: ReadonlyMap<string, Held>): void {
-    for (const [key, { resource, holder }] of before)
-      if (!after.has(key)) this.#world.fail(`a copy of ${what} freed ${resource} of ${holder}, whom nobody meant`)
+  /** What is freed again is what the command names. */
+  #checkNames(
+    name: string,
+    command: readonly string[],
+    before: ReadonlyMap<string, Held>,
+    after: ReadonlyMap<string, Held>,
+  ): void {
+    for (const [key, { resource, holder }] of before) {
+      if (after.has(key) || command.some((word) => word.includes(holder))) continue
+      this.#world.fail(`${name} freed ${resource} of ${holder}, whom it does not name`)
+    }
   }
 
   #after(ms: number, action: () => void): void {
@@ -109,13 +113,12 @@ export class LateCopies {
       if (left && left.endsAt >= endsAt) continue
       if (world.beliefs.isCertain(resource, holder))
         this.#world.fail(`${name} ${left ? 'shortened the lease' : 'freed the lock'} of ${holder}: ${resource}`)
-      if (!left && wasCarriedOut && FORCES.test(copy.what))
-        this.#world.fail(`${name} freed ${resource} of ${holder}, whom nobody meant`)
       if (left && wasCarriedOut) this.#world.fail(`${name} shortened a lease once more: ${resource} of ${holder}`)
     }
+    this.#checkNames(name, copy.command, before.held, after.held)
     for (const [key, held] of after.held) if (!before.held.has(key)) this.#taken(name, key, held, copy, lateMs)
     // A failover may lose what was counted, with the record that it was.
-    if (!world.replicaSet) this.#checkCounters(name, before, after, copy, wasCounted)
+    if (!world.replicaSet) this.#checkCounters(name, before, after, { copy, lateMs, wasCounted })
   }
 
   #taken(name: string, key: string, held: Held, copy: Copy, lateMs: number): void {
@@ -127,14 +130,19 @@ export class LateCopies {
     })
   }
 
-  #checkCounters(name: string, before: Sight, after: Sight, copy: Copy, wasCounted: boolean): void {
+  #checkCounters(
+    name: string,
+    before: Sight,
+    after: Sight,
+    { copy, lateMs, wasCounted }: { readonly copy: Copy; readonly lateMs: number; readonly wasCounted: boolean },
+  ): void {
     for (const [index, counter] of this.#counters.entries()) {
       const [was, is] = [before.counters[index], after.counters[index]]
       if (was === is) continue
       const change = `${counter} from ${was} to ${is}`
       if (wasCounted) this.#world.fail(`${name} counted once more: ${change}`)
       const createdAt = this.#createdAt.get(counter) ?? Number.NEGATIVE_INFINITY
-      if (was !== undefined && copy.sentAt < createdAt)
+      if (was !== undefined && copy.sentAt < createdAt && lateMs >= LATE_AFTER_MS)
         this.#world.fail(`${name} changed what was created later: ${change}`)
     }
   }

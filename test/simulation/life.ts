@@ -41,7 +41,8 @@ export async function live(plan: Plan, timeline?: string[]): Promise<Life> {
     beliefs.check(isHeld, (resource) => holdersOf(world, resource))
   }
 
-  await world.run([workload.prepare?.(world) ?? Promise.resolve()], 5_000, check)
+  const starting = processes.map((process) => process.startThread())
+  await world.run([...starting, workload.prepare?.(world) ?? Promise.resolve()], 5_000, check)
   world.beginStorm()
   const tasks = processes.flatMap((process) =>
     Array.from({ length: plan.tasks }, (_, index) => useAgainAndAgain(new Task(world, process, index), workload)),

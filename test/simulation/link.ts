@@ -8,7 +8,6 @@ import { FollowingPort } from './following-port.js'
 import type { LateCopies } from './late-copies.js'
 import { NodeConnection } from './node.js'
 import type { FaultName } from './plan.js'
-import type { ProcessClock } from './process-clock.js'
 import { ReplicaSet } from './replica-set.js'
 
 export const COMMAND_TIMEOUT_MS = 1_000
@@ -50,7 +49,7 @@ type Sending = (command: readonly string[], send: () => Promise<unknown>) => Pro
 class WatchedPort extends MemoryPort {
   readonly #onSend: Sending
 
-  constructor(clock: ProcessClock, server: Server, onSend: Sending) {
+  constructor(clock: Clock, server: Server, onSend: Sending) {
     super(clock, server)
     this.#onSend = onSend
   }
@@ -67,7 +66,7 @@ export class Link {
   /** What the client uses: it follows the master if there are replicas. */
   readonly forClient: RedisPort
   readonly following: FollowingPort | undefined
-  readonly #clock: ProcessClock
+  readonly #clock: Clock
   readonly #dice: Dice
   readonly #weather: Weather
   readonly #copyDice: Dice
@@ -77,7 +76,7 @@ export class Link {
   #lastArrivalAt = 0
   #isDownUntil = 0
 
-  constructor(clock: ProcessClock, server: FakeRedis | ReplicaSet, dice: Dice, copyDice: Dice, weather: Weather) {
+  constructor(clock: Clock, server: FakeRedis | ReplicaSet, dice: Dice, copyDice: Dice, weather: Weather) {
     this.#clock = clock
     this.#dice = dice
     this.#copyDice = copyDice

@@ -45,6 +45,8 @@ export const TROUBLES = [
   'replicas lag',
   'failover',
   'clocks drift',
+  'watchdog thread',
+  'event loop blocked',
   'wall clock set',
   'machine suspended',
   'closed early',
@@ -54,7 +56,12 @@ export const TROUBLES = [
 export type TroubleName = (typeof TROUBLES)[number]
 
 /** In which part of the lives they happen, if not in all. */
-const SHARES: { readonly [name in TroubleName]?: number } = { 'closed early': 0.2, forced: 0.3, interrupted: 0.4 }
+const SHARES: { readonly [name in TroubleName]?: number } = {
+  'closed early': 0.2,
+  'watchdog thread': 0.25,
+  forced: 0.3,
+  interrupted: 0.4,
+}
 
 /** Where there are replicas, one of them takes over when the master fails. */
 export const TOPOLOGIES = ['without replicas', 'Sentinel', 'cluster'] as const

@@ -10,6 +10,8 @@ export class ProcessClock implements Clock, TimeSources {
   readonly #world: VirtualClock
   readonly #rate: number
   readonly #clock: SystemClock
+  /** Until when nothing of the process runs, and until when its event loop does not. */
+  #stoppedUntil = Number.NEGATIVE_INFINITY
   #pausedUntil = Number.NEGATIVE_INFINITY
   #wallAheadMs = 0
   /** For how long the machine was suspended, as far as it knows already: after each suspension. */
@@ -40,8 +42,17 @@ export class ProcessClock implements Clock, TimeSources {
   }
 
   after(delayMs: number, action: () => void, keepAlive = true): () => void {
+    return this.#after(delayMs, action, keepAlive, () => this.#pausedUntil)
+  }
+
+  /** What a thread of the process waits with: it runs while the event loop is blocked. */
+  afterInThread(delayMs: number, action: () => void, keepAlive = true): () => void {
+    return this.#after(delayMs, action, keepAlive, () => this.#stoppedUntil)
+  }
+
+  #after(delayMs: number, action: () => void, keepAlive: boolean, pausedUntil: () => number): () => void {
     const fire = (): void => {
-      const leftMs = this.#pausedUntil - this.#world.now()
+      const leftMs = pausedUntil() - this.#world.now()
       if (leftMs > 0) cancel = this.#world.after(leftMs, fire, keepAlive)
       else action()
     }
@@ -56,6 +67,12 @@ export class ProcessClock implements Clock, TimeSources {
   }
 
   pause(ms: number): void {
+    this.#stoppedUntil = Math.max(this.#stoppedUntil, this.#world.now() + ms)
+    this.blockEventLoop(ms)
+  }
+
+  /** Synchronous work: only threads go on. */
+  blockEventLoop(ms: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, this.#world.now() + ms)
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Client } from '../../src/client.js'
+import type { Clock } from '../../src/util/clock.js'
 import { Dice } from '../support/dice.js'
 import { FakeClock } from '../support/fake-clock.js'
 import { FakeRedis } from '../support/fake-redis.js'
@@ -9,6 +10,7 @@ import { LateCopies } from './late-copies.js'
 import { COMMAND_TIMEOUT_MS, Link, type Weather } from './link.js'
 import type { FaultName, Plan, TroubleName } from './plan.js'
 import { ProcessClock } from './process-clock.js'
+import { newThreadFile, threadsOf } from './process-thread.js'
 import { ReplicaSet } from './replica-set.js'
 import type { Workload } from './workload.js'
 
@@ -40,25 +42,21 @@ class Luck extends Dice {
 export class Process {
   readonly name: string
   readonly clock: ProcessClock
-  readonly links: readonly Link[]
+  /** Of its clients, then of its watchdog thread. */
+  readonly links: Link[]
   readonly clients: readonly Client[]
   isClosed = false
+  readonly #world: World
+  readonly #servers: readonly (FakeRedis | ReplicaSet)[]
 
   constructor(world: World, index: number, servers: readonly (FakeRedis | ReplicaSet)[]) {
     this.name = `p${index + 1}`
+    this.#world = world
+    this.#servers = servers
     const dice = world.diceOf(this.name)
     const drift = world.plan.troubles.includes('clocks drift') ? MAX_DRIFT * (2 * dice.fraction() - 1) : 0
     this.clock = new ProcessClock(world.clock, 1 + drift)
-    this.links = servers.map(
-      (server, at) =>
-        new Link(
-          this.clock,
-          server,
-          world.diceOf(`${this.name} link ${at}`),
-          world.diceOf(`${this.name} link ${at} copies`),
-          world,
-        ),
-    )
+    this.links = servers.map((_, at) => this.#newLink(this.clock, at))
     this.clients = this.links.map(({ forClient }, at) => {
       const options = {
         lockWatchdogTimeoutMs: LEASE_MS,
@@ -80,6 +78,32 @@ export class Process {
 
   get client(): Client {
     return this.clients[0] as Client
+  }
+
+  /** Lets a thread renew what its clients hold while its event loop is blocked. */
+  async startThread(): Promise<void> {
+    const world = this.#world
+    if (!world.plan.troubles.includes('watchdog thread')) return
+    const random = world.diceOf(`${this.name} thread`)
+    const seams = threadsOf(this.clock, (clock) => ({
+      random,
+      open: async (connection) => {
+        const link = this.#newLink(clock, Number(connection))
+        this.links.push(link)
+        return link.forClient
+      },
+    }))
+    const terms = { maxBlockMs: 4 * LEASE_MS, file: newThreadFile() }
+    const protect = (client: Client, at: number): Promise<void> =>
+      client.protect({ ...terms, connection: String(at) }, seams)
+    await Promise.all(this.clients.map(protect))
+  }
+
+  #newLink(clock: Clock, at: number): Link {
+    const world = this.#world
+    const name = `${this.name} link ${clock === this.clock ? at : `of the thread ${at}`}`
+    const server = this.#servers[at] as FakeRedis | ReplicaSet
+    return new Link(clock, server, world.diceOf(name), world.diceOf(`${name} copies`), world)
   }
 
   async close(drainMs = 0): Promise<void> {
@@ -127,7 +151,7 @@ export class World implements Weather {
     this.processes = Array.from({ length: plan.processes }, (_, index) => new Process(this, index, reached))
     if (this.replicaSet) {
       this.replicaSet.onSwitch = () => {
-        for (const { links } of this.processes) links[0]?.following?.heardOfSwitch()
+        for (const { links } of this.processes) for (const { following } of links) following?.heardOfSwitch()
       }
       this.replicaSet.onLostExtension = ({ keys, args }) => {
         for (const resource of new Set(keys.flatMap((key) => workload.resourcesOf?.(key) ?? [key])))
@@ -220,6 +244,7 @@ export class World implements Weather {
         ['scripts forgotten', () => dice.pick(this.servers).forgetScripts()],
         ['everything blocked', () => this.clock.block(ms)],
         ['process paused', () => process.clock.pause(ms)],
+        ['event loop blocked', () => process.clock.blockEventLoop(longMs)],
         ['deaf', () => (link.port.isDeaf = true)],
         ['deaf', () => link.port.resubscribe()],
         ['cut off', () => link.goDown(longMs)],
@@ -229,7 +254,7 @@ export class World implements Weather {
       ])
       if (!this.plan.troubles.includes(name)) continue
       this.troubles++
-      const suffix = name.endsWith('blocked') || name.endsWith('paused') ? ` for ${ms} ms` : ''
+      const suffix = name === 'everything blocked' || name.endsWith('paused') ? ` for ${ms} ms` : ''
       this.note(`⚡ ${name === 'everything blocked' ? '' : `${process.name} `}${name}${suffix}`)
       act()
     }
