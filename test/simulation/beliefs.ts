@@ -14,7 +14,8 @@ interface Belief {
   owners(): readonly object[]
   /** How often the lease had gone from caller to caller. */
   readonly handOffs: number
-  readonly holder: string
+  /** More than one, if it is one lock on several servers. */
+  holder(): string
   isLive(): boolean
 }
 
@@ -55,7 +56,7 @@ export class Beliefs {
     const { handOffs = 0 } = hold.lease as Partial<Lease>
     for (const resource of resources) {
       this.#rises(resource, hold.fencingToken, hold.lease)
-      const { holder } = hold
+      const holder = (): string => (isWhole ? hold.members.map((member) => member.holder).join(', ') : hold.holder)
       this.#add({ resource, isShared, owners, handOffs, holder, isLive: () => hold.isLive || isInside() })
     }
   }
@@ -63,7 +64,7 @@ export class Beliefs {
   /** Something without a lease. @returns to be called when the caller is about to give it back */
   enters(resource: string, who: string): () => void {
     let isInside = true
-    this.#add({ resource, isShared: false, owners: () => [], handOffs: 0, holder: who, isLive: () => isInside })
+    this.#add({ resource, isShared: false, owners: () => [], handOffs: 0, holder: () => who, isLive: () => isInside })
     return () => {
       isInside = false
     }
@@ -93,8 +94,8 @@ export class Beliefs {
   /** Whether somebody rightly believes to hold it. */
   isCertain(resource: string, holder: string): boolean {
     for (const belief of this.#beliefs) {
-      const isIts = belief.resource === resource && belief.holder.split(',').includes(holder) && belief.isLive()
-      if (isIts && !this.isForced(resource, belief.holder) && !this.#isExtendedInVain(belief)) return true
+      const isIts = belief.resource === resource && belief.holder().split(/, ?/).includes(holder) && belief.isLive()
+      if (isIts && !this.isForced(resource, belief.holder()) && !this.#isExtendedInVain(belief)) return true
     }
     return false
   }
@@ -117,7 +118,7 @@ export class Beliefs {
   }
 
   #isExtendedInVain({ resource, since, holder }: Belief): boolean {
-    return since <= (this.#extendedInVain.get(`${resource} ${holder}`) ?? Number.NEGATIVE_INFINITY) + LATE_MS
+    return since <= (this.#extendedInVain.get(`${resource} ${holder()}`) ?? Number.NEGATIVE_INFINITY) + LATE_MS
   }
 
   /** @param holdersOf  those of a resource */
@@ -131,8 +132,9 @@ export class Beliefs {
     const present = new Map<string, Belief[]>()
     for (const belief of this.#beliefs) {
       if (!belief.isLive()) this.#beliefs.delete(belief)
-      else if (!this.isForced(belief.resource, belief.holder)) {
-        const { resource, holder } = belief
+      else if (!this.isForced(belief.resource, belief.holder())) {
+        const { resource } = belief
+        const holder = belief.holder()
         const isInRedis = isHeldInRedis(resource, holder)
         if (this.#isExtendedInVain(belief)) {
           if (!isInRedis) this.excused.add(belief)
@@ -147,7 +149,7 @@ export class Beliefs {
 
   #checkTogether(resource: string, beliefs: readonly Belief[]): void {
     const limit = this.#limits.get(resource)
-    const all = beliefs.map(({ holder, handOffs }) => `${holder} (hand-off ${handOffs})`).join(' and ')
+    const all = beliefs.map(({ holder, handOffs }) => `${holder()} (hand-off ${handOffs})`).join(' and ')
     if (limit !== undefined) assert(beliefs.length <= limit, `${beliefs.length} hold ${resource}, not ${limit}: ${all}`)
     else {
       for (const [index, one] of beliefs.entries())
