@@ -175,9 +175,10 @@ export class Link {
 
   #faultOf(sent: Sent): Fault {
     const fault = this.#chosenFault(sent)
-    const { lost, failsWith, resentMs, requestMs = 0, replyMs = 0 } = fault
-    const isUnanswered = (lost ?? failsWith) !== undefined || requestMs + replyMs > COMMAND_TIMEOUT_MS
-    if ((isUnanswered || resentMs !== undefined) && isCopied(sent.name) && this.#weather.allows('late copy'))
+    const { lost, failsWith, resentMs } = fault
+    // What was answered, and not sent again before that, no Redis client sends again.
+    const isResent = (lost ?? failsWith ?? resentMs) !== undefined
+    if (isResent && isCopied(sent.name) && this.#weather.allows('late copy'))
       this.#mayBeCopied ||= this.#copyDice.chance(0.5)
     if (this.#weather.isNoted)
       this.#weather.note(`${sent.name} ${[...sent.keys, ...sent.args].join(' ')}${described(fault)}`)
