@@ -144,10 +144,21 @@ export class Election {
 
   /** @throws what `onElected` threw before its signal aborted; by then the lock is released */
   async #lead(hold: FencedHold): Promise<void> {
+    let hasFailed = false
+    const serve = async (): Promise<void> => {
+      try {
+        await this.#serve(hold)
+      } catch (error) {
+        hasFailed = true
+        throw error
+      }
+    }
     try {
-      await runWithLock(this.#lock.context, this.#lock.name, hold, {}, () => this.#serve(hold))
+      await runWithLock(this.#lock.context, this.#lock.name, hold, {}, serve)
     } catch (error) {
-      if (error !== hold.lostError) throw error
+      if (hasFailed) throw error
+      // That leadership was lost is known by now, or no longer matters. A release is repeated until the lease is over.
+      if (!(error instanceof LeaseLostError)) this.#warn(toError(error))
     }
   }
 

@@ -147,6 +147,31 @@ describe('an election', () => {
     assert.deepEqual(redis.keys, [])
   })
 
+  it('a resignation succeeds although Redis refuses the release, which is repeated', async () => {
+    const leader = elect()
+    const other = elect()
+    await clock.advance(100)
+    leader.port.once('lock/release-queued', { errorReply: 'NOAUTH Authentication required.' })
+    await clock.until(leader.election.resign())
+    await leader.election.finished
+    await clock.advance(500)
+    assert.deepEqual(other.diary, ['elected 2'])
+    assert.deepEqual(
+      warnings.map(({ message }) => message),
+      ['NOAUTH Authentication required.'],
+    )
+  })
+
+  it('a resignation succeeds although the lock was freed by force, which nobody noticed', async () => {
+    const leader = elect()
+    const { client } = newClient()
+    await clock.advance(100)
+    await clock.until(client.getFencedLock(NAME).forceUnlock())
+    await clock.until(leader.election.resign())
+    await leader.election.finished
+    assert.deepEqual([leader.diary, warnings], [['elected 1'], []])
+  })
+
   it('onElected may resign itself, and need not wait for its own end', async () => {
     let election: Election | undefined
     const leader = elect(async () => await election?.resign())
