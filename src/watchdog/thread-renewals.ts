@@ -123,6 +123,7 @@ class RegisteredClient {
       if (this.#isClosed) return await port.close()
       this.#port = port
       const scripts = new Scripts(port, this.#tools.clock, this.#registration.commandTimeoutMs)
+      port.listen({ confirmsGrants: false, reconnected: () => scripts.reconnected(), resubscribed: () => {} })
       const isWanted = (one: RenewalEntry): boolean => one.isHeld
       const onRefused = (refused: unknown): void => this.#report({ refused: plain(refused) })
       this.#renewer = new Renewer(
