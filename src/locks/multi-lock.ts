@@ -156,7 +156,7 @@ class Taking {
     this.#next = undefined
     try {
       const learning = next ? undefined : whereTheyAre(rest)
-      if (learning) await learning
+      if (learning !== undefined) await learning
       if (!next && canBeTakenTogether(rest)) {
         const outcome = await takeTogether(rest, this.#request, this.#deadlineAt)
         if (Array.isArray(outcome)) return this.#add(rest, outcome)
