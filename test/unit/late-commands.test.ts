@@ -61,7 +61,7 @@ describe('every script', () => {
     ['it takes something, and does nothing after its deadline', /\/(acquire|adopt|mark)(-all|-queued)?$/],
     [
       'it names a holder, which nobody else is',
-      /\/(release|release-one|release-queued|reenter|renew|renew-capped|leave|set-count|extend)$/,
+      /\/(release|release-one|release-queued|reenter|renew|renew-capped|shorten|leave|set-count|extend)$/,
     ],
     ['it names a ticket', /^lock\/leave-turn-queue$/],
     [
