@@ -48,8 +48,10 @@ export class FollowingPort implements RedisPort {
     const addresses = set.observers.map((_, index) => ({ host: 'sentinel', port: index }))
     this.#sentinels = new SentinelMasterStatus('master', addresses, ({ port }) => this.#sentinel(port), false, clock)
     this.#replicas = this.#newReplicas()
-    this.#node = set.master
-    this.#port = this.#open(set.master)
+    // Whoever connects goes where it is sent, as others already know better.
+    const { named } = access.dice.pick(set.observers)
+    this.#node = named.isDown || named.frozen !== undefined ? set.master : named
+    this.#port = this.#open(this.#node)
   }
 
   send(command: readonly string[], key: string): Promise<unknown> {

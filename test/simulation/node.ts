@@ -185,6 +185,11 @@ export class Node extends FakeRedis {
     for (const stream of this.streams) stream.close(this.#clock.now())
   }
 
+  /** It notices which replicas have left: to those that it only cannot reach, it is connected until a time-out. */
+  dropStreams(): void {
+    this.streams = this.streams.filter(({ isOpen }) => isOpen)
+  }
+
   /** It is there again, with its data, and believes to be what it was. */
   restart(): void {
     this.isDown = false

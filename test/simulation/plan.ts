@@ -44,6 +44,7 @@ export const TROUBLES = [
   'cut off',
   'replicas lag',
   'failover',
+  'another client',
   'clocks drift',
   'watchdog thread',
   'event loop blocked',

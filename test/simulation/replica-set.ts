@@ -28,6 +28,8 @@ export class ReplicaSet {
   readonly isCluster: boolean
   /** Called when clients may learn that there is another master. */
   onSwitch: () => void = () => {}
+  /** Called when the master is cut off from all servers, and not from clients. */
+  onIsolated: () => void = () => {}
   /** Called for every lease that was extended, but not at the master that counts. */
   onLostExtension: (write: Write) => void = () => {}
   readonly #world: Surroundings
@@ -58,13 +60,17 @@ export class ReplicaSet {
   }
 
   /** The master fails, a replica takes over, and the old master comes back as if nothing had happened. */
-  async failOver(how = this.#dice.pick<Failure>(['killed', 'frozen', 'isolated'])): Promise<void> {
+  async failOver(how = this.#dice.pick<Failure>(['killed', 'frozen', 'isolated', 'isolated'])): Promise<void> {
     const dice = this.#dice
     const old = this.master
     this.#note(`${old.name} is ${how}`)
     if (how === 'killed') old.kill()
     else if (how === 'frozen') old.freeze()
-    else old.closeStreams()
+    else {
+      old.closeStreams()
+      this.onIsolated()
+      if (dice.chance(0.7)) this.#world.clock.after(dice.between(0, 1_000), () => old.dropStreams())
+    }
 
     // At least 1.2 s, as no Sentinel and no cluster is faster.
     await this.#pause(500, 1_000)
@@ -135,8 +141,8 @@ export class ReplicaSet {
     if (how === 'killed') old.restart()
     if (how === 'frozen') old.thaw()
     await this.#pause(0, 20)
-    // It notices which replicas have left. What it cannot reach it takes for connected.
-    if (how === 'frozen') old.streams = old.streams.filter(({ isOpen }) => isOpen)
+    // It notices which replicas have left.
+    if (how === 'frozen') old.dropStreams()
   }
 
   #follow(replica: Node, master: Node, syncMs: number): void {

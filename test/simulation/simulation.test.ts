@@ -7,12 +7,14 @@ import { execFile } from 'node:child_process'
 import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { SentinelMasterStatus } from '../../src/adapters/sentinel-master-status.js'
 import type { Hold } from '../../src/index.js'
+import { patched } from '../support/patched.js'
 import { CONTROLS } from './controls.js'
 import { Lives } from './lives.js'
 import { type Plan, WORKLOADS } from './plan.js'
 import type { ReplicaSet } from './replica-set.js'
-import { LEASE_MS, World } from './world.js'
+import { LEASE_MS, type Process, World } from './world.js'
 
 /** For each workload. */
 const LIVES = 30
@@ -72,17 +74,17 @@ describe('the simulation', () => {
   }
 })
 
-describe('a master that was replaced without knowing it', () => {
-  const calm: Omit<Plan, 'seed'> = {
-    workload: 'lock',
-    topology: 'Sentinel',
-    processes: 1,
-    tasks: 1,
-    stormMs: 0,
-    faults: [],
-    troubles: [],
-  }
+const calm: Omit<Plan, 'seed'> = {
+  workload: 'lock',
+  topology: 'Sentinel',
+  processes: 1,
+  tasks: 1,
+  stormMs: 0,
+  faults: [],
+  troubles: [],
+}
 
+describe('a master that was replaced without knowing it', () => {
   it('is left within about one renewal by a client that does nothing but renew', async () => {
     for (const seed of seeds(10)) {
       const { clock, processes, replicaSet } = new World({ ...calm, seed }, {})
@@ -97,6 +99,46 @@ describe('a master that was replaced without knowing it', () => {
       await clock.advance(LEASE_MS / 3 + 2_000)
       assert(!hold.isLive || set.master.isHeldBy('a', hold.holder), `seed ${seed}: it believes the old master`)
       await clock.until(Promise.all([failover, process?.close()]))
+    }
+  })
+})
+
+describe('a master that was just cut off, which others still confirm', () => {
+  /** In how many of some lives a client that connects anew believes in a lock that the successor does not know. */
+  async function deceived(): Promise<number> {
+    let count = 0
+    for (const seed of seeds(20)) {
+      const { clock, processes, replicaSet } = new World({ ...calm, seed, processes: 2 }, {})
+      const set = replicaSet as ReplicaSet
+      const [process] = processes as [Process]
+      const failover = set.failOver('isolated')
+      set.master.dropStreams() // as when the network says so
+      await clock.advance(seed * 20)
+      process.openAnother()
+      const taken = process.client.getLock('a').tryLock({ leaseTimeMs: 60_000, waitTimeMs: 1_000 })
+      const hold = await clock.until(taken.catch(() => null))
+      await clock.until(failover)
+      if (hold?.isLive && !set.master.isHeldBy('a', hold.holder)) count++
+      await clock.until(Promise.all(processes.map((one) => one.close())))
+    }
+    return count
+  }
+
+  it('grants nothing to a client that connects anew', async () => {
+    assert.equal(await deceived(), 0)
+    const undo = patched(
+      SentinelMasterStatus.prototype,
+      'of',
+      (original) =>
+        async function (this: SentinelMasterStatus, runId, address) {
+          const status = await original.call(this, runId, address)
+          return status && { ...status, replicas: 0 }
+        },
+    )
+    try {
+      assert.notEqual(await deceived(), 0, 'it would, to one that does not ask for replicas')
+    } finally {
+      undo()
     }
   })
 })

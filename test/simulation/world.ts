@@ -43,9 +43,11 @@ export class Process {
   readonly name: string
   readonly clock: ProcessClock
   /** Of its clients, then of its watchdog thread. */
-  readonly links: Link[]
-  readonly clients: readonly Client[]
+  readonly links: Link[] = []
+  readonly clients: Client[] = []
   isClosed = false
+  readonly #dice: Dice
+  #latest: Client | undefined
   readonly #world: World
   readonly #servers: readonly (FakeRedis | ReplicaSet)[]
 
@@ -56,28 +58,41 @@ export class Process {
     const dice = world.diceOf(this.name)
     const drift = world.plan.troubles.includes('clocks drift') ? MAX_DRIFT * (2 * dice.fraction() - 1) : 0
     this.clock = new ProcessClock(world.clock, 1 + drift)
-    this.links = servers.map((_, at) => this.#newLink(this.clock, at))
-    this.clients = this.links.map(({ forClient }, at) => {
-      const options = {
-        lockWatchdogTimeoutMs: LEASE_MS,
-        commandTimeoutMs: COMMAND_TIMEOUT_MS,
-        slavesSyncTimeoutMs: 300,
-        maxHandOffs: dice.pick([0, 3, 1_000]),
-        maxHandOffMs: dice.pick([50, 1_000, 2 * LEASE_MS]),
-      }
-      const random = new Luck(world.seedOf(`${this.name} client ${at}`))
-      const client = new Client(forClient, options, { clock: this.clock, random })
-      client.on('lost', ({ hold, error }) => {
-        world.losses++
-        world.note(`${this.name} lost ${hold.lockName}: ${error.reason}`)
-      })
-      client.on('warning', () => {})
-      return client
-    })
+    this.#dice = dice
+    for (const [at] of servers.entries()) this.#open(at)
   }
 
+  /** Of locks on one server. */
   get client(): Client {
-    return this.clients[0] as Client
+    return (this.#latest ?? this.clients[0]) as Client
+  }
+
+  /** Another client, on a connection of its own, which knows nothing yet. The one before goes on with what it has. */
+  openAnother(): void {
+    if (!this.isClosed) this.#latest = this.#open(0)
+  }
+
+  #open(at: number): Client {
+    const world = this.#world
+    const link = this.#newLink(this.clock, at)
+    this.links.push(link)
+    const dice = this.#dice
+    const options = {
+      lockWatchdogTimeoutMs: LEASE_MS,
+      commandTimeoutMs: COMMAND_TIMEOUT_MS,
+      slavesSyncTimeoutMs: 300,
+      maxHandOffs: dice.pick([0, 3, 1_000]),
+      maxHandOffMs: dice.pick([50, 1_000, 2 * LEASE_MS]),
+    }
+    const random = new Luck(world.seedOf(`${this.name} client ${this.clients.length}`))
+    const client = new Client(link.forClient, options, { clock: this.clock, random })
+    client.on('lost', ({ hold, error }) => {
+      world.losses++
+      world.note(`${this.name} lost ${hold.lockName}: ${error.reason}`)
+    })
+    client.on('warning', () => {})
+    this.clients.push(client)
+    return client
   }
 
   /** Lets a thread renew what its clients hold while its event loop is blocked. */
@@ -101,7 +116,7 @@ export class Process {
 
   #newLink(clock: Clock, at: number): Link {
     const world = this.#world
-    const name = `${this.name} link ${clock === this.clock ? at : `of the thread ${at}`}`
+    const name = `${this.name} link ${clock === this.clock ? this.clients.length : `of the thread ${at}`}`
     const server = this.#servers[at] as FakeRedis | ReplicaSet
     return new Link(clock, server, world.diceOf(name), world.diceOf(`${name} copies`), world)
   }
@@ -152,6 +167,16 @@ export class World implements Weather {
     if (this.replicaSet) {
       this.replicaSet.onSwitch = () => {
         for (const { links } of this.processes) for (const { following } of links) following?.heardOfSwitch()
+      }
+      this.replicaSet.onIsolated = () => {
+        const dice = this.diceOf(`another client ${this.clock.now()}`)
+        if (!plan.troubles.includes('another client')) return
+        for (const process of dice.some(this.processes)) {
+          this.clock.after(dice.between(0, 2_500), () => {
+            this.note(`⚡ ${process.name} opens another client`)
+            process.openAnother()
+          })
+        }
       }
       this.replicaSet.onLostExtension = ({ keys, args }) => {
         for (const resource of new Set(keys.flatMap((key) => workload.resourcesOf?.(key) ?? [key])))
