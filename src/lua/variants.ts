@@ -95,11 +95,13 @@ export const inTime = variantOf((text) => DEADLINE + text)
 
 /** One more key, for the stored replies, and two more arguments: the number of the operation, and when it was opened. */
 const ONCE = `
-local openedAt = table.remove(ARGV)
-local operation = table.remove(ARGV)
+local args = {}
+for index = 1, #ARGV - 2 do
+  args[index] = ARGV[index] -- a copy: calls of a batch share arguments
+end
 local replies = table.remove(KEYS)
-return runOnce(replies, operation, openedAt, function()
-  return one(KEYS, ARGV) or -2
+return runOnce(replies, ARGV[#ARGV - 1], ARGV[#ARGV], function()
+  return one(KEYS, args) or -2
 end)
 `
 

@@ -2182,12 +2182,15 @@ export function translated(redis: Redis): Translated {
     },
     once: (one) => (KEYS, ARGV) => {
       let T: any
-      let openedAt: any = lua.remove(ARGV)
-      let operation: any = lua.remove(ARGV)
+      let args: any = lua.table([])
+      for (let $at = 1, $limit = (lua.length(ARGV) - 2); $at <= $limit; $at += 1) {
+        let index: any = $at
+        lua.set(args, index, lua.index(ARGV, index))
+      }
       let replies: any = lua.remove(KEYS)
-      return runOnce(replies, operation, openedAt, (): any[] => {
+      return runOnce(replies, lua.index(ARGV, (lua.length(ARGV) - 1)), lua.index(ARGV, lua.length(ARGV)), (): any[] => {
         let T: any
-        return [(lua.truth(T = one(KEYS, ARGV)[0]) ? T : -2)]
+        return [(lua.truth(T = one(KEYS, args)[0]) ? T : -2)]
       })
     },
     inTime: (one) => (KEYS, ARGV) => {

@@ -100,6 +100,7 @@ const lockLease: Leases = { [NAME]: LEASE_MS }
 const lasting = ['pexpire', NAME, LONG_MS] as const
 
 const CASES: readonly Case[] = [
+  { script: 'time/read', before: [], replies: [0, 0], isReadOnly: true },
   { script: 'lock/acquire', before: [], replies: [null, null], extends: lockLease },
   { script: 'lock/acquire-all', before: [], replies: [null, null], extends: lockLease },
   {

@@ -3,12 +3,12 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Redis } from 'ioredis'
 import { permitInspect, SCRIPTS } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
-import { forCluster, forMany } from '../../src/lua/variants.js'
 import { MemoryRedis } from '../../src/testing/memory-redis.js'
 import { permitLeases, semaphoreChannel } from '../../src/wire/keys.js'
 import { Dice } from './dice.js'
 import { ALL_CHANNELS, RandomCalls, randomCommand } from './random-calls.js'
 import type { RedisServer } from './redis-server.js'
+import { formsOf } from './script-names.js'
 import { sleep, waitUntil } from './wait-until.js'
 
 /** A key, with what is there; texts are strings of bytes. */
@@ -86,9 +86,7 @@ export class Differential {
       await admin.config('SET', directive, '4096') // then a hash keeps the order of its fields
     }
     for (const script of SCRIPTS) {
-      for (const form of [script, forMany(script), forCluster(script), forCluster(forMany(script))]) {
-        await admin.script('LOAD', form.text)
-      }
+      await Promise.all(formsOf(script).map((form) => admin.script('LOAD', form.text)))
     }
     this.#dumpSha1 = String(await admin.script('LOAD', DUMP))
     try {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { Batch } from '../../src/delivery/batch.js'
 import type { Argument, ScriptCall } from '../../src/lua/script.js'
-import { forCluster } from '../../src/lua/variants.js'
+import { forCluster, inTime, once } from '../../src/lua/variants.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import {
   AUDIT_KEY,
@@ -57,6 +57,7 @@ const FAMILIES: Readonly<Record<string, readonly string[]>> = {
   permit: ['permits'],
   semaphore: ['semaphore', 'permits'],
   idempotency: ['semaphore', 'permits', 'latch'],
+  time: ALL_FAMILIES,
   forced: ['lock', 'read-write', 'string-lock'],
   fleet: ALL_FAMILIES,
 }
@@ -164,6 +165,15 @@ function one(values: Values, parameter: string): Argument[] {
   return [make()].flat() as Argument[]
 }
 
+/** What changes somebody else's lock runs under an operation, too, as other scripts always do. */
+const RUN_ONCE = new Set(
+  MAKERS.filter((make) => {
+    const parameters = parametersOf(make)
+    const { name } = make(...parameters.map(() => [])).script
+    return /\/(release|release-queued|delete|update-lease)$/.test(name) && !parameters.includes('operation')
+  }),
+)
+
 /** Makes calls of the scripts: all of them in turn, in an order that changes. */
 export class RandomCalls {
   readonly #dice: Dice
@@ -179,8 +189,23 @@ export class RandomCalls {
     const dice = this.#dice
     if (this.#turn.length === 0) this.#turn = [...MAKERS]
     const [make] = this.#turn.splice(dice.between(0, this.#turn.length - 1), 1) as [Maker]
-    const call = dice.chance(0.15) ? this.#batch(make) : this.#call(make)
-    return dice.chance(0.2) ? { ...call, script: forCluster(call.script) } : call
+    const callOf = RUN_ONCE.has(make) && dice.chance(0.5) ? () => this.#once(make) : () => this.#call(make)
+    const call = dice.chance(0.15) ? this.#batch(callOf) : callOf()
+    const sent = dice.chance(0.2) ? { ...call, script: forCluster(call.script) } : call
+    return dice.chance(sent.script.expires ? 0.7 : 0.05) ? this.#inTime(sent) : sent
+  }
+
+  /** One that arrives in time, late, or before it was sent. */
+  #inTime({ script, keys, args }: ScriptCall): ScriptCall {
+    const { now } = this.#sight
+    const deadline = this.#dice.chance(0.8)
+      ? [now, 10_000_000]
+      : this.#dice.pick([
+          [now - 20_000, 10_000],
+          [now + 10_000_000, 1_000],
+          [0, 1_000],
+        ])
+    return { script: inTime(script), keys, args: [...args, ...deadline] }
   }
 
   /** A name of the script's own family, rarely another's. */
@@ -208,12 +233,20 @@ export class RandomCalls {
     return make(script === 'permit/renew' ? keys.map(permitLeases) : keys, args(values, keys.length))
   }
 
+  /** One under the number of an operation, as what is done on behalf of somebody else. */
+  #once(make: Maker): ScriptCall {
+    const call = this.#call(make)
+    const values = valuesFor(this.#dice, this.#sight, call.keys[0] as string, call.script.name)
+    const [key, number, openedAt] = ['replies', 'operation', 'openedAt'].map((name) => one(values, name)[0])
+    return once(call, { key: key as string, number: number as number, openedAt: openedAt as number })
+  }
+
   /** Several calls of a script as one; a call that does not fit goes alone. */
-  #batch(make: Maker): ScriptCall {
+  #batch(callOf: () => ScriptCall): ScriptCall {
     const caller = (call: ScriptCall) => ({ call, resolve: () => {}, reject: () => {} })
-    const batch = new Batch(caller(this.#call(make)), 0)
+    const batch = new Batch(caller(callOf()), 0)
     for (let more = this.#dice.between(1, 5); more > 0; more--) {
-      const call = this.#call(make)
+      const call = callOf()
       if (batch.fits(call, 0)) batch.add(caller(call))
     }
     return batch.call

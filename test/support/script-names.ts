@@ -1,13 +1,19 @@
 import * as scripts from '../../src/lua/generated.js'
 import type { Script, ScriptCall } from '../../src/lua/script.js'
-import { forMany, forOnce, inTime } from '../../src/lua/variants.js'
+import { forCluster, forMany, forOnce, inTime } from '../../src/lua/variants.js'
 
-const { SCRIPTS: PLAIN, ...makers } = scripts
+const { SCRIPTS: PLAIN, RUN_ONCE: _part, ...makers } = scripts
 
-/** Our scripts, and their variants on one server. */
-export const SCRIPTS: readonly Script[] = PLAIN.flatMap((script) =>
-  [script, forOnce(script)].flatMap((form) => [form, forMany(form)]).flatMap((form) => [form, inTime(form)]),
-)
+/** A script in all the forms in which it is sent, to one server or to a cluster. */
+export function formsOf(script: Script): readonly Script[] {
+  return [script, forOnce(script)]
+    .flatMap((form) => [form, forMany(form)])
+    .flatMap((form) => [form, forCluster(form)])
+    .flatMap((form) => [form, inTime(form)])
+}
+
+/** Our scripts in all their forms. */
+export const SCRIPTS: readonly Script[] = PLAIN.flatMap(formsOf)
 
 /** Their names (`fair-lock/acquire`) by SHA-1. */
 export const SCRIPT_NAMES: ReadonlyMap<string, string> = new Map(SCRIPTS.map(({ sha1, name }) => [sha1, name]))
