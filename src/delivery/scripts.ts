@@ -86,8 +86,7 @@ export class Scripts {
     return new Promise((resolve, reject) => {
       const caller = { call, resolve, reject, onSent }
       this.admission.sent()
-      if (call.script.expires && !this.#knowsTimeAt(call.keys[0] as string))
-        void this.#whenTimeIsKnown(caller, timeoutMs)
+      if (this.#waitsForTime(call)) void this.#whenTimeIsKnown(caller, timeoutMs)
       else this.#dispatch(caller, timeoutMs)
     })
   }
@@ -113,15 +112,26 @@ export class Scripts {
     turn.push(new Batch(caller, timeoutMs, this.#clock.now()))
   }
 
-  /** The first command of a client that needs it waits for the time of the server. */
+  /** The first command of a client that needs the time of the server waits for it, and so do those after it: in order. */
+  #waitsForTime({ script, keys }: ScriptCall): boolean {
+    const key = keys[0] as string
+    if (script.expires) return !this.#knowsTimeAt(key)
+    if (this.#asking.size === 0) return false
+    const server = this.#serverOf(key)
+    return this.#asking.has(server) && (server === undefined || this.#clocks.timeAt(server) === undefined)
+  }
+
   async #whenTimeIsKnown(caller: Caller, timeoutMs: number): Promise<void> {
     try {
       await this.#learnTimeAt(caller.call.keys[0] as string)
-      this.#dispatch(caller, timeoutMs)
     } catch (error) {
-      this.#finished(1)
-      caller.reject(error)
+      // An error reply may be about the key of another caller. Without the time Redis replies with it first.
+      if (error instanceof NoReplyError) {
+        this.#finished(1)
+        return caller.reject(error)
+      }
     }
+    this.#dispatch(caller, timeoutMs)
   }
 
   /** Whether it is known what time it is at the server of `key`. */
