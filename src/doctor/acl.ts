@@ -56,7 +56,7 @@ export const SCRIPT_COMMANDS = {
 } as const
 
 /** The commands that plain locks need. */
-export const PLAIN_COMMANDS = ['type', 'del', 'pexpire', 'pttl', 'hexists', 'hset', 'hdel', 'hgetall', 'hlen']
+export const PLAIN_COMMANDS = ['pexpire', 'pttl', 'hexists', 'hget', 'hset', 'hdel', 'hgetall', 'hlen']
 
 /** Sent by Holdfast and its Redis client, with arguments. */
 export const CLIENT_COMMANDS = ['evalsha x 0', 'eval x 0', 'publish {} x', 'subscribe {}', 'unsubscribe {}', 'time']
@@ -223,7 +223,7 @@ export function namesOf(name: string): { keys: Map<string, string>; channels: Ma
       [fairQueue(name), 'fair locks'],
       [fairDeadlines(name), 'fair locks'],
       [fencingTokenKey(name), 'fenced locks'],
-      [idempotencyKey(name, 'x'), 'semaphores and latches'],
+      [idempotencyKey(name, 'x'), 'forceUnlock(), semaphores and latches'],
       [generationKey(name), 'semaphores'],
       [CLIENT_PREFIX, 'inspection'],
     ]),

@@ -96,6 +96,7 @@ describe('holdfast doctor', () => {
         [['+@all', '~lock:*', '&*'], 'warning', /no right to \{lock:.*fair locks/],
         [['+@all', '-lpos', '-zcard', '~*', '&*'], 'warning', /^not allowed: lpos, zcard$/],
         [['+@all', '-hset', '-evalsha', '~*', '&*'], 'problem', /^not allowed: hset, evalsha$/],
+        [['+@all', '-time', '~*', '&*'], 'problem', /^not allowed: time$/],
         [['+@all', '-publish', '~*', '&*'], 'warning', /^not allowed: publish$/],
         [['+@all', '-ssubscribe', '~*', '&*'], 'note', /all that are needed/],
         [['+@all', '~*', 'resetchannels'], 'problem', /no right to redisson_lock__channel:/],
@@ -119,7 +120,7 @@ describe('holdfast doctor', () => {
     it('reports what it may not check, and continues', async () => {
       const run = await report([
         '--redis',
-        await user('+evalsha', '+eval', '+@hash', '+@keyspace', '+@pubsub', '~*', '&*'),
+        await user('+evalsha', '+eval', '+time', '+@hash', '+@keyspace', '+@pubsub', '~*', '&*'),
       ])
       for (const id of ['eviction', 'persistence', 'role', 'replicas', 'clients']) {
         assert.equal(run.check(id).status, 'note')

@@ -132,6 +132,8 @@ for (const { user, kinds } of users) {
             await Promise.allSettled([take(100)])
             await hold.unlock()
             await Promise.allSettled([take(5_000).then((taken) => taken.unlock())])
+            await Promise.allSettled([kind.rival(holder, name).lock({ waitTimeMs: 5_000, leaseTimeMs: 5_000 })])
+            await Promise.allSettled(kind.parts(client, name).map((part) => part.forceUnlock()))
           }),
         )
         if (user === 'app') await touchSynchronizers((kind) => nameOf({ name: kind }), client)

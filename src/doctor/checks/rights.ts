@@ -39,7 +39,7 @@ export const rightsChecks: readonly Check[] = [
         ...(commands.length > 0 ? [`not allowed: ${commands.join(', ')}`] : []),
         ...asPatterns(names, deployment).map(([pattern, kinds]) => `no right to ${pattern}, for ${kinds}`),
       ].join('; ')
-      const needed = [...PLAIN_COMMANDS, 'evalsha', 'eval']
+      const needed = [...PLAIN_COMMANDS, 'evalsha', 'eval', 'time']
       const isForAll =
         commands.some((command) => needed.includes(command)) || names.some(([, kinds]) => kinds === 'all locks')
       return isForAll ? problem(message, ACL_FIX) : warning(message, ACL_FIX)
