@@ -379,9 +379,8 @@ export class Lease implements Watched, HeldLease {
       holdEnded(hold, 'released') // it is not known to have been lost
       throw error
     }
-    const { receivers, mayHaveRunBefore } = released
     // If only the release came too late, the critical section was over in time.
-    if (receivers === null && !mayHaveRunBefore && clock.now() < leasedUntil) {
+    if (released.receivers === null && !released.mayHaveRunBefore && clock.now() < leasedUntil) {
       this.#lose(hold, 'gone')
       return await throwExplained(this, hold, this.#lossError('gone'))
     }
