@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands, expectTwoCommands } from '../support/command-stats.js'
 import { fairQueue } from '../support/fair-queue.js'
-import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
+import { expectKeys, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
@@ -155,6 +155,7 @@ describe('the wire format of a fair lock', () => {
     assert.equal(await lock.forceUnlock(), true)
     assert.equal((await heard.next()).payload, '0')
     assert.deepEqual(await messages(), [[`${CHANNEL}:${peer.holder(7)}`, '0']])
+    await repliesForgotten(lab.server)
     await expectKeys(lab.server, {
       [QUEUE]: { list: [peer.holder(7), peer.holder(8)] },
       [DEADLINES]: { zset: [peer.holder(7), peer.holder(8)] },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { expectTwoCommands } from '../support/command-stats.js'
-import { expectKeys, NAMES, recordMessages } from '../support/key-contents.js'
+import { expectKeys, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
@@ -69,6 +69,7 @@ describe('the wire format of a fenced lock', () => {
     const messages = await recordMessages(lab)
     assert.equal(await lock.forceUnlock(), true)
     assert.equal(await lock.forceUnlock(), false)
+    await repliesForgotten(lab.server)
     await expectKeys(lab.server, { [TOKENS]: { string: '2' } })
     assert.deepEqual(await messages(), [['redisson_lock__channel:{order}', '0']])
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
@@ -106,7 +107,7 @@ describe('the wire format of a fenced lock', () => {
   it('an uncontended lock and unlock costs two commands', async () => {
     forgetTokens()
     const client = await lab.connect()
-    const inside = ['exists', 'get', 'hdel', 'hset', 'incr', 'lpop', 'pexpire', 'publish']
+    const inside = ['exists', 'get', 'hdel', 'hset', 'incr', 'lpop', 'pexpire', 'publish', 'time']
     await expectTwoCommands(lab, client.getFencedLock('order'), inside)
   })
 

@@ -43,7 +43,7 @@ describe('the wire format of a non-reentrant lock', () => {
   it('an uncontended non-reentrant lock and unlock costs two commands, an attempt to re-enter none', async () => {
     const client = await lab.connect()
     const lock = client.getNonReentrantLock('order')
-    await expectTwoCommands(lab, lock, ['hdel', 'hset', 'lpop', 'pexpire', 'pttl', 'publish'])
+    await expectTwoCommands(lab, lock, ['hdel', 'hset', 'lpop', 'pexpire', 'pttl', 'publish', 'time'])
     await expectNoReentry(lab, lock)
   })
 

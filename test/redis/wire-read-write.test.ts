@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countCommands } from '../support/command-stats.js'
-import { expectKeys, lasting, NAMES, recordMessages } from '../support/key-contents.js'
+import { expectKeys, lasting, NAMES, recordMessages, repliesForgotten } from '../support/key-contents.js'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { listening } from '../support/subscribers.js'
@@ -172,6 +172,7 @@ describe('the wire format of a read-write lock', () => {
     assert.equal(await writeLock.forceUnlock(), false)
     read.assertHeld()
     assert.equal(await readLock.forceUnlock(), true)
+    await repliesForgotten(lab.server)
     await expectKeys(lab.server, {})
     await assert.rejects(read.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
 
@@ -179,6 +180,7 @@ describe('the wire format of a read-write lock', () => {
     const within = await readLock.lock({ within: write })
     assert.equal(await readLock.forceUnlock(), false)
     assert.equal(await writeLock.forceUnlock(), true)
+    await repliesForgotten(lab.server)
     await expectKeys(lab.server, {})
     await assert.rejects(write.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
     await assert.rejects(within.unlock(), { code: 'LOCK_LEASE_LOST', reason: 'forced' })
@@ -208,8 +210,8 @@ describe('the wire format of a read-write lock', () => {
     const client = await lab.connect()
     const lock = client.getReadWriteLock('order')
     const inside = {
-      read: ['del', 'exists', 'hdel', 'hexists', 'hget', 'hscan', 'hset', 'pexpire', 'pttl', 'publish', 'set'],
-      write: ['del', 'exists', 'hdel', 'hexists', 'hscan', 'hset', 'pexpire', 'publish'],
+      read: ['del', 'exists', 'hdel', 'hexists', 'hget', 'hscan', 'hset', 'pexpire', 'pttl', 'publish', 'set', 'time'],
+      write: ['del', 'exists', 'hdel', 'hexists', 'hscan', 'hset', 'pexpire', 'publish', 'time'],
     }
     for (const [side, commands] of Object.entries(inside)) {
       const own = side === 'read' ? lock.readLock() : lock.writeLock()

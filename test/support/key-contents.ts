@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { recordMonitor } from './command-stats.js'
 import type { Lab } from './lab.js'
 import type { RedisServer } from './redis-server.js'
+import { waitUntil } from './wait-until.js'
 
 /** Names, and what Redisson's naming rule makes of them where something belongs to the lock: `redisson_…:<tagged>`. */
 export const NAMES: readonly (readonly [name: string, tagged: string])[] = [
@@ -63,6 +64,12 @@ export async function expectKeys(
     else
       assert(left > ttl - SLACK_MS && left > 0 && left <= ttl + CLOCK_MS, `PTTL of ${key} is ${left}, not about ${ttl}`)
   }
+}
+
+/** Waits until the replies of what ran once have been deleted: soon after they arrived. */
+export async function repliesForgotten({ admin }: RedisServer): Promise<void> {
+  const stored = async (): Promise<string[]> => await admin.keys('holdfast_idempotency:*')
+  await waitUntil(async () => (await stored()).length === 0, { message: 'the stored replies are deleted' })
 }
 
 /** Records what is published from now on. The function it resolves to ends that, and resolves to channels and messages. */
