@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { beforeEach, describe, it } from 'node:test'
+import { Batch, type Caller } from '../../src/delivery/batch.js'
 import {
   fairLockAcquire,
   lockAcquire,
@@ -10,7 +11,7 @@ import {
   SCRIPTS,
 } from '../../src/lua/generated.js'
 import type { ScriptCall } from '../../src/lua/script.js'
-import { forCluster, forMany, forOnce, inTime } from '../../src/lua/variants.js'
+import { forCluster, forMany, forOnce, inTime, once } from '../../src/lua/variants.js'
 import { COMMANDS, ReplyError } from '../../src/testing/keyspace.js'
 import * as lua from '../../src/testing/lua.js'
 import { MemoryPort } from '../../src/testing/memory-port.js'
@@ -46,6 +47,22 @@ describe('the in-memory Redis', () => {
     const texts = SCRIPTS.map((script) => inTime(forCluster(forMany(forOnce(script)))).text).join()
     const called = new Set([...texts.matchAll(/redis\.p?call\('(\w+)'/g)].map(([, name]) => name))
     assert.deepEqual(Object.keys(COMMANDS).sort(), [...called].sort())
+  })
+
+  it('runs each call of a batch once, with all of its arguments', () => {
+    const release = (name: string, number: number): ScriptCall => {
+      run('HSET', name, 'ours:1', '1')
+      return once(lockRelease(name, 'ours:1', '', '0'), { key: `replies:${name}`, number, openedAt: 0 })
+    }
+    const callers = ['a', 'b', 'c'].map((name, index) => ({
+      call: release(name, index),
+      resolve: () => {},
+      reject: () => {},
+    }))
+    const batch = new Batch(callers[0] as Caller, 0)
+    for (const caller of callers.slice(1)) assert(batch.add(caller))
+    for (let copies = 0; copies < 2; copies++) assert.deepEqual(evaluate(batch.call, 'EVAL'), [[], [0, 0, 0]])
+    for (const name of ['a', 'b', 'c']) assert.equal(run('EXISTS', name), 0)
   })
 
   it('runs no script but those of Holdfast', () => {
