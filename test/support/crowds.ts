@@ -170,7 +170,7 @@ const setPermits = (index: number): ScriptCall =>
 const read = (): ScriptCall =>
   make.fleetRead(LOCK, QUEUE, TURNS, fencingTokenKey(LOCK), LEASES, generationKey(LOCK), PREFIX)
 const mark = (form: string) => (index: number) =>
-  make.forcedMark(LOCK, forcedKey(LOCK), form, living(index + 1), '{}', 60_000)
+  make.forcedMark(LOCK, forcedKey(LOCK, living(index + 1)), form, living(index + 1), '{}', 60_000, 2_000)
 const many = (count: number) => Array.from({ length: count }, (_, index) => `many:${index}`)
 
 /** Of each script. One that is not here takes the same time however many there are: its name is in `ALONE`. */

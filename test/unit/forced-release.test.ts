@@ -296,9 +296,8 @@ describe('a message about a mark', () => {
     const { client, clock, redis } = bench
     await client.runInScope(async () => {
       const hold = await bench.lock.lock()
-      const mark = { id: '1', holder: hold.holder, by: 'x', graceMs: 60_000 }
-      redis.execute(['SET', MARK, JSON.stringify(mark), 'PX', '600000'])
-      marks.notified('a')
+      mark(hold.holder, JSON.stringify({ id: '1', holder: hold.holder, by: 'x', graceMs: 60_000 }))
+      notify(hold)
       await clock.advance(100)
       assert.equal(hold.signal.aborted, true)
       assert.deepEqual(redis.keys, ['a'])
