@@ -144,7 +144,8 @@ export class LateCopies {
       if (wasCounted) this.#world.fail(`${name} counted once more: ${change}`)
       const createdAt = this.#createdAt.get(counter) ?? Number.NEGATIVE_INFINITY
       // What is in doubt and counts once may still count, and is tried again as long as it may.
-      if (was !== undefined && is === undefined && copy.sentAt < createdAt && lateMs >= LATE_AFTER_MS)
+      const isDeleted = was !== undefined && copy.what.includes('/delete ')
+      if (isDeleted && copy.sentAt < createdAt && lateMs >= LATE_AFTER_MS)
         this.#world.fail(`${name} deleted what was created later: ${change}`)
     }
   }

@@ -113,13 +113,16 @@ describe('a master that was just cut off, which others still confirm', () => {
       const [process] = processes as [Process]
       const failover = set.failOver('isolated')
       set.master.dropStreams() // as when the network says so
+      const isReplaced = new Promise<void>((resolve) => {
+        set.onSwitch = resolve
+      })
       await clock.advance(seed * 20)
       process.openAnother()
       const taken = process.client.getLock('a').tryLock({ leaseTimeMs: 60_000, waitTimeMs: 1_000 })
       const hold = await clock.until(taken.catch(() => null))
-      await clock.until(failover)
+      await clock.until(isReplaced)
       if (hold?.isLive && !set.master.isHeldBy('a', hold.holder)) count++
-      await clock.until(Promise.all(processes.map((one) => one.close())))
+      await clock.until(Promise.all([failover, ...processes.map((one) => one.close())]))
     }
     return count
   }
