@@ -6,7 +6,11 @@ import { Lease } from '../../src/locks/lease.js'
 import { PermitsAcquisition } from '../../src/synchronizers/permits-acquisition.js'
 import { Keyspace } from '../../src/testing/keyspace.js'
 import { MemoryPort } from '../../src/testing/memory-port.js'
+import { knownScript, MemoryRedis, sha1Of } from '../../src/testing/memory-redis.js'
+import { ThreadClient } from '../../src/watchdog/thread-client.js'
+import { Owner } from '../../src/wire/holder.js'
 import { type Command, command, patched, type Undo } from '../support/patched.js'
+import { heldIn } from './holders.js'
 import type { Topology, WorkloadName } from './plan.js'
 import { ProcessClock } from './process-clock.js'
 
@@ -46,6 +50,31 @@ function timeOf(now: (clock: ProcessClock, original: () => number) => number): (
           return now(this, original)
         },
     )
+}
+
+/** What Redis is asked to do instead. */
+function instead(change: (redis: MemoryRedis, command: readonly string[]) => readonly string[]): () => Undo {
+  return () =>
+    patched(
+      MemoryRedis.prototype,
+      'execute',
+      (original) =>
+        function (this: MemoryRedis, one) {
+          return original.call(this, change(this, one))
+        },
+    )
+}
+
+/** As if a script that is sent without an owner named whoever holds the lock when it arrives, and had no protection. */
+function freesAnyone(redis: MemoryRedis, command: readonly string[]): readonly string[] {
+  const [verb = '', source = '', count, ...words] = command
+  const known = verb.startsWith('EVAL') ? knownScript(verb === 'EVAL' ? sha1Of(source) : source) : undefined
+  if (!known?.isOnce || known.isBatch) return command
+  const keys = words.slice(0, Number(count) - 1)
+  const args = words.slice(Number(count), known.isInTime ? -4 : -2)
+  const present = [...heldIn(redis).values()].find(({ resource }) => resource === keys[0])?.holder
+  const named = args.map((word) => (present !== undefined && /^[\w-]+:\d+$/.test(word) ? present : word))
+  return ['EVAL', known.script.text, String(keys.length), ...keys, ...named]
 }
 
 /** By what is wrong. */
@@ -237,6 +266,44 @@ export const CONTROLS: Readonly<Record<string, Control>> = {
             return original.call(this, { ...mark, graceMs: 0 })
           },
       ),
+  },
+  'a forced release frees whoever holds the lock when it arrives': {
+    workload: 'string lock',
+    finding: /does not in Redis|whom it does not name|freed the lock of/,
+    plant: instead(freesAnyone),
+  },
+  'a command takes the lock however late it arrives': {
+    workload: 'lock',
+    finding: /took .* for nobody/,
+    plant: instead((_, command) => {
+      const [verb = '', source = ''] = command
+      const known = verb.startsWith('EVAL') ? knownScript(verb === 'EVAL' ? sha1Of(source) : source) : undefined
+      return known?.isInTime ? [...command.slice(0, -1), '600000'] : command
+    }),
+  },
+  'an owner takes again what it has released': {
+    workload: 'read-write lock',
+    finding: /does not in Redis|freed the lock of|something never settles/,
+    plant: () => {
+      const isSpent = Object.getOwnPropertyDescriptor(Owner.prototype, 'isSpent') as PropertyDescriptor
+      Object.defineProperty(Owner.prototype, 'isSpent', { ...isSpent, get: () => false })
+      const undo = patched(Owner.prototype, 'retire', () => () => {})
+      return () => {
+        undo()
+        Object.defineProperty(Owner.prototype, 'isSpent', isSpent)
+      }
+    },
+  },
+  'a latch is deleted by a late copy': {
+    workload: 'latch',
+    finding: /deleted what was created later|counted once more/,
+    plant: instead(freesAnyone),
+  },
+  'every lease is taken for renewed by the watchdog thread': {
+    workload: 'lock',
+    finding: NOT_IN_REDIS,
+    plant: () =>
+      patched(ThreadClient.prototype, 'catchUp', () => (one) => one.renewed((one as Lease).context.clock.now())),
   },
   'a subscription is left': {
     workload: 'lock',

@@ -1,7 +1,7 @@
 import { fromBytes, toBytes } from '../../src/testing/bytes.js'
+import type { MemoryRedis } from '../../src/testing/memory-redis.js'
 import { fieldDigest } from '../../src/wire/highway-hash.js'
 import { permitLeases, readHoldPrefix } from '../../src/wire/keys.js'
-import type { FakeRedis } from '../support/fake-redis.js'
 
 /** Of a multi-lock of values. */
 export const VALUES = ['u', 'v', 'w']
@@ -24,7 +24,7 @@ export interface Held {
 }
 
 /** All that is held, by resource and holder. */
-export function heldIn(redis: FakeRedis): Map<string, Held> {
+export function heldIn(redis: MemoryRedis): Map<string, Held> {
   const { keyspace } = redis
   keyspace.tick()
   const found = new Map<string, Held>()
@@ -56,7 +56,7 @@ export function heldIn(redis: FakeRedis): Map<string, Held> {
 }
 
 /** Who holds a value, if its lease is not over. */
-export function holderOfValue(redis: FakeRedis, value: string): string | undefined {
+export function holderOfValue(redis: MemoryRedis, value: string): string | undefined {
   redis.keyspace.tick()
   const group = redis.keyspace.read(GROUP, 'hash')
   const digest = DIGESTS.get(value) as string
@@ -65,14 +65,14 @@ export function holderOfValue(redis: FakeRedis, value: string): string | undefin
 }
 
 /** Until when a permit is held, epoch ms; 0: it is not. */
-export function permitEndsAt(redis: FakeRedis, id: string): number {
+export function permitEndsAt(redis: MemoryRedis, id: string): number {
   redis.keyspace.tick()
   const endsAt = redis.keyspace.read(PERMIT_LEASES, 'zset')?.get(Buffer.from(id, 'hex').toString('latin1')) ?? 0
   return endsAt > redis.keyspace.now ? endsAt : 0
 }
 
 /** Each of its holds has a key. */
-function readEndsAt({ keyspace }: FakeRedis, name: string, reader: string, count: number): number {
+function readEndsAt({ keyspace }: MemoryRedis, name: string, reader: string, count: number): number {
   const prefix = `${readHoldPrefix(name)}${reader}:rwlock_timeout:`
   const ends = Array.from({ length: count }, (_, index) => keyspace.content(prefix + (index + 1))?.expiresAt ?? 0)
   return Math.max(0, ...ends)

@@ -151,12 +151,15 @@ export class Link {
       command,
       arrive: () => target().execute(command),
     }
-    const [soonMs, laterMs, longAfterMs] = [
-      dice.between(0, 4_000),
-      dice.between(4_000, 20_000),
-      dice.between(20_000, 120_000),
+    // While the next ones hold the lock; while their caller has just left; and when nobody is left.
+    const delays: readonly [least: number, most: number][] = [
+      [0, 500],
+      [0, 500],
+      [500, 4_000],
+      [4_000, 20_000],
+      [20_000, 120_000],
     ]
-    copies.add(copy, dice.pick([soonMs, soonMs, laterMs, laterMs, longAfterMs]))
+    copies.add(copy, dice.between(...dice.pick(delays)))
   }
 
   #accessTo(set: ReplicaSet): ConstructorParameters<typeof FollowingPort>[0] {
