@@ -93,17 +93,19 @@ export class OwnConnection {
       socket: { ...socket, reconnectStrategy: false, socketTimeout: undefined },
     })
     let isConnected = false
-    const onLoss = (): void => {
-      if (isConnected) this.#lost(client)
-    }
-    client.on('error', (error: unknown) => {
-      this.lastError = error
-      onLoss()
-    })
-    client.on('end', onLoss)
     this.#latest = client
     try {
-      await within(OPEN_MS, client.connect(), this.#closing.signal)
+      const connecting = new Promise<unknown>((resolve, reject) => {
+        const onLoss = (error: unknown): void => {
+          this.lastError = error ?? this.lastError
+          if (isConnected) this.#lost(client)
+          else reject(error) // node-redis 4 may leave `connect` pending
+        }
+        client.on('error', onLoss)
+        client.on('end', () => onLoss(undefined))
+        client.connect().then(resolve, reject)
+      })
+      await within(OPEN_MS, connecting, this.#closing.signal)
     } catch (error) {
       this.lastError = error
       endWhenConnected(client)
