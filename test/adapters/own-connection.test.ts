@@ -5,6 +5,7 @@ import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, connect } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
+import { startProxy } from '../support/tcp-proxy.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** A client of the application. */
@@ -119,3 +120,46 @@ for (const [library, open] of Object.entries(LIBRARIES)) {
     })
   })
 }
+
+describe('a node-redis client of the application', () => {
+  const lab = setUpLab()
+
+  it('a node-redis connection that is lost is replaced by another client, with new settings', async () => {
+    await using proxy = await startProxy(lab.server.port)
+    const redis = createClient({ url: proxy.url })
+    redis.on('error', () => {})
+    await redis.connect()
+    lab.onEnd(() => redis.isOpen && redis.destroy())
+    const duplicates: (object | undefined)[] = []
+    const duplicate = redis.duplicate.bind(redis)
+    redis.duplicate = ((overrides?: object) => {
+      duplicates.push(overrides)
+      return duplicate(overrides)
+    }) as typeof redis.duplicate
+    const client = await connect({ client: redis })
+    lab.onEnd(() => client.close())
+    for (let round = 1; round <= 3; round++) {
+      await client.getLock('a').withLock(() => {})
+      assert.equal(duplicates.length, round)
+      proxy.cutAll()
+      await waitUntil(() => duplicates.length === round + 1)
+    }
+    for (const overrides of duplicates as { socket: { reconnectStrategy: unknown } }[]) {
+      assert.equal(overrides.socket.reconnectStrategy, false)
+    }
+  })
+
+  it('clusters and sentinels of node-redis before 6 are refused', async () => {
+    const common = { isOpen: true, sendCommand() {}, subscribe() {}, on() {}, off() {}, duplicate() {} }
+    for (const [kind, old] of Object.entries({
+      cluster: { ...common, slots: [], masters: [] },
+      sentinel: { ...common, getSentinelNode() {} },
+    })) {
+      await assert.rejects(connect({ client: old as never }), {
+        code: 'LOCK_CONFIG',
+        path: 'client',
+        message: new RegExp(`a ${kind} of node-redis 6 or later.* Update the package redis, or use ioredis`),
+      })
+    }
+  })
+})
