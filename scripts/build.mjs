@@ -1,6 +1,6 @@
 // src → dist (ESM) and dist/cjs (CommonJS). `--check` refuses stale generated files instead of writing them again.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { build, transform } from 'esbuild'
 import { buildUi } from './build-ui.mjs'
 import { capture, fail, root, run, since } from './run.mjs'
@@ -42,6 +42,9 @@ function buildTypes() {
   }
   writeFileSync(join(DIST, 'watchdog-thread.d.ts'), 'export {}\n')
   for (const path of filesOf(CJS)) if (!kept.has(path)) rmSync(path)
+  // Users meet TestRedis and its time, and nothing else of the Redis in memory.
+  for (const path of filesOf(join(CJS, 'testing')).filter((path) => !/(index|test-\w+)\.d\.ts$/.test(path)))
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/^ *\/\*\*[^]*?\*\/\n/gm, ''))
 }
 
 function keep(path, kept) {
@@ -59,11 +62,13 @@ function format() {
   if (!ok) fail(output)
 }
 
-/** Nobody steps through the command line, a program of its own, or the Redis in memory. */
+/** Few step through what runs before the first lock or beside the locks: connecting, the dashboard, the Redis in memory. */
 async function compactPrograms() {
-  const files = ['cli', 'doctor', 'testing'].flatMap((folder) => filesOf(join(DIST, folder)))
+  const files = ['adapters', 'cli', 'config', 'dashboard', 'doctor', 'fleet', 'telemetry', 'testing'].flatMap(
+    (folder) => filesOf(join(DIST, folder)),
+  )
   for (const path of files.filter((path) => path.endsWith('.js'))) {
-    const shape = { platform: 'node', target: 'es2022', minify: true, lineLimit: 160 }
+    const shape = { platform: 'node', target: 'es2022', minify: true, lineLimit: lineLimitOf(path) }
     // Users meet the names of errors and of TestRedis, and nothing else of the Redis in memory.
     const keepNames = dirname(path) !== join(DIST, 'testing') || path.endsWith('test-redis.js')
     writeFileSync(path, (await transform(readFileSync(path, 'utf8'), { ...shape, keepNames })).code)
@@ -98,11 +103,17 @@ async function buildCommonJs() {
     })
     // Tools that cannot require ESM cannot `import()` either.
     const supported = { 'dynamic-import': false }
-    const { code } = await transform(source, { ...shape, keepNames: false, supported, format: 'cjs' })
+    const style = { ...shape, lineLimit: lineLimitOf(path), keepNames: false }
+    const { code } = await transform(source, { ...style, supported, format: 'cjs' })
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, code)
   }
   writeFileSync(join(CJS, 'package.json'), '{ "type": "commonjs" }\n')
+}
+
+/** No line of the Redis in memory is for people. */
+function lineLimitOf(path) {
+  return basename(dirname(path)) === 'testing' ? undefined : 160
 }
 
 /** The same in every tarball, whatever the umask is. */

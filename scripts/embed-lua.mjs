@@ -33,7 +33,7 @@ writeGenerated(OUTPUT, generated)
 
 function embed(file) {
   const { name, header, parts, own, body } = readScript(file)
-  for (const [part, { own: text }] of parts) allParts.set(part, text)
+  for (const [part, { own: text }] of parts) allParts.set(part, flat(text))
   function refuse(why) {
     throw new Error(`src/lua/${file} ${why}`)
   }
@@ -85,9 +85,9 @@ function embed(file) {
   return `const ${constant}: Script = {
   name: '${name}',
   sha1: '${createHash('sha1')
-    .update(title + body)
+    .update(title + flat(body))
     .digest('hex')}',${/^ +Expires /m.test(header) ? '\n  expires: true,' : ''}
-  text: ${quoted(title + own, title.length, includes)},
+  text: ${quoted(title + flat(own), title.length, includes)},
 }
 
 /**
@@ -97,6 +97,11 @@ export function ${call}(${signature}): ScriptCall {
   return { script: ${constant}, ${slotsGiven} }
 }
 `
+}
+
+/** Without indentation: nobody reads it, and it goes over the wire. */
+function flat(text) {
+  return text.replace(/^ +/gm, '')
 }
 
 function constantOf(name) {

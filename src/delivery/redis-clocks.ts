@@ -15,21 +15,41 @@ interface Estimate {
  */
 export class RedisClocks {
   readonly #clock: Clock
+  readonly #ask: (key: string) => Promise<void>
+  /** The servers that are being asked. */
+  readonly #asked = new Map<string | undefined, Promise<void>>()
   readonly #servers = new Map<string, Estimate>()
 
-  constructor(clock: Clock) {
+  /** @param ask  asks the server of a key, and learns what it replies */
+  constructor(clock: Clock, ask: (key: string) => Promise<void>) {
     this.#clock = clock
+    this.#ask = ask
+  }
+
+  /** Whether the time at the server of `key` is known. What was learned long ago is asked for again, in the background. */
+  isKnown(server: string | undefined, key: string): boolean {
+    const estimate = server === undefined ? undefined : this.#servers.get(server)
+    if (!estimate) return false
+    if (this.#clock.now() >= estimate.learnedAt + FRESH_MS) void this.ask(server, key).catch(() => {})
+    return true
+  }
+
+  /** Whether a server that has never replied is being asked. */
+  isAwaited(server: string | undefined): boolean {
+    return this.#asked.size > 0 && this.#asked.has(server) && (server === undefined || !this.#servers.has(server))
+  }
+
+  /** Asks the server of `key`, once for all who want to know. @throws as `Scripts.run` */
+  ask(server: string | undefined, key: string): Promise<void> {
+    const asked = this.#asked.get(server) ?? this.#ask(key).finally(() => this.#asked.delete(server))
+    this.#asked.set(server, asked)
+    return asked
   }
 
   /** The time at a server, epoch ms; undefined: not known. */
   timeAt(server: string): number | undefined {
     const estimate = this.#servers.get(server)
     return estimate && Math.floor(this.#clock.now() + estimate.aheadMs)
-  }
-
-  isFresh(server: string): boolean {
-    const estimate = this.#servers.get(server)
-    return estimate !== undefined && this.#clock.now() < estimate.learnedAt + FRESH_MS
   }
 
   /** @param time  of the server, epoch ms, in a reply that has just arrived */

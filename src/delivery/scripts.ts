@@ -37,8 +37,6 @@ export class Scripts {
   readonly #timeoutMs: number
   readonly #onCrossSlot: (error: unknown) => void
   readonly #clocks: RedisClocks
-  /** The servers whose time is being asked for. */
-  readonly #asking = new Map<string | undefined, Promise<void>>()
   /** Undefined if keys are certainly on one server, or go by their slots. */
   readonly #placement: Placement | undefined
   /** Limits calls for leases. */
@@ -71,7 +69,9 @@ export class Scripts {
     this.#timeoutMs = timeoutMs
     this.#onCrossSlot = onCrossSlot
     this.admission = new Admission(clock)
-    this.#clocks = new RedisClocks(clock)
+    this.#clocks = new RedisClocks(clock, async (key) =>
+      this.learnTime(key, toInteger(await this.run(timeRead(key))) as number),
+    )
   }
 
   /**
@@ -115,15 +115,13 @@ export class Scripts {
   /** The first command of a client that needs the time of the server waits for it, and so do those after it: in order. */
   #waitsForTime({ script, keys }: ScriptCall): boolean {
     const key = keys[0] as string
-    if (script.expires) return !this.#knowsTimeAt(key)
-    if (this.#asking.size === 0) return false
     const server = this.#serverOf(key)
-    return this.#asking.has(server) && (server === undefined || this.#clocks.timeAt(server) === undefined)
+    return script.expires ? !this.#clocks.isKnown(server, key) : this.#clocks.isAwaited(server)
   }
 
   async #whenTimeIsKnown(caller: Caller, timeoutMs: number): Promise<void> {
     try {
-      await this.#learnTimeAt(caller.call.keys[0] as string)
+      await this.locate(caller.call.keys[0] as string)
     } catch (error) {
       // An error reply may be about the key of another caller. Without the time Redis replies with it first.
       if (error instanceof NoReplyError) {
@@ -132,26 +130,6 @@ export class Scripts {
       }
     }
     this.#dispatch(caller, timeoutMs)
-  }
-
-  /** Whether it is known what time it is at the server of `key`. */
-  #knowsTimeAt(key: string): boolean {
-    const server = this.#serverOf(key)
-    if (server === undefined || this.#clocks.timeAt(server) === undefined) return false
-    if (!this.#clocks.isFresh(server)) void this.#learnTimeAt(key).catch(() => {})
-    return true
-  }
-
-  /** @throws as `run` */
-  #learnTimeAt(key: string): Promise<void> {
-    const server = this.#serverOf(key)
-    const asking =
-      this.#asking.get(server) ??
-      this.run(timeRead(key))
-        .then((time) => this.learnTime(key, toInteger(time) as number))
-        .finally(() => this.#asking.delete(server))
-    this.#asking.set(server, asking)
-    return asking
   }
 
   /** The command connection was lost and is back. */
@@ -171,7 +149,7 @@ export class Scripts {
 
   /** Finds the server that owns `key`: resolves when it has replied. @throws as `run` */
   async locate(key: string): Promise<void> {
-    await this.#learnTimeAt(key)
+    await this.#clocks.ask(this.#serverOf(key), key)
   }
 
   /** The time at the server of `key`, epoch ms; undefined: not known. */

@@ -2,604 +2,604 @@
 import type { Argument, Script, ScriptCall } from './script.js'
 
 const TIME_NOW_PART = `local function epochMs()
-  local time = redis.call('time')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+local time = redis.call('time')
+return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 `
 
 const LEASE_CREATE_LOCK_PART = `local function createLock(lock, lease, ...)
-  redis.call('hset', lock, ...)
-  local expires = redis.pcall('pexpire', lock, lease)
-  if type(expires) == 'table' then
-    redis.call('del', lock)
-    return expires
-  end
-  return nil
+redis.call('hset', lock, ...)
+local expires = redis.pcall('pexpire', lock, lease)
+if type(expires) == 'table' then
+redis.call('del', lock)
+return expires
+end
+return nil
 end
 `
 
 const FAIR_LOCK_DEADLINES_PART = `local function deadlineOf(deadlines, waiter)
-  return tonumber(redis.call('zscore', deadlines, waiter) or 0)
+return tonumber(redis.call('zscore', deadlines, waiter) or 0)
 end
 local function wasWoken(deadline)
-  return deadline % 1 ~= 0
+return deadline % 1 ~= 0
 end
 local function setDeadline(deadlines, waiter, deadline)
-  redis.call('zadd', deadlines, string.format('%d', deadline), waiter)
+redis.call('zadd', deadlines, string.format('%d', deadline), waiter)
 end
 local function setDeadlineOfWoken(deadlines, waiter, deadline)
-  redis.call('zadd', deadlines, string.format('%d.5', deadline), waiter)
+redis.call('zadd', deadlines, string.format('%d.5', deadline), waiter)
 end
 `
 
 const FAIR_LOCK_SHORTEN_DEADLINES_PART = `local MOST_SHORTENED = 100
 local function clientOf(holder)
-  return string.match(holder, '^.*:') or holder
+return string.match(holder, '^.*:') or holder
 end
 local function shortenDeadlinesOf(client, queue, deadlines, deadline, channelPrefix, message)
-  for _, waiter in ipairs(redis.call('lrange', queue, 0, MOST_SHORTENED - 1)) do
-    if clientOf(waiter) == client and not wasWoken(deadlineOf(deadlines, waiter)) then
-      redis.pcall('publish', channelPrefix .. waiter, message)
-      setDeadlineOfWoken(deadlines, waiter, deadline)
-    end
-  end
+for _, waiter in ipairs(redis.call('lrange', queue, 0, MOST_SHORTENED - 1)) do
+if clientOf(waiter) == client and not wasWoken(deadlineOf(deadlines, waiter)) then
+redis.pcall('publish', channelPrefix .. waiter, message)
+setDeadlineOfWoken(deadlines, waiter, deadline)
+end
+end
 end
 local function shortenDeadlinesBehind(holder, deadlines, deadline, channelPrefix, message)
-  local from = string.format('%d', deadline + 1)
-  local longer = redis.call('zrangebyscore', deadlines, from, '9007199254740991', 'limit', 0, MOST_SHORTENED)
-  for _, waiter in ipairs(longer) do
-    if waiter == holder or redis.pcall('publish', channelPrefix .. waiter, message) ~= 0 then
-      return false
-    end
-    setDeadline(deadlines, waiter, deadline)
-  end
-  return #longer == MOST_SHORTENED
+local from = string.format('%d', deadline + 1)
+local longer = redis.call('zrangebyscore', deadlines, from, '9007199254740991', 'limit', 0, MOST_SHORTENED)
+for _, waiter in ipairs(longer) do
+if waiter == holder or redis.pcall('publish', channelPrefix .. waiter, message) ~= 0 then
+return false
+end
+setDeadline(deadlines, waiter, deadline)
+end
+return #longer == MOST_SHORTENED
 end
 `
 
 const FAIR_LOCK_SKIP_DEAD_PART = `local MOST_SKIPPED = 50
 local function skipDead(queue, deadlines, holder, now, channelPrefix, message)
-  local hasShortened = false
-  local first = redis.call('lindex', queue, 0)
-  for _ = 1, MOST_SKIPPED do
-    if not first or first == holder then
-      return first
-    end
-    local deadline = deadlineOf(deadlines, first)
-    local isUnsubscribed = redis.pcall('publish', channelPrefix .. first, message) == 0
-    if deadline > now or not isUnsubscribed and not wasWoken(deadline) then
-      local latest = now + (isUnsubscribed and 1000 or 5000)
-      if deadline <= now or deadline > latest then
-        deadline = latest
-        setDeadlineOfWoken(deadlines, first, latest)
-      end
-      if isUnsubscribed and shortenDeadlinesBehind(holder, deadlines, latest, channelPrefix, message) then
-        return first, 1
-      end
-      return first, math.min(math.floor(deadline) - now, 1000)
-    end
-    redis.call('zrem', deadlines, first)
-    redis.call('lpop', queue)
-    if not isUnsubscribed and not hasShortened then
-      shortenDeadlinesOf(clientOf(first), queue, deadlines, now + 1000, channelPrefix, message)
-      hasShortened = true
-    end
-    first = redis.call('lindex', queue, 0)
-  end
-  return first, 1
+local hasShortened = false
+local first = redis.call('lindex', queue, 0)
+for _ = 1, MOST_SKIPPED do
+if not first or first == holder then
+return first
+end
+local deadline = deadlineOf(deadlines, first)
+local isUnsubscribed = redis.pcall('publish', channelPrefix .. first, message) == 0
+if deadline > now or not isUnsubscribed and not wasWoken(deadline) then
+local latest = now + (isUnsubscribed and 1000 or 5000)
+if deadline <= now or deadline > latest then
+deadline = latest
+setDeadlineOfWoken(deadlines, first, latest)
+end
+if isUnsubscribed and shortenDeadlinesBehind(holder, deadlines, latest, channelPrefix, message) then
+return first, 1
+end
+return first, math.min(math.floor(deadline) - now, 1000)
+end
+redis.call('zrem', deadlines, first)
+redis.call('lpop', queue)
+if not isUnsubscribed and not hasShortened then
+shortenDeadlinesOf(clientOf(first), queue, deadlines, now + 1000, channelPrefix, message)
+hasShortened = true
+end
+first = redis.call('lindex', queue, 0)
+end
+return first, 1
 end
 `
 
 const FAIR_LOCK_LOWER_LAST_PART = `local function lowerLast(queue, deadlines, wait, before)
-  local last = redis.call('lindex', queue, -1)
-  if not last then
-    return
-  end
-  local deadline = deadlineOf(deadlines, last)
-  local lowered = math.max((before or deadline) - math.floor(wait), epochMs() + 10000)
-  if lowered < deadline then
-    setDeadline(deadlines, last, lowered)
-  end
+local last = redis.call('lindex', queue, -1)
+if not last then
+return
+end
+local deadline = deadlineOf(deadlines, last)
+local lowered = math.max((before or deadline) - math.floor(wait), epochMs() + 10000)
+if lowered < deadline then
+setDeadline(deadlines, last, lowered)
+end
 end
 `
 
 const FAIR_LOCK_JOIN_QUEUE_PART = `local QUEUE_TTL = 86400000
 local function joinQueue(queue, deadlines, holder, wait, now, leaseLeft)
-  local own = deadlineOf(deadlines, holder)
-  local isInStep = redis.call('llen', queue) == redis.call('zcard', deadlines)
-  if not isInStep or own < now + 8 * wait then
-    local place = not (isInStep and own == 0) and redis.call('lpos', queue, holder)
-    local deadline
-    if place then
-      deadline = now + (place + 1) * wait
-    else
-      local last = redis.call('lindex', queue, -1)
-      deadline = math.max(now + math.max(leaseLeft, 0), last and deadlineOf(deadlines, last) or 0) + wait
-    end
-    if own < deadline then
-      setDeadline(deadlines, holder, deadline)
-    end
-    if not place then
-      redis.call('rpush', queue, holder)
-    end
-  end
-  redis.call('pexpire', queue, QUEUE_TTL)
-  redis.call('pexpire', deadlines, QUEUE_TTL)
+local own = deadlineOf(deadlines, holder)
+local isInStep = redis.call('llen', queue) == redis.call('zcard', deadlines)
+if not isInStep or own < now + 8 * wait then
+local place = not (isInStep and own == 0) and redis.call('lpos', queue, holder)
+local deadline
+if place then
+deadline = now + (place + 1) * wait
+else
+local last = redis.call('lindex', queue, -1)
+deadline = math.max(now + math.max(leaseLeft, 0), last and deadlineOf(deadlines, last) or 0) + wait
+end
+if own < deadline then
+setDeadline(deadlines, holder, deadline)
+end
+if not place then
+redis.call('rpush', queue, holder)
+end
+end
+redis.call('pexpire', queue, QUEUE_TTL)
+redis.call('pexpire', deadlines, QUEUE_TTL)
 end
 `
 
 const FAIR_LOCK_WAKE_FIRST_PART = `local function wakeFirst(queue, deadlines, channelPrefix, message)
-  local latest
-  for place = 0, 99 do
-    local waiter = redis.call('lindex', queue, place)
-    if not waiter then
-      return 0
-    end
-    local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
-    if type(receivers) ~= 'number' then
-      return -1
-    elseif receivers > 0 then
-      return receivers
-    end
-    latest = latest or epochMs() + 10000
-    if deadlineOf(deadlines, waiter) > latest then
-      setDeadline(deadlines, waiter, latest)
-    end
-  end
-  return 0
+local latest
+for place = 0, 99 do
+local waiter = redis.call('lindex', queue, place)
+if not waiter then
+return 0
+end
+local receivers = redis.pcall('publish', channelPrefix .. waiter, message)
+if type(receivers) ~= 'number' then
+return -1
+elseif receivers > 0 then
+return receivers
+end
+latest = latest or epochMs() + 10000
+if deadlineOf(deadlines, waiter) > latest then
+setDeadline(deadlines, waiter, latest)
+end
+end
+return 0
 end
 `
 
 const FAIR_LOCK_LEAVE_QUEUE_PART = `local function leaveQueue(lock, queue, deadlines, holder, wait, channelPrefix, message)
-  local deadline = deadlineOf(deadlines, holder)
-  redis.call('zrem', deadlines, holder)
-  local isFirst = redis.call('lindex', queue, 0) == holder
-  local isLast = redis.call('lindex', queue, -1) == holder
-  if redis.call('lrem', queue, isLast and -1 or 1, holder) == 0 then
-    return 0
-  end
-  lowerLast(queue, deadlines, tonumber(wait), isLast and math.floor(deadline) or nil)
-  if isFirst and redis.call('exists', lock) == 0 then
-    wakeFirst(queue, deadlines, channelPrefix, message)
-  end
-  return 1
+local deadline = deadlineOf(deadlines, holder)
+redis.call('zrem', deadlines, holder)
+local isFirst = redis.call('lindex', queue, 0) == holder
+local isLast = redis.call('lindex', queue, -1) == holder
+if redis.call('lrem', queue, isLast and -1 or 1, holder) == 0 then
+return 0
+end
+lowerLast(queue, deadlines, tonumber(wait), isLast and math.floor(deadline) or nil)
+if isFirst and redis.call('exists', lock) == 0 then
+wakeFirst(queue, deadlines, channelPrefix, message)
+end
+return 1
 end
 `
 
 const NUMBERS_TO_INTEGER_PART = `local function toInteger(text)
-  return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
+return type(text) == 'string' and #text < 17 and string.find(text, '^%-?%d+\$') and tonumber(text) or nil
 end
 `
 
 const FASTER_MULTI_LOCK_VALUES_PART = `local now = epochMs()
 local SLACK = 10000
 local function ownerOf(group, value)
-  local owner = redis.call('hget', group, value)
-  local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
-  if expiry and expiry > now then
-    return owner, expiry
-  end
-  return nil, nil, owner
+local owner = redis.call('hget', group, value)
+local expiry = owner and toInteger(redis.call('hget', group, value .. ':' .. owner .. ':expire_time'))
+if expiry and expiry > now then
+return owner, expiry
+end
+return nil, nil, owner
 end
 local function extendValue(group, value, owner, lease, expiry)
-  if expiry < now + lease then
-    redis.call('hset', group, value .. ':' .. owner .. ':expire_time', string.format('%d', now + lease))
-  end
+if expiry < now + lease then
+redis.call('hset', group, value .. ':' .. owner .. ':expire_time', string.format('%d', now + lease))
+end
 end
 local function outlive(group, leftMs)
-  if redis.call('pttl', group) < leftMs + SLACK then
-    redis.call('pexpire', group, leftMs + SLACK)
-  end
+if redis.call('pttl', group) < leftMs + SLACK then
+redis.call('pexpire', group, leftMs + SLACK)
+end
 end
 `
 
 const FENCED_LOCK_NEXT_TOKEN_PART = `local function isLowerToken(token, other)
-  return #token < #other or (#token == #other and token < other)
+return #token < #other or (#token == #other and token < other)
 end
 local function nextToken(tokens, seen)
-  local last = redis.call('get', tokens) or '0'
-  local isBehind = isLowerToken(last, seen)
-  if isBehind then
-    redis.call('set', tokens, seen)
-  end
-  redis.call('incr', tokens)
-  return { redis.call('get', tokens), isBehind and last or '' }
+local last = redis.call('get', tokens) or '0'
+local isBehind = isLowerToken(last, seen)
+if isBehind then
+redis.call('set', tokens, seen)
+end
+redis.call('incr', tokens)
+return { redis.call('get', tokens), isBehind and last or '' }
 end
 local function repeatToken(tokens, seen)
-  local last = redis.call('get', tokens)
-  if last and isLowerToken(seen, last) then
-    return { last, '' }
-  end
-  return nextToken(tokens, seen)
+local last = redis.call('get', tokens)
+if last and isLowerToken(seen, last) then
+return { last, '' }
+end
+return nextToken(tokens, seen)
 end
 `
 
 const LEASE_EXTEND_PART = `local function extendLease(key, lease)
-  if redis.call('pttl', key) < tonumber(lease) then
-    redis.call('pexpire', key, lease)
-  end
+if redis.call('pttl', key) < tonumber(lease) then
+redis.call('pexpire', key, lease)
+end
 end
 `
 
 const READ_LOCK_READ_HOLDS_PART = `local function readHold(prefix, reader, index)
-  return prefix .. reader .. ':rwlock_timeout:' .. index
+return prefix .. reader .. ':rwlock_timeout:' .. index
 end
 local MOST_HOLDS = 10000
 local MOST_LOOKS = 100
 local LEASED_HOLDS = 20
 local function holdCount(text)
-  local count = tonumber(text) or 0
-  return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
+local count = tonumber(text) or 0
+return count >= 1 and count <= MOST_HOLDS and math.floor(count) or 0
 end
 local function longestRead(prefix, reader, count, enough, most)
-  local longest, looks = -2, math.min(holdCount(count), most)
-  for index = 1, looks do
-    longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
-    if longest >= enough then
-      return longest, index
-    end
-  end
-  return longest, looks
+local longest, looks = -2, math.min(holdCount(count), most)
+for index = 1, looks do
+longest = math.max(longest, redis.call('pttl', readHold(prefix, reader, index)))
+if longest >= enough then
+return longest, index
+end
+end
+return longest, looks
 end
 local function isReading(prefix, reader, count)
-  return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
+return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
 end
 local function extendHold(key, lease)
-  if redis.call('pttl', key) < lease then
-    redis.call('set', key, 1, 'px', lease)
-  end
+if redis.call('pttl', key) < lease then
+redis.call('set', key, 1, 'px', lease)
+end
 end
 `
 
 const FLEET_ENTRIES_PART = `local MOST_ENTRIES = 200
 local MOST_BYTES = 256
 local function cut(text)
-  return string.sub(text, 1, MOST_BYTES)
+return string.sub(text, 1, MOST_BYTES)
 end
 local function unlessRefused(reply)
-  if type(reply) == 'table' and reply.err then
-    return nil
-  end
-  return reply
+if type(reply) == 'table' and reply.err then
+return nil
+end
+return reply
 end
 local function entriesOf(list)
-  local entries = {}
-  for _, entry in ipairs(unlessRefused(redis.pcall('lrange', list, 0, MOST_ENTRIES)) or {}) do
-    table.insert(entries, cut(entry))
-  end
-  return entries
+local entries = {}
+for _, entry in ipairs(unlessRefused(redis.pcall('lrange', list, 0, MOST_ENTRIES)) or {}) do
+table.insert(entries, cut(entry))
+end
+return entries
 end
 local function hasMode(mode)
-  return mode == 'read' or mode == 'write'
+return mode == 'read' or mode == 'write'
 end
 local function isData(lock, kind, left)
-  if kind == 'hash' then
-    return left == -1 and redis.call('hlen', lock) > 1 and not hasMode(redis.call('hget', lock, 'mode'))
-  elseif kind == 'string' then
-    return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+\$')
-  end
-  return kind ~= 'none'
+if kind == 'hash' then
+return left == -1 and redis.call('hlen', lock) > 1 and not hasMode(redis.call('hget', lock, 'mode'))
+elseif kind == 'string' then
+return left == -1 and not string.find(redis.call('get', lock), '^%-?%d+\$')
+end
+return kind ~= 'none'
 end
 local function hexOf(bytes)
-  return (string.gsub(bytes, '.', function(byte)
-    return string.format('%02x', string.byte(byte))
-  end))
+return (string.gsub(bytes, '.', function(byte)
+return string.format('%02x', string.byte(byte))
+end))
 end
 `
 
 const FLEET_FIELDS_PART = `local MOST_READ = 400
 local function hasStoppedReading(mode, prefix, field, count)
-  if not hasMode(mode) or string.sub(field, -6) == ':write' then
-    return false, 0
-  end
-  local lasts, looks = longestRead(prefix, field, count, 1, LEASED_HOLDS)
-  return lasts < 0 and looks > 0 and looks == holdCount(count), looks
+if not hasMode(mode) or string.sub(field, -6) == ':write' then
+return false, 0
+end
+local lasts, looks = longestRead(prefix, field, count, 1, LEASED_HOLDS)
+return lasts < 0 and looks > 0 and looks == holdCount(count), looks
 end
 local function fieldsOf(lock, mode, prefix)
-  local fields, most, looks, cursor = {}, 6 * MOST_ENTRIES, 0, ''
-  if mode then
-    fields = { 'mode', cut(mode) }
-    most = 2 * MOST_ENTRIES + 4
-  end
-  while cursor ~= '0' do
-    local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 100)
-    cursor = page[1]
-    for n = 1, #page[2], 2 do
-      if #fields >= most or looks > MOST_READ then
-        return fields, false
-      end
-      local hasStopped, read = hasStoppedReading(mode, prefix, page[2][n], page[2][n + 1])
-      looks = looks + read
-      if not hasStopped and page[2][n] ~= 'mode' then
-        table.insert(fields, cut(page[2][n]))
-        table.insert(fields, cut(page[2][n + 1]))
-      end
-    end
-  end
-  return fields, true
+local fields, most, looks, cursor = {}, 6 * MOST_ENTRIES, 0, ''
+if mode then
+fields = { 'mode', cut(mode) }
+most = 2 * MOST_ENTRIES + 4
+end
+while cursor ~= '0' do
+local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 100)
+cursor = page[1]
+for n = 1, #page[2], 2 do
+if #fields >= most or looks > MOST_READ then
+return fields, false
+end
+local hasStopped, read = hasStoppedReading(mode, prefix, page[2][n], page[2][n + 1])
+looks = looks + read
+if not hasStopped and page[2][n] ~= 'mode' then
+table.insert(fields, cut(page[2][n]))
+table.insert(fields, cut(page[2][n + 1]))
+end
+end
+end
+return fields, true
 end
 `
 
 const IDEMPOTENCY_KEEP_REPLIES_PART = `local function keepReplies(replies)
-  redis.call('pexpire', replies, 1200000)
+redis.call('pexpire', replies, 1200000)
 end
 `
 
 const IDEMPOTENCY_RUN_ONCE_PART = `local function runOnce(replies, operation, openedAt, action)
-  local stored = redis.call('hget', replies, operation)
-  if stored then
-    return tonumber(stored)
-  end
-  local now = epochMs()
-  if math.abs(now - tonumber(openedAt)) > 100000 then
-    return { now }
-  end
-  local reply = action()
-  if reply == 'unfinished' then
-    return reply
-  end
-  redis.call('hset', replies, operation, string.format('%.0f', reply))
-  keepReplies(replies)
-  return reply
+local stored = redis.call('hget', replies, operation)
+if stored then
+return tonumber(stored)
+end
+local now = epochMs()
+if math.abs(now - tonumber(openedAt)) > 100000 then
+return { now }
+end
+local reply = action()
+if reply == 'unfinished' then
+return reply
+end
+redis.call('hset', replies, operation, string.format('%.0f', reply))
+keepReplies(replies)
+return reply
 end
 `
 
 const NUMBERS_INTEGER_AT_PART = `local function integerAt(key)
-  local text = redis.call('get', key) or '0'
-  if #text > 16 or not string.find(text, '^%-?%d+\$') then
-    error('the value at "' .. key .. '" is not an integer or out of range', 0)
-  end
-  return tonumber(text)
+local text = redis.call('get', key) or '0'
+if #text > 16 or not string.find(text, '^%-?%d+\$') then
+error('the value at "' .. key .. '" is not an integer or out of range', 0)
+end
+return tonumber(text)
 end
 `
 
 const LOCK_TAKE_PART = `local function take(lock, lease, holder)
-  local left = redis.call('pttl', lock)
-  if left ~= -2 then
-    if redis.call('hexists', lock, holder) == 0 then
-      return left
-    end
-    if left < tonumber(lease) then
-      redis.call('pexpire', lock, lease)
-    end
-    return nil
-  end
-  return createLock(lock, lease, holder, 1)
+local left = redis.call('pttl', lock)
+if left ~= -2 then
+if redis.call('hexists', lock, holder) == 0 then
+return left
+end
+if left < tonumber(lease) then
+redis.call('pexpire', lock, lease)
+end
+return nil
+end
+return createLock(lock, lease, holder, 1)
 end
 `
 
 const LOCK_INBOX_PART = `local function notify(inboxPrefix, ticket, message)
-  local client, number = string.match(ticket, '^(.+):(%d+)\$')
-  if client == nil then
-    return 0
-  end
-  return redis.pcall('publish', inboxPrefix .. client, message .. ' ' .. number)
+local client, number = string.match(ticket, '^(.+):(%d+)\$')
+if client == nil then
+return 0
+end
+return redis.pcall('publish', inboxPrefix .. client, message .. ' ' .. number)
 end
 `
 
 const LOCK_TURN_QUEUE_PART = `local MOST_TICKETS = 4096
 local TICKETS_PER_CALL = 128
 local function passTurn(turnQueue, inboxPrefix, ownTicket, message)
-  local others = 0
-  for _ = 1, TICKETS_PER_CALL do
-    local ticket
-    if message == 'turn' then
-      ticket = redis.pcall('lpop', turnQueue)
-    else
-      ticket = redis.pcall('lindex', turnQueue, 0)
-    end
-    if type(ticket) ~= 'string' then
-      return others
-    end
-    local receivers = notify(inboxPrefix, ticket, message)
-    if type(receivers) ~= 'number' then
-      return -1
-    end
-    if receivers > 0 then
-      if ticket ~= ownTicket then
-        others = others + 1
-      end
-      if message == 'next' then
-        return others
-      end
-      message = 'next'
-    elseif message == 'next' then
-      redis.pcall('lpop', turnQueue)
-    end
-  end
-  return others
+local others = 0
+for _ = 1, TICKETS_PER_CALL do
+local ticket
+if message == 'turn' then
+ticket = redis.pcall('lpop', turnQueue)
+else
+ticket = redis.pcall('lindex', turnQueue, 0)
+end
+if type(ticket) ~= 'string' then
+return others
+end
+local receivers = notify(inboxPrefix, ticket, message)
+if type(receivers) ~= 'number' then
+return -1
+end
+if receivers > 0 then
+if ticket ~= ownTicket then
+others = others + 1
+end
+if message == 'next' then
+return others
+end
+message = 'next'
+elseif message == 'next' then
+redis.pcall('lpop', turnQueue)
+end
+end
+return others
 end
 local function joinTurnQueue(turnQueue, ticket, ttl)
-  if redis.pcall('lpos', turnQueue, ticket) == false then
-    local length = redis.pcall('rpush', turnQueue, ticket)
-    if type(length) == 'number' and length > MOST_TICKETS then
-      redis.pcall('del', turnQueue)
-      redis.pcall('rpush', turnQueue, ticket)
-    end
-  end
-  redis.pcall('pexpire', turnQueue, ttl)
+if redis.pcall('lpos', turnQueue, ticket) == false then
+local length = redis.pcall('rpush', turnQueue, ticket)
+if type(length) == 'number' and length > MOST_TICKETS then
+redis.pcall('del', turnQueue)
+redis.pcall('rpush', turnQueue, ticket)
+end
+end
+redis.pcall('pexpire', turnQueue, ttl)
 end
 `
 
 const LOCK_SET_HOLD_COUNT_PART = `local function setHoldCount(lock, lease, holder, count)
-  if redis.call('hexists', lock, holder) == 0 then
-    return 0
-  end
-  redis.call('hset', lock, holder, count)
-  extendLease(lock, lease)
-  return 1
+if redis.call('hexists', lock, holder) == 0 then
+return 0
+end
+redis.call('hset', lock, holder, count)
+extendLease(lock, lease)
+return 1
 end
 `
 
 const LOCK_RENEW_ONE_PART = `local function renewOne(lock, holder, lease, longest)
-  local isHeld = redis.pcall('hexists', lock, holder)
-  if isHeld == 1 then
-    local left = redis.call('pttl', lock)
-    if left < tonumber(lease) or longest and left > tonumber(longest) then
-      redis.call('pexpire', lock, lease)
-      left = tonumber(lease)
-    end
-    return left
-  elseif isHeld == 0 or string.find(isHeld.err, 'WRONGTYPE', 1, true) then
-    return 0
-  end
-  return isHeld
+local isHeld = redis.pcall('hexists', lock, holder)
+if isHeld == 1 then
+local left = redis.call('pttl', lock)
+if left < tonumber(lease) or longest and left > tonumber(longest) then
+redis.call('pexpire', lock, lease)
+left = tonumber(lease)
+end
+return left
+elseif isHeld == 0 or string.find(isHeld.err, 'WRONGTYPE', 1, true) then
+return 0
+end
+return isHeld
 end
 `
 
 const LEASE_CUT_PART = `local function cutLease(key, lease)
-  if redis.call('pttl', key) > lease then
-    redis.call('pexpire', key, lease)
-  end
+if redis.call('pttl', key) > lease then
+redis.call('pexpire', key, lease)
+end
 end
 `
 
 const PERMIT_PERMIT_BYTES_PART = `local now = epochMs()
 local byteOf = {}
 local function bytesOf(id)
-  return (string.gsub(id, '%x%x', function(digits)
-    byteOf[digits] = byteOf[digits] or string.char(tonumber(digits, 16))
-    return byteOf[digits]
-  end))
+return (string.gsub(id, '%x%x', function(digits)
+byteOf[digits] = byteOf[digits] or string.char(tonumber(digits, 16))
+return byteOf[digits]
+end))
 end
 `
 
 const SEMAPHORE_ANNOUNCE_PERMITS_PART = `local function announcePermits(channel, available)
-  if available <= 0 then
-    return 0
-  end
-  local receivers = redis.pcall('publish', channel, available)
-  return type(receivers) == 'number' and receivers or -1
+if available <= 0 then
+return 0
+end
+local receivers = redis.pcall('publish', channel, available)
+return type(receivers) == 'number' and receivers or -1
 end
 `
 
 const PERMIT_RECLAIM_PART = `local MOST_RECLAIMED = 200
 local function reclaim(semaphore, leases, channel, more, most)
-  local returned = more
-  local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, most)
-  if #expired > 0 then
-    returned = returned + redis.call('zrem', leases, unpack(expired))
-  end
-  if returned == 0 then
-    return 0
-  end
-  return announcePermits(channel, redis.call('incrby', semaphore, returned))
+local returned = more
+local expired = redis.call('zrangebyscore', leases, 0, now, 'limit', 0, most)
+if #expired > 0 then
+returned = returned + redis.call('zrem', leases, unpack(expired))
+end
+if returned == 0 then
+return 0
+end
+return announcePermits(channel, redis.call('incrby', semaphore, returned))
 end
 `
 
 const READ_LOCK_ALL_READERS_PART = `local function longestReadOfAll(lock, prefix, except, left)
-  local enough = left < 0 and 9007199254740991 or left
-  local longest, looks, removed, cursor, looked = -2, 0, 0, '', 'all'
-  while cursor ~= '0' do
-    local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 20)
-    cursor = page[1]
-    for n = 1, #page[2], 2 do
-      local reader, count = page[2][n], page[2][n + 1]
-      local canRead = reader ~= 'mode' and reader ~= except and string.sub(reader, -6) ~= ':write'
-      if canRead and holdCount(count) > 0 then
-        if looks >= MOST_LOOKS then
-          return longest, longest < 0 and removed > 0 and 'dead' or 'some'
-        end
-        local lasts, read = longestRead(prefix, reader, count, enough, MOST_LOOKS)
-        looks = looks + read
-        longest = math.max(longest, lasts)
-        if longest >= enough or looks > 16 and longest * 3 >= enough * 2 then
-          return longest, 'some'
-        elseif lasts < 0 and read == holdCount(count) then
-          removed = removed + redis.call('hdel', lock, reader)
-        elseif lasts < 0 then
-          looked = 'some'
-        end
-      end
-    end
-  end
-  return longest, looked
+local enough = left < 0 and 9007199254740991 or left
+local longest, looks, removed, cursor, looked = -2, 0, 0, '', 'all'
+while cursor ~= '0' do
+local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 20)
+cursor = page[1]
+for n = 1, #page[2], 2 do
+local reader, count = page[2][n], page[2][n + 1]
+local canRead = reader ~= 'mode' and reader ~= except and string.sub(reader, -6) ~= ':write'
+if canRead and holdCount(count) > 0 then
+if looks >= MOST_LOOKS then
+return longest, longest < 0 and removed > 0 and 'dead' or 'some'
+end
+local lasts, read = longestRead(prefix, reader, count, enough, MOST_LOOKS)
+looks = looks + read
+longest = math.max(longest, lasts)
+if longest >= enough or looks > 16 and longest * 3 >= enough * 2 then
+return longest, 'some'
+elseif lasts < 0 and read == holdCount(count) then
+removed = removed + redis.call('hdel', lock, reader)
+elseif lasts < 0 then
+looked = 'some'
+end
+end
+end
+end
+return longest, looked
 end
 `
 
 const READ_LOCK_DELETE_READER_PART = `local function deleteReader(lock, prefix, reader, count)
-  local holds, wasHeld = holdCount(count), false
-  for index = math.max(1, holds - MOST_LOOKS + 1), holds do
-    wasHeld = redis.call('del', readHold(prefix, reader, index)) == 1 or wasHeld
-  end
-  if holds > MOST_LOOKS then
-    redis.call('hset', lock, reader, holds - MOST_LOOKS)
-    return nil
-  end
-  redis.call('hdel', lock, reader)
-  return wasHeld
+local holds, wasHeld = holdCount(count), false
+for index = math.max(1, holds - MOST_LOOKS + 1), holds do
+wasHeld = redis.call('del', readHold(prefix, reader, index)) == 1 or wasHeld
+end
+if holds > MOST_LOOKS then
+redis.call('hset', lock, reader, holds - MOST_LOOKS)
+return nil
+end
+redis.call('hdel', lock, reader)
+return wasHeld
 end
 `
 
 const SEMAPHORE_GENERATION_PART = `local function currentGeneration(generation)
-  return tonumber(redis.call('get', generation) or 1) or 1
+return tonumber(redis.call('get', generation) or 1) or 1
 end
 local function startGeneration(generation, expiryMs)
-  if generation == KEYS[1] then
-    return 1
-  end
-  local time = redis.call('time')
-  local id = time[1] * 1000000 + time[2]
-  if expiryMs > 0 then
-    id = -id
-  end
-  redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
-  return id
+if generation == KEYS[1] then
+return 1
+end
+local time = redis.call('time')
+local id = time[1] * 1000000 + time[2]
+if expiryMs > 0 then
+id = -id
+end
+redis.call('set', generation, string.format('%.0f', id), 'px', expiryMs > 0 and expiryMs or 86400000)
+return id
 end
 local function isGeneration(generation, id)
-  local current = currentGeneration(generation)
-  return current == id or (current == 1 and id > 1)
+local current = currentGeneration(generation)
+return current == id or (current == 1 and id > 1)
 end
 `
 
 const READ_LOCK_LEFT_FOR_WRITER_PART = `local function leftForWriter(lock, prefix, left)
-  if redis.call('hget', lock, 'mode') ~= 'read' then
-    return left
-  end
-  local longest, looked = longestReadOfAll(lock, prefix, '', left)
-  if looked == 'dead' then
-    return 1
-  elseif looked == 'some' then
-    return left
-  elseif longest > 0 then
-    redis.call('pexpire', lock, longest)
-    return longest
-  end
-  redis.call('del', lock)
-  return -2
+if redis.call('hget', lock, 'mode') ~= 'read' then
+return left
+end
+local longest, looked = longestReadOfAll(lock, prefix, '', left)
+if looked == 'dead' then
+return 1
+elseif looked == 'some' then
+return left
+elseif longest > 0 then
+redis.call('pexpire', lock, longest)
+return longest
+end
+redis.call('del', lock)
+return -2
 end
 `
 
 const FAIR_LOCK_ACQUIRE: Script = {
   name: 'fair-lock/acquire',
-  sha1: 'c7aa8d8b608696bf860fe396002276eea36e8a8f',
+  sha1: '4573adfb502aa7601b9e4812efc1cc3949208b1a',
   expires: true,
   text: `-- holdfast fair-lock/acquire
 ${TIME_NOW_PART}${LEASE_CREATE_LOCK_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_SHORTEN_DEADLINES_PART}${FAIR_LOCK_SKIP_DEAD_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_JOIN_QUEUE_PART}local lock, queue, deadlines = KEYS[1], KEYS[2], KEYS[3]
 local lease, holder, wait = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local left = redis.call('pttl', lock)
 if left ~= -2 and redis.call('hexists', lock, holder) == 1 then
-  if left < lease then
-    redis.call('pexpire', lock, lease)
-  end
-  return nil
+if left < lease then
+redis.call('pexpire', lock, lease)
+end
+return nil
 end
 local now = epochMs()
 if left == -2 then
-  local first, delay = skipDead(queue, deadlines, holder, now, ARGV[5], ARGV[6])
-  if not first or first == holder then
-    local refused = createLock(lock, lease, holder, 1)
-    if not refused and first then
-      redis.call('lpop', queue)
-      redis.call('zrem', deadlines, holder)
-      lowerLast(queue, deadlines, wait)
-    end
-    return refused
-  end
-  left = delay
+local first, delay = skipDead(queue, deadlines, holder, now, ARGV[5], ARGV[6])
+if not first or first == holder then
+local refused = createLock(lock, lease, holder, 1)
+if not refused and first then
+redis.call('lpop', queue)
+redis.call('zrem', deadlines, holder)
+lowerLast(queue, deadlines, wait)
+end
+return refused
+end
+left = delay
 end
 if ARGV[4] ~= '0' then
-  joinQueue(queue, deadlines, holder, wait, now, left)
+joinQueue(queue, deadlines, holder, wait, now, left)
 end
 return left
 `,
@@ -629,7 +629,7 @@ export function fairLockAcquire(lock: string, queue: string, deadlines: string, 
 
 const FAIR_LOCK_LEAVE: Script = {
   name: 'fair-lock/leave',
-  sha1: '382651b326e5f888fef91f50229ffaa1f391b64e',
+  sha1: '8405ed3be6e6c6d915ec4ad0ffde0c4c13ae8d7a',
   text: `-- holdfast fair-lock/leave
 ${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}return leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
 `,
@@ -653,11 +653,11 @@ export function fairLockLeave(lock: string, queue: string, deadlines: string, ho
 
 const FAIR_LOCK_RELEASE: Script = {
   name: 'fair-lock/release',
-  sha1: '8a7a7079ed33139d1c2ccd0d2f2c2983503db386',
+  sha1: '9cc1ea2163c33691ef1665aa0271b8828cd7b094',
   text: `-- holdfast fair-lock/release
 ${TIME_NOW_PART}${FAIR_LOCK_DEADLINES_PART}${FAIR_LOCK_WAKE_FIRST_PART}${FAIR_LOCK_LOWER_LAST_PART}${FAIR_LOCK_LEAVE_QUEUE_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
-  return nil
+leaveQueue(KEYS[1], KEYS[2], KEYS[3], ARGV[1], 0, ARGV[2], ARGV[3])
+return nil
 end
 redis.call('del', KEYS[1])
 return wakeFirst(KEYS[2], KEYS[3], ARGV[2], ARGV[3])
@@ -683,39 +683,39 @@ export function fairLockRelease(lock: string, queue: string, deadlines: string, 
 
 const FASTER_MULTI_LOCK_ACQUIRE: Script = {
   name: 'faster-multi-lock/acquire',
-  sha1: '2d3781763ba9f9956d991ef857baf01244c89003',
+  sha1: 'f586469fd64d2fd04d81917e00ea31eaa6ced9f1',
   expires: true,
   text: `-- holdfast faster-multi-lock/acquire
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local group, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local fields = redis.call('hlen', group)
 if fields == 1 or fields > 1 and (redis.call('pttl', group) == -1 or redis.call('hexists', group, 'mode') == 1) then
-  return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
+return redis.error_reply('WRONGTYPE the hash is not a group of values: a lock of another kind, or data')
 end
 local longest, expiries, last = 0, {}, {}
 for n = 3, #ARGV do
-  local owner, expiry, before = ownerOf(group, ARGV[n])
-  if owner and owner ~= holder then
-    longest = math.max(longest, expiry - now)
-  end
-  expiries[n] = expiry
-  last[n] = before
+local owner, expiry, before = ownerOf(group, ARGV[n])
+if owner and owner ~= holder then
+longest = math.max(longest, expiry - now)
+end
+expiries[n] = expiry
+last[n] = before
 end
 if longest > 0 then
-  outlive(group, longest)
-  return longest
+outlive(group, longest)
+return longest
 end
 for n = 3, #ARGV do
-  local value = ARGV[n]
-  local prefix = value .. ':' .. holder
-  if expiries[n] then
-    extendValue(group, value, holder, lease, expiries[n])
-  else
-    if last[n] then
-      redis.call('hdel', group, value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
-    end
-    local expires = string.format('%d', now + lease)
-    redis.call('hset', group, value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
-  end
+local value = ARGV[n]
+local prefix = value .. ':' .. holder
+if expiries[n] then
+extendValue(group, value, holder, lease, expiries[n])
+else
+if last[n] then
+redis.call('hdel', group, value .. ':' .. last[n] .. ':expire_time', value .. ':' .. last[n] .. ':lock_count')
+end
+local expires = string.format('%d', now + lease)
+redis.call('hset', group, value, holder, prefix .. ':expire_time', expires, prefix .. ':lock_count', 1)
+end
 end
 outlive(group, lease)
 return nil
@@ -741,21 +741,21 @@ export function fasterMultiLockAcquire(group: string, leaseTimeMs: Argument, hol
 
 const FASTER_MULTI_LOCK_INSPECT: Script = {
   name: 'faster-multi-lock/inspect',
-  sha1: 'd6c0c1401f3e07607019d145591c840d9496d214',
+  sha1: 'c28d0ce3e3e7d2ed8c64c6da1978751776fcea36',
   text: `-- holdfast faster-multi-lock/inspect
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local found, countAt = { -2 }, {}
 for n = 1, #ARGV do
-  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
-  if owner then
-    found[1] = math.max(found[1], expiry - now)
-    if not countAt[owner] then
-      table.insert(found, owner)
-      table.insert(found, redis.call('hget', KEYS[1], ARGV[n] .. ':' .. owner .. ':lock_count') or '1')
-      table.insert(found, 0)
-      countAt[owner] = #found
-    end
-    found[countAt[owner]] = found[countAt[owner]] + 1
-  end
+local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+if owner then
+found[1] = math.max(found[1], expiry - now)
+if not countAt[owner] then
+table.insert(found, owner)
+table.insert(found, redis.call('hget', KEYS[1], ARGV[n] .. ':' .. owner .. ':lock_count') or '1')
+table.insert(found, 0)
+countAt[owner] = #found
+end
+found[countAt[owner]] = found[countAt[owner]] + 1
+end
 end
 return found
 `,
@@ -774,24 +774,24 @@ export function fasterMultiLockInspect(group: string, values: readonly Argument[
 
 const FASTER_MULTI_LOCK_RELEASE: Script = {
   name: 'faster-multi-lock/release',
-  sha1: '359da9f41ebed10aa6c0e421ae68b05ea56857a5',
+  sha1: 'f53e66e978a30719e19902480160d863ef2b760b',
   text: `-- holdfast faster-multi-lock/release
 local freed = 0
 for n = 4, #ARGV do
-  local value, prefix = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
-  if redis.call('hget', KEYS[1], value) == ARGV[1] then
-    freed = freed + 1
-    redis.call('hdel', KEYS[1], value, prefix .. ':expire_time', prefix .. ':lock_count')
-  else
-    redis.call('hdel', KEYS[1], prefix .. ':expire_time', prefix .. ':lock_count')
-  end
+local value, prefix = ARGV[n], ARGV[n] .. ':' .. ARGV[1]
+if redis.call('hget', KEYS[1], value) == ARGV[1] then
+freed = freed + 1
+redis.call('hdel', KEYS[1], value, prefix .. ':expire_time', prefix .. ':lock_count')
+else
+redis.call('hdel', KEYS[1], prefix .. ':expire_time', prefix .. ':lock_count')
+end
 end
 if freed == 0 then
-  return nil
+return nil
 end
 local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
 if freed < #ARGV - 3 then
-  return nil
+return nil
 end
 return type(receivers) == 'number' and receivers or -1
 `,
@@ -815,29 +815,29 @@ export function fasterMultiLockRelease(group: string, holder: Argument, channel:
 
 const FASTER_MULTI_LOCK_RENEW: Script = {
   name: 'faster-multi-lock/renew',
-  sha1: 'f9fb6d2c37a61e07454b12b484191e1ef122070a',
+  sha1: 'ea79e74d94a6968b3e388b1fb2cd40b9af6e34be',
   text: `-- holdfast faster-multi-lock/renew
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local renewed = {}
 local last = 0
 for n, group in ipairs(KEYS) do
-  local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
-  last = last + 3 + tonumber(ARGV[last + 3])
-  renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
-  local expiries = {}
-  for m = first, renewed[n] == 1 and last or 0 do
-    local owner, expiry = ownerOf(group, ARGV[m])
-    if owner ~= holder then
-      renewed[n] = 0
-      break
-    end
-    table.insert(expiries, expiry)
-  end
-  if renewed[n] == 1 then
-    redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
-  end
-  for m = first, renewed[n] == 1 and last or 0 do
-    extendValue(group, ARGV[m], holder, lease, expiries[m - first + 1])
-  end
+local holder, lease, first = ARGV[last + 1], tonumber(ARGV[last + 2]), last + 4
+last = last + 3 + tonumber(ARGV[last + 3])
+renewed[n] = redis.call('type', group).ok == 'hash' and 1 or 0
+local expiries = {}
+for m = first, renewed[n] == 1 and last or 0 do
+local owner, expiry = ownerOf(group, ARGV[m])
+if owner ~= holder then
+renewed[n] = 0
+break
+end
+table.insert(expiries, expiry)
+end
+if renewed[n] == 1 then
+redis.call('pexpire', group, math.max(redis.call('pttl', group), lease + SLACK))
+end
+for m = first, renewed[n] == 1 and last or 0 do
+extendValue(group, ARGV[m], holder, lease, expiries[m - first + 1])
+end
 end
 return renewed
 `,
@@ -857,19 +857,19 @@ export function fasterMultiLockRenew(keys: readonly string[], args: readonly Arg
 
 const FASTER_MULTI_LOCK_SET_COUNT: Script = {
   name: 'faster-multi-lock/set-count',
-  sha1: '50effe71c87682be231e9c7f8c66bf3bd4ba261f',
+  sha1: '7d6481b051c86f06406624cb4cdd014b6ef50214',
   text: `-- holdfast faster-multi-lock/set-count
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local lease, expiries = tonumber(ARGV[1]), {}
 for n = 4, #ARGV do
-  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
-  if owner ~= ARGV[2] then
-    return 0
-  end
-  table.insert(expiries, expiry)
+local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+if owner ~= ARGV[2] then
+return 0
+end
+table.insert(expiries, expiry)
 end
 for n = 4, #ARGV do
-  redis.call('hset', KEYS[1], ARGV[n] .. ':' .. ARGV[2] .. ':lock_count', ARGV[3])
-  extendValue(KEYS[1], ARGV[n], ARGV[2], lease, expiries[n - 3])
+redis.call('hset', KEYS[1], ARGV[n] .. ':' .. ARGV[2] .. ':lock_count', ARGV[3])
+extendValue(KEYS[1], ARGV[n], ARGV[2], lease, expiries[n - 3])
 end
 outlive(KEYS[1], lease)
 return 1
@@ -892,17 +892,17 @@ export function fasterMultiLockSetCount(group: string, leaseTimeMs: Argument, ho
 
 const FASTER_MULTI_LOCK_SHORTEN: Script = {
   name: 'faster-multi-lock/shorten',
-  sha1: '0b92eb8bf9417e2f9dfe928276c66d2c293b3efe',
+  sha1: '961a0506a8bd5837ab668656386a0bb69b9fcfe7',
   text: `-- holdfast faster-multi-lock/shorten
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${FASTER_MULTI_LOCK_VALUES_PART}local endsAt, had = now + tonumber(ARGV[1]), 0
 for n = 3, #ARGV do
-  local owner, expiry = ownerOf(KEYS[1], ARGV[n])
-  if owner == ARGV[2] then
-    had = had + 1
-    if expiry > endsAt then
-      redis.call('hset', KEYS[1], ARGV[n] .. ':' .. owner .. ':expire_time', string.format('%d', endsAt))
-    end
-  end
+local owner, expiry = ownerOf(KEYS[1], ARGV[n])
+if owner == ARGV[2] then
+had = had + 1
+if expiry > endsAt then
+redis.call('hset', KEYS[1], ARGV[n] .. ':' .. owner .. ':expire_time', string.format('%d', endsAt))
+end
+end
 end
 return had
 `,
@@ -923,19 +923,19 @@ export function fasterMultiLockShorten(group: string, leaseTimeMs: Argument, hol
 
 const FENCED_LOCK_ACQUIRE: Script = {
   name: 'fenced-lock/acquire',
-  sha1: '9ff02611648432e18d7fc93bbcb1f7d5bd954f08',
+  sha1: 'a7b8cf5c885183d75c1fc44d1f08f30f45f8aa79',
   expires: true,
   text: `-- holdfast fenced-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('exists', KEYS[1]) == 1 then
-  local left = redis.call('pttl', KEYS[1])
-  if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-    return { '0', left }
-  end
-  if left < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
-  end
-  local drawn = repeatToken(KEYS[2], ARGV[3])
-  return { '1', drawn[1], drawn[2] }
+local left = redis.call('pttl', KEYS[1])
+if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+return { '0', left }
+end
+if left < tonumber(ARGV[1]) then
+redis.call('pexpire', KEYS[1], ARGV[1])
+end
+local drawn = repeatToken(KEYS[2], ARGV[3])
+return { '1', drawn[1], drawn[2] }
 end
 local drawn = nextToken(KEYS[2], ARGV[3])
 local refused = createLock(KEYS[1], ARGV[1], ARGV[2], 1)
@@ -962,16 +962,16 @@ export function fencedLockAcquire(lock: string, tokens: string, leaseTimeMs: Arg
 
 const FENCED_LOCK_ADOPT: Script = {
   name: 'fenced-lock/adopt',
-  sha1: 'f26a91067bfc1825e2decbb38dbf4be27baf7401',
+  sha1: '729c391748492c620ca187cfdc205b41edd928d4',
   expires: true,
   text: `-- holdfast fenced-lock/adopt
 ${LEASE_EXTEND_PART}${FENCED_LOCK_NEXT_TOKEN_PART}if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  extendLease(KEYS[1], ARGV[1])
-  local drawn = repeatToken(KEYS[2], ARGV[4])
-  return { '1', drawn[1], drawn[2] }
+extendLease(KEYS[1], ARGV[1])
+local drawn = repeatToken(KEYS[2], ARGV[4])
+return { '1', drawn[1], drawn[2] }
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
-  return { '0', 0 }
+return { '0', 0 }
 end
 local drawn = nextToken(KEYS[2], ARGV[4])
 redis.call('hset', KEYS[1], ARGV[3], 1)
@@ -1017,35 +1017,35 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const FLEET_READ: Script = {
   name: 'fleet/read',
-  sha1: 'aa43f22045a4110fe8fa8335c54f8aec24606b05',
+  sha1: '316d5cdb7aa976c40b91651bc44083d6a4642b85',
   text: `-- holdfast fleet/read
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}${FLEET_FIELDS_PART}local lock, now, isCut = KEYS[1], epochMs(), 0
 local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
 if isData(lock, kind, left) then
-  return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
+return { now, kind, left, '', {}, {}, {}, {}, 0, 0, 0 }
 end
 if kind == 'string' then
-  text = cut(redis.call('get', lock))
+text = cut(redis.call('get', lock))
 elseif kind == 'hash' then
-  local mode = redis.call('hget', lock, 'mode')
-  isCut = 1
-  if hasMode(mode) or redis.call('hlen', lock) <= 3 * MOST_ENTRIES then
-    local found, isAll = fieldsOf(lock, mode, ARGV[1])
-    fields = found
-    isCut = isAll and 0 or 1
-  end
+local mode = redis.call('hget', lock, 'mode')
+isCut = 1
+if hasMode(mode) or redis.call('hlen', lock) <= 3 * MOST_ENTRIES then
+local found, isAll = fieldsOf(lock, mode, ARGV[1])
+fields = found
+isCut = isAll and 0 or 1
+end
 end
 local waiting, tickets = entriesOf(KEYS[2]), entriesOf(KEYS[3])
 local permits, scored = {}, unlessRefused(redis.pcall('zrange', KEYS[5], 0, MOST_ENTRIES, 'withscores')) or {}
 for n = 1, math.min(#scored, 2 * MOST_ENTRIES), 2 do
-  local ends = scored[n + 1] ~= '922337203685477' and toInteger(scored[n + 1])
-  if not ends or ends > now then
-    table.insert(permits, hexOf(cut(scored[n])))
-    table.insert(permits, ends and ends - now or -1)
-  end
+local ends = scored[n + 1] ~= '922337203685477' and toInteger(scored[n + 1])
+if not ends or ends > now then
+table.insert(permits, hexOf(cut(scored[n])))
+table.insert(permits, ends and ends - now or -1)
+end
 end
 if #waiting > MOST_ENTRIES or #tickets > MOST_ENTRIES or #scored > 2 * MOST_ENTRIES then
-  isCut = 1
+isCut = 1
 end
 local hasToken, hasGeneration = redis.call('exists', KEYS[4]), redis.call('exists', KEYS[6])
 return { now, kind, left, text, fields, waiting, tickets, permits, hasToken, hasGeneration, isCut }
@@ -1073,35 +1073,35 @@ export function fleetRead(lock: string, queue: string, turnQueue: string, tokens
 
 const FORCED_MARK: Script = {
   name: 'forced/mark',
-  sha1: 'c033a057340b0517c66a779b89ae60b617d7a418',
+  sha1: '74b76bf771552cd2c18de3906243306872da5b87',
   expires: true,
   text: `-- holdfast forced/mark
 local form = redis.call('type', KEYS[1]).ok
 if form == 'none' then
-  return nil
+return nil
 end
 if form == 'hash' and redis.call('hexists', KEYS[1], 'mode') == 1 then
-  form = 'read-write'
+form = 'read-write'
 end
 if form ~= ARGV[1] then
-  return redis.error_reply('WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data')
+return redis.error_reply('WRONGTYPE the key is not a lock of this kind: a lock of another kind, or data')
 end
 local isHeld
 if form == 'string' then
-  isHeld = redis.call('get', KEYS[1]) == ARGV[2]
+isHeld = redis.call('get', KEYS[1]) == ARGV[2]
 else
-  isHeld = redis.call('hexists', KEYS[1], ARGV[2]) == 1
+isHeld = redis.call('hexists', KEYS[1], ARGV[2]) == 1
 end
 if not isHeld then
-  return nil
+return nil
 end
 local earlier = redis.call('get', KEYS[2])
 if earlier == ARGV[3] then
-  return {}
+return {}
 end
 local age = earlier and tonumber(ARGV[4]) - redis.call('pttl', KEYS[2]) or 0
 if not earlier or age >= tonumber(ARGV[5]) then
-  redis.call('set', KEYS[2], ARGV[3], 'px', ARGV[4])
+redis.call('set', KEYS[2], ARGV[3], 'px', ARGV[4])
 end
 return earlier and { earlier, age } or {}
 `,
@@ -1127,10 +1127,10 @@ export function forcedMark(lock: string, mark: string, form: Argument, holder: A
 
 const FORCED_RECORD: Script = {
   name: 'forced/record',
-  sha1: '38ab40d732671ffe66e0782028cdb06d5515b28d',
+  sha1: '92d899dc2c858d6faba9ff424d6dba5238addf4f',
   text: `-- holdfast forced/record
 if redis.call('lpos', KEYS[1], ARGV[1]) then
-  return 0
+return 0
 end
 redis.call('ltrim', KEYS[1], 0, ARGV[2])
 redis.call('lpush', KEYS[1], ARGV[1])
@@ -1151,10 +1151,10 @@ export function forcedRecord(audit: string, entry: Argument, lastKept: Argument)
 
 const FORCED_WITHDRAW: Script = {
   name: 'forced/withdraw',
-  sha1: 'b442ee1e97e8e965571c9383734b6ccdc7ce031b',
+  sha1: 'cc64fd2b6854c76be931bafd0ac5c424b8355a75',
   text: `-- holdfast forced/withdraw
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
-  return 0
+return 0
 end
 return redis.call('del', KEYS[1])
 `,
@@ -1172,7 +1172,7 @@ export function forcedWithdraw(mark: string, content: Argument): ScriptCall {
 
 const IDEMPOTENCY_FORGET: Script = {
   name: 'idempotency/forget',
-  sha1: '78b1351f5b9aec725cfc1ab4e73c019462f142d6',
+  sha1: '8d52b2ad0a2c43782a5611bf03d01adb81556e00',
   text: `-- holdfast idempotency/forget
 ${TIME_NOW_PART}redis.call('hdel', KEYS[1], unpack(ARGV, 1, #ARGV))
 return epochMs()
@@ -1191,19 +1191,19 @@ export function idempotencyForget(replies: string, operations: readonly Argument
 
 const LATCH_COUNT_DOWN: Script = {
   name: 'latch/count-down',
-  sha1: 'e17c7d4897e343b4ad6e81b7c95a9f526606714b',
+  sha1: '46b4db005bd1d9bd266a6df280bef42a163fc97c',
   text: `-- holdfast latch/count-down
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
-  keepReplies(KEYS[2])
-  if redis.call('exists', KEYS[1]) == 0 then
-    return 0
-  end
-  local count = redis.call('decr', KEYS[1])
-  if count > 0 then
-    return count
-  end
-  redis.call('del', KEYS[1])
-  return type(redis.pcall('publish', ARGV[1], ARGV[2])) == 'number' and 0 or -1
+keepReplies(KEYS[2])
+if redis.call('exists', KEYS[1]) == 0 then
+return 0
+end
+local count = redis.call('decr', KEYS[1])
+if count > 0 then
+return count
+end
+redis.call('del', KEYS[1])
+return type(redis.pcall('publish', ARGV[1], ARGV[2])) == 'number' and 0 or -1
 end)
 `,
 }
@@ -1227,11 +1227,11 @@ export function latchCountDown(latch: string, replies: string, channel: Argument
 
 const LATCH_DELETE: Script = {
   name: 'latch/delete',
-  sha1: 'b5fded9f229a07c3074bebe6b80643021ac8b2dc',
+  sha1: '09a8d6dfea08933f5c8523de70ead362605fc83f',
   text: `-- holdfast latch/delete
 ${NUMBERS_INTEGER_AT_PART}integerAt(KEYS[1])
 if redis.call('del', KEYS[1]) == 0 then
-  return 0
+return 0
 end
 redis.pcall('publish', ARGV[1], ARGV[2])
 return 1
@@ -1252,7 +1252,7 @@ export function latchDelete(latch: string, channel: Argument, message: Argument)
 
 const LATCH_INSPECT: Script = {
   name: 'latch/inspect',
-  sha1: '73ed6c71c5de86cbc15a863d3fbc34af6db2e7a8',
+  sha1: 'ddd2dfcb66301111612ed08eef0c3ff4f69959b4',
   text: `-- holdfast latch/inspect
 ${NUMBERS_INTEGER_AT_PART}return integerAt(KEYS[1])
 `,
@@ -1270,15 +1270,15 @@ export function latchInspect(latch: string): ScriptCall {
 
 const LATCH_SET_COUNT: Script = {
   name: 'latch/set-count',
-  sha1: '00d37c8bdfdb31d2263680fdfa87b2fb04f3b4fe',
+  sha1: '1518ddc449ae826afef25e9501b187cf42232a2d',
   text: `-- holdfast latch/set-count
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
-  if redis.call('exists', KEYS[1]) == 1 then
-    return 0
-  end
-  redis.call('set', KEYS[1], ARGV[1])
-  redis.pcall('publish', ARGV[2], ARGV[3])
-  return 1
+if redis.call('exists', KEYS[1]) == 1 then
+return 0
+end
+redis.call('set', KEYS[1], ARGV[1])
+redis.pcall('publish', ARGV[2], ARGV[3])
+return 1
 end)
 `,
 }
@@ -1303,19 +1303,19 @@ export function latchSetCount(latch: string, replies: string, count: Argument, c
 
 const LOCK_ACQUIRE_ALL: Script = {
   name: 'lock/acquire-all',
-  sha1: 'f969be80e521fb08a10c482624adc53cea0378bd',
+  sha1: 'ed83d3c2442a15a8243885c14670f3de538d0f47',
   expires: true,
   text: `-- holdfast lock/acquire-all
 ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}for n, lock in ipairs(KEYS) do
-  if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
-    return n - 1
-  end
+if redis.call('pttl', lock) ~= -2 and redis.call('hexists', lock, ARGV[n + 1]) == 0 then
+return n - 1
+end
 end
 for n, lock in ipairs(KEYS) do
-  local refused = take(lock, ARGV[1], ARGV[n + 1])
-  if refused then
-    return refused
-  end
+local refused = take(lock, ARGV[1], ARGV[n + 1])
+if refused then
+return refused
+end
 end
 return nil
 `,
@@ -1336,33 +1336,33 @@ export function lockAcquireAll(keys: readonly string[], args: readonly Argument[
 
 const LOCK_ACQUIRE_QUEUED: Script = {
   name: 'lock/acquire-queued',
-  sha1: '80c3817625c3450bff6169e2f4663fbabd0667ea',
+  sha1: '96616551d227069cff55b44b61e5457bedf4f193',
   expires: true,
   text: `-- holdfast lock/acquire-queued
 ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}local left = take(KEYS[1], ARGV[1], ARGV[2])
 if left == nil then
-  local removed = redis.pcall('lrem', KEYS[2], 0, ARGV[3])
-  if ARGV[6] == '1' then
-    for _ = 1, TICKETS_PER_CALL do
-      local ticket = redis.pcall('lpop', KEYS[2])
-      if type(ticket) ~= 'string' then
-        break
-      end
-      notify(ARGV[5], ticket, 'turn')
-    end
-  elseif type(removed) == 'number' and removed > 0 then
-    passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
-  end
-  if ARGV[7] == '1' then
-    joinTurnQueue(KEYS[2], ARGV[3], ARGV[4])
-  end
-  return nil
+local removed = redis.pcall('lrem', KEYS[2], 0, ARGV[3])
+if ARGV[6] == '1' then
+for _ = 1, TICKETS_PER_CALL do
+local ticket = redis.pcall('lpop', KEYS[2])
+if type(ticket) ~= 'string' then
+break
+end
+notify(ARGV[5], ticket, 'turn')
+end
+elseif type(removed) == 'number' and removed > 0 then
+passTurn(KEYS[2], ARGV[5], ARGV[3], 'next')
+end
+if ARGV[7] == '1' then
+joinTurnQueue(KEYS[2], ARGV[3], ARGV[4])
+end
+return nil
 elseif type(left) == 'table' then
-  return left
+return left
 end
 joinTurnQueue(KEYS[2], ARGV[3], ARGV[4])
 if redis.call('hlen', KEYS[1]) ~= 1 or not string.find(redis.call('hgetall', KEYS[1])[1], '401dfa57:', 1, true) then
-  return { left, 0 }
+return { left, 0 }
 end
 return { left, redis.pcall('lindex', KEYS[2], 0) == ARGV[3] and 1 or 2 }
 `,
@@ -1390,7 +1390,7 @@ export function lockAcquireQueued(lock: string, turnQueue: string, leaseTimeMs: 
 
 const LOCK_ACQUIRE: Script = {
   name: 'lock/acquire',
-  sha1: '0ca2ba99b6f060ff882077ce5a55f92f847de803',
+  sha1: '9e178411622a17f02dd235d2217f4b0eb1d8270c',
   expires: true,
   text: `-- holdfast lock/acquire
 ${LEASE_CREATE_LOCK_PART}${LOCK_TAKE_PART}return take(KEYS[1], ARGV[1], ARGV[2])
@@ -1414,15 +1414,15 @@ export function lockAcquire(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_ADOPT: Script = {
   name: 'lock/adopt',
-  sha1: '87e70c9b0a1c5ec1fd00de0c162cc935aa05458c',
+  sha1: 'cb30c2ab8cbcdc1ee3721f59fef4ca40489dd39d',
   expires: true,
   text: `-- holdfast lock/adopt
 ${LEASE_EXTEND_PART}if redis.call('hexists', KEYS[1], ARGV[3]) == 1 then
-  extendLease(KEYS[1], ARGV[1])
-  return nil
+extendLease(KEYS[1], ARGV[1])
+return nil
 end
 if redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then
-  return 0
+return 0
 end
 redis.call('hset', KEYS[1], ARGV[3], 1)
 redis.call('hdel', KEYS[1], ARGV[2])
@@ -1467,7 +1467,7 @@ export function lockInspect(lock: string): ScriptCall {
 
 const LOCK_LEAVE_TURN_QUEUE: Script = {
   name: 'lock/leave-turn-queue',
-  sha1: '0805cab094e35f819ccb47053ce5f061ad896e72',
+  sha1: 'b7a202442a684e569a972aad31bc1dcaf49d3550',
   text: `-- holdfast lock/leave-turn-queue
 ${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}redis.pcall('lrem', KEYS[2], 0, ARGV[1])
 passTurn(KEYS[2], ARGV[2], ARGV[1], redis.call('pttl', KEYS[1]) == -2 and 'turn' or 'next')
@@ -1490,7 +1490,7 @@ export function lockLeaveTurnQueue(lock: string, turnQueue: string, ticket: Argu
 
 const LOCK_REENTER: Script = {
   name: 'lock/reenter',
-  sha1: '88f3bee66dde09de954c6f9da728d88d7382cff4',
+  sha1: '88d9008c520300c2dce8392f6078ba03c59dec38',
   text: `-- holdfast lock/reenter
 ${LEASE_EXTEND_PART}${LOCK_SET_HOLD_COUNT_PART}return setHoldCount(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 `,
@@ -1512,7 +1512,7 @@ export function lockReenter(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const LOCK_RELEASE_ONE: Script = {
   name: 'lock/release-one',
-  sha1: '6d6b05d31d8e9b57e7d8d22f6ca855756a6a33a6',
+  sha1: 'fbd8345822e49fe19399fbe30e384db062fe9b3f',
   text: `-- holdfast lock/release-one
 ${LEASE_EXTEND_PART}${LOCK_SET_HOLD_COUNT_PART}return setHoldCount(KEYS[1], ARGV[1], ARGV[2], ARGV[3])
 `,
@@ -1534,20 +1534,20 @@ export function lockReleaseOne(lock: string, leaseTimeMs: Argument, holder: Argu
 
 const LOCK_RELEASE_QUEUED: Script = {
   name: 'lock/release-queued',
-  sha1: '531571fb45ef4f1b0469902cb17ea27b4e2d619b',
+  sha1: 'dc8822e32e885c3e59b7f8a31a84b4eb3d3c02e9',
   text: `-- holdfast lock/release-queued
 ${LOCK_INBOX_PART}${LOCK_TURN_QUEUE_PART}if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
-  return nil
+return nil
 end
 if ARGV[6] == '0' then
-  redis.pcall('lrem', KEYS[2], 0, ARGV[5])
+redis.pcall('lrem', KEYS[2], 0, ARGV[5])
 elseif ARGV[5] ~= '' then
-  joinTurnQueue(KEYS[2], ARGV[5], ARGV[6])
+joinTurnQueue(KEYS[2], ARGV[5], ARGV[6])
 end
 local others = passTurn(KEYS[2], ARGV[4], ARGV[5], 'turn')
 local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
 if others == -1 or type(receivers) ~= 'number' then
-  return -1
+return -1
 end
 return others + receivers
 `,
@@ -1574,17 +1574,17 @@ export function lockReleaseQueued(lock: string, turnQueue: string, holder: Argum
 
 const LOCK_RELEASE: Script = {
   name: 'lock/release',
-  sha1: 'abd5662d38c4dcb22025098f71245c6b5d269672',
+  sha1: '0bee89169856bd317ed29175ddc260d9081b9189',
   text: `-- holdfast lock/release
 if redis.call('hdel', KEYS[1], ARGV[1]) == 0 then
-  return nil
+return nil
 end
 if ARGV[2] == '' then
-  return 0
+return 0
 end
 local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
 if type(receivers) == 'number' then
-  return receivers
+return receivers
 end
 return -1
 `,
@@ -1607,15 +1607,15 @@ export function lockRelease(lock: string, holder: Argument, channel: Argument, m
 
 const LOCK_RENEW_CAPPED: Script = {
   name: 'lock/renew-capped',
-  sha1: 'f450414293871cf2af656cfbbf030de36d2439b4',
+  sha1: '7371cf26849322cad8714aa7d393092c5891b68a',
   text: `-- holdfast lock/renew-capped
 ${LOCK_RENEW_ONE_PART}local renewed = {}
 for n, lock in ipairs(KEYS) do
-  local left = renewOne(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
-  if type(left) == 'table' then
-    return left
-  end
-  renewed[n] = left
+local left = renewOne(lock, ARGV[3 * n - 2], ARGV[3 * n - 1], ARGV[3 * n])
+if type(left) == 'table' then
+return left
+end
+renewed[n] = left
 end
 return renewed
 `,
@@ -1637,15 +1637,15 @@ export function lockRenewCapped(keys: readonly string[], args: readonly Argument
 
 const LOCK_RENEW: Script = {
   name: 'lock/renew',
-  sha1: '917d8cf5beab8bd098a20c52f869f7739128e316',
+  sha1: '736bad1a2dd04d13897f3b285af34aae93f233b0',
   text: `-- holdfast lock/renew
 ${LOCK_RENEW_ONE_PART}local renewed = {}
 for n, lock in ipairs(KEYS) do
-  local left = renewOne(lock, ARGV[2 * n - 1], ARGV[2 * n])
-  if type(left) == 'table' then
-    return left
-  end
-  renewed[n] = left
+local left = renewOne(lock, ARGV[2 * n - 1], ARGV[2 * n])
+if type(left) == 'table' then
+return left
+end
+renewed[n] = left
 end
 return renewed
 `,
@@ -1665,13 +1665,13 @@ export function lockRenew(keys: readonly string[], args: readonly Argument[]): S
 
 const LOCK_SHORTEN: Script = {
   name: 'lock/shorten',
-  sha1: '93f8d309e08f8c6586999243bd0010a883113f35',
+  sha1: '87f2a13de8d136d8ffc0e930bf7f6a0768d150c2',
   text: `-- holdfast lock/shorten
 ${LEASE_CUT_PART}if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-  return 0
+return 0
 end
 if redis.call('hlen', KEYS[1]) <= 2 then
-  cutLease(KEYS[1], tonumber(ARGV[1]))
+cutLease(KEYS[1], tonumber(ARGV[1]))
 end
 return 1
 `,
@@ -1691,36 +1691,36 @@ export function lockShorten(lock: string, leaseTimeMs: Argument, holder: Argumen
 
 const PERMIT_ACQUIRE: Script = {
   name: 'permit/acquire',
-  sha1: 'fdaeae7e4c3401804c9c31311de958caa82eb2d3',
+  sha1: '9e151f23979245187da13e733173bddcc7e0d948',
   expires: true,
   text: `-- holdfast permit/acquire
 ${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local expires = now + tonumber(ARGV[1])
 reclaim(KEYS[1], KEYS[2], ARGV[2], 0, math.max(MOST_RECLAIMED, #ARGV - 2))
 local isRepeat, ids, held = false, {}, {}
 for n = 1, #ARGV - 2 do
-  ids[n] = bytesOf(ARGV[n + 2])
-  held[n] = redis.call('zscore', KEYS[2], ids[n])
-  isRepeat = isRepeat or held[n] ~= false
+ids[n] = bytesOf(ARGV[n + 2])
+held[n] = redis.call('zscore', KEYS[2], ids[n])
+isRepeat = isRepeat or held[n] ~= false
 end
 if not isRepeat then
-  if integerAt(KEYS[1]) < #ids then
-    local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
-    local ends = toInteger(first[2])
-    if not ends or first[2] == '922337203685477' then
-      return -1
-    end
-    return math.max(1, ends - now)
-  end
-  redis.call('decrby', KEYS[1], #ids)
+if integerAt(KEYS[1]) < #ids then
+local first = redis.call('zrange', KEYS[2], 0, 0, 'withscores')
+local ends = toInteger(first[2])
+if not ends or first[2] == '922337203685477' then
+return -1
+end
+return math.max(1, ends - now)
+end
+redis.call('decrby', KEYS[1], #ids)
 end
 for n, id in ipairs(ids) do
-  if not isRepeat or held[n] and tonumber(held[n]) < expires then
-    redis.call('zadd', KEYS[2], string.format('%d', expires), id)
-  end
+if not isRepeat or held[n] and tonumber(held[n]) < expires then
+redis.call('zadd', KEYS[2], string.format('%d', expires), id)
+end
 end
 local left = redis.call('pttl', KEYS[1])
 if left > 0 then
-  redis.call('pexpire', KEYS[2], left)
+redis.call('pexpire', KEYS[2], left)
 end
 return nil
 `,
@@ -1744,20 +1744,20 @@ export function permitAcquire(semaphore: string, leases: string, leaseTimeMs: Ar
 
 const PERMIT_INSPECT: Script = {
   name: 'permit/inspect',
-  sha1: '8fd36df74291fbf7c649e29e68db87d948c2b38a',
+  sha1: '820bafac0c88e679774a48c9e2c8a9dd4e4b9151',
   text: `-- holdfast permit/inspect
 ${NUMBERS_TO_INTEGER_PART}${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}reclaim(KEYS[1], KEYS[2], ARGV[1], 0, MOST_RECLAIMED)
 local expired = redis.call('zcount', KEYS[2], 0, now)
 local found = { integerAt(KEYS[1]) + expired, redis.call('zcard', KEYS[2]) - expired }
 for n = 2, #ARGV do
-  local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
-  if not expires then
-    table.insert(found, -2)
-  elseif expires == '922337203685477' or not toInteger(expires) then
-    table.insert(found, -1)
-  else
-    table.insert(found, toInteger(expires) - now)
-  end
+local expires = redis.call('zscore', KEYS[2], bytesOf(ARGV[n]))
+if not expires then
+table.insert(found, -2)
+elseif expires == '922337203685477' or not toInteger(expires) then
+table.insert(found, -1)
+else
+table.insert(found, toInteger(expires) - now)
+end
 end
 return found
 `,
@@ -1779,20 +1779,20 @@ export function permitInspect(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RELEASE: Script = {
   name: 'permit/release',
-  sha1: 'f4e2882554c631721de64c0c2fdf3622ea19724d',
+  sha1: 'ee6199bc9c5e092bd605f5c13541808861fc052d',
   text: `-- holdfast permit/release
 ${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}local permits, released, held = {}, 0, 0
 for n = 2, #ARGV do
-  permits[n - 1] = bytesOf(ARGV[n])
-  local expires = tonumber(redis.call('zscore', KEYS[2], permits[n - 1]) or -1)
-  held = held + (expires > now and 1 or 0)
+permits[n - 1] = bytesOf(ARGV[n])
+local expires = tonumber(redis.call('zscore', KEYS[2], permits[n - 1]) or -1)
+held = held + (expires > now and 1 or 0)
 end
 if #permits > 0 then
-  released = redis.call('zrem', KEYS[2], unpack(permits))
+released = redis.call('zrem', KEYS[2], unpack(permits))
 end
 local receivers = reclaim(KEYS[1], KEYS[2], ARGV[1], released, MOST_RECLAIMED)
 if held < #ARGV - 1 then
-  return nil
+return nil
 end
 return receivers
 `,
@@ -1815,31 +1815,31 @@ export function permitRelease(semaphore: string, leases: string, channel: Argume
 
 const PERMIT_RENEW: Script = {
   name: 'permit/renew',
-  sha1: 'd91441547b767b09ba21851ab1379627de67e85f',
+  sha1: 'bcf9e52a037632c598e19bd052cff93d21ec3844',
   text: `-- holdfast permit/renew
 ${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}local renewed = {}
 for n, leases in ipairs(KEYS) do
-  local expires = now + tonumber(ARGV[2 * n])
-  local permits, isHeld = {}, 1
-  for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
-    local permit = bytesOf(id)
-    local score = redis.pcall('zscore', leases, permit)
-    if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
-      return score
-    end
-    if type(score) ~= 'string' or tonumber(score) <= now then
-      isHeld = 0
-    elseif tonumber(score) < expires then
-      table.insert(permits, permit)
-    end
-  end
-  if isHeld == 1 and #permits > 0 then
-    redis.call('zrem', leases, '')
-  end
-  for _, permit in ipairs(isHeld == 1 and permits or {}) do
-    redis.call('zadd', leases, string.format('%d', expires), permit)
-  end
-  renewed[n] = isHeld
+local expires = now + tonumber(ARGV[2 * n])
+local permits, isHeld = {}, 1
+for id in string.gmatch(ARGV[2 * n - 1], '%x+') do
+local permit = bytesOf(id)
+local score = redis.pcall('zscore', leases, permit)
+if type(score) == 'table' and not string.find(score.err, 'WRONGTYPE', 1, true) then
+return score
+end
+if type(score) ~= 'string' or tonumber(score) <= now then
+isHeld = 0
+elseif tonumber(score) < expires then
+table.insert(permits, permit)
+end
+end
+if isHeld == 1 and #permits > 0 then
+redis.call('zrem', leases, '')
+end
+for _, permit in ipairs(isHeld == 1 and permits or {}) do
+redis.call('zadd', leases, string.format('%d', expires), permit)
+end
+renewed[n] = isHeld
 end
 return renewed
 `,
@@ -1858,20 +1858,20 @@ export function permitRenew(keys: readonly string[], args: readonly Argument[]):
 
 const PERMIT_SET_PERMITS: Script = {
   name: 'permit/set-permits',
-  sha1: 'f790d9f1752fed15d0a39fb697c888f6129a6e38',
+  sha1: 'c79b0971d65c9fa2c96803210e3d6d214df6b41a',
   text: `-- holdfast permit/set-permits
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${NUMBERS_INTEGER_AT_PART}${PERMIT_PERMIT_BYTES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${PERMIT_RECLAIM_PART}return runOnce(KEYS[3], ARGV[3], ARGV[4], function()
-  reclaim(KEYS[1], KEYS[2], ARGV[2], 0, MOST_RECLAIMED)
-  local available = integerAt(KEYS[1])
-  local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
-  if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
-    return available
-  end
-  available = redis.call('incrby', KEYS[1], missing)
-  if missing > 0 then
-    announcePermits(ARGV[2], available)
-  end
-  return available
+reclaim(KEYS[1], KEYS[2], ARGV[2], 0, MOST_RECLAIMED)
+local available = integerAt(KEYS[1])
+local missing = tonumber(ARGV[1]) - available - redis.call('zcard', KEYS[2])
+if redis.call('exists', KEYS[1]) == 1 and missing == 0 then
+return available
+end
+available = redis.call('incrby', KEYS[1], missing)
+if missing > 0 then
+announcePermits(ARGV[2], available)
+end
+return available
 end)
 `,
 }
@@ -1896,11 +1896,11 @@ export function permitSetPermits(semaphore: string, leases: string, replies: str
 
 const PERMIT_UPDATE_LEASE: Script = {
   name: 'permit/update-lease',
-  sha1: '6213a901ab98394084110cb9cd8e2ac93aa74b05',
+  sha1: '6fdba157b5c55bb38f798c22768dc6aaff45dda7',
   text: `-- holdfast permit/update-lease
 ${TIME_NOW_PART}${PERMIT_PERMIT_BYTES_PART}local permit = bytesOf(ARGV[1])
 if tonumber(redis.call('zscore', KEYS[1], permit) or 0) <= now then
-  return 0
+return 0
 end
 redis.call('zadd', KEYS[1], string.format('%d', now + tonumber(ARGV[2])), permit)
 return 1
@@ -1921,32 +1921,32 @@ export function permitUpdateLease(leases: string, id: Argument, leaseTimeMs: Arg
 
 const READ_LOCK_ACQUIRE: Script = {
   name: 'read-lock/acquire',
-  sha1: 'b6a13d7e2ccb4605c0343471a69039054754a80c',
+  sha1: '3b18392ec5e68cae5ce6edd0bcc980396e7880e4',
   expires: true,
   text: `-- holdfast read-lock/acquire
 local lock, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 local mode = redis.call('hget', lock, 'mode')
 local left = redis.call('pttl', lock)
 if mode ~= 'read' and left ~= -2 and redis.call('hexists', lock, holder .. ':write') == 0 then
-  return left
+return left
 end
 if redis.call('pttl', KEYS[2]) < lease then
-  redis.call('set', KEYS[2], 1, 'px', lease)
+redis.call('set', KEYS[2], 1, 'px', lease)
 end
 if left == -2 then
-  redis.call('hset', lock, 'mode', 'read', holder, 1)
-  local expires = redis.pcall('pexpire', lock, lease)
-  if type(expires) == 'table' then
-    redis.call('del', lock, KEYS[2])
-    return expires
-  end
-  return nil
+redis.call('hset', lock, 'mode', 'read', holder, 1)
+local expires = redis.pcall('pexpire', lock, lease)
+if type(expires) == 'table' then
+redis.call('del', lock, KEYS[2])
+return expires
+end
+return nil
 end
 if redis.call('hexists', lock, holder) == 0 then
-  redis.call('hset', lock, holder, 1)
+redis.call('hset', lock, holder, 1)
 end
 if left < lease then
-  redis.call('pexpire', lock, lease)
+redis.call('pexpire', lock, lease)
 end
 return nil
 `,
@@ -1970,46 +1970,46 @@ export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Arg
 
 const READ_LOCK_INSPECT: Script = {
   name: 'read-lock/inspect',
-  sha1: 'bb7c90ce3e708d3c547d7c9c08356c19648dbc93',
+  sha1: 'a60796116a1ae299d0513340ca6d81bab7fc8d7a',
   text: `-- holdfast read-lock/inspect
 ${READ_LOCK_READ_HOLDS_PART}local lock, prefix, cursor = KEYS[1], ARGV[1], ARGV[2]
 local found = { redis.call('pttl', lock), '0', 0 }
 if not redis.call('hget', lock, 'mode') then
-  return found
+return found
 end
 found[3] = redis.call('hlen', lock) - 1
 local looks = 0
 local function add(holder, count)
-  local isHeld = string.sub(holder, -6) == ':write'
-  if not isHeld and holder ~= 'mode' then
-    local lasts, read = longestRead(prefix, holder, count, 1, LEASED_HOLDS)
-    looks = looks + read
-    isHeld = lasts > 0 or holdCount(count) > read
-  end
-  if isHeld then
-    table.insert(found, holder)
-    table.insert(found, count)
-  end
+local isHeld = string.sub(holder, -6) == ':write'
+if not isHeld and holder ~= 'mode' then
+local lasts, read = longestRead(prefix, holder, count, 1, LEASED_HOLDS)
+looks = looks + read
+isHeld = lasts > 0 or holdCount(count) > read
+end
+if isHeld then
+table.insert(found, holder)
+table.insert(found, count)
+end
 end
 local own = ARGV[3] ~= '' and redis.call('hget', lock, ARGV[3])
 if own then
-  add(ARGV[3], own)
+add(ARGV[3], own)
 end
 if cursor ~= '' then
-  found[2] = cursor
+found[2] = cursor
 end
 while cursor ~= '' and looks < MOST_LOOKS do
-  local page = redis.call('hscan', lock, cursor, 'count', 50)
-  cursor = page[1]
-  found[2] = cursor
-  for n = 1, #page[2], 2 do
-    if page[2][n] ~= ARGV[3] then
-      add(page[2][n], page[2][n + 1])
-    end
-  end
-  if cursor == '0' then
-    break
-  end
+local page = redis.call('hscan', lock, cursor, 'count', 50)
+cursor = page[1]
+found[2] = cursor
+for n = 1, #page[2], 2 do
+if page[2][n] ~= ARGV[3] then
+add(page[2][n], page[2][n + 1])
+end
+end
+if cursor == '0' then
+break
+end
 end
 return found
 `,
@@ -2031,32 +2031,32 @@ export function readLockInspect(lock: string, prefix: Argument, cursor: Argument
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '0e2c083e375d33d19a2d43765b72bc1d622a2816',
+  sha1: '6cf89b632887e9d551faf75b5d3457c1a113c2d5',
   text: `-- holdfast read-lock/release
 ${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_DELETE_READER_PART}local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
 local count = redis.call('hget', lock, holder)
 if not count then
-  return nil
+return nil
 end
 local isWritten, before = redis.call('hget', lock, 'mode') == 'write', redis.call('pttl', lock)
 local longest, looked = longestReadOfAll(lock, prefix, holder, before)
 local wasHeld = looked ~= 'dead' and deleteReader(lock, prefix, holder, count)
 if looked == 'dead' or wasHeld == nil then
-  return 'unfinished'
+return 'unfinished'
 end
 local receivers = 0
 local isEnd = looked == 'all' and not isWritten
 if isEnd and longest > 0 then
-  redis.call('pexpire', lock, longest)
-  if longest < 5000 and before - longest > 100 then
-    redis.pcall('publish', ARGV[3], ARGV[4])
-  end
+redis.call('pexpire', lock, longest)
+if longest < 5000 and before - longest > 100 then
+redis.pcall('publish', ARGV[3], ARGV[4])
+end
 elseif isEnd then
-  redis.call('del', lock)
-  receivers = redis.pcall('publish', ARGV[3], ARGV[4])
+redis.call('del', lock)
+receivers = redis.pcall('publish', ARGV[3], ARGV[4])
 end
 if not wasHeld then
-  return nil
+return nil
 end
 return type(receivers) == 'number' and receivers or -1
 `,
@@ -2083,23 +2083,23 @@ export function readLockRelease(lock: string, holder: Argument, prefix: Argument
 
 const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
-  sha1: '8391f034dcc126de1c76b34508956ab2b1801f6b',
+  sha1: '27eed106ba9e305f073f34f7d456be165300546b',
   text: `-- holdfast read-lock/renew
 ${READ_LOCK_READ_HOLDS_PART}local renewed = {}
 for n, lock in ipairs(KEYS) do
-  local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]
-  local count = redis.pcall('hget', lock, holder)
-  if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE', 1, true) then
-    return count
-  end
-  renewed[n] = 0
-  if type(count) == 'string' and isReading(prefix, holder, count) then
-    redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
-    for index = 1, math.min(holdCount(count), LEASED_HOLDS) do
-      extendHold(readHold(prefix, holder, index), lease)
-    end
-    renewed[n] = 1
-  end
+local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]
+local count = redis.pcall('hget', lock, holder)
+if type(count) == 'table' and not string.find(count.err, 'WRONGTYPE', 1, true) then
+return count
+end
+renewed[n] = 0
+if type(count) == 'string' and isReading(prefix, holder, count) then
+redis.call('pexpire', lock, math.max(redis.call('pttl', lock), lease))
+for index = 1, math.min(holdCount(count), LEASED_HOLDS) do
+extendHold(readHold(prefix, holder, index), lease)
+end
+renewed[n] = 1
+end
 end
 return renewed
 `,
@@ -2121,21 +2121,21 @@ export function readLockRenew(keys: readonly string[], args: readonly Argument[]
 
 const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
-  sha1: '140a1c09150bb4d4d7d2c6d34408e0801f2f23a5',
+  sha1: '918ed7d0d69a1b400731d1167608d94f97be74ce',
   text: `-- holdfast read-lock/set-count
 ${LEASE_EXTEND_PART}${READ_LOCK_READ_HOLDS_PART}local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local before = redis.call('hget', lock, holder)
 if not before or not isReading(ARGV[4], holder, before) then
-  return 0
+return 0
 end
 if count > MOST_HOLDS then
-  return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
+return redis.error_reply('ERR one reader can hold a lock ' .. MOST_HOLDS .. ' times at most')
 end
 for index = count + 1, math.min(holdCount(before), count + MOST_LOOKS) do
-  redis.call('del', readHold(ARGV[4], holder, index))
+redis.call('del', readHold(ARGV[4], holder, index))
 end
 for index = 1, math.min(count, LEASED_HOLDS) do
-  extendHold(readHold(ARGV[4], holder, index), lease)
+extendHold(readHold(ARGV[4], holder, index), lease)
 end
 extendHold(readHold(ARGV[4], holder, count), lease)
 redis.call('hset', lock, holder, count)
@@ -2161,21 +2161,21 @@ export function readLockSetCount(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const SEMAPHORE_ACQUIRE: Script = {
   name: 'semaphore/acquire',
-  sha1: '4adba685efed33f4fa3f0124df64c9acbced3c36',
+  sha1: '3283fb314e29586c9514b068fd675ef476691b90',
   expires: true,
   text: `-- holdfast semaphore/acquire
 ${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_GENERATION_PART}local available = integerAt(KEYS[1])
 if available < tonumber(ARGV[1]) and redis.call('hexists', KEYS[2], ARGV[2]) == 0 then
-  return 0
+return 0
 end
 return runOnce(KEYS[2], ARGV[2], ARGV[3], function()
-  local id = currentGeneration(KEYS[3])
-  local expiryMs = redis.call('pttl', KEYS[1])
-  if expiryMs >= 0 and id > 0 then
-    id = startGeneration(KEYS[3], math.max(1, expiryMs))
-  end
-  redis.call('decrby', KEYS[1], ARGV[1])
-  return id
+local id = currentGeneration(KEYS[3])
+local expiryMs = redis.call('pttl', KEYS[1])
+if expiryMs >= 0 and id > 0 then
+id = startGeneration(KEYS[3], math.max(1, expiryMs))
+end
+redis.call('decrby', KEYS[1], ARGV[1])
+return id
 end)
 `,
 }
@@ -2200,18 +2200,18 @@ export function semaphoreAcquire(semaphore: string, replies: string, generation:
 
 const SEMAPHORE_ADD_PERMITS: Script = {
   name: 'semaphore/add-permits',
-  sha1: 'd3159fe0d8ae74d0f16aa13cd0bc80796e7764cc',
+  sha1: '660d28d558f7668e63da9a816a09ba12eb23f466',
   text: `-- holdfast semaphore/add-permits
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[3], ARGV[4], function()
-  local isNew = redis.call('exists', KEYS[1]) == 0
-  local available = redis.call('incrby', KEYS[1], ARGV[1])
-  if isNew then
-    startGeneration(KEYS[3], 0)
-  end
-  if tonumber(ARGV[1]) > 0 then
-    announcePermits(ARGV[2], available)
-  end
-  return available
+local isNew = redis.call('exists', KEYS[1]) == 0
+local available = redis.call('incrby', KEYS[1], ARGV[1])
+if isNew then
+startGeneration(KEYS[3], 0)
+end
+if tonumber(ARGV[1]) > 0 then
+announcePermits(ARGV[2], available)
+end
+return available
 end)
 `,
 }
@@ -2236,7 +2236,7 @@ export function semaphoreAddPermits(semaphore: string, replies: string, generati
 
 const SEMAPHORE_CANCEL: Script = {
   name: 'semaphore/cancel',
-  sha1: 'c10a9df5bfab224fa613a23d8843c2a9777571b0',
+  sha1: '5c7ba5e910474f566b14a760e2950bf71f3e883c',
   text: `-- holdfast semaphore/cancel
 ${IDEMPOTENCY_KEEP_REPLIES_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}local taken = tonumber(redis.call('hget', KEYS[2], ARGV[2]) or 0)
 local isOwed = taken ~= 0 and redis.call('exists', KEYS[1]) == 1 and isGeneration(KEYS[3], taken)
@@ -2244,7 +2244,7 @@ keepReplies(KEYS[2])
 redis.call('hset', KEYS[2], ARGV[2], 0)
 keepReplies(KEYS[2])
 if not isOwed then
-  return 0
+return 0
 end
 announcePermits(ARGV[3], redis.call('incrby', KEYS[1], ARGV[1]))
 return 1
@@ -2268,13 +2268,13 @@ export function semaphoreCancel(semaphore: string, replies: string, generation: 
 
 const SEMAPHORE_DELETE: Script = {
   name: 'semaphore/delete',
-  sha1: 'f78b3a2e43a859ab4197fd71b05ac17f86f60a5f',
+  sha1: '76cb566696e6d8150d282a62de8ba6e2fd97afa1',
   text: `-- holdfast semaphore/delete
 ${SEMAPHORE_GENERATION_PART}${NUMBERS_INTEGER_AT_PART}integerAt(KEYS[1])
 local existed = redis.call('exists', KEYS[1])
 redis.call('del', KEYS[1], KEYS[2])
 if existed == 1 then
-  startGeneration(KEYS[3], 0)
+startGeneration(KEYS[3], 0)
 end
 return existed
 `,
@@ -2294,14 +2294,14 @@ export function semaphoreDelete(semaphore: string, leases: string, generation: s
 
 const SEMAPHORE_DRAIN_PERMITS: Script = {
   name: 'semaphore/drain-permits',
-  sha1: 'ec9409f0d8e423023ff9dc0e3f7d93b86902395d',
+  sha1: '8a4231b4a9dbb21b9e983e68b3513cb7c58b066e',
   text: `-- holdfast semaphore/drain-permits
 ${NUMBERS_INTEGER_AT_PART}${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}return runOnce(KEYS[2], ARGV[1], ARGV[2], function()
-  local available = integerAt(KEYS[1])
-  if available ~= 0 then
-    redis.call('decrby', KEYS[1], available)
-  end
-  return available
+local available = integerAt(KEYS[1])
+if available ~= 0 then
+redis.call('decrby', KEYS[1], available)
+end
+return available
 end)
 `,
 }
@@ -2323,7 +2323,7 @@ export function semaphoreDrainPermits(semaphore: string, replies: string, operat
 
 const SEMAPHORE_INSPECT: Script = {
   name: 'semaphore/inspect',
-  sha1: '95f483bead8336ff970ef4a25a0198ea0011d45c',
+  sha1: 'f6ef80b141f2932335e5b9a11716d022b8932bc2',
   text: `-- holdfast semaphore/inspect
 ${NUMBERS_INTEGER_AT_PART}return integerAt(KEYS[1])
 `,
@@ -2341,20 +2341,20 @@ export function semaphoreInspect(semaphore: string): ScriptCall {
 
 const SEMAPHORE_RELEASE: Script = {
   name: 'semaphore/release',
-  sha1: '46d31527115084712a0c253f6afd90ec07a32d4e',
+  sha1: 'd74f31323b4971ea9a5f42eb0dec487d97aa0735',
   text: `-- holdfast semaphore/release
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
-  keepReplies(KEYS[2])
-  local exists = redis.call('exists', KEYS[1]) == 1
-  local id = tonumber(ARGV[2])
-  if ARGV[2] ~= 'create' and not exists or id and not isGeneration(KEYS[3], id) then
-    return -2
-  end
-  local available = redis.call('incrby', KEYS[1], ARGV[1])
-  if not exists then
-    startGeneration(KEYS[3], 0)
-  end
-  return announcePermits(ARGV[3], available)
+keepReplies(KEYS[2])
+local exists = redis.call('exists', KEYS[1]) == 1
+local id = tonumber(ARGV[2])
+if ARGV[2] ~= 'create' and not exists or id and not isGeneration(KEYS[3], id) then
+return -2
+end
+local available = redis.call('incrby', KEYS[1], ARGV[1])
+if not exists then
+startGeneration(KEYS[3], 0)
+end
+return announcePermits(ARGV[3], available)
 end)
 `,
 }
@@ -2381,20 +2381,20 @@ export function semaphoreRelease(semaphore: string, replies: string, generation:
 
 const SEMAPHORE_SET_PERMITS: Script = {
   name: 'semaphore/set-permits',
-  sha1: 'fb1c38dd38afb3c0ca768f5550d31229465fe4aa',
+  sha1: 'fbc414de5928e68e59f3a8f380151a597d34a359',
   text: `-- holdfast semaphore/set-permits
 ${TIME_NOW_PART}${IDEMPOTENCY_KEEP_REPLIES_PART}${IDEMPOTENCY_RUN_ONCE_PART}${SEMAPHORE_ANNOUNCE_PERMITS_PART}${SEMAPHORE_GENERATION_PART}return runOnce(KEYS[2], ARGV[4], ARGV[5], function()
-  if redis.call('exists', KEYS[1]) == 1 then
-    return 0
-  end
-  if ARGV[2] == '0' then
-    redis.call('set', KEYS[1], ARGV[1])
-  else
-    redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
-  end
-  startGeneration(KEYS[3], tonumber(ARGV[2]))
-  announcePermits(ARGV[3], tonumber(ARGV[1]))
-  return 1
+if redis.call('exists', KEYS[1]) == 1 then
+return 0
+end
+if ARGV[2] == '0' then
+redis.call('set', KEYS[1], ARGV[1])
+else
+redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2])
+end
+startGeneration(KEYS[3], tonumber(ARGV[2]))
+announcePermits(ARGV[3], tonumber(ARGV[1]))
+return 1
 end)
 `,
 }
@@ -2420,20 +2420,20 @@ export function semaphoreSetPermits(semaphore: string, replies: string, generati
 
 const STRING_LOCK_ACQUIRE: Script = {
   name: 'string-lock/acquire',
-  sha1: 'e19df2f23ebd3605f1de155298e59b39fb58f2bd',
+  sha1: '0c2ff6977f9d8c4c5568209e2f1778a98708f8f8',
   expires: true,
   text: `-- holdfast string-lock/acquire
 local current = redis.call('get', KEYS[1])
 if not current then
-  redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[1])
-  return nil
+redis.call('set', KEYS[1], ARGV[2], 'px', ARGV[1])
+return nil
 end
 local left = redis.call('pttl', KEYS[1])
 if current ~= ARGV[2] then
-  return left
+return left
 end
 if left < tonumber(ARGV[1]) then
-  redis.call('pexpire', KEYS[1], ARGV[1])
+redis.call('pexpire', KEYS[1], ARGV[1])
 end
 return nil
 `,
@@ -2456,16 +2456,16 @@ export function stringLockAcquire(lock: string, leaseTimeMs: Argument, holder: A
 
 const STRING_LOCK_ADOPT: Script = {
   name: 'string-lock/adopt',
-  sha1: 'e6976e7e1cf229687b5afa698878becdbc91da80',
+  sha1: 'db1814a8cd08b78beca37c13cb9d9b9b3e061f74',
   expires: true,
   text: `-- holdfast string-lock/adopt
 ${LEASE_EXTEND_PART}local current = redis.call('get', KEYS[1])
 if current == ARGV[3] then
-  extendLease(KEYS[1], ARGV[1])
-  return nil
+extendLease(KEYS[1], ARGV[1])
+return nil
 end
 if current ~= ARGV[2] then
-  return 0
+return 0
 end
 redis.call('set', KEYS[1], ARGV[3], 'px', ARGV[1])
 return nil
@@ -2489,10 +2489,10 @@ export function stringLockAdopt(lock: string, leaseTimeMs: Argument, from: Argum
 
 const STRING_LOCK_EXTEND: Script = {
   name: 'string-lock/extend',
-  sha1: 'fc7a390928ff0df442cb900e46f2b369f3386e5c',
+  sha1: 'd6b39084ba44bc6d49f73dc4ad9e50ebddb548c2',
   text: `-- holdfast string-lock/extend
 ${LEASE_EXTEND_PART}if redis.call('get', KEYS[1]) ~= ARGV[2] then
-  return 0
+return 0
 end
 extendLease(KEYS[1], ARGV[1])
 return 1
@@ -2531,10 +2531,10 @@ export function stringLockInspect(lock: string): ScriptCall {
 
 const STRING_LOCK_RELEASE: Script = {
   name: 'string-lock/release',
-  sha1: 'e71636dff6ba340a8f57f7c0224efcd2b99bf7dd',
+  sha1: 'a5b8628991a1ac26bc1840d92af6f1db51b7571e',
   text: `-- holdfast string-lock/release
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
-  return nil
+return nil
 end
 redis.call('del', KEYS[1])
 local receivers = redis.pcall('publish', ARGV[2], ARGV[3])
@@ -2558,18 +2558,18 @@ export function stringLockRelease(lock: string, holder: Argument, channel: Argum
 
 const STRING_LOCK_RENEW: Script = {
   name: 'string-lock/renew',
-  sha1: '04202e80da775f159894d3086ab8c0f74fff0d01',
+  sha1: '1f81964fd2d6e6d317f8c0b259f9e67dc504184f',
   text: `-- holdfast string-lock/renew
 ${LEASE_EXTEND_PART}local renewed = {}
 for n, lock in ipairs(KEYS) do
-  local current = redis.pcall('get', lock)
-  if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE', 1, true) then
-    return current
-  end
-  renewed[n] = current == ARGV[2 * n - 1] and 1 or 0
-  if renewed[n] == 1 then
-    extendLease(lock, ARGV[2 * n])
-  end
+local current = redis.pcall('get', lock)
+if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE', 1, true) then
+return current
+end
+renewed[n] = current == ARGV[2 * n - 1] and 1 or 0
+if renewed[n] == 1 then
+extendLease(lock, ARGV[2 * n])
+end
 end
 return renewed
 `,
@@ -2588,10 +2588,10 @@ export function stringLockRenew(keys: readonly string[], args: readonly Argument
 
 const STRING_LOCK_SHORTEN: Script = {
   name: 'string-lock/shorten',
-  sha1: 'a00169584e0b48feb014c5585655f87c34b34cbe',
+  sha1: '040d38f5f6a3f30d6bd97616b676ea2a8adf4669',
   text: `-- holdfast string-lock/shorten
 ${LEASE_CUT_PART}if redis.call('get', KEYS[1]) ~= ARGV[2] then
-  return 0
+return 0
 end
 cutLease(KEYS[1], tonumber(ARGV[1]))
 return 1
@@ -2611,7 +2611,7 @@ export function stringLockShorten(lock: string, leaseTimeMs: Argument, holder: A
 
 const TIME_READ: Script = {
   name: 'time/read',
-  sha1: 'bd8ba94e1cd607fab46ca87ec74b3872ca45520e',
+  sha1: '3fb9ba8a0f6d9ba94821b6804527cfd3cde8696f',
   text: `-- holdfast time/read
 ${TIME_NOW_PART}redis.pcall('pttl', KEYS[1])
 return epochMs()
@@ -2629,21 +2629,21 @@ export function timeRead(key: string): ScriptCall {
 
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
-  sha1: '9e7636aac291f28303e01c96ab77a499b7895171',
+  sha1: '848d4454ba83fc14eb8de1b939ebadeb834ced90',
   expires: true,
   text: `-- holdfast write-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_LEFT_FOR_WRITER_PART}local left = redis.call('pttl', KEYS[1])
 if left ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
-  if left < tonumber(ARGV[1]) then
-    redis.call('pexpire', KEYS[1], ARGV[1])
-  end
-  return nil
+if left < tonumber(ARGV[1]) then
+redis.call('pexpire', KEYS[1], ARGV[1])
+end
+return nil
 end
 if left ~= -2 then
-  left = leftForWriter(KEYS[1], ARGV[3], left)
+left = leftForWriter(KEYS[1], ARGV[3], left)
 end
 if left ~= -2 then
-  return left
+return left
 end
 return createLock(KEYS[1], ARGV[1], 'mode', 'write', ARGV[2], 1)
 `,
@@ -2667,23 +2667,23 @@ export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: 'c54dedd2ae9c3294fb9d712050765396f01669fd',
+  sha1: 'c1806b575cd7da38b172140a1c4c147e007acaa9',
   text: `-- holdfast write-lock/release
 ${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  return nil
+return nil
 end
 local longest, looked = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
 if looked == 'dead' then
-  return 'unfinished'
+return 'unfinished'
 end
 redis.call('hdel', KEYS[1], ARGV[1])
 if looked ~= 'all' then
-  redis.call('hset', KEYS[1], 'mode', 'read')
+redis.call('hset', KEYS[1], 'mode', 'read')
 elseif longest > 0 then
-  redis.call('hset', KEYS[1], 'mode', 'read')
-  redis.call('pexpire', KEYS[1], longest)
+redis.call('hset', KEYS[1], 'mode', 'read')
+redis.call('pexpire', KEYS[1], longest)
 else
-  redis.call('del', KEYS[1])
+redis.call('del', KEYS[1])
 end
 local receivers = redis.pcall('publish', ARGV[3], ARGV[4])
 return type(receivers) == 'number' and receivers or -1

@@ -6,7 +6,7 @@ import { permitLeases, readHoldPrefix } from '../../src/wire/keys.js'
 /** Of a multi-lock of values. */
 export const VALUES = ['u', 'v', 'w']
 export const GROUP = 'group'
-export const PERMITS = 'permits'
+const PERMITS = 'permits'
 
 const LOCK = /^(a|b|c|\{a\})$/
 const PERMIT_LEASES = permitLeases(PERMITS)

@@ -5,7 +5,7 @@ import { ThreadRenewals, type ThreadTools } from '../../src/watchdog/thread-rene
 import type { ProcessClock } from './process-clock.js'
 
 /** The time of a thread: nothing of it happens any more once it has ended. */
-export class ThreadClock implements Clock {
+class ThreadClock implements Clock {
   readonly #process: ProcessClock
   readonly #pending = new Set<() => void>()
   #hasEnded = false
