@@ -118,6 +118,7 @@ export class Beliefs {
   }
 
   #isExtendedInVain({ resource, since, holder }: Belief): boolean {
+    if (this.#extendedInVain.size === 0) return false
     return since <= (this.#extendedInVain.get(`${resource} ${holder()}`) ?? Number.NEGATIVE_INFINITY) + LATE_MS
   }
 
@@ -132,29 +133,33 @@ export class Beliefs {
     const present = new Map<string, Belief[]>()
     for (const belief of this.#beliefs) {
       if (!belief.isLive()) this.#beliefs.delete(belief)
-      else if (!this.isForced(belief.resource, belief.holder())) {
+      else {
         const { resource } = belief
         const holder = belief.holder()
+        if (this.isForced(resource, holder)) continue
         const isInRedis = isHeldInRedis(resource, holder)
         if (this.#isExtendedInVain(belief)) {
           if (!isInRedis) this.excused.add(belief)
           continue
         }
-        assert(isInRedis, `${holder} believes to hold ${resource}, and does not in Redis`)
-        present.set(resource, [...(present.get(resource) ?? []), belief])
+        if (!isInRedis) assert.fail(`${holder} believes to hold ${resource}, and does not in Redis`)
+        const others = present.get(resource)
+        if (others) others.push(belief)
+        else present.set(resource, [belief])
       }
     }
-    for (const [resource, beliefs] of present) this.#checkTogether(resource, beliefs)
+    for (const [resource, beliefs] of present) if (beliefs.length > 1) this.#checkTogether(resource, beliefs)
   }
 
   #checkTogether(resource: string, beliefs: readonly Belief[]): void {
     const limit = this.#limits.get(resource)
-    const all = beliefs.map(({ holder, handOffs }) => `${holder()} (hand-off ${handOffs})`).join(' and ')
-    if (limit !== undefined) assert(beliefs.length <= limit, `${beliefs.length} hold ${resource}, not ${limit}: ${all}`)
-    else {
-      for (const [index, one] of beliefs.entries())
-        for (const other of beliefs.slice(index + 1)) assert(!excludes(one, other), `${all} hold ${resource}`)
+    const all = (): string => beliefs.map(({ holder, handOffs }) => `${holder()} (hand-off ${handOffs})`).join(' and ')
+    if (limit !== undefined) {
+      if (beliefs.length > limit) assert.fail(`${beliefs.length} hold ${resource}, not ${limit}: ${all()}`)
+      return
     }
+    for (const [index, one] of beliefs.entries())
+      for (const other of beliefs.slice(index + 1)) if (excludes(one, other)) assert.fail(`${all()} hold ${resource}`)
   }
 
   /** Tokens rise with each grant; the holds of one lease have the same. */

@@ -64,7 +64,7 @@ export class LateCopies {
   }
 
   /** Carries out a command, and remembers what it did. */
-  carryOut<T>(command: readonly string[], what: string, server: FakeRedis, run: () => T): T {
+  carryOut<T>(command: readonly string[], what: () => string, server: FakeRedis, run: () => T): T {
     const isRepeated = this.#carriedOut.has(command)
     // A replica also does what it got from its master meanwhile.
     const before = isRepeated && !this.#world.replicaSet ? heldIn(server) : undefined
@@ -73,7 +73,7 @@ export class LateCopies {
     this.#carriedOut.add(command)
     const isCounted = this.#countersOf(server).some((value, index) => value !== counters[index])
     if (isCounted) this.#counted.add(command)
-    if (before) this.#checkNames(`a copy of ${what}`, command, before, heldIn(server))
+    if (before) this.#checkNames(`a copy of ${what()}`, command, before, heldIn(server))
     return reply
   }
 

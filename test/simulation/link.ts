@@ -112,7 +112,12 @@ export class Link {
       connect: (receive) => server.connect(receive),
       execute: (command) => {
         const node = server instanceof NodeConnection ? server.node : server
-        return this.#weather.copies.carryOut(command, named(command), node, () => server.execute(command))
+        return this.#weather.copies.carryOut(
+          command,
+          () => named(command),
+          node,
+          () => server.execute(command),
+        )
       },
     }
     const port = new WatchedPort(this.#clock, watched, (command, send) => this.#send(command, send, server))

@@ -38,7 +38,9 @@ describe(`${LIVES} simulated lives`, () => {
         failures.map(({ seed, message, smallest, timeline = [] }) => [seed, message, smallest, ...timeline].join('\n')),
         [],
       )
-      assert(grants > 10 * LIVES && grants > 3 * losses, 'the storm is neither too weak nor too strong')
+      // A leader stays one until something happens.
+      const least = workload === 'election' ? 3 : 10
+      assert(grants > least * LIVES && grants > 3 * losses, 'the storm is neither too weak nor too strong')
     })
   }
 
