@@ -44,7 +44,7 @@ function buildTypes() {
   for (const path of filesOf(CJS)) if (!kept.has(path)) rmSync(path)
   // Users meet TestRedis and its time, and nothing else of the Redis in memory.
   for (const path of filesOf(join(CJS, 'testing')).filter((path) => !/(index|test-\w+)\.d\.ts$/.test(path)))
-    writeFileSync(path, readFileSync(path, 'utf8').replace(/^ *\/\*\*[^]*?\*\/\n/gm, ''))
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/^ *\/\*\*[\s\S]*?\*\/\n/gm, ''))
 }
 
 function keep(path, kept) {
