@@ -19,8 +19,8 @@ export abstract class Model extends ModelState {
     const isForce = operation.do === 'force'
     const isFreeing = isForce || operation.do === 'expire' || operation.do === 'unlock'
     const late: Branch[] = isFreeing ? this.#lateGrants(operation, before) : []
-    // Whom it saw has left by then, and it ends nobody else.
-    if (isForce) late.push([this.clone(), 'false'])
+    // Whom it saw has left by then, and it ends nobody else. Of a holder of some values it is not known whether it had left.
+    if (isForce) late.push([this.clone(), 'false'], [this.clone(), 'true'])
     if (!isTry && !isForce) return late
     const isAborted = this.#abortedSince(before).some(({ take }) => this.overlap(operation.target, take.target))
     if (isAborted) return [...late, [this.clone(), isTry ? 'refused' : 'true']]

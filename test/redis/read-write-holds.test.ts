@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { setUpLab } from '../support/lab.js'
 import { renewed } from '../support/renewed.js'
 import { listening, WOKEN_MS } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
 import { keyNames, openTwin } from '../support/twin.js'
 import { sleep } from '../support/wait-until.js'
 
@@ -45,10 +46,12 @@ describe('the holds of a read-write lock', () => {
     await lock.readLock().lock({ within: read })
     await other.getReadWriteLock('a').readLock().lock()
     assert.equal(await lock.readLock().forceUnlock(), true)
+    await repliesForgotten(lab)
     assert.deepEqual(await lab.server.admin.keys('*'), [])
     const write = await lock.writeLock().lock()
     await lock.readLock().lock({ within: write })
     assert.equal(await lock.writeLock().forceUnlock(), true)
+    await repliesForgotten(lab)
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 

@@ -78,6 +78,8 @@ const waiting = (...holders: string[]): Commands => [
   ['rpush', fairQueue(NAME), ...holders],
   ...holders.map((holder) => ['zadd', fairDeadlines(NAME), later(), holder] as const),
 ]
+/** How long a fair queue lasts after a waiter has last asked. */
+const QUEUE_TTL_MS = 86_400_000
 const VALUES = [DIGEST, fieldDigest('two')]
 const expiry = (value: string, holder = OURS): string => `${value}:${holder}:expire_time`
 const group: Commands = [
@@ -149,6 +151,7 @@ const CASES: readonly Case[] = [
     title: 'fair-lock/acquire of a lock that is held',
     before: held(OTHER),
     replies: [TTL_MS, TTL_MS],
+    extends: { [fairQueue(NAME)]: QUEUE_TTL_MS, [fairDeadlines(NAME)]: QUEUE_TTL_MS },
   },
   { script: 'fair-lock/leave', before: waiting(OURS, 'ours:2'), replies: [1, 0] },
   { script: 'fair-lock/release', before: [...held(OURS), ...waiting('ours:2')], replies: [0, null] },
@@ -188,8 +191,8 @@ const CASES: readonly Case[] = [
     script: 'read-lock/inspect',
     before: reading(2),
     replies: [
-      [TTL_MS, OURS, '2'],
-      [TTL_MS, OURS, '2'],
+      [TTL_MS, '0', 2, OURS, '2'],
+      [TTL_MS, '0', 2, OURS, '2'],
     ],
     isReadOnly: true,
   },

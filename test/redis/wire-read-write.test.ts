@@ -211,7 +211,7 @@ describe('the wire format of a read-write lock', () => {
     const lock = client.getReadWriteLock('order')
     const inside = {
       read: ['del', 'exists', 'hdel', 'hexists', 'hget', 'hscan', 'hset', 'pexpire', 'pttl', 'publish', 'set', 'time'],
-      write: ['del', 'exists', 'hdel', 'hexists', 'hscan', 'hset', 'pexpire', 'publish', 'time'],
+      write: ['del', 'exists', 'hdel', 'hexists', 'hscan', 'hset', 'pexpire', 'pttl', 'publish', 'time'],
     }
     for (const [side, commands] of Object.entries(inside)) {
       const own = side === 'read' ? lock.readLock() : lock.writeLock()

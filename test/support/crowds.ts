@@ -230,6 +230,9 @@ export const CROWDS: Readonly<Record<string, readonly Crowd[]>> = {
   'faster-multi-lock/set-count': [
     crowd('all values', VALUES_OWN, () => make.fasterMultiLockSetCount(LOCK, LEASE_MS, living(1), 2, VALUES)),
   ],
+  'faster-multi-lock/shorten': [
+    crowd('all values', VALUES_OWN, () => make.fasterMultiLockShorten(LOCK, 1_000, living(1), VALUES)),
+  ],
   'fleet/read': [
     crowd('a read lock', ALIKE, read),
     crowd('a read lock whose readers died', ALL_DIED, read),
@@ -388,6 +391,7 @@ export const ALONE: ReadonlySet<string> = new Set([
   'lock/reenter',
   'lock/release',
   'lock/release-one',
+  'lock/shorten',
   'semaphore/acquire',
   'semaphore/add-permits',
   'semaphore/cancel',
@@ -401,5 +405,6 @@ export const ALONE: ReadonlySet<string> = new Set([
   'string-lock/inspect',
   'string-lock/release',
   'string-lock/renew',
+  'string-lock/shorten',
   'time/read',
 ])

@@ -35,7 +35,7 @@ export const TTL_MS = 100_000
 
 /** The value of each parameter of a script. */
 const VALUES: Readonly<Record<string, Argument | readonly Argument[]>> = {
-  ...{ lock: NAME, group: NAME, semaphore: NAME, latch: NAME, key: NAME },
+  ...{ lock: NAME, group: NAME, semaphore: NAME, latch: NAME, key: NAME, cursor: '0' },
   ...{ queue: fairQueue(NAME), deadlines: fairDeadlines(NAME), turnQueue: turnQueueKey(NAME) },
   ...{ tokens: fencingTokenKey(NAME), replies: STORED_REPLIES, leases: permitLeases(NAME) },
   ...{ prefix: readHoldPrefix(NAME), readHold: `${readHoldPrefix(NAME)}${OURS}:rwlock_timeout:1` },
