@@ -176,6 +176,17 @@ const readWrite: Kind = {
         found[`read ${holder} ${number}`] = leaseText(row.ttlMs)
       else found[row.key] = contentOf(row)
     }
+    const reads = Object.keys(found)
+    const isDead = (field: string): boolean =>
+      !/^(mode|.*:write)=/.test(field) && !reads.some((key) => key.startsWith(`read ${field.split('=', 1)[0]} `))
+    const { lock } = found
+    if (lock !== undefined)
+      found['lock'] = lock.replace(/(?<=^hash mode=\w+ ).*(?=, )/, (fields) =>
+        fields
+          .split(' ')
+          .filter((field) => !isDead(field))
+          .join(' '),
+      )
     return found
   },
   async expire(admin, name, what, holderOf) {

@@ -139,7 +139,9 @@ export class ReadWriteModel extends Model {
     const { hash } = this
     if (hash) {
       const { writer, readers, leaseS } = hash
-      const fields = [...readers].map(([id, count]) => `${spell(id)}=${count}`)
+      // When those whose holds have all ended are forgotten is not part of the model.
+      const living = [...readers].filter(([id]) => this.#reads(id))
+      const fields = living.map(([id, count]) => `${spell(id)}=${count}`)
       if (writer) fields.push(`${spell(writer.id)}=${writer.count}`)
       keys['lock'] = `hash mode=${writer ? 'write' : 'read'} ${fields.sort().join(' ')}, ${leaseS} s`
     }

@@ -191,8 +191,8 @@ const CASES: readonly Case[] = [
     script: 'read-lock/inspect',
     before: reading(2),
     replies: [
-      [TTL_MS, '0', 2, OURS, '2'],
-      [TTL_MS, '0', 2, OURS, '2'],
+      [TTL_MS, '0', 1, OURS, '2'],
+      [TTL_MS, '0', 1, OURS, '2'],
     ],
     isReadOnly: true,
   },
