@@ -553,7 +553,7 @@ end
 `
 
 const READ_LOCK_LEFT_FOR_WRITER_PART = `local function leftForWriter(lock, prefix, left)
-if redis.call('hget', lock, 'mode') ~= 'read' then
+if left < 0 or redis.call('hget', lock, 'mode') ~= 'read' then
 return left
 end
 local longest, looked = longestReadOfAll(lock, prefix, '', left)
@@ -564,6 +564,9 @@ return left
 elseif longest > 0 then
 redis.call('pexpire', lock, longest)
 return longest
+end
+if redis.call('hlen', lock) > 1 then
+return left
 end
 redis.call('del', lock)
 return -2
@@ -2629,7 +2632,7 @@ export function timeRead(key: string): ScriptCall {
 
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
-  sha1: '848d4454ba83fc14eb8de1b939ebadeb834ced90',
+  sha1: '8660cacc12e8ea0d913574c8b206e64c2e4a7aa2',
   expires: true,
   text: `-- holdfast write-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_LEFT_FOR_WRITER_PART}local left = redis.call('pttl', KEYS[1])

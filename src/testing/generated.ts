@@ -2057,7 +2057,7 @@ export function translated(redis: Redis): Translated {
           return [longest$2, looked]
         }
         const leftForWriter = (lock$2?: any, prefix$5?: any, left$2?: any): any[] => {
-          if ((redis.call("hget", lock$2, "mode") !== "read")) {
+          if ((lua.lt(left$2, 0) || (redis.call("hget", lock$2, "mode") !== "read"))) {
             return [left$2]
           }
           let [longest$3, looked$2]: any[] = longestReadOfAll(lock$2, prefix$5, "", left$2)
@@ -2072,6 +2072,9 @@ export function translated(redis: Redis): Translated {
                 return [longest$3]
               }
             }
+          }
+          if (lua.gt(redis.call("hlen", lock$2), 1)) {
+            return [left$2]
           }
           redis.call("del", lock$2)
           return [-2]
