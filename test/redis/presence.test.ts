@@ -124,7 +124,10 @@ async function waitingFor(lab: Lab, client: Client, isPresent = true) {
 /** The ids of the connections to the server, of each kind. */
 async function connections({ server: { admin } }: Lab): Promise<{ normal: string; pubsub: string }> {
   const idsOf = async (type: string): Promise<string> =>
-    [...String(await admin.call('CLIENT', 'LIST', 'TYPE', type)).matchAll(/^id=(\d+)/gm)].map(([, id]) => id).join()
+    [...String(await admin.call('CLIENT', 'LIST', 'TYPE', type)).matchAll(/^id=(\d+)/gm)]
+      .map(([, id]) => id)
+      .sort() // Redis lists them in changing order
+      .join()
   return { normal: await idsOf('normal'), pubsub: await idsOf('pubsub') }
 }
 
