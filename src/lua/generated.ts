@@ -487,33 +487,40 @@ return announcePermits(channel, redis.call('incrby', semaphore, returned))
 end
 `
 
-const READ_LOCK_ALL_READERS_PART = `local function longestReadOfAll(lock, prefix, except, left)
-local enough = left < 0 and 9007199254740991 or left
-local longest, looks, removed, cursor, looked = -2, 0, 0, '', 'all'
+const READ_LOCK_ALL_READERS_PART = `local FOREVER = 9007199254740991
+local function isReader(field, count, except)
+local canRead = field ~= except and string.sub(field, -6) ~= ':write' and string.find(field, ':', 1, true)
+return canRead and holdCount(count) > 0
+end
+local function longestReadOfAll(lock, prefix, except, left)
+local enough = left < 0 and FOREVER or left * 2 / 3
+local longest, looks, dead, cursor, looked = -2, 0, {}, '', 'all'
 while cursor ~= '0' do
 local page = redis.call('hscan', lock, cursor == '' and '0' or cursor, 'count', 20)
 cursor = page[1]
 for n = 1, #page[2], 2 do
 local reader, count = page[2][n], page[2][n + 1]
-local canRead = reader ~= 'mode' and reader ~= except and string.sub(reader, -6) ~= ':write'
-if canRead and holdCount(count) > 0 then
-if looks >= MOST_LOOKS then
-return longest, longest < 0 and removed > 0 and 'dead' or 'some'
+if isReader(reader, count, except) then
+if looks >= MOST_LOOKS or looks > 16 and longest >= enough then
+return longest, longest < 0 and #dead > 0 and 'dead' or 'some', dead
 end
-local lasts, read = longestRead(prefix, reader, count, enough, MOST_LOOKS)
+local lasts, read = longestRead(prefix, reader, count, FOREVER, MOST_LOOKS)
 looks = looks + read
 longest = math.max(longest, lasts)
-if longest >= enough or looks > 16 and longest * 3 >= enough * 2 then
-return longest, 'some'
-elseif lasts < 0 and read == holdCount(count) then
-removed = removed + redis.call('hdel', lock, reader)
+if lasts < 0 and read == holdCount(count) then
+table.insert(dead, reader)
 elseif lasts < 0 then
 looked = 'some'
 end
 end
 end
 end
-return longest, looked
+return longest, looked, dead
+end
+local function removeReaders(lock, dead)
+if #dead > 0 then
+redis.call('hdel', lock, unpack(dead))
+end
 end
 `
 
@@ -556,16 +563,15 @@ const READ_LOCK_LEFT_FOR_WRITER_PART = `local function leftForWriter(lock, prefi
 if left < 0 or redis.call('hget', lock, 'mode') ~= 'read' then
 return left
 end
-local longest, looked = longestReadOfAll(lock, prefix, '', left)
+local longest, looked, dead = longestReadOfAll(lock, prefix, '', left)
 if looked == 'dead' then
+removeReaders(lock, dead)
 return 1
 elseif looked == 'some' then
 return left
 elseif longest > 0 then
-redis.call('pexpire', lock, longest)
-return longest
-end
-if redis.call('hlen', lock) > 1 then
+return math.min(longest, left)
+elseif redis.call('hlen', lock) > 1 + #dead then
 return left
 end
 redis.call('del', lock)
@@ -2034,7 +2040,7 @@ export function readLockInspect(lock: string, prefix: Argument, cursor: Argument
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '6cf89b632887e9d551faf75b5d3457c1a113c2d5',
+  sha1: '08bb09686ff1ca8648c29888df06f4e4d7e8bfb3',
   text: `-- holdfast read-lock/release
 ${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_DELETE_READER_PART}local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
 local count = redis.call('hget', lock, holder)
@@ -2042,7 +2048,8 @@ if not count then
 return nil
 end
 local isWritten, before = redis.call('hget', lock, 'mode') == 'write', redis.call('pttl', lock)
-local longest, looked = longestReadOfAll(lock, prefix, holder, before)
+local longest, looked, dead = longestReadOfAll(lock, prefix, holder, before)
+removeReaders(lock, dead)
 local wasHeld = looked ~= 'dead' and deleteReader(lock, prefix, holder, count)
 if looked == 'dead' or wasHeld == nil then
 return 'unfinished'
@@ -2632,7 +2639,7 @@ export function timeRead(key: string): ScriptCall {
 
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
-  sha1: '8660cacc12e8ea0d913574c8b206e64c2e4a7aa2',
+  sha1: 'fc71791ef9b8fa60534f7f1fc32a0df0da10575f',
   expires: true,
   text: `-- holdfast write-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_LEFT_FOR_WRITER_PART}local left = redis.call('pttl', KEYS[1])
@@ -2670,12 +2677,13 @@ export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: 'c1806b575cd7da38b172140a1c4c147e007acaa9',
+  sha1: '0cbd0e80bad1cb9046b1128c0848b834e60459e1',
   text: `-- holdfast write-lock/release
 ${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
 return nil
 end
-local longest, looked = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
+local longest, looked, dead = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
+removeReaders(KEYS[1], dead)
 if looked == 'dead' then
 return 'unfinished'
 end

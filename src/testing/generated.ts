@@ -1502,75 +1502,83 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const longestReadOfAll = (lock?: any, prefix$4?: any, except?: any, left?: any): any[] => {
+        let FOREVER: any = 9007199254740991
+        const isReader = (field?: any, count$4?: any, except?: any): any[] => {
           let T: any
-          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? 9007199254740991 : T)) ? T : left)
-          let [longest$2, looks$2, removed, cursor, looked]: any[] = [-2, 0, 0, "", "all"]
+          let canRead: any = (lua.truth(T = (lua.truth(T = (field !== except)) ? (lua.sub(field, -6) !== ":write") : T)) ? lua.findPlain(field, ":") : T)
+          return [(lua.truth(T = canRead) ? lua.gt(holdCount(count$4)[0], 0) : T)]
+        }
+        const longestReadOfAll = (lock?: any, prefix$4?: any, except$2?: any, left?: any): any[] => {
+          let T: any
+          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? FOREVER : T)) ? T : ((lua.number(left) * 2) / 3))
+          let [longest$2, looks$2, dead, cursor, looked]: any[] = [-2, 0, lua.table([]), "", "all"]
           while ((cursor !== "0")) {
             let page: any = redis.call("hscan", lock, (lua.truth(T = (lua.truth(T = (cursor === "")) ? "0" : T)) ? T : cursor), "count", 20)
             cursor = lua.index(page, 1)
             for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
               let n: any = $at$2
-              let [reader$4, count$4]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
-              let canRead: any = (lua.truth(T = (lua.truth(T = (reader$4 !== "mode")) ? (reader$4 !== except) : T)) ? (lua.sub(reader$4, -6) !== ":write") : T)
-              if ((lua.truth(canRead) && lua.gt(holdCount(count$4)[0], 0))) {
-                if (lua.ge(looks$2, MOST_LOOKS)) {
-                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? lua.gt(removed, 0) : T)) ? "dead" : T)) ? T : "some")]
+              let [reader$4, count$5]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
+              if (lua.truth(isReader(reader$4, count$5, except$2)[0])) {
+                if ((lua.ge(looks$2, MOST_LOOKS) || (lua.gt(looks$2, 16) && lua.ge(longest$2, enough$2)))) {
+                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? (lua.length(dead) > 0) : T)) ? "dead" : T)) ? T : "some"), dead]
                 }
-                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$4, enough$2, MOST_LOOKS)
+                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$5, FOREVER, MOST_LOOKS)
                 looks$2 = (lua.number(looks$2) + lua.number(read))
                 longest$2 = lua.max(longest$2, lasts)
-                if ((lua.ge(longest$2, enough$2) || (lua.gt(looks$2, 16) && ((lua.number(longest$2) * 3) >= (lua.number(enough$2) * 2))))) {
-                  return [longest$2, "some"]
+                if ((lua.lt(lasts, 0) && (read === holdCount(count$5)[0]))) {
+                  lua.insert(dead, reader$4)
                 } else {
-                  if ((lua.lt(lasts, 0) && (read === holdCount(count$4)[0]))) {
-                    removed = (lua.number(removed) + lua.number(redis.call("hdel", lock, reader$4)))
-                  } else {
-                    if (lua.lt(lasts, 0)) {
-                      looked = "some"
-                    }
+                  if (lua.lt(lasts, 0)) {
+                    looked = "some"
                   }
                 }
               }
             }
           }
-          return [longest$2, looked]
+          return [longest$2, looked, dead]
         }
-        const deleteReader = (lock$2?: any, prefix$5?: any, reader$5?: any, count$5?: any): any[] => {
+        const removeReaders = (lock$2?: any, dead$2?: any): any[] => {
+          if ((lua.length(dead$2) > 0)) {
+            redis.call("hdel", lock$2, ...lua.unpack(dead$2))
+          }
+          return []
+        }
+        const deleteReader = (lock$3?: any, prefix$5?: any, reader$5?: any, count$6?: any): any[] => {
           let T: any
-          let [holds, wasHeld]: any[] = [holdCount(count$5)[0], false]
+          let [holds, wasHeld]: any[] = [holdCount(count$6)[0], false]
           for (let $at$3 = lua.max(1, ((lua.number(holds) - lua.number(MOST_LOOKS)) + 1)), $limit$3 = lua.number(holds); $at$3 <= $limit$3; $at$3 += 1) {
             let index$3: any = $at$3
             wasHeld = (lua.truth(T = (redis.call("del", ...readHold(prefix$5, reader$5, index$3)) === 1)) ? T : wasHeld)
           }
           if (lua.gt(holds, MOST_LOOKS)) {
-            redis.call("hset", lock$2, reader$5, (lua.number(holds) - lua.number(MOST_LOOKS)))
+            redis.call("hset", lock$3, reader$5, (lua.number(holds) - lua.number(MOST_LOOKS)))
             return [undefined]
           }
-          redis.call("hdel", lock$2, reader$5)
+          redis.call("hdel", lock$3, reader$5)
           return [wasHeld]
         }
-        let [lock$3, holder, prefix$6]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
-        let count$6: any = redis.call("hget", lock$3, holder)
-        if (!lua.truth(count$6)) {
+        let [lock$4, holder, prefix$6]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
+        let count$7: any = redis.call("hget", lock$4, holder)
+        if (!lua.truth(count$7)) {
           return [undefined]
         }
-        let [isWritten, before]: any[] = [(redis.call("hget", lock$3, "mode") === "write"), redis.call("pttl", lock$3)]
-        let [longest$3, looked$2]: any[] = longestReadOfAll(lock$3, prefix$6, holder, before)
-        let wasHeld$2: any = (lua.truth(T = (looked$2 !== "dead")) ? deleteReader(lock$3, prefix$6, holder, count$6)[0] : T)
+        let [isWritten, before]: any[] = [(redis.call("hget", lock$4, "mode") === "write"), redis.call("pttl", lock$4)]
+        let [longest$3, looked$2, dead$3]: any[] = longestReadOfAll(lock$4, prefix$6, holder, before)
+        removeReaders(lock$4, dead$3)
+        let wasHeld$2: any = (lua.truth(T = (looked$2 !== "dead")) ? deleteReader(lock$4, prefix$6, holder, count$7)[0] : T)
         if (((looked$2 === "dead") || (wasHeld$2 === undefined))) {
           return ["unfinished"]
         }
         let receivers: any = 0
         let isEnd: any = (lua.truth(T = (looked$2 === "all")) ? !lua.truth(isWritten) : T)
         if ((lua.truth(isEnd) && lua.gt(longest$3, 0))) {
-          redis.call("pexpire", lock$3, longest$3)
+          redis.call("pexpire", lock$4, longest$3)
           if ((lua.lt(longest$3, 5000) && ((lua.number(before) - lua.number(longest$3)) > 100))) {
             redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
           }
         } else {
           if (lua.truth(isEnd)) {
-            redis.call("del", lock$3)
+            redis.call("del", lock$4)
             receivers = redis.publish(lua.index(ARGV, 3), lua.index(ARGV, 4))[0]
           }
         }
@@ -2022,61 +2030,69 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const longestReadOfAll = (lock?: any, prefix$4?: any, except?: any, left?: any): any[] => {
+        let FOREVER: any = 9007199254740991
+        const isReader = (field?: any, count$4?: any, except?: any): any[] => {
           let T: any
-          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? 9007199254740991 : T)) ? T : left)
-          let [longest$2, looks$2, removed, cursor, looked]: any[] = [-2, 0, 0, "", "all"]
+          let canRead: any = (lua.truth(T = (lua.truth(T = (field !== except)) ? (lua.sub(field, -6) !== ":write") : T)) ? lua.findPlain(field, ":") : T)
+          return [(lua.truth(T = canRead) ? lua.gt(holdCount(count$4)[0], 0) : T)]
+        }
+        const longestReadOfAll = (lock?: any, prefix$4?: any, except$2?: any, left?: any): any[] => {
+          let T: any
+          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? FOREVER : T)) ? T : ((lua.number(left) * 2) / 3))
+          let [longest$2, looks$2, dead, cursor, looked]: any[] = [-2, 0, lua.table([]), "", "all"]
           while ((cursor !== "0")) {
             let page: any = redis.call("hscan", lock, (lua.truth(T = (lua.truth(T = (cursor === "")) ? "0" : T)) ? T : cursor), "count", 20)
             cursor = lua.index(page, 1)
             for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
               let n: any = $at$2
-              let [reader$4, count$4]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
-              let canRead: any = (lua.truth(T = (lua.truth(T = (reader$4 !== "mode")) ? (reader$4 !== except) : T)) ? (lua.sub(reader$4, -6) !== ":write") : T)
-              if ((lua.truth(canRead) && lua.gt(holdCount(count$4)[0], 0))) {
-                if (lua.ge(looks$2, MOST_LOOKS)) {
-                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? lua.gt(removed, 0) : T)) ? "dead" : T)) ? T : "some")]
+              let [reader$4, count$5]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
+              if (lua.truth(isReader(reader$4, count$5, except$2)[0])) {
+                if ((lua.ge(looks$2, MOST_LOOKS) || (lua.gt(looks$2, 16) && lua.ge(longest$2, enough$2)))) {
+                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? (lua.length(dead) > 0) : T)) ? "dead" : T)) ? T : "some"), dead]
                 }
-                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$4, enough$2, MOST_LOOKS)
+                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$5, FOREVER, MOST_LOOKS)
                 looks$2 = (lua.number(looks$2) + lua.number(read))
                 longest$2 = lua.max(longest$2, lasts)
-                if ((lua.ge(longest$2, enough$2) || (lua.gt(looks$2, 16) && ((lua.number(longest$2) * 3) >= (lua.number(enough$2) * 2))))) {
-                  return [longest$2, "some"]
+                if ((lua.lt(lasts, 0) && (read === holdCount(count$5)[0]))) {
+                  lua.insert(dead, reader$4)
                 } else {
-                  if ((lua.lt(lasts, 0) && (read === holdCount(count$4)[0]))) {
-                    removed = (lua.number(removed) + lua.number(redis.call("hdel", lock, reader$4)))
-                  } else {
-                    if (lua.lt(lasts, 0)) {
-                      looked = "some"
-                    }
+                  if (lua.lt(lasts, 0)) {
+                    looked = "some"
                   }
                 }
               }
             }
           }
-          return [longest$2, looked]
+          return [longest$2, looked, dead]
         }
-        const leftForWriter = (lock$2?: any, prefix$5?: any, left$2?: any): any[] => {
-          if ((lua.lt(left$2, 0) || (redis.call("hget", lock$2, "mode") !== "read"))) {
+        const removeReaders = (lock$2?: any, dead$2?: any): any[] => {
+          if ((lua.length(dead$2) > 0)) {
+            redis.call("hdel", lock$2, ...lua.unpack(dead$2))
+          }
+          return []
+        }
+        const leftForWriter = (lock$3?: any, prefix$5?: any, left$2?: any): any[] => {
+          if ((lua.lt(left$2, 0) || (redis.call("hget", lock$3, "mode") !== "read"))) {
             return [left$2]
           }
-          let [longest$3, looked$2]: any[] = longestReadOfAll(lock$2, prefix$5, "", left$2)
+          let [longest$3, looked$2, dead$3]: any[] = longestReadOfAll(lock$3, prefix$5, "", left$2)
           if ((looked$2 === "dead")) {
+            removeReaders(lock$3, dead$3)
             return [1]
           } else {
             if ((looked$2 === "some")) {
               return [left$2]
             } else {
               if (lua.gt(longest$3, 0)) {
-                redis.call("pexpire", lock$2, longest$3)
-                return [longest$3]
+                return [lua.min(longest$3, left$2)]
+              } else {
+                if (lua.gt(redis.call("hlen", lock$3), (1 + lua.length(dead$3)))) {
+                  return [left$2]
+                }
               }
             }
           }
-          if (lua.gt(redis.call("hlen", lock$2), 1)) {
-            return [left$2]
-          }
-          redis.call("del", lock$2)
+          redis.call("del", lock$3)
           return [-2]
         }
         let left$3: any = redis.call("pttl", lua.index(KEYS, 1))
@@ -2127,44 +2143,52 @@ export function translated(redis: Redis): Translated {
           }
           return []
         }
-        const longestReadOfAll = (lock?: any, prefix$4?: any, except?: any, left?: any): any[] => {
+        let FOREVER: any = 9007199254740991
+        const isReader = (field?: any, count$4?: any, except?: any): any[] => {
           let T: any
-          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? 9007199254740991 : T)) ? T : left)
-          let [longest$2, looks$2, removed, cursor, looked]: any[] = [-2, 0, 0, "", "all"]
+          let canRead: any = (lua.truth(T = (lua.truth(T = (field !== except)) ? (lua.sub(field, -6) !== ":write") : T)) ? lua.findPlain(field, ":") : T)
+          return [(lua.truth(T = canRead) ? lua.gt(holdCount(count$4)[0], 0) : T)]
+        }
+        const longestReadOfAll = (lock?: any, prefix$4?: any, except$2?: any, left?: any): any[] => {
+          let T: any
+          let enough$2: any = (lua.truth(T = (lua.truth(T = lua.lt(left, 0)) ? FOREVER : T)) ? T : ((lua.number(left) * 2) / 3))
+          let [longest$2, looks$2, dead, cursor, looked]: any[] = [-2, 0, lua.table([]), "", "all"]
           while ((cursor !== "0")) {
             let page: any = redis.call("hscan", lock, (lua.truth(T = (lua.truth(T = (cursor === "")) ? "0" : T)) ? T : cursor), "count", 20)
             cursor = lua.index(page, 1)
             for (let $at$2 = 1, $limit$2 = lua.length(lua.index(page, 2)); $at$2 <= $limit$2; $at$2 += 2) {
               let n: any = $at$2
-              let [reader$4, count$4]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
-              let canRead: any = (lua.truth(T = (lua.truth(T = (reader$4 !== "mode")) ? (reader$4 !== except) : T)) ? (lua.sub(reader$4, -6) !== ":write") : T)
-              if ((lua.truth(canRead) && lua.gt(holdCount(count$4)[0], 0))) {
-                if (lua.ge(looks$2, MOST_LOOKS)) {
-                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? lua.gt(removed, 0) : T)) ? "dead" : T)) ? T : "some")]
+              let [reader$4, count$5]: any[] = [lua.index(lua.index(page, 2), n), lua.index(lua.index(page, 2), (lua.number(n) + 1))]
+              if (lua.truth(isReader(reader$4, count$5, except$2)[0])) {
+                if ((lua.ge(looks$2, MOST_LOOKS) || (lua.gt(looks$2, 16) && lua.ge(longest$2, enough$2)))) {
+                  return [longest$2, (lua.truth(T = (lua.truth(T = (lua.truth(T = lua.lt(longest$2, 0)) ? (lua.length(dead) > 0) : T)) ? "dead" : T)) ? T : "some"), dead]
                 }
-                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$4, enough$2, MOST_LOOKS)
+                let [lasts, read]: any[] = longestRead(prefix$4, reader$4, count$5, FOREVER, MOST_LOOKS)
                 looks$2 = (lua.number(looks$2) + lua.number(read))
                 longest$2 = lua.max(longest$2, lasts)
-                if ((lua.ge(longest$2, enough$2) || (lua.gt(looks$2, 16) && ((lua.number(longest$2) * 3) >= (lua.number(enough$2) * 2))))) {
-                  return [longest$2, "some"]
+                if ((lua.lt(lasts, 0) && (read === holdCount(count$5)[0]))) {
+                  lua.insert(dead, reader$4)
                 } else {
-                  if ((lua.lt(lasts, 0) && (read === holdCount(count$4)[0]))) {
-                    removed = (lua.number(removed) + lua.number(redis.call("hdel", lock, reader$4)))
-                  } else {
-                    if (lua.lt(lasts, 0)) {
-                      looked = "some"
-                    }
+                  if (lua.lt(lasts, 0)) {
+                    looked = "some"
                   }
                 }
               }
             }
           }
-          return [longest$2, looked]
+          return [longest$2, looked, dead]
+        }
+        const removeReaders = (lock$2?: any, dead$2?: any): any[] => {
+          if ((lua.length(dead$2) > 0)) {
+            redis.call("hdel", lock$2, ...lua.unpack(dead$2))
+          }
+          return []
         }
         if ((redis.call("hexists", lua.index(KEYS, 1), lua.index(ARGV, 1)) === 0)) {
           return [undefined]
         }
-        let [longest$3, looked$2]: any[] = longestReadOfAll(lua.index(KEYS, 1), lua.index(ARGV, 2), lua.index(ARGV, 1), -1)
+        let [longest$3, looked$2, dead$3]: any[] = longestReadOfAll(lua.index(KEYS, 1), lua.index(ARGV, 2), lua.index(ARGV, 1), -1)
+        removeReaders(lua.index(KEYS, 1), dead$3)
         if ((looked$2 === "dead")) {
           return ["unfinished"]
         }

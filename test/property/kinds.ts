@@ -192,8 +192,11 @@ const readWrite: Kind = {
   async expire(admin, name, what, holderOf) {
     const prefix = readHoldPrefix(name)
     const [reader = '', number] = what.split(' ')
-    if (number !== undefined) await admin.del(`${prefix}${holderOf(reader)}:rwlock_timeout:${number}`)
-    else await admin.eval(EXPIRE_READ_WRITE, 2, name, readWriteChannel(name), what === 'hash' ? '' : `${prefix}*`)
+    if (number !== undefined) {
+      // Waiters ask every few seconds, and find out then who died: here they are told to.
+      const hold = `${prefix}${holderOf(reader)}:rwlock_timeout:${number}`
+      await admin.multi().del(hold).publish(readWriteChannel(name), '0').exec()
+    } else await admin.eval(EXPIRE_READ_WRITE, 2, name, readWriteChannel(name), what === 'hash' ? '' : `${prefix}*`)
   },
   intrude: async () => {},
 }

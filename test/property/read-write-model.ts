@@ -35,7 +35,8 @@ export class ReadWriteModel extends Model {
     const { id, owner, target } = lease
     const { hash } = this
     if (target === WRITE) {
-      if (hash) return false
+      // A writer waits for no reader that died.
+      if (hash && (hash.writer || [...hash.readers.keys()].some((id) => this.#reads(id)))) return false
       this.hash = { writer: { id, count: 1 }, readers: new Map(), leaseS }
       return true
     }

@@ -20,7 +20,7 @@ const LUA_FAILED = /attempt to|bad argument|'for' |lib command arguments/
  * whether semaphores or latches made it.
  */
 const SAME_TO_REDIS: readonly (readonly [script: RegExp, state: RegExp])[] = [
-  [/^read-lock\/acquire$/, /^a read lock/],
+  [/^read-lock\/acquire$/, /^(a read lock|a hash of data with a mode)/],
   [/^faster-multi-lock\/acquire$/, /^a hash of data that expires/], // its field next to the others, as in a group
   [/^fenced-lock\/(acquire|adopt)$/, /^a fenced lock/],
   [/^(semaphore|permit|latch)\//, /^a (semaphore|latch)/],

@@ -143,6 +143,7 @@ export const OF_OTHERS: Readonly<Record<string, () => Commands>> = {
   'a stream': () => [['xadd', NAME, '1-1', 'x', 'y']],
   'a hash of data': () => [['hset', NAME, 'name', 'Ada', 'since', 1_700_000_000_000, 'visits', 12]],
   'a hash with one field of data': () => [['hset', NAME, 'name', 'Ada']],
+  'a hash of data with a mode': () => [['hset', NAME, 'mode', 'read', 'visits', 12], expires()],
   'a hash of data that expires': () => [['hset', NAME, 'name', 'Ada', 'visits', 12], expires()],
 }
 

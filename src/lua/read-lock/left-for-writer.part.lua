@@ -1,22 +1,21 @@
 -- include read-lock/all-readers
 
--- For a writer that is refused: what is left of a lock, ms, which is `left` according to its expiry; -2 if it is free
--- after all, because all its readers died. Waits for readers no longer than their holds last.
+-- For a writer that is refused: how long to wait for the lock, ms, of which `left` is left according to its expiry; -2 if
+-- it is free after all, because all its readers died.
 local function leftForWriter(lock, prefix, left)
   if left < 0 or redis.call('hget', lock, 'mode') ~= 'read' then
     return left
   end
-  local longest, looked = longestReadOfAll(lock, prefix, '', left)
+  local longest, looked, dead = longestReadOfAll(lock, prefix, '', left)
   if looked == 'dead' then
+    removeReaders(lock, dead)
     return 1
   elseif looked == 'some' then
     return left
   elseif longest > 0 then
-    redis.call('pexpire', lock, longest)
-    return longest
-  end
-  if redis.call('hlen', lock) > 1 then
-    -- something else is in it, too
+    return math.min(longest, left)
+  elseif redis.call('hlen', lock) > 1 + #dead then
+    -- something else than a lock
     return left
   end
   redis.call('del', lock)

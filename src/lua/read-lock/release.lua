@@ -19,7 +19,8 @@ if not count then
   return nil
 end
 local isWritten, before = redis.call('hget', lock, 'mode') == 'write', redis.call('pttl', lock)
-local longest, looked = longestReadOfAll(lock, prefix, holder, before)
+local longest, looked, dead = longestReadOfAll(lock, prefix, holder, before)
+removeReaders(lock, dead)
 local wasHeld = looked ~= 'dead' and deleteReader(lock, prefix, holder, count)
 if looked == 'dead' or wasHeld == nil then
   return 'unfinished'

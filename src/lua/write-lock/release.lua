@@ -13,7 +13,8 @@
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
-local longest, looked = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
+local longest, looked, dead = longestReadOfAll(KEYS[1], ARGV[2], ARGV[1], -1)
+removeReaders(KEYS[1], dead)
 if looked == 'dead' then
   return 'unfinished'
 end
