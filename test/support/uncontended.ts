@@ -14,6 +14,8 @@ export async function uncontended(client: Client, proxy: TcpProxy): Promise<{ se
   // The subscriber connection of a client that has waited is pinged every 5 s, whatever the client does.
   const sent = requests.filter((frame) => wordsOf(frame)[0]?.toUpperCase() !== 'PING')
   // The time at which a command was sent, epoch ms.
-  const bytes = Buffer.concat(sent).toString('latin1').replaceAll(/\b1\d{12}\r\n/g, 'its time\r\n')
+  const bytes = Buffer.concat(sent)
+    .toString('latin1')
+    .replaceAll(/\b1\d{12}\r\n/g, 'its time\r\n')
   return { sent: bytes.replaceAll(client.id, 'its id'), connections: proxy.connections }
 }
