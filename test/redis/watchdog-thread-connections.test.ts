@@ -71,17 +71,4 @@ describe('a slow renewal of the watchdog thread', () => {
     proxy.pass()
     await client.close()
   })
-
-  it('a scope keeps its holder when the watchdog thread had nothing to do', async () => {
-    const client = await connect({ url: lab.server.url, watchdog: { thread: true } })
-    const lock = client.getLock('a')
-    await client.runInScope(async () => {
-      const first = await lock.lock()
-      await first.unlock()
-      const second = await lock.lock()
-      assert.equal(second.holder, first.holder)
-      await second.unlock()
-    })
-    await client.close()
-  })
 })
