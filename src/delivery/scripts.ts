@@ -320,7 +320,8 @@ export class Scripts {
       timeoutMs,
       () => this.#port.send(command, call.keys[0] as string),
       (reply) => {
-        if (form.expires && Array.isArray(reply) && reply[0] === TOO_LATE) return void this.#sendAgain(batch, reply[1])
+        const arrivedAt = form.expires ? whenTooLate(reply) : undefined
+        if (arrivedAt !== undefined) return this.#sendAgain(batch, arrivedAt)
         const failed = batch.resolve(reply)
         if (!failed) batch.reject(notOurs(reply))
         this.#finished(callers.length - this.#sendEach(failed, timeoutMs))
@@ -339,10 +340,10 @@ export class Scripts {
   }
 
   /** It arrived too late, or the time at the server was not known: it has not run. Now that is known. */
-  #sendAgain(batch: Batch, time: unknown): void {
+  #sendAgain(batch: Batch, arrivedAt: number): void {
     const { call, timeoutMs, callers } = batch
     const now = this.#clock.now()
-    this.learnTime(call.keys[0] as string, toInteger(time) as number)
+    this.learnTime(call.keys[0] as string, arrivedAt)
     if (batch.sends++ < MOST_SENDS && now - batch.madeAt < timeoutMs) {
       for (const { onSent } of callers) onSent?.(now)
       this.#resend(batch)
@@ -414,6 +415,13 @@ export class Scripts {
     const why = connectionError === undefined ? '' : messageOf(withoutSecrets(connectionError))
     return message.includes(why) ? message : `${message} (${why})`
   }
+}
+
+/** When a command arrived that was too late, by the clock of the server, epoch ms; undefined: it is another reply. */
+function whenTooLate(reply: unknown): number | undefined {
+  if (!Array.isArray(reply) || reply[0] !== TOO_LATE) return undefined
+  const arrivedAt = Number(reply[1])
+  return Number.isSafeInteger(arrivedAt) ? arrivedAt : undefined
 }
 
 /** A Redis client that throws rejects, too. */

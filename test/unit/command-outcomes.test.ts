@@ -105,6 +105,12 @@ describe('a command without a reply', () => {
     await assert.rejects(outcome, { message: 'Connection is closed', cause })
   })
 
+  it('gets a reply that only resembles the one to a command that came too late', async () => {
+    const { outcome, settle } = await send((command) => command.resolve(['TOOLATE', 'soon']))
+    settle()
+    assert.deepEqual(await outcome, ['TOOLATE', 'soon'])
+  })
+
   it('rejects with the reason why there is no connection, if the Redis client knows it', async () => {
     port.connectionError = new Error(REFUSED)
     const silent = await send()
