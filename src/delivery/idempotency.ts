@@ -19,7 +19,7 @@ const MAX_CORRECTIONS = 3
 /** An operation arrived too late and was refused. An earlier copy of it may have run in time. */
 export class TooLate extends NoReplyError {}
 
-/** One operation on a semaphore or latch. */
+/** One operation that has to run once. */
 export interface Operation {
   /** The Redis key of the hash that stores its reply. */
   readonly key: string
@@ -34,8 +34,8 @@ export interface Operation {
 }
 
 /**
- * Semaphores and latches have no owner, so a command that Redis receives twice (after a lost reply, or from a client that
- * resends what it had in flight) would count twice. So each operation has an idempotency key, a number under which its
+ * Semaphores and latches have no owner, and a forced release is not by the owner. So a command that Redis receives twice
+ * (after a lost reply, or from a client that resends what it had in flight) would count twice. Hence each operation has an idempotency key, a number under which its
  * script stores the reply; copies return that reply. Once it has arrived here the stored one is deleted, in batches; after
  * a crash it expires.
  *

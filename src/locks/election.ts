@@ -52,7 +52,8 @@ export class Election {
   /**
    * Resolves when the election is over for this process: after `resign()`, or when the client closes. Rejects with what
    * `onElected` threw before its signal aborted, once leadership has passed on, and with an error that will not go away
-   * (WRONGTYPE, NOPERM, an unknown command); any other one is a `warning`, and the candidacy goes on. Leave it unhandled to let that end the process, as any unhandled rejection does.
+   * (WRONGTYPE, NOPERM, an unknown command); any other one is a `warning`, and the candidacy goes on. Leave it unhandled to
+   * let that end the process, as any unhandled rejection does.
    */
   readonly finished: Promise<void>
   readonly #lock: FencedLock

@@ -2,6 +2,6 @@
      KEYS[1] key          any of its keys
      Reply   integer      epoch ms ]]
 -- include time/now
--- a key that a script names and does not use would be an error of ours
+-- uses its key, by which the command is routed
 redis.pcall('pttl', KEYS[1])
 return epochMs()
