@@ -26,7 +26,9 @@ interface Options {
 export class OwnConnection {
   readonly #user: NodeRedisLike
   readonly #database: Promise<number>
-  readonly #closing = new AbortController()
+  #isClosed = false
+  /** Aborts an attempt to open one. */
+  #opening = new AbortController()
   #client: Promise<NodeRedisLike> | undefined
   /** The one that is open, or being opened. */
   #latest: NodeRedisLike | undefined
@@ -42,7 +44,7 @@ export class OwnConnection {
 
   /** The client that is connected now. It is opened when it is first needed; callers wait while there is none. */
   ready(): Promise<NodeRedisLike> {
-    if (!this.#user.isOpen || this.#closing.signal.aborted) return Promise.reject(new Error('the client was closed'))
+    if (!this.#isWanted()) return Promise.reject(new Error('the client was closed'))
     this.#client ??= this.#open()
     return this.#client
   }
@@ -55,6 +57,8 @@ export class OwnConnection {
   /** Ends it. If the user's client is open, or once it is again, the next command opens another one. */
   end(): void {
     const latest = this.#latest
+    this.#opening.abort()
+    this.#opening = new AbortController()
     this.#latest = undefined
     this.#client = undefined
     if (latest) endWhenConnected(latest)
@@ -62,16 +66,20 @@ export class OwnConnection {
 
   /** Ends it for good. */
   close(): void {
-    this.#closing.abort()
+    this.#isClosed = true
     this.end()
   }
 
+  #isWanted(): boolean {
+    return this.#user.isOpen && !this.#isClosed
+  }
+
   #open(): Promise<NodeRedisLike> {
-    const { signal } = this.#closing
-    const opening = retry(() => this.#connect(), {
+    const { signal } = this.#opening
+    const opening = retry(() => this.#connect(signal), {
       clock: threadClock,
       delayMs,
-      isRetryable: () => this.#user.isOpen && !signal.aborted,
+      isRetryable: () => this.#user.isOpen,
       signal,
     })
     // Whoever waits for it gets the error; the next command opens another one.
@@ -81,12 +89,13 @@ export class OwnConnection {
     return opening
   }
 
-  async #connect(): Promise<NodeRedisLike> {
-    if (!this.#user.isOpen) throw new Error('the client was closed')
+  async #connect(signal: AbortSignal): Promise<NodeRedisLike> {
+    const database = await this.#database
+    if (!this.#user.isOpen || signal.aborted) throw new Error('the client was closed')
     const { socket, commandOptions } = (this.#user.options ?? {}) as Options
     const client = this.#user.duplicate({
       url: undefined, // it would take precedence over the database
-      database: await this.#database,
+      database,
       disableOfflineQueue: false,
       pingInterval: undefined,
       ...(commandOptions ? { commandOptions: { ...commandOptions, timeout: undefined } } : {}),
@@ -105,7 +114,7 @@ export class OwnConnection {
         client.on('end', () => onLoss(undefined))
         client.connect().then(resolve, reject)
       })
-      await within(OPEN_MS, connecting, this.#closing.signal)
+      await within(OPEN_MS, connecting, signal)
     } catch (error) {
       this.lastError = error
       endWhenConnected(client)
@@ -121,7 +130,7 @@ export class OwnConnection {
     this.#latest = undefined
     void end(client).catch(() => {})
     this.#client = undefined
-    if (!this.#user.isOpen || this.#closing.signal.aborted) return
+    if (!this.#isWanted()) return
     this.#client = this.#open()
     this.#client.then(this.onReopened, () => {})
   }
