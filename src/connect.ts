@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url'
+import type { RedisPort } from './adapters/port.js'
 import { Client } from './client.js'
 import { CLIENT_OPTIONS, type ClientOptions, checkClientOptions } from './client-options.js'
 import { describe, overridden } from './config/deployment.js'
@@ -7,6 +8,7 @@ import { type AnyClient, openDeployment, openUrl, portOf } from './config/ports.
 import { checkRedisUrl } from './config/redis-url.js'
 import type { CredentialsResolver, IgnoredKey, RedissonConfig } from './config/schema.js'
 import { ConfigError, clientWarning } from './errors.js'
+import { within } from './util/timeout.js'
 import { checkDuration, ownOptions } from './util/validate.js'
 import { threadFileNextTo } from './watchdog/thread-client.js'
 
@@ -40,6 +42,8 @@ export interface WatchdogOptions {
 
 const WATCHDOG_OPTIONS = { thread: 1, maxBlockMs: 1, connection: 1 }
 const DEFAULT_BLOCK_LEASES = 4
+/** How long to wait for a connection beside that of the user's client, ms. */
+const OPEN_MS = 1_000
 const DEFAULT_URL = 'redis://127.0.0.1:6379'
 const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, credentialsResolver: 1, watchdog: 1 }
 
@@ -50,7 +54,8 @@ const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, url: 1, client: 1, config: 1, crede
  *
  * Options take precedence over those in `config`. Keys of `config` that Holdfast ignores are reported in one `warning` of
  * the client.
- * @returns the client, once Redis has replied (with `url` or `config`) or immediately (with `client`)
+ * @returns the client, once Redis has replied (with `url` or `config`) or a second connection is open (with `client`, after a
+ *   second at the latest)
  * @throws {ConfigError} an option or a key of the configuration cannot work, or the watchdog thread cannot be started
  * @throws the Redis client's error if Redis is unreachable, does not reply within 10 s (`connectTimeout`), rejects the
  *   password or does not have the database
@@ -77,9 +82,16 @@ export async function connect(target: string | ConnectOptions = ofEnvironment(),
   if (config !== undefined) return await openConfig(config, own, rest)
   const href = url === undefined ? undefined : checkRedisUrl(url, 'url')
   const thread = threadOf(watchdog, href, lockWatchdogTimeoutMs)
-  const opened = new Client(href === undefined ? await portOf(client) : await openUrl(href), rest)
+  const opened = new Client(href === undefined ? await openPort(client) : await openUrl(href), rest)
   if (thread) await opened.protect(thread)
   return opened
+}
+
+/** A client that is connected is used on a connection of our own, which opens before anything waits for it. */
+async function openPort(client: AnyClient | undefined): Promise<RedisPort> {
+  const port = await portOf(client)
+  if (port.open) await within(OPEN_MS, port.open()).catch(() => {}) // the first command tries again
+  return port
 }
 
 function ofEnvironment(): ConnectOptions {

@@ -12,6 +12,9 @@ export interface RedisPort {
   /** Whether the keys of all names are certainly on one server. Absent: there may be a proxy in front of several. */
   readonly isOneServer?: boolean
 
+  /** Opens the connection, which the first command would do otherwise. Absent: it is open, or opens by itself. */
+  open?(): Promise<unknown>
+
   /** Sends one command to the server that owns `key`. Rejects with the client's own error. */
   send(command: readonly string[], key: string): Promise<unknown>
 

@@ -37,6 +37,8 @@ export interface ReplacementOptions {
   readonly pingIntervalMs?: number | undefined
   /** Whether the owner of the client has closed it: then nothing is sent any more, and nothing replaced. */
   readonly isClosed?: () => boolean
+  /** Opens the first port. */
+  readonly open?: () => Promise<unknown>
   /** Called when the port is closed for good. */
   readonly onClose?: () => void
 }
@@ -92,6 +94,7 @@ class ReplaceablePort implements RedisPort {
   readonly #reopen: Reopen
   readonly #isClosedByOwner: () => boolean
   readonly #onClose: (() => void) | undefined
+  readonly #open: (() => Promise<unknown>) | undefined
   readonly #pingMs: number
   readonly #channels = new Map<string, Subscription>()
   #port: RedisPort
@@ -105,14 +108,19 @@ class ReplaceablePort implements RedisPort {
   #failedAttempts = 0
   #isClosed = false
 
-  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, isClosed, onClose }: ReplacementOptions) {
+  constructor(first: RedisPort, reopen: Reopen, { pingIntervalMs, isClosed, open, onClose }: ReplacementOptions) {
     this.isCluster = first.isCluster ?? false
     this.isReplicated = first.isReplicated ?? false
     this.#port = first
     this.#reopen = reopen
     this.#isClosedByOwner = isClosed ?? (() => false)
     this.#onClose = onClose
+    this.#open = open
     this.#pingMs = pingIntervalMs ?? DEFAULT_PING_MS
+  }
+
+  async open(): Promise<void> {
+    await this.#open?.()
   }
 
   async send(command: readonly string[], key: string): Promise<unknown> {

@@ -89,8 +89,13 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
     if (isClosed()) for (const one of open) end(one)
   }
   if (!owned) client.on('end', onEnd)
+  const first = owned ? client : ownConnection(client)
+  const openFirst = async (): Promise<void> => {
+    // Not for one that its owner has not connected yet.
+    if (client.status !== 'wait' && first.status === 'wait') await (first as Connectable).connect()
+  }
   return replaceWhenUnresponsive(
-    portOn(owned ? client : ownConnection(client)),
+    portOn(first),
     async (signal, server) => {
       const nodes = otherNodes(client, server)
       const next = (owned ? another(client, nodes) : ownConnection(client, nodes)) as Connectable
@@ -102,6 +107,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
     {
       pingIntervalMs,
       isClosed,
+      open: openFirst,
       onClose() {
         watch.stop()
         client.off('end', onEnd)
@@ -142,7 +148,7 @@ class IoredisPort implements RedisPort {
     this.#wasReady = true
   }
   /** The first `ready` is no reconnect: commands queued before it are sent only once. */
-  #wasReady: boolean
+  #wasReady = false
   #subscriber: IoredisLike | undefined
   #events: PortEvents | undefined
 
@@ -163,7 +169,6 @@ class IoredisPort implements RedisPort {
     this.#client = client
     this.#connectionError = new ConnectionError(client, () => client.stream?.errored)
     this.#disconnect = disconnect
-    this.#wasReady = client.status === 'ready'
   }
 
   send(command: readonly string[]): Promise<unknown> {
@@ -208,6 +213,7 @@ class IoredisPort implements RedisPort {
 
   listen(events: PortEvents): void {
     this.#events = events
+    this.#wasReady = this.#client.status === 'ready'
     this.#client.on('ready', this.#onReady)
   }
 

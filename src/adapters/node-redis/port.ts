@@ -67,6 +67,7 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   }
   return replaceWhenUnresponsive(first.port, reopen, {
     isClosed: () => !client.isOpen,
+    open: () => first.ready(),
     onClose() {
       for (const event of ENDS) client.off(event, onEnd)
       for (const { end } of opened) void end()
@@ -108,8 +109,12 @@ function ownOf(client: NodeRedisLike, database: Promise<number>): Opened {
 function anotherOf(client: NodeRedisClusterLike | NodeRedisSentinelLike, except: string, before?: RedisPort): Opened {
   const own = another(client, except, before)
   own.on('error', () => {})
-  const ready = connectsLater(own, () => client.isOpen)
-  const end = async (): Promise<void> => endWhenConnected(own)
+  let hasEnded = false
+  const ready = connectsLater(own, () => client.isOpen && !hasEnded)
+  const end = async (): Promise<void> => {
+    hasEnded = true
+    endWhenConnected(own)
+  }
   const port = 'slots' in own ? new NodeRedisClusterPort(own, end, ready) : new NodeRedisSentinelPort(own, end, ready)
   return { port, ready, end }
 }

@@ -25,7 +25,10 @@ export type Commands = Pick<GlideLike, 'customCommand' | 'ssubscribeLazy'>
  * A client that is opened by its first command.
  * @param like  of the same kind
  */
-export function openedLater(open: () => Promise<GlideLike>, like: GlideLike): Commands & { close(): void } {
+export function openedLater(
+  open: () => Promise<GlideLike>,
+  like: GlideLike,
+): Commands & { open(): Promise<unknown>; close(): void } {
   let opening: Promise<GlideLike> | undefined
   let isClosed = false
   const opened = async (): Promise<GlideLike> => {
@@ -39,6 +42,7 @@ export function openedLater(open: () => Promise<GlideLike>, like: GlideLike): Co
     }
   }
   return {
+    open: opened,
     customCommand: async (args, options) => await (await opened()).customCommand(args, options),
     ...(like.ssubscribeLazy ? { ssubscribeLazy: like.ssubscribeLazy } : {}),
     close() {

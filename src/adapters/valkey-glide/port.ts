@@ -63,7 +63,8 @@ export function valkeyGlide(client: GlideLike, options: ValkeyGlideOptions = {})
     signal.addEventListener('abort', () => next.close(), { once: true })
     return new GlidePort(next, subscriber, () => next.close())
   }
-  return replaceWhenUnresponsive(new GlidePort(own, subscriber, () => own.close()), reopen)
+  const first = new GlidePort(own, subscriber, () => own.close())
+  return replaceWhenUnresponsive(first, reopen, { open: () => own.open() })
 }
 
 class GlidePort implements RedisPort {
