@@ -173,6 +173,7 @@ for (const topology of GLIDE_TOPOLOGIES) {
 
     it('opens another subscriber when its subscriber was closed', async () => {
       let received = 0
+      await port.send(['EXISTS', 'a'], 'a') // opens the client that carries commands
       await port.subscribe('c', () => received++)
       glides.at(-1)?.close()
       const before = resubscribed

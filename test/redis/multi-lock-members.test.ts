@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { getMultiLock } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
 import { listening } from '../support/subscribers.js'
+import { repliesForgotten } from '../support/synchronizers.js'
 import { sleep, waitUntil } from '../support/wait-until.js'
 
 /** Each test shows that a known defect of Redisson’s RedissonMultiLock does not occur here. */
@@ -43,6 +44,7 @@ describe('the members of a multi-lock', () => {
     const hold = await getMultiLock(...['a', 'b', 'c'].map((name) => client.getLock(name))).lock()
     await other.getLock('a').forceUnlock()
     await assert.rejects(hold.unlock(), { code: 'LOCK_LEASE_LOST' })
+    await repliesForgotten(lab)
     assert.deepEqual(await lab.server.admin.keys('*'), [])
   })
 

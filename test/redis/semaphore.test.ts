@@ -4,6 +4,7 @@ import { Redis } from 'ioredis'
 import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { connect } from '../../src/index.js'
 import { semaphoreAcquire } from '../../src/lua/generated.js'
+import { inTime } from '../../src/lua/variants.js'
 import { idempotencyKey } from '../../src/wire/keys.js'
 import { semaphoreContract } from '../contract/semaphore.js'
 import { countCommands } from '../support/command-stats.js'
@@ -236,7 +237,7 @@ describe('a semaphore whose client closes right after a grant', () => {
     const { admin, url } = lab.server
     lab.onEnd(() => admin.del('a'))
     await admin.set('a', '1')
-    const acquire = semaphoreAcquire('', '', '', 1, 1, 0).script
+    const acquire = inTime(semaphoreAcquire('', '', '', 1, 1, 0).script)
     for (let turns = 0; turns < 25; turns++) {
       const redis = new Redis(url)
       const port = ioredis(redis)
