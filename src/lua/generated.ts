@@ -244,11 +244,6 @@ end
 local function isReading(prefix, reader, count)
 return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
 end
-local function extendHold(key, lease)
-if redis.call('pttl', key) < lease then
-redis.call('set', key, 1, 'px', lease)
-end
-end
 `
 
 const FLEET_ENTRIES_PART = `local MOST_ENTRIES = 200
@@ -535,6 +530,13 @@ return nil
 end
 redis.call('hdel', lock, reader)
 return wasHeld
+end
+`
+
+const READ_LOCK_EXTEND_HOLD_PART = `local function extendHold(key, lease)
+if redis.call('pttl', key) < lease then
+redis.call('set', key, 1, 'px', lease)
+end
 end
 `
 
@@ -1026,7 +1028,7 @@ export function fencedLockToken(tokens: string): ScriptCall {
 
 const FLEET_READ: Script = {
   name: 'fleet/read',
-  sha1: '316d5cdb7aa976c40b91651bc44083d6a4642b85',
+  sha1: '698fdc039f58644e249b2d97f23ac2abc9a4d72e',
   text: `-- holdfast fleet/read
 ${TIME_NOW_PART}${NUMBERS_TO_INTEGER_PART}${READ_LOCK_READ_HOLDS_PART}${FLEET_ENTRIES_PART}${FLEET_FIELDS_PART}local lock, now, isCut = KEYS[1], epochMs(), 0
 local kind, left, text, fields = redis.call('type', lock).ok, redis.call('pttl', lock), '', {}
@@ -1979,7 +1981,7 @@ export function readLockAcquire(lock: string, readHold: string, leaseTimeMs: Arg
 
 const READ_LOCK_INSPECT: Script = {
   name: 'read-lock/inspect',
-  sha1: 'a60796116a1ae299d0513340ca6d81bab7fc8d7a',
+  sha1: '042727ff660f35facbcdf03574f0ac5ff3c5bfa2',
   text: `-- holdfast read-lock/inspect
 ${READ_LOCK_READ_HOLDS_PART}local lock, prefix, cursor = KEYS[1], ARGV[1], ARGV[2]
 local found = { redis.call('pttl', lock), '0', 0 }
@@ -2040,7 +2042,7 @@ export function readLockInspect(lock: string, prefix: Argument, cursor: Argument
 
 const READ_LOCK_RELEASE: Script = {
   name: 'read-lock/release',
-  sha1: '08bb09686ff1ca8648c29888df06f4e4d7e8bfb3',
+  sha1: 'bea2fbdcc329cd24ea7039813d2aa84c564aafb0',
   text: `-- holdfast read-lock/release
 ${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_DELETE_READER_PART}local lock, holder, prefix = KEYS[1], ARGV[1], ARGV[2]
 local count = redis.call('hget', lock, holder)
@@ -2095,7 +2097,7 @@ const READ_LOCK_RENEW: Script = {
   name: 'read-lock/renew',
   sha1: '27eed106ba9e305f073f34f7d456be165300546b',
   text: `-- holdfast read-lock/renew
-${READ_LOCK_READ_HOLDS_PART}local renewed = {}
+${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_EXTEND_HOLD_PART}local renewed = {}
 for n, lock in ipairs(KEYS) do
 local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]
 local count = redis.pcall('hget', lock, holder)
@@ -2133,7 +2135,7 @@ const READ_LOCK_SET_COUNT: Script = {
   name: 'read-lock/set-count',
   sha1: '918ed7d0d69a1b400731d1167608d94f97be74ce',
   text: `-- holdfast read-lock/set-count
-${LEASE_EXTEND_PART}${READ_LOCK_READ_HOLDS_PART}local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+${LEASE_EXTEND_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_EXTEND_HOLD_PART}local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local before = redis.call('hget', lock, holder)
 if not before or not isReading(ARGV[4], holder, before) then
 return 0
@@ -2639,7 +2641,7 @@ export function timeRead(key: string): ScriptCall {
 
 const WRITE_LOCK_ACQUIRE: Script = {
   name: 'write-lock/acquire',
-  sha1: 'fc71791ef9b8fa60534f7f1fc32a0df0da10575f',
+  sha1: 'bc980038a21dce13c084f35171ba11a921a67e84',
   expires: true,
   text: `-- holdfast write-lock/acquire
 ${LEASE_CREATE_LOCK_PART}${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}${READ_LOCK_LEFT_FOR_WRITER_PART}local left = redis.call('pttl', KEYS[1])
@@ -2677,7 +2679,7 @@ export function writeLockAcquire(lock: string, leaseTimeMs: Argument, holder: Ar
 
 const WRITE_LOCK_RELEASE: Script = {
   name: 'write-lock/release',
-  sha1: '0cbd0e80bad1cb9046b1128c0848b834e60459e1',
+  sha1: '1cee8b5e0e8b7171ffdaf5d75f305c4317df113a',
   text: `-- holdfast write-lock/release
 ${READ_LOCK_READ_HOLDS_PART}${READ_LOCK_ALL_READERS_PART}if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
 return nil

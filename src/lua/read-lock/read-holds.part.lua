@@ -35,10 +35,3 @@ end
 local function isReading(prefix, reader, count)
   return longestRead(prefix, reader, count, 1, LEASED_HOLDS) > 0
 end
-
--- Makes one hold last at least as long as requested.
-local function extendHold(key, lease)
-  if redis.call('pttl', key) < lease then
-    redis.call('set', key, 1, 'px', lease)
-  end
-end

@@ -7,6 +7,7 @@
      Reply   array        for each lock: 1 renewed, 0 this owner no longer reads
      Source  ReadLockTask.renew (4.4 and later): same effect ]]
 -- include read-lock/read-holds
+-- include read-lock/extend-hold
 local renewed = {}
 for n, lock in ipairs(KEYS) do
   local holder, lease, prefix = ARGV[3 * n - 2], tonumber(ARGV[3 * n - 1]), ARGV[3 * n]

@@ -9,6 +9,7 @@
      Source  RedissonReadLock.tryLockInnerAsync and unlockInnerAsync, for an owner that already reads ]]
 -- include lease/extend
 -- include read-lock/read-holds
+-- include read-lock/extend-hold
 local lock, lease, holder, count = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local before = redis.call('hget', lock, holder)
 if not before or not isReading(ARGV[4], holder, before) then
