@@ -211,6 +211,12 @@ export function translated(redis: Redis): Translated {
     let receivers: any = redis.publish(channel, available)[0]
     return [(lua.truth(T = (lua.truth(T = (lua.type(receivers) === "number")) ? receivers : T)) ? T : -1)]
   }
+  const extendHold = (key?: any, lease?: any): any[] => {
+    if (lua.lt(redis.call("pttl", key), lease)) {
+      redis.call("set", key, 1, "px", lease)
+    }
+    return []
+  }
   return {
     scripts: {
       'fair-lock/acquire': (KEYS: Table, ARGV: Table): any[] => {
@@ -654,12 +660,6 @@ export function translated(redis: Redis): Translated {
         }
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
-        }
-        const extendHold = (key?: any, lease?: any): any[] => {
-          if (lua.lt(redis.call("pttl", key), lease)) {
-            redis.call("set", key, 1, "px", lease)
-          }
-          return []
         }
         let MOST_ENTRIES: any = 200
         let MOST_BYTES: any = 256
@@ -1419,12 +1419,6 @@ export function translated(redis: Redis): Translated {
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
-        const extendHold = (key?: any, lease?: any): any[] => {
-          if (lua.lt(redis.call("pttl", key), lease)) {
-            redis.call("set", key, 1, "px", lease)
-          }
-          return []
-        }
         let [lock, prefix$4, cursor]: any[] = [lua.index(KEYS, 1), lua.index(ARGV, 1), lua.index(ARGV, 2)]
         let found: any = lua.table([redis.call("pttl", lock), "0", 0])
         if (!lua.truth(redis.call("hget", lock, "mode"))) {
@@ -1495,12 +1489,6 @@ export function translated(redis: Redis): Translated {
         }
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
-        }
-        const extendHold = (key?: any, lease?: any): any[] => {
-          if (lua.lt(redis.call("pttl", key), lease)) {
-            redis.call("set", key, 1, "px", lease)
-          }
-          return []
         }
         let FOREVER: any = 9007199254740991
         const isReader = (field?: any, count$4?: any, except?: any): any[] => {
@@ -1614,25 +1602,19 @@ export function translated(redis: Redis): Translated {
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
-        const extendHold = (key?: any, lease?: any): any[] => {
-          if (lua.lt(redis.call("pttl", key), lease)) {
-            redis.call("set", key, 1, "px", lease)
-          }
-          return []
-        }
         let renewed: any = lua.table([])
         for (let [n, lock] of lua.ipairs(KEYS)) {
-          let [holder, lease$2, prefix$4]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
+          let [holder, lease, prefix$4]: any[] = [lua.index(ARGV, ((3 * lua.number(n)) - 2)), lua.tonumber(lua.index(ARGV, ((3 * lua.number(n)) - 1))), lua.index(ARGV, (3 * lua.number(n)))]
           let count$4: any = redis.pcall("hget", lock, holder)
           if (((lua.type(count$4) === "table") && !lua.truth(lua.findPlain(lua.index(count$4, "err"), "WRONGTYPE")))) {
             return [count$4]
           }
           lua.set(renewed, n, 0)
           if (((lua.type(count$4) === "string") && lua.truth(isReading(prefix$4, holder, count$4)[0]))) {
-            redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease$2))
+            redis.call("pexpire", lock, lua.max(redis.call("pttl", lock), lease))
             for (let $at$2 = 1, $limit$2 = lua.min(holdCount(count$4)[0], LEASED_HOLDS); $at$2 <= $limit$2; $at$2 += 1) {
               let index$3: any = $at$2
-              extendHold(readHold(prefix$4, holder, index$3)[0], lease$2)
+              extendHold(readHold(prefix$4, holder, index$3)[0], lease)
             }
             lua.set(renewed, n, 1)
           }
@@ -1666,13 +1648,7 @@ export function translated(redis: Redis): Translated {
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
-        const extendHold = (key?: any, lease?: any): any[] => {
-          if (lua.lt(redis.call("pttl", key), lease)) {
-            redis.call("set", key, 1, "px", lease)
-          }
-          return []
-        }
-        let [lock, lease$2, holder, count$4]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
+        let [lock, lease, holder, count$4]: any[] = [lua.index(KEYS, 1), lua.tonumber(lua.index(ARGV, 1)), lua.index(ARGV, 2), lua.tonumber(lua.index(ARGV, 3))]
         let before: any = redis.call("hget", lock, holder)
         if ((!lua.truth(before) || !lua.truth(isReading(lua.index(ARGV, 4), holder, before)[0]))) {
           return [0]
@@ -1686,11 +1662,11 @@ export function translated(redis: Redis): Translated {
         }
         for (let $at$3 = 1, $limit$3 = lua.min(count$4, LEASED_HOLDS); $at$3 <= $limit$3; $at$3 += 1) {
           let index$4: any = $at$3
-          extendHold(readHold(lua.index(ARGV, 4), holder, index$4)[0], lease$2)
+          extendHold(readHold(lua.index(ARGV, 4), holder, index$4)[0], lease)
         }
-        extendHold(readHold(lua.index(ARGV, 4), holder, count$4)[0], lease$2)
+        extendHold(readHold(lua.index(ARGV, 4), holder, count$4)[0], lease)
         redis.call("hset", lock, holder, count$4)
-        extendLease(lock, lease$2)
+        extendLease(lock, lease)
         return [1]
       },
       'semaphore/acquire': (KEYS: Table, ARGV: Table): any[] => {
@@ -2024,12 +2000,6 @@ export function translated(redis: Redis): Translated {
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
         }
-        const extendHold = (key?: any, lease?: any): any[] => {
-          if (lua.lt(redis.call("pttl", key), lease)) {
-            redis.call("set", key, 1, "px", lease)
-          }
-          return []
-        }
         let FOREVER: any = 9007199254740991
         const isReader = (field?: any, count$4?: any, except?: any): any[] => {
           let T: any
@@ -2136,12 +2106,6 @@ export function translated(redis: Redis): Translated {
         }
         const isReading = (prefix$3?: any, reader$3?: any, count$3?: any): any[] => {
           return [lua.gt(longestRead(prefix$3, reader$3, count$3, 1, LEASED_HOLDS)[0], 0)]
-        }
-        const extendHold = (key?: any, lease?: any): any[] => {
-          if (lua.lt(redis.call("pttl", key), lease)) {
-            redis.call("set", key, 1, "px", lease)
-          }
-          return []
         }
         let FOREVER: any = 9007199254740991
         const isReader = (field?: any, count$4?: any, except?: any): any[] => {

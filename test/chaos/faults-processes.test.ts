@@ -5,7 +5,7 @@ import { block } from '../support/block.js'
 import { spawnChild } from '../support/child.js'
 import { Bench, type Kind, kinds } from '../support/kinds.js'
 import { drivers, setUpLab, watchWholeProcess } from '../support/lab.js'
-import { sleep } from '../support/wait-until.js'
+import { sleep, waitUntil } from '../support/wait-until.js'
 
 const VICTIM = new URL('../support/victim-process.js', import.meta.url)
 
@@ -63,12 +63,12 @@ describe('a holder process', () => {
       assert.equal(hold.signal.aborted, true)
       assert.equal(hold.remainingMs(), 0)
     }
-    await sleep(200)
-    const keys = await lab.server.admin.keys('*')
-    assert.deepEqual(
-      keys.filter((key) => !key.startsWith('redisson_lock_token:')),
-      [],
-      'nothing revived them',
-    )
+    let keys: string[] = []
+    const areGone = async (): Promise<boolean> => {
+      keys = (await lab.server.admin.keys('*')).filter((key) => !key.startsWith('redisson_lock_token:'))
+      return keys.length === 0
+    }
+    const timeoutMs = 1_000 + Math.max(...kinds.map(({ outlivesMs }) => outlivesMs))
+    await waitUntil(areGone, { timeoutMs, message: () => `nothing revives ${keys.join()}` })
   })
 })

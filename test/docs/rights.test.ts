@@ -13,6 +13,7 @@ import { CLIENT_PREFIX, INBOX_PREFIX, REPLY_PREFIX, turnQueueKey } from '../../s
 import { ENGINE_VERSION } from '../support/engine.js'
 import { type Kind, kinds } from '../support/kinds.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { keyNames } from '../support/twin.js'
 import { waitUntil } from '../support/wait-until.js'
 import { codeBlocksOf } from './code-blocks.js'
 
@@ -251,6 +252,23 @@ for (const { user, kinds } of users) {
       await (await both.readLock().lock()).unlock()
       await renewal(read)
       await read.unlock()
+
+      const fair = client.getFairLock('lock:more:fair')
+      await besideFrozen(fair.name, () => fair.withLock(() => {}))
+    }
+
+    /** With a waiter in the queue of a fair lock that was woken and never came: others of its client get less time. */
+    async function besideFrozen(name: string, task: () => Promise<unknown>): Promise<void> {
+      const { queue, deadlines, fairChannel } = keyNames(name)
+      const listener = server.admin.duplicate()
+      try {
+        await listener.subscribe(fairChannel('frozen:1'))
+        await server.admin.zadd(deadlines, `${Date.now() - 1_000}.5`, 'frozen:1')
+        await server.admin.rpush(queue, 'frozen:1')
+        await task()
+      } finally {
+        listener.disconnect()
+      }
     }
 
     /** Waiting, releasing, renewal, inspection, and changing the number; `other` holds what is waited for. */

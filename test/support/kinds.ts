@@ -36,6 +36,8 @@ export interface Kind {
   readonly isAnnounced: boolean
   /** Waiters poll in addition to any message. */
   readonly isPolled: boolean
+  /** By how much its keys outlive a lease that nobody renews or releases, ms. */
+  readonly outlivesMs: number
   /** Keys that may stay in Redis. */
   readonly keysThatStay: RegExp | undefined
 }
@@ -47,7 +49,11 @@ const DIFFERENCES: Partial<Record<KindId, Partial<Kind>>> = {
   fenced: { keysThatStay: /^redisson_lock_token:/ },
   spin: { isAnnounced: false, isPolled: true },
   string: { counts: undefined, isPolled: true },
-  fasterMulti: { counts: (admin, name) => countsIn(admin, name, /:lock_count$/), isAdoptable: false },
+  fasterMulti: {
+    counts: (admin, name) => countsIn(admin, name, /:lock_count$/),
+    isAdoptable: false,
+    outlivesMs: 10_000,
+  },
 }
 
 function kind(id: KindId): Kind {
@@ -68,6 +74,7 @@ function kind(id: KindId): Kind {
     isHandedOff,
     isAnnounced: true,
     isPolled: false,
+    outlivesMs: 0,
     keysThatStay: undefined,
     ...DIFFERENCES[id],
   }
