@@ -18,6 +18,8 @@ const MAX_GRACE_MS = 1_000
 
 /** A lock to use, and what it is a lock of. */
 interface Choice {
+  /** The client of the lock: the process may have opened another one since. */
+  readonly client: Client
   readonly lock: BaseLock & Partial<Pick<Lock, 'forceUnlock' | 'getHolders' | 'unlock'>>
   readonly resources: readonly string[]
   readonly isShared?: boolean
@@ -120,8 +122,8 @@ class LockWorkload implements Workload {
   }
 
   async #useLock(task: Task, choice: Choice): Promise<void> {
-    const { lock } = choice
-    const { dice, process } = task
+    const { client, lock } = choice
+    const { dice } = task
     const work = async (hold: Hold): Promise<void> => {
       await this.#workWith(task, hold, choice)
       if (dice.chance(0.3)) await this.#useLock(task, choice.inner?.() ?? choice)
@@ -132,7 +134,7 @@ class LockWorkload implements Workload {
       () => lock.withLock(task.options(), work),
       () => lock.tryWithLock(task.options(), work),
       () => this.#useByHand(task, choice),
-      () => process.client.runInScope(() => this.#useAsJava(task, choice)),
+      () => client.runInScope(() => this.#useAsJava(task, choice)),
     ])
     await use()
   }
@@ -234,9 +236,9 @@ class Stopping {
 function kind(getLock: (client: Client, name: string) => Lock, traits: Traits): () => Workload {
   return () =>
     new LockWorkload(
-      ({ dice, process }) => {
+      ({ dice, process: { client } }) => {
         const name = dice.pick(NAMES)
-        return { lock: getLock(process.client, name), resources: [name] }
+        return { client, lock: getLock(client, name), resources: [name] }
       },
       ({ client }) => NAMES.map((name) => getLock(client, name)),
       traits,
@@ -260,12 +262,13 @@ export const LOCK_WORKLOADS: Workloads = {
 
   'read-write lock': () =>
     new LockWorkload(
-      ({ dice, process }) => {
+      ({ dice, process: { client } }) => {
         const name = dice.pick(NAMES)
-        const both = process.client.getReadWriteLock(name)
+        const both = client.getReadWriteLock(name)
         const choose = (): Choice => {
           const isShared = dice.chance(0.6)
           return {
+            client,
             lock: isShared ? both.readLock() : both.writeLock(),
             resources: [name],
             isShared,
@@ -280,9 +283,9 @@ export const LOCK_WORKLOADS: Workloads = {
 
   'multi-lock of values': () =>
     new LockWorkload(
-      ({ dice, process }) => {
+      ({ dice, process: { client } }) => {
         const some = dice.some(VALUES)
-        return { lock: process.client.getFasterMultiLock(GROUP, some), resources: some }
+        return { client, lock: client.getFasterMultiLock(GROUP, some), resources: some }
       },
       ({ client }) => [client.getFasterMultiLock(GROUP, VALUES)],
       {
@@ -298,7 +301,8 @@ export const LOCK_WORKLOADS: Workloads = {
         const some = dice.some(PARTS)
         const locks = some.map((name) => client.getLock(name)) as [Lock, ...Lock[]]
         const isSingle = locks.length === 1
-        return { lock: isSingle ? locks[0] : getMultiLock(...shuffled(locks, dice.chance(0.5))), resources: some }
+        const lock = isSingle ? locks[0] : getMultiLock(...shuffled(locks, dice.chance(0.5)))
+        return { client, lock, resources: some }
       },
       ({ client }) => [getMultiLock(...PARTS.map((name) => client.getLock(name)))],
       { canBeForced: true, chooseForced: ({ dice, process }) => oneOf(process.client, dice.pick(PARTS)) },
@@ -306,7 +310,7 @@ export const LOCK_WORKLOADS: Workloads = {
 
   'red lock': () =>
     new LockWorkload(
-      ({ process }) => ({ lock: redLock(process), resources: ['a'] }),
+      ({ process }) => ({ client: process.client, lock: redLock(process), resources: ['a'] }),
       (process) => [redLock(process)],
       {
         canBeForced: true,
@@ -318,7 +322,7 @@ export const LOCK_WORKLOADS: Workloads = {
 }
 
 function oneOf(client: Client, name: string): Choice {
-  return { lock: client.getLock(name), resources: [name] }
+  return { client, lock: client.getLock(name), resources: [name] }
 }
 
 function redLock({ clients }: Process): BaseLock {
