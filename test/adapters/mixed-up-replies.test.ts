@@ -91,6 +91,14 @@ describe('replies after a reconnect', () => {
     }
   })
 
+  it('control: without the test after the reconnect, each command gets the reply to another one', async () => {
+    const { first } = setUp()
+    void first.loseOne()
+    first.reconnect()
+    const sent = [1, 2, 3].map((index) => first.send(['EVALSHA', `call ${index}`]))
+    assert.deepEqual(await Promise.all(sent.slice(0, 2)), ['call 2', 'call 3'])
+  })
+
   it('a command in flight whose reply is that to a later one does not get it', async () => {
     const { first, port } = setUp()
     await port.send(['EVALSHA', 'before'], 'k')

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
+import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
 import { type Client, connect } from '../../src/index.js'
 import { setUpLab } from '../support/lab.js'
 import { startProxy } from '../support/tcp-proxy.js'
@@ -161,5 +162,21 @@ describe('a node-redis client of the application', () => {
         message: new RegExp(`a ${kind} of node-redis 6 or later.* Update the package redis, or use ioredis`),
       })
     }
+  })
+})
+
+describe('control: without a connection of its own', () => {
+  const lab = setUpLab()
+
+  it('a database that the application selects gives a second holder a lock', async () => {
+    const redis = new Redis(lab.server.url)
+    const client = await connect({ client: ownedIoredis(redis) })
+    lab.onEnd(() => client.close())
+    const theirs = await (await lab.connect()).getLock('a').lock()
+    void redis.select(1)
+    const mine = await client.getLock('a').tryLock()
+    assert.notEqual(mine, null)
+    await mine?.unlock()
+    await theirs.unlock()
   })
 })

@@ -4,6 +4,8 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectTo, createServer, type Server, type Socket } from 'node:net'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { Redis } from 'ioredis'
+import { ioredis } from '../../src/adapters/ioredis/port.js'
 import { type Client, connect, getMultiLock, type Hold } from '../../src/index.js'
 import { countCommands } from '../support/command-stats.js'
 import { freePort } from '../support/free-port.js'
@@ -144,8 +146,8 @@ describe('a proxy that shards by key', { concurrency: 1 }, () => {
     await proxy.start()
     ends.push(() => proxy.stop())
     const warnings: string[] = []
-    const open = async (): Promise<Client> => {
-      const client = await connect({ url: proxy.url, lockWatchdogTimeoutMs: 3_000, inspection: false })
+    const open = async (lockWatchdogTimeoutMs = 30_000): Promise<Client> => {
+      const client = await connect({ url: proxy.url, lockWatchdogTimeoutMs, inspection: false })
       client.on('warning', (warning) => warnings.push(String((warning as { code?: string }).code)))
       ends.push(() => client.close())
       return client
@@ -179,6 +181,17 @@ describe('a proxy that shards by key', { concurrency: 1 }, () => {
     })
   }
 
+  it('control: without that question, locks of one turn are held twice', async () => {
+    const { proxy, open } = await setUp(ROUTES['a hash of the hash tag (twemproxy, Envoy)'] as Route)
+    const redis = new Redis(proxy.url)
+    ends.push(() => redis.disconnect())
+    const client = await connect({ client: Object.assign(ioredis(redis), { isOneServer: true }), inspection: false })
+    ends.push(() => client.close())
+    const holds = await lockAll(client, names(24))
+    assert.notDeepEqual(await heldTwice(holds, await open()), [])
+    await letGo(holds)
+  })
+
   it('a multi-lock over both shards has one holder', async () => {
     const { open } = await setUp(ROUTES['a hash of the hash tag (twemproxy, Envoy)'] as Route)
     const [client, other] = [await open(), await open()]
@@ -192,12 +205,13 @@ describe('a proxy that shards by key', { concurrency: 1 }, () => {
 
   it('the watchdog renews each lock where it is', async () => {
     const { open } = await setUp(ROUTES['a hash of the hash tag (twemproxy, Envoy)'] as Route)
-    const [client, other] = [await open(), await open()]
+    const leaseMs = 6_000
+    const [client, other] = [await open(leaseMs), await open()]
     const lost: string[] = []
     client.on('lost', ({ hold }) => lost.push(hold.lockName))
     const holds = await lockAll(client, names(24))
     const takenAt = performance.now()
-    await waitUntil(() => performance.now() - takenAt > 4_000 || lost.length > 0, { timeoutMs: 10_000 })
+    await waitUntil(() => performance.now() - takenAt > leaseMs || lost.length > 0, { timeoutMs: 15_000 })
     assert.deepEqual(lost, [])
     for (const hold of holds) hold.assertHeld()
     assert.deepEqual(await heldTwice(holds, other), [])
