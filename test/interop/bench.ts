@@ -69,7 +69,11 @@ export class Site implements AsyncDisposable {
     const targets = backends.map(({ target }) => JSON.stringify(target))
     this.doomedNode = new Doomed(
       mortals.node,
-      async () => spawnChild(new URL('./peer.js', import.meta.url), targets),
+      async () => {
+        const child = spawnChild(new URL('./peer.js', import.meta.url), targets)
+        await child.nextMessage<{ at?: string }>(({ at }) => at === 'ready')
+        return child
+      },
       (child) => void child.stop(),
     )
     this.doomedMaster = new Doomed(
