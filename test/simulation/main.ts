@@ -53,7 +53,7 @@ const result = {
   failures: failures.map(({ seed, workload: name, message }) => ({
     seed,
     workload: name,
-    message: message.split('\n')[0],
+    message: firstLine(message),
   })),
 }
 console.log(table())
@@ -74,6 +74,7 @@ async function liveOn(): Promise<void> {
 function count({ lives, failures: failed }: Report): void {
   done += lives.length + failed.length
   failures.push(...failed)
+  for (const { seed, workload: name, message } of failed) console.error(`Seed ${seed}, ${name}: ${firstLine(message)}`)
   for (const { workload: name, grants, handOffs, losses, troubles, failovers, digest } of lives) {
     digests.push(digest)
     const sums = tally.get(name)
@@ -85,6 +86,10 @@ function count({ lives, failures: failed }: Report): void {
     sums.troubles += troubles
     sums.failovers += failovers
   }
+}
+
+function firstLine(message: string): string {
+  return message.split('\n')[0] as string
 }
 
 function perMinute(): number {
