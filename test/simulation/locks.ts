@@ -221,8 +221,9 @@ class Stopping {
     const reason: unknown = this.#hold.signal.reason
     const now = this.#process.clock.now()
     if (this.#hold.isLive) this.#leaseEndsAt = now + this.#hold.remainingMs()
-    if (this.#isOver || this.#process.isClosed || !(reason instanceof LeaseLostError) || reason.reason !== 'forced')
-      return false
+    if (!(reason instanceof LeaseLostError) || reason.reason !== 'forced') return false
+    // In a scope, `lock.unlock()` of another task may have ended it.
+    if (this.#isOver || this.#process.isClosed || this.#hold.core.isUnlocked) return false
     this.#graceEndsAt ??= now + Number(reason.by)
     return now < Math.min(this.#leaseEndsAt, this.#graceEndsAt)
   }
