@@ -60,7 +60,7 @@ export class VirtualClock implements Clock {
   /** Lets time pass, and fires in order what comes due, also what that starts. */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms
-    await turn()
+    await this.settle()
     while ((this.#next()?.dueAt ?? Number.POSITIVE_INFINITY) <= until) await this.step()
     this.#now = Math.max(this.#now, until)
   }
@@ -72,7 +72,7 @@ export class VirtualClock implements Clock {
     this.#end(timer)
     this.#now = Math.max(this.#now, timer.dueAt)
     timer.action()
-    await turn()
+    await this.settle()
     return true
   }
 
@@ -84,7 +84,7 @@ export class VirtualClock implements Clock {
     }
     promise.then(settled, settled)
     const limit = this.#now + limitMs
-    await turn()
+    await this.settle()
     while (!isSettled) {
       if (this.#now > limit || !(await this.step())) throw new Error(`still pending at ${this.#now} ms`)
     }
@@ -94,6 +94,11 @@ export class VirtualClock implements Clock {
   /** Time passes and nothing runs, as while the event loop is blocked: timers that came due fire late. */
   block(ms: number): void {
     this.#now += ms
+  }
+
+  /** Everything that can run without time passing runs. */
+  protected settle(): Promise<void> {
+    return turn()
   }
 
   #add(timer: Timer): void {

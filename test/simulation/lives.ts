@@ -1,3 +1,4 @@
+import './life-clock.js'
 import { type MessagePort, parentPort, Worker, workerData } from 'node:worker_threads'
 import { CONTROLS } from './controls.js'
 import { type Life, live, shrink } from './life.js'

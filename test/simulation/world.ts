@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto'
 import { Client } from '../../src/client.js'
 import type { Clock } from '../../src/util/clock.js'
 import { Dice } from '../support/dice.js'
-import { FakeClock } from '../support/fake-clock.js'
 import { FakeRedis } from '../support/fake-redis.js'
 import { Beliefs } from './beliefs.js'
 import { LateCopies } from './late-copies.js'
+import { LifeClock } from './life-clock.js'
 import { COMMAND_TIMEOUT_MS, Link, type Weather } from './link.js'
 import type { FaultName, Plan, TroubleName } from './plan.js'
 import { ProcessClock } from './process-clock.js'
@@ -130,7 +130,7 @@ export class Process {
 /** Servers, and processes that use them, in virtual time. */
 export class World implements Weather {
   readonly plan: Plan
-  readonly clock = new FakeClock()
+  readonly clock = new LifeClock()
   readonly processes: readonly Process[]
   readonly beliefs: Beliefs
   readonly copies: LateCopies
@@ -219,7 +219,7 @@ export class World implements Weather {
     this.#timeline?.push(`${String(Math.round(this.clock.now())).padStart(7)} ms  ${text}`)
   }
 
-  async pause(clock: Pick<FakeClock, 'after'>, ms: number): Promise<void> {
+  async pause(clock: Pick<LifeClock, 'after'>, ms: number): Promise<void> {
     await new Promise<void>((resolve) => void clock.after(ms, resolve))
   }
 
