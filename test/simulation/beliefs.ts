@@ -56,7 +56,9 @@ export class Beliefs {
     const { handOffs = 0 } = hold.lease as Partial<Lease>
     for (const resource of resources) {
       this.#rises(resource, hold.fencingToken, hold.lease)
-      const holder = (): string => (isWhole ? hold.members.map((member) => member.holder).join(', ') : hold.holder)
+      // A red lock outlives a member that was lost.
+      const ofLiveMembers = (): string => hold.members.flatMap((one) => (one.isLive ? one.holder : [])).join(', ')
+      const holder = (): string => (isWhole ? ofLiveMembers() : hold.holder)
       this.#add({ resource, isShared, owners, handOffs, holder, isLive: () => hold.isLive || isInside() })
     }
   }
