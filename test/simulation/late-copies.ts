@@ -1,4 +1,5 @@
 import { waitingCalls } from '../../src/locks/who-holds.js'
+import { knownScript, sha1Of } from '../../src/testing/memory-redis.js'
 import type { FakeRedis } from '../support/fake-redis.js'
 import { type Held, heldIn } from './holders.js'
 import { COMMAND_TIMEOUT_MS } from './link.js'
@@ -37,9 +38,9 @@ export class LateCopies {
   readonly #counters: readonly string[]
   /** By counter: when the call that created the present one began, ms on the clock of the world. */
   readonly #createdAt = new Map<string, number>()
-  /** Commands that Redis has carried out, and those of them that changed a counter. */
+  /** Commands that Redis has carried out, and how often they have changed a counter. */
   readonly #carriedOut = new WeakSet<readonly string[]>()
-  readonly #counted = new WeakSet<readonly string[]>()
+  readonly #counted = new WeakMap<readonly string[], number>()
   #pending = 0
   /** How many have arrived. */
   arrived = 0
@@ -72,7 +73,7 @@ export class LateCopies {
     const reply = run()
     this.#carriedOut.add(command)
     const isCounted = this.#countersOf(server).some((value, index) => value !== counters[index])
-    if (isCounted) this.#counted.add(command)
+    if (isCounted) this.#counted.set(command, (this.#counted.get(command) ?? 0) + 1)
     if (before) this.#checkNames(`a copy of ${what()}`, command, before, heldIn(server))
     return reply
   }
@@ -102,7 +103,8 @@ export class LateCopies {
     const world = this.#world
     const lateMs = world.clock.now() - copy.sentAt
     const wasCarriedOut = this.#carriedOut.has(copy.command)
-    const wasCounted = this.#counted.has(copy.command)
+    // Of calls that were sent together, some may count later than others.
+    const wasCounted = (this.#counted.get(copy.command) ?? 0) >= callsIn(copy.command)
     world.note(`⎘ a copy of ${copy.what}, sent ${Math.round(lateMs)} ms ago`)
     this.arrived++
     const before = this.#look(copy)
@@ -172,6 +174,12 @@ export class LateCopies {
     if (this.#counters.length > 0) keyspace.tick()
     return this.#counters.map((counter) => keyspace.content(counter)?.value)
   }
+}
+
+/** How many calls were sent together. */
+function callsIn([verb, source = '', count = '', ...words]: readonly string[]): number {
+  const script = knownScript(verb === 'EVAL' ? sha1Of(source) : source)
+  return script?.isBatch ? Number(count) / Number(words[Number(count)]) : 1
 }
 
 /** Nobody reads its reply. */
