@@ -11,6 +11,7 @@ const PROGRESS_MS = 5_000
 const { values } = parseArgs({
   options: {
     lives: { type: 'string', default: '5000' },
+    minutes: { type: 'string' },
     seed: { type: 'string', default: '1' },
     workload: { type: 'string' },
     topology: { type: 'string' },
@@ -31,6 +32,7 @@ for (const [what, choice, choices] of [
 const first = Number(values.seed)
 const total = Number(values.lives)
 const startedAt = performance.now()
+const endsAt = startedAt + Number(values.minutes ?? Number.POSITIVE_INFINITY) * 60_000
 const tally = new Map(
   WORKLOADS.map((name) => [name, { lives: 0, grants: 0, handOffs: 0, losses: 0, troubles: 0, failovers: 0 }]),
 )
@@ -64,7 +66,7 @@ process.exitCode = failures.length === 0 ? 0 : 1
 
 async function liveOn(): Promise<void> {
   await using lives = new Lives()
-  while (next < first + total) {
+  while (next < first + total && performance.now() < endsAt) {
     const seeds = Array.from({ length: Math.min(BATCH, first + total - next) }, (_, index) => next + index)
     next += seeds.length
     count(await lives.run({ seeds, workload, topology }))
@@ -97,7 +99,8 @@ function perMinute(): number {
 }
 
 function stateLine(): string {
-  const leftS = Math.round(((total - done) / Math.max(1, perMinute())) * 60)
+  const untilDoneS = ((total - done) / Math.max(1, perMinute())) * 60
+  const leftS = Math.round(Math.max(0, Math.min(untilDoneS, (endsAt - performance.now()) / 1_000)))
   return `${done} of ${total} lives, ${perMinute()} a minute, ${failures.length} failed, ${leftS} s left`
 }
 
