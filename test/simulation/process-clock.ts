@@ -13,6 +13,7 @@ export class ProcessClock implements Clock, TimeSources {
   /** Until when nothing of the process runs, and until when its event loop does not. */
   #stoppedUntil = Number.NEGATIVE_INFINITY
   #pausedUntil = Number.NEGATIVE_INFINITY
+  #suspendedUntil = Number.NEGATIVE_INFINITY
   #wallAheadMs = 0
   /** For how long the machine was suspended, as far as it knows already: after each suspension. */
   #suspendedMs = 0
@@ -78,9 +79,13 @@ export class ProcessClock implements Clock, TimeSources {
 
   /** The machine sleeps: timers are late by that, and the monotonic clock lags behind from then on. */
   suspend(ms: number): void {
+    const until = this.#world.now() + ms
+    const moreMs = until - Math.max(this.#world.now(), this.#suspendedUntil)
+    if (moreMs <= 0) return // it sleeps for longer already
+    this.#suspendedUntil = until
     this.pause(ms)
     this.#world.after(ms, () => {
-      this.#suspendedMs += ms * this.#rate
+      this.#suspendedMs += moreMs * this.#rate
     })
   }
 
