@@ -61,7 +61,11 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   const first = open()
   const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
     const next = open(server, port)
-    signal.addEventListener('abort', () => void next.end(), { once: true })
+    const giveUp = (): void => {
+      opened.delete(next) // in a long outage there are thousands
+      void next.end()
+    }
+    signal.addEventListener('abort', giveUp, { once: true })
     await next.ready()
     return next.port
   }
