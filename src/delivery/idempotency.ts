@@ -35,9 +35,9 @@ export interface Operation {
 
 /**
  * Semaphores and latches have no owner, and a forced release is not by the owner. So a command that Redis receives twice
- * (after a lost reply, or from a client that resends what it had in flight) would count twice. Hence each operation has an idempotency key, a number under which its
- * script stores the reply; copies return that reply. Once it has arrived here the stored one is deleted, in batches; after
- * a crash it expires.
+ * (after a lost reply, or from a client that resends what it had in flight) would count twice. Hence each operation has an
+ * idempotency key, a number under which its script stores the reply; copies return that reply. Once it has arrived here the
+ * stored one is deleted, in batches; after a crash it expires.
  *
  * Copies may arrive late: TCP delivers what it has when the network is back. So an operation also carries the time at which
  * it was opened by the clock of Redis, and is refused more than 100 s after that. The client learns that clock from
