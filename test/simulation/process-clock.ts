@@ -13,10 +13,11 @@ export class ProcessClock implements Clock, TimeSources {
   /** Until when nothing of the process runs, and until when its event loop does not. */
   #stoppedUntil = Number.NEGATIVE_INFINITY
   #pausedUntil = Number.NEGATIVE_INFINITY
-  #suspendedUntil = Number.NEGATIVE_INFINITY
   #wallAheadMs = 0
   /** For how long the machine was suspended, as far as it knows already: after each suspension. */
   #suspendedMs = 0
+  /** The last suspension, until it is counted. */
+  #sleep: { readonly from: number; until: number } | undefined
 
   /** @param rate  how fast it runs: at 1.01 a second of the servers takes 1,010 ms */
   constructor(world: VirtualClock, rate: number) {
@@ -27,6 +28,7 @@ export class ProcessClock implements Clock, TimeSources {
 
   /** Stands still while the machine is suspended. */
   monotonic(): number {
+    this.#countSleep()
     return this.sinceBoot() - this.#suspendedMs
   }
 
@@ -79,14 +81,19 @@ export class ProcessClock implements Clock, TimeSources {
 
   /** The machine sleeps: timers are late by that, and the monotonic clock lags behind from then on. */
   suspend(ms: number): void {
-    const until = this.#world.now() + ms
-    const moreMs = until - Math.max(this.#world.now(), this.#suspendedUntil)
-    if (moreMs <= 0) return // it sleeps for longer already
-    this.#suspendedUntil = until
+    this.#countSleep()
+    const now = this.#world.now()
+    this.#sleep ??= { from: now, until: now }
+    this.#sleep.until = Math.max(this.#sleep.until, now + ms)
     this.pause(ms)
-    this.#world.after(ms, () => {
-      this.#suspendedMs += moreMs * this.#rate
-    })
+  }
+
+  /** All of it at once, however late: a part of it may be too short for the clock to notice. */
+  #countSleep(): void {
+    const sleep = this.#sleep
+    if (sleep === undefined || this.#world.now() < sleep.until) return
+    this.#suspendedMs += (sleep.until - sleep.from) * this.#rate
+    this.#sleep = undefined
   }
 
   setWall(aheadMs: number): void {
