@@ -31,7 +31,7 @@ export class ReplicaSet {
   /** Called when the master is cut off from all servers, and not from clients. */
   onIsolated: () => void = () => {}
   /** Called for every lease that was extended, but not at the master that counts. */
-  onLostExtension: (write: Write) => void = () => {}
+  onLostExtension: (keys: readonly string[], holders: readonly string[]) => void = () => {}
   readonly #world: Surroundings
   readonly #dice: Dice
 
@@ -154,7 +154,8 @@ export class ReplicaSet {
   }
 
   #lose(write: Write): void {
-    if (EXTENSION.test(write.script)) this.onLostExtension(write)
+    const holders = extendedBy(write)
+    if (holders.length > 0) this.onLostExtension(write.keys, holders)
   }
 
   #describe(change: (one: Observer) => Observer): void {
@@ -168,4 +169,12 @@ export class ReplicaSet {
   #pause(least: number, most: number): Promise<void> {
     return this.#world.pause(this.#world.clock, this.#dice.between(least, most))
   }
+}
+
+/** Among other words, the holders whose leases a write extended without an acknowledgement. */
+function extendedBy({ script, args }: Write): readonly string[] {
+  // Of a writer that also reads: what extends the lock for its read hold does so for its write hold.
+  const writers = args.map((word) => `${word}:write`)
+  if (EXTENSION.test(script)) return [...args, ...writers]
+  return script === 'read-lock/acquire' ? writers : []
 }

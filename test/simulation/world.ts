@@ -178,9 +178,9 @@ export class World implements Weather {
           })
         }
       }
-      this.replicaSet.onLostExtension = ({ keys, args }) => {
+      this.replicaSet.onLostExtension = (keys, holders) => {
         for (const resource of new Set(keys.flatMap((key) => workload.resourcesOf?.(key) ?? [key])))
-          this.beliefs.extendedInVain(resource, args)
+          this.beliefs.extendedInVain(resource, holders)
       }
     }
   }
