@@ -81,8 +81,8 @@ export interface Acknowledgement {
   readonly acknowledged: number
   /** Why the server itself is not trusted. Then `acknowledged` is 0. */
   readonly why?: string
-  /** Another server has replaced it for good, so the client must leave it. */
-  readonly isReplaced?: boolean
+  /** The run of the server, if another one has replaced it for good: the client must leave it. */
+  readonly replacedRun?: string | undefined
 }
 
 /**

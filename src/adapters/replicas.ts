@@ -122,7 +122,7 @@ export class Replicas {
     const replicas = Math.max(1, own.replicas, masterStatus?.replicas ?? 0)
     const refuse = (why: string, isReplaced = false): Acknowledgement => {
       this.#snapshot = undefined
-      return { replicas, acknowledged: 0, why, isReplaced }
+      return { replicas, acknowledged: 0, why, replacedRun: isReplaced ? this.#runId : undefined }
     }
     if (own.role !== '' && own.role !== 'master') return refuse(`it is a ${own.role}`)
     if (masterStatus?.refusal !== undefined) return refuse(masterStatus.refusal, masterStatus.isReplaced)

@@ -39,6 +39,8 @@ export class SentinelMasterStatus {
   readonly #sentinels = new Map<string, Sentinel>()
   /** The address of the server that replaced the one that was checked last. */
   #successor: string | undefined
+  /** The run that was checked last. */
+  #runId = ''
   #isClosed = false
 
   /**
@@ -63,17 +65,18 @@ export class SentinelMasterStatus {
   add(address: SentinelAddress): void {
     const key = `${address.host}:${address.port}`
     if (this.#sentinels.has(key)) return
-    this.#sentinels.set(key, { address, connection: undefined, isSilent: false, described: undefined })
+    this.#sentinels.set(key, { address, connection: undefined, isSilent: false })
   }
 
   /**
    * @param runId  identifies the current run of the server
-   * @param address  of the server, as Sentinels write it; undefined: it is identified by its run id alone
+   * @param address  of the server, if that is known. Sentinels may write it differently: as a name, or from behind NAT
    * @returns undefined if no Sentinel replied, or after `close()`: a grant may still be confirmed then, and a connection that
    *   is opened for it would never be ended
    */
   async of(runId: string, address: string | undefined): Promise<MasterStatus | undefined> {
     if (this.#isClosed) return undefined
+    this.#runId = runId
     const sentinels = [...this.#sentinels.values()]
     const isAnyResponsive = sentinels.some(({ isSilent }) => !isSilent)
     const replies = await Promise.all(
@@ -93,6 +96,8 @@ export class SentinelMasterStatus {
       isConfirmed: seeing.length * 2 > this.#sentinels.size,
     }
     const isOurs = (latest.runId !== '' && latest.runId === runId) || latest.address === address
+    // For a second after a failover Sentinels do not know its run id. They may know it by another name or address.
+    if (!isOurs && latest.runId === '') return { ...status, refusal: 'the Sentinels do not know yet which run it is' }
     // During its failover a Sentinel already names the successor, but still describes the previous master.
     const successor = isOurs ? peers.find((one) => one.named !== one.address) : latest
     this.#successor = successor?.named
@@ -104,14 +109,21 @@ export class SentinelMasterStatus {
   }
 
   /**
-   * The Sentinels that already describe the successor of a replaced server. A Sentinel learns of a failover led by
-   * another one up to two seconds later.
-   * @returns undefined if the server was the master when last checked
+   * The Sentinels that reply now, the best informed first, for a client that believes the first one. If the server that was
+   * checked last was replaced, only those that describe its successor: one learns of a failover that another one led up to
+   * two seconds later.
+   * @throws {Error} none does yet
    */
-  describingSuccessor(): SentinelAddress[] | undefined {
-    if (this.#successor === undefined) return undefined
-    const informed = [...this.#sentinels.values()].filter(({ described }) => described === this.#successor)
-    return informed.map(({ address }) => address)
+  async responding(): Promise<SentinelAddress[]> {
+    const sentinels = [...this.#sentinels.values()]
+    const replies = await Promise.all(sentinels.map((sentinel) => this.#ask(sentinel, this.#runId)))
+    const responding = sentinels.flatMap(({ address }, index) => {
+      const reply = replies[index]
+      return reply ? [{ address, reply }] : []
+    })
+    const informed = responding.filter(({ reply }) => [undefined, reply.address].includes(this.#successor))
+    if (informed.length === 0 && responding.length > 0) throw new Error('the failover is not over yet')
+    return informed.sort((one, other) => other.reply.epoch - one.reply.epoch).map(({ address }) => address)
   }
 
   close(): void {
@@ -127,11 +139,9 @@ export class SentinelMasterStatus {
       const { connection } = sentinel
       const reply = await within(REPLY_MS, this.#replyOf(connection, runId), undefined, this.#clock)
       sentinel.isSilent = false
-      sentinel.described = reply.address
       return reply
     } catch {
       sentinel.isSilent = true
-      sentinel.described = undefined
       sentinel.connection?.end()
       sentinel.connection = undefined
       return undefined
@@ -167,8 +177,6 @@ interface Sentinel {
   readonly address: SentinelAddress
   connection: SentinelConnection | undefined
   isSilent: boolean
-  /** The address of the master that it described last. */
-  described: string | undefined
 }
 
 /** The name that a Sentinel gives to the master with this run id, or to the only master that it monitors. */

@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto'
-import { clientWarning, messageOf } from '../errors.js'
+import { clientWarning } from '../errors.js'
 import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } from '../util/real-time.js'
 import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
+import { isDemotion, isEchoed, isRun, passesSelfTest, takesWrites } from './probes.js'
 
 /** How often to check a connection with a reply outstanding, ms. */
 const CHECK_MS = 500
@@ -19,16 +19,12 @@ const MAX_DELAY_CHECKS = 2
 /** How often to send PING on the subscriber connection, ms: waiters depend on it. */
 const LISTENER_PING_MS = 5_000
 const DEFAULT_PING_MS = 30_000
+/** A server that was paused replies on all connections at once: by how much later a reply may be read, ms. */
+const LATE_MS = 50
 const SILENT = `A Redis server has not replied for ${(MAX_SILENT_CHECKS * CHECK_MS) / 1_000} s`
 const REPLACED = 'The Redis server is no longer the master'
 const MIXED_UP =
   'After a reconnect the Redis client took the reply to one command for that to another: update its package'
-/** The replies by which a server puts off a self-test: it is loading, or busy with a script. */
-const NOT_NOW = /\b(LOADING|BUSY|CLUSTERDOWN|MASTERDOWN|TRYAGAIN)\b/
-/** How long to wait after such a reply, ms. */
-const TEST_AGAIN_MS = 100
-/** After this many other error replies, such as NOPERM, there is no self-test. */
-const MAX_REFUSED_TESTS = 3
 /** The name under which the subscriber connection is tracked. No server has it. */
 const LISTENER = 'listener'
 
@@ -66,8 +62,10 @@ interface ServerHealth {
   inFlight: number
   /** The last command failed without an error reply. */
   isFailing: boolean
-  /** Another server is the master now. */
-  isReplaced: boolean
+  /** The run of a server that another one has replaced as the master. */
+  replacedRun: string | undefined
+  /** It replied that it is not a master. */
+  isDemoted: boolean
   /** A self-test failed: no reply can be trusted. */
   isMixedUp: boolean
   /** Until it has ended, replies are held back. Resolves to whether they can be trusted. */
@@ -158,7 +156,7 @@ class ReplaceablePort implements RedisPort {
     const port = this.#port
     const acknowledgement = await this.#confirm(key, timeoutMs, port.acknowledge?.(key, timeoutMs))
     if (port === this.#port) {
-      this.#healthOf(port.serverOf?.(key) ?? '', key).isReplaced = acknowledgement.isReplaced ?? false
+      this.#healthOf(port.serverOf?.(key) ?? '', key).replacedRun = acknowledgement.replacedRun
     }
     return acknowledgement
   }
@@ -260,7 +258,8 @@ class ReplaceablePort implements RedisPort {
     const health: ServerHealth = {
       inFlight: 0,
       isFailing: false,
-      isReplaced: false,
+      replacedRun: undefined,
+      isDemoted: false,
       isMixedUp: false,
       selfTest: undefined,
       silentChecks: 0,
@@ -273,7 +272,11 @@ class ReplaceablePort implements RedisPort {
         this.#repliedAt = monotonicNow()
       },
       failed: (error) => {
-        if (this.#port.isErrorReply(error)) return health.replied()
+        if (this.#port.isErrorReply(error)) {
+          health.replied()
+          if (isDemotion(error) && this.#servers.get(server) === health) this.#demoted(server, health)
+          return
+        }
         health.inFlight--
         health.isFailing = true
       },
@@ -285,9 +288,10 @@ class ReplaceablePort implements RedisPort {
   readonly #check = (): void => {
     let isIdle = true
     for (const [server, health] of this.#servers) {
-      if (health.inFlight === 0 && !health.isFailing && !health.isReplaced && !health.isMixedUp) continue
+      const mustLeave = health.replacedRun !== undefined || health.isDemoted || health.isMixedUp
+      if (health.inFlight === 0 && !health.isFailing && !mustLeave) continue
       isIdle = false
-      if (health.isReplaced || health.isMixedUp) void this.#replace(server, health)
+      if (mustLeave) void this.#replace(server, health)
       if (monotonicNow() < health.blockedUntil) continue
       if (++health.silentChecks >= MAX_SILENT_CHECKS) void this.#replace(server, health)
     }
@@ -302,28 +306,21 @@ class ReplaceablePort implements RedisPort {
    * on. So a text that was never sent before must come back, behind all that was in flight; until then no reply counts.
    */
   #testItself(server: string, health: ServerHealth, port: RedisPort): void {
-    const test = this.#repliesBelong(port, health).then((isRight) => {
+    const echo = (): Promise<boolean> => this.#watch(isEchoed(port, health.key), health)
+    const test = passesSelfTest(echo, port.isErrorReply.bind(port)).then((isRight) => {
+      health.isMixedUp ||= isRight === false
       if (health.selfTest === test && isRight) health.selfTest = undefined
       if (!isRight && health.isMixedUp && port === this.#port) void this.#replace(server, health)
-      return isRight
+      return isRight === true
     })
     health.selfTest = test
   }
 
-  /** @returns false also if the connection was lost again */
-  async #repliesBelong(port: RedisPort, health: ServerHealth): Promise<boolean> {
-    for (let refused = 0; refused < MAX_REFUSED_TESTS; ) {
-      try {
-        const isRight = await this.#watch(isEchoed(port, health.key), health)
-        health.isMixedUp ||= !isRight
-        return isRight
-      } catch (error) {
-        if (!port.isErrorReply(error)) return false
-        if (!NOT_NOW.test(messageOf(error))) refused++
-        await sleep(TEST_AGAIN_MS)
-      }
-    }
-    return true
+  /** One address may lead to another server meanwhile, while the old one keeps its connections. */
+  #demoted(server: string, health: ServerHealth): void {
+    health.isDemoted = true
+    this.#checkTimer ??= setInterval(this.#check, CHECK_MS).unref()
+    if (this.#failedAttempts === 0) void this.#replace(server, health)
   }
 
   /** Opens another connection, and switches to it unless the unresponsive one has replied by then. */
@@ -335,20 +332,33 @@ class ReplaceablePort implements RedisPort {
     const limitMs = OPEN_MS.first + OPEN_MS.step * this.#failedAttempts
     try {
       const port = await within(limitMs, this.#reopen(signal, server, this.#port), signal)
-      if (server !== LISTENER) await within(limitMs, firstReply(port, health.key), signal)
-      const { isReplaced, isMixedUp } = health
-      const hasRecovered = health.silentChecks === 0 && !health.isFailing && !isReplaced && !isMixedUp
+      if (server !== LISTENER) await within(limitMs, this.#succeeds(port, health), signal)
+      await sleep(LATE_MS)
+      signal.throwIfAborted()
+      const { isDemoted, isMixedUp, replacedRun } = health
+      const isLeft = isDemoted || replacedRun !== undefined
+      const hasRecovered = health.silentChecks === 0 && !health.isFailing && !isLeft && !isMixedUp
       if (hasRecovered) attempt.abort()
-      else this.#swap(port, isMixedUp ? MIXED_UP : isReplaced ? REPLACED : SILENT)
+      else this.#swap(port, isMixedUp ? MIXED_UP : isLeft ? REPLACED : SILENT)
       this.#failedAttempts = 0
     } catch {
-      // No server can be reached: back off.
+      // No server can be reached, or none that is a master: back off.
       attempt.abort()
       this.#failedAttempts = Math.min(this.#failedAttempts + 1, MAX_DELAY_CHECKS)
       health.silentChecks = Math.min(health.silentChecks, MAX_SILENT_CHECKS - this.#failedAttempts)
     } finally {
       this.#attempt = undefined
+      health.isDemoted = false // until it says so again
     }
+  }
+
+  /** @throws {Error} this port does not lead to a master, or to the one that was replaced */
+  async #succeeds(port: RedisPort, health: ServerHealth): Promise<void> {
+    const { key, replacedRun } = health
+    await takesWrites(port, key)
+    if (replacedRun === undefined || !(await isRun(port, replacedRun, key))) return
+    health.replacedRun = undefined // until the others say so again
+    throw new Error('the failover is not over yet')
   }
 
   #swap(port: RedisPort, why: string): void {
@@ -391,19 +401,4 @@ class ReplaceablePort implements RedisPort {
     const isIdle = monotonicNow() - this.#repliedAt > this.#pingMs
     if (isIdle && this.#pingMs > 0 && port.ping) this.#watch(port.ping(), this.#healthOf('', '')).catch(() => {})
   }
-}
-
-/** Resolves when the server that owns `key` has replied to a command. @throws {Error} it was the reply to another one */
-async function firstReply(port: RedisPort, key: string): Promise<void> {
-  try {
-    if (!(await isEchoed(port, key))) throw new Error(MIXED_UP)
-  } catch (error) {
-    if (!port.isErrorReply(error)) throw error
-  }
-}
-
-/** Whether the reply to a command is the one to that command. By a script, which everyone who takes locks may run. */
-async function isEchoed(port: RedisPort, key: string): Promise<boolean> {
-  const nonce = randomUUID()
-  return String(await port.send(['EVAL', 'return ARGV[1]', '1', key, nonce], key)) === nonce
 }

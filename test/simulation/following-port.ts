@@ -79,7 +79,7 @@ export class FollowingPort implements RedisPort {
   async acknowledge(key: string, timeoutMs: number): Promise<Acknowledgement> {
     const node = this.#node
     const reply = await this.#replicas.acknowledge(key, timeoutMs)
-    if (reply.isReplaced && node === this.#node) void this.leave()
+    if (reply.replacedRun !== undefined && node === this.#node) void this.leave()
     return reply
   }
 

@@ -50,7 +50,7 @@ export async function startProxy(targetPort: number): Promise<TcpProxy> {
 export class TcpProxy implements AsyncDisposable {
   readonly port: number
   readonly url: string
-  readonly targetPort: number
+  #targetPort: number
   readonly #listener: Server
   readonly #connections = new Set<Connection>()
   #weather = FAIR
@@ -61,12 +61,21 @@ export class TcpProxy implements AsyncDisposable {
   constructor(port: number, targetPort: number) {
     this.port = port
     this.url = `redis://127.0.0.1:${port}`
-    this.targetPort = targetPort
+    this.#targetPort = targetPort
     this.#listener = createServer({ noDelay: true }, (client) => {
-      const server = connect({ port: targetPort, host: '127.0.0.1', noDelay: true })
+      const server = connect({ port: this.#targetPort, host: '127.0.0.1', noDelay: true })
       const connection = new Connection(this, client, server, () => this.#connections.delete(connection))
       this.#connections.add(connection)
     })
+  }
+
+  get targetPort(): number {
+    return this.#targetPort
+  }
+
+  /** New connections go to another server; those that are open stay where they are. */
+  moveTo(targetPort: number): void {
+    this.#targetPort = targetPort
   }
 
   /** Client connections that are open now. */

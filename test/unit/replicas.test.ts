@@ -238,6 +238,7 @@ function sentinels(...fakes: FakeSentinel[]): SentinelMasterStatus {
 }
 
 const SELF = 'r1'
+const sentinelAt = (port: number): object => ({ host: 's', port })
 
 describe('the status of a server among Sentinels', () => {
   it('is confirmed when most of them name it', async () => {
@@ -286,9 +287,27 @@ describe('the status of a server among Sentinels', () => {
 
   it('comes with those Sentinels that describe the successor already', async () => {
     const known = sentinels({ named: 'm:2' }, { runId: '', address: 'm:2' }, {})
-    assert.equal(known.describingSuccessor(), undefined)
+    assert.deepEqual(await known.responding(), [0, 1, 2].map(sentinelAt))
     await known.of(SELF, 'm:1')
-    assert.deepEqual(known.describingSuccessor(), [{ host: 's', port: 1 }])
+    assert.deepEqual(await known.responding(), [1].map(sentinelAt))
+    const early = sentinels({ named: 'm:2' }, {})
+    await early.of(SELF, 'm:1')
+    await assert.rejects(early.responding(), /not over yet/)
+  })
+
+  it('comes with those Sentinels that reply, the best informed first', async () => {
+    const known = sentinels({ isSilent: true }, {}, { epoch: 4 })
+    assert.deepEqual(await known.responding(), [2, 1].map(sentinelAt))
+    assert.deepEqual(await sentinels({ isSilent: true }).responding(), [])
+  })
+
+  it('is known by its run, whatever name or address Sentinels give it', async () => {
+    const named = { address: 'redis-1.example:6379', named: 'redis-1.example:6379' }
+    assert.equal((await sentinels(named).of(SELF, '10.0.0.1:6379'))?.refusal, undefined)
+    const unknown = await sentinels({ ...named, runId: '' }).of(SELF, '10.0.0.1:6379')
+    assert.match(unknown?.refusal ?? '', /do not know yet/)
+    assert.equal(unknown?.isReplaced, undefined)
+    assert.equal((await sentinels({ ...named, runId: 'r2' }).of(SELF, '10.0.0.1:6379'))?.isReplaced, true)
   })
 
   it('counts the replicas that are up', async () => {

@@ -10,7 +10,8 @@ export interface IoredisLike {
   readonly stream?: { readonly errored?: Error | null }
   readonly options: {
     readonly keyPrefix?: string | undefined
-    readonly sentinels?: readonly unknown[] | null | undefined
+    readonly sentinels?: readonly Node[] | null | undefined
+    readonly sentinelCommandTimeout?: number | null | undefined
     readonly failoverDetector?: boolean | undefined
     readonly db?: number | undefined
     readonly username?: string | null | undefined
@@ -37,6 +38,9 @@ export interface IoredisLike {
  */
 export const DISCONNECT_TIMEOUT_MS = 500
 
+/** How long a Sentinel may be silent before ioredis asks the next one, ms; without a limit for ever. */
+const SENTINEL_TIMEOUT_MS = 1_000
+
 /**
  * For every duplicate: it must reconnect whatever the user's own client does about reconnects, must not be closed while it
  * is silent, and takes commands while it reconnects.
@@ -60,12 +64,17 @@ export const SUBSCRIBER_OPTIONS = {
 /**
  * A connection of our own with the settings of the user's client. What the user does with that one (SELECT, MULTI,
  * SUBSCRIBE, a command that blocks) does not concern our commands, and ours not the user's transaction.
- * @param nodes  of a cluster; empty: those that the user named
+ * @param nodes  of a cluster, or the Sentinels that reply; empty: those that the user named
  */
-export function ownConnection(client: IoredisLike, nodes: readonly object[] = []): IoredisLike {
-  const own = client.isCluster ? ownCluster(client as Cluster, nodes) : ownServer(client)
+export function ownConnection(client: IoredisLike, nodes: readonly Node[] = []): IoredisLike {
+  const own = client.isCluster ? ownCluster(client as Cluster, nodes) : ownServer(client, nodes)
   own.on('error', () => {})
   return own
+}
+
+export interface Node {
+  readonly host?: string | undefined
+  readonly port?: number | undefined
 }
 
 type Cluster = IoredisLike & { duplicate(nodes: readonly object[], options: object): IoredisLike }
@@ -81,16 +90,27 @@ function ownCluster(client: Cluster, nodes: readonly object[]): IoredisLike {
   })
 }
 
-function ownServer(client: IoredisLike): IoredisLike {
+function ownServer(client: IoredisLike, responding: readonly Node[]): IoredisLike {
   const { condition } = client as { readonly condition?: { readonly select?: number } | null }
-  const db = condition?.select ?? client.options.db
-  const own = client.duplicate({ ...DUPLICATE_OPTIONS, lazyConnect: true, db })
+  const { options } = client
+  const own = client.duplicate({
+    ...DUPLICATE_OPTIONS,
+    lazyConnect: true,
+    db: condition?.select ?? options.db,
+    ...(options.sentinels ? { sentinels: firstOf(responding, options.sentinels) } : {}),
+    sentinelCommandTimeout: Math.min(options.sentinelCommandTimeout || SENTINEL_TIMEOUT_MS, SENTINEL_TIMEOUT_MS),
+  })
   // Whoever renews a password sets it in the options of the client that he has.
   own.on('reconnecting', () => {
     const { username, password } = client.options
     Object.assign(own.options, { username, password })
   })
   return own
+}
+
+function firstOf(some: readonly Node[], all: readonly Node[]): Node[] {
+  const isAmongThem = (node: Node): boolean => some.some(({ host, port }) => host === node.host && port === node.port)
+  return [...some, ...all.filter((node) => !isAmongThem(node))]
 }
 
 /**

@@ -2,7 +2,7 @@ import { ConfigError } from '../../errors.js'
 import { ConnectionError } from '../connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
-import type { SentinelMasterStatus } from '../sentinel-master-status.js'
+import type { SentinelAddress, SentinelMasterStatus } from '../sentinel-master-status.js'
 import { replaceWhenUnresponsive } from '../unresponsive-server.js'
 import {
   DISCONNECT_TIMEOUT_MS,
@@ -10,6 +10,7 @@ import {
   type IoredisLike,
   isClosing,
   isReplyError,
+  type Node,
   ownConnection,
   SUBSCRIBER_OPTIONS,
   watchForEnd,
@@ -96,8 +97,10 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
   }
   return replaceWhenUnresponsive(
     portOn(first),
-    async (signal, server) => {
-      const nodes = otherNodes(client, server)
+    async (signal, server, port) => {
+      const isOwn = !owned && port instanceof IoredisPort
+      const nodes = isOwn ? await port.respondingSentinels() : otherNodes(client, server)
+      signal.throwIfAborted()
       const next = (owned ? another(client, nodes) : ownConnection(client, nodes)) as Connectable
       signal.addEventListener('abort', () => end(next), { once: true })
       next.on('error', () => {})
@@ -122,7 +125,7 @@ type Connectable = IoredisLike & { connect(): Promise<unknown> }
  * The servers of a cluster, to find the others; not the initial ones, which may be gone.
  * @param except  an unresponsive server, which must not be asked
  */
-function otherNodes(client: IoredisLike, except: string): object[] {
+function otherNodes(client: IoredisLike, except: string): Node[] {
   if (!client.isCluster) return []
   return (client as IoredisClusterLike)
     .nodes()
@@ -215,6 +218,11 @@ class IoredisPort implements RedisPort {
     this.#events = events
     this.#wasReady = this.#client.status === 'ready'
     this.#client.on('ready', this.#onReady)
+  }
+
+  /** @throws {Error} none knows the successor of a replaced master yet */
+  async respondingSentinels(): Promise<SentinelAddress[]> {
+    return (await this.#sentinels?.responding()) ?? []
   }
 
   async close(): Promise<void> {

@@ -1,6 +1,7 @@
 import { ConfigError } from '../../errors.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from '../port.js'
 import { Replicas } from '../replicas.js'
+import type { SentinelAddress } from '../sentinel-master-status.js'
 import { replaceWhenUnresponsive } from '../unresponsive-server.js'
 import { ChannelQueue, end, endWhenConnected, isErrorReply, type NodeRedisLike } from './client.js'
 import { type NodeRedisClusterLike, NodeRedisClusterPort } from './cluster.js'
@@ -48,8 +49,8 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   }
   const database = isSeveral(client) ? Promise.resolve(0) : databaseOf(client as NodeRedisLike)
   const opened = new Set<Opened>()
-  const open = (except = '', before?: RedisPort): Opened => {
-    const one = isSeveral(client) ? anotherOf(client, except, before) : ownOf(client as NodeRedisLike, database)
+  const open = (except = '', sentinels?: readonly SentinelAddress[]): Opened => {
+    const one = isSeveral(client) ? anotherOf(client, except, sentinels) : ownOf(client as NodeRedisLike, database)
     opened.add(one)
     return one
   }
@@ -60,7 +61,9 @@ export function nodeRedis(client: AnyNodeRedis): RedisPort {
   for (const event of ENDS) client.on(event, onEnd)
   const first = open()
   const reopen = async (signal: AbortSignal, server: string, port: RedisPort): Promise<RedisPort> => {
-    const next = open(server, port)
+    const sentinels = port instanceof NodeRedisSentinelPort ? await port.respondingSentinels() : undefined
+    signal.throwIfAborted()
+    const next = open(server, sentinels)
     const giveUp = (): void => {
       opened.delete(next) // in a long outage there are thousands
       void next.end()
@@ -110,8 +113,12 @@ function ownOf(client: NodeRedisLike, database: Promise<number>): Opened {
   return { port, ready: () => connection.ready(), end: async () => connection.end() }
 }
 
-function anotherOf(client: NodeRedisClusterLike | NodeRedisSentinelLike, except: string, before?: RedisPort): Opened {
-  const own = another(client, except, before)
+function anotherOf(
+  client: NodeRedisClusterLike | NodeRedisSentinelLike,
+  except: string,
+  sentinels?: readonly SentinelAddress[],
+): Opened {
+  const own = another(client, except, sentinels)
   own.on('error', () => {})
   let hasEnded = false
   const ready = connectsLater(own, () => client.isOpen && !hasEnded)
@@ -126,17 +133,17 @@ function anotherOf(client: NodeRedisClusterLike | NodeRedisSentinelLike, except:
 /**
  * Another client with the same settings, for the same deployment.
  * @param except  an unresponsive server of a cluster, which must not be asked for the others; empty: none
+ * @param sentinels  those that reply; by default the one that the client is connected to
  */
 function another(
   client: NodeRedisClusterLike | NodeRedisSentinelLike,
   except: string,
-  before?: RedisPort,
+  sentinels: readonly SentinelAddress[] = [],
 ): NodeRedisClusterLike | NodeRedisSentinelLike {
   if (!('slots' in client)) {
-    // node-redis trusts the first Sentinel that replies, which may not know of the failover yet.
-    const sentinelRootNodes = before instanceof NodeRedisSentinelPort ? before.sentinelsWithSuccessor() : undefined
-    if (sentinelRootNodes?.length === 0) throw new Error('the failover is not over yet')
-    return client.duplicate(sentinelRootNodes ? { sentinelRootNodes } : {}) as NodeRedisSentinelLike
+    const connected = client.getSentinelNode()
+    const sentinelRootNodes = sentinels.length > 0 || !connected ? sentinels : [connected]
+    return client.duplicate(sentinelRootNodes.length > 0 ? { sentinelRootNodes } : {}) as NodeRedisSentinelLike
   }
   // Not the initial nodes: they may be gone.
   const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)

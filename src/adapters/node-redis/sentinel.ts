@@ -145,11 +145,12 @@ export class NodeRedisSentinelPort implements RedisPort {
   }
 
   /**
-   * The Sentinels that would tell node-redis about the new master.
-   * @returns undefined if the current one is not known to be replaced
+   * The Sentinels for another client like this one: node-redis waits for the first of its list, however long it is silent.
+   * @returns empty if none is known to reply
+   * @throws {Error} none describes the successor of a replaced master yet
    */
-  sentinelsWithSuccessor(): SentinelAddress[] | undefined {
-    return this.#known?.describingSuccessor()
+  async respondingSentinels(): Promise<SentinelAddress[]> {
+    return (await this.#known?.responding()) ?? []
   }
 
   async #masterStatus(runId: string): Promise<MasterStatus | undefined> {
