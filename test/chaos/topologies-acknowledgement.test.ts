@@ -4,15 +4,30 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Redis, Cluster as RedisCluster } from 'ioredis'
 import { createClient } from 'redis'
 import { type Client, type ClientOptions, type ConnectOptions, connect, type LeaseLostError } from '../../src/index.js'
+import { recordMonitor } from '../support/command-stats.js'
 import { DRIVERS, type DriverName, openClient, type Place } from '../support/failover.js'
 import { watchWholeProcess } from '../support/lab.js'
 import { type Cluster, startCluster } from '../support/redis-cluster.js'
+import { type SentinelGroup, startSentinels } from '../support/redis-sentinel.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
 import { COUNTERS, TAKES } from '../support/takes.js'
 import { settlesWithin, sleep, waitUntil } from '../support/wait-until.js'
 
 const SYNC_MS = 400
 const ms = (time: number) => `${Math.round(time)} ms`
+
+const SENTINEL_WAYS: Record<string, (group: SentinelGroup) => ReturnType<typeof openClient>> = {
+  'an ioredis client': (group) => openClient('ioredis', placeOf(group)),
+  'a node-redis sentinel': (group) => openClient('node-redis', placeOf(group)),
+  'a node-redis sentinel with a pool': (group) => openClient('node-redis', placeOf(group), {}, { masterPoolSize: 4 }),
+  'a node-redis sentinel with a pool and a reserved connection': (group) =>
+    openClient('node-redis', placeOf(group), {}, { masterPoolSize: 4, reserveClient: true }),
+  'a configuration': async ({ sentinels, masterName }) => {
+    const sentinelAddresses = sentinels.map(({ url }) => url)
+    const client = await connect({ config: { sentinelServersConfig: { sentinelAddresses, masterName } } })
+    return { client, end: () => client.close() }
+  },
+}
 
 describe('acknowledgement', { concurrency: true }, () => {
   watchWholeProcess()
@@ -105,7 +120,42 @@ describe('acknowledgement', { concurrency: true }, () => {
       t.diagnostic(`cluster: 42 grants, each on the replica that took over; slowest ${ms(waits.at(-1) ?? 0)}`)
     })
   })
+
+  describe('behind Sentinel', { concurrency: 1 }, () => {
+    let group: SentinelGroup
+    before(async () => {
+      group = await startSentinels()
+    })
+    after(() => group.stop())
+
+    for (const [way, open] of Object.entries(SENTINEL_WAYS)) {
+      it(`WAIT and the grants before it use one connection, through ${way}`, async () => {
+        const monitor = await recordMonitor(await group.master())
+        const { client, end } = await open(group)
+        try {
+          // From the first one on: later, node-redis may happen to stay with one connection of its pool.
+          for (let at = 0; at < 5; at++) await client.getLock(`t:${at}`).withLock(() => {})
+          await Promise.all([5, 6, 7, 8].map((at) => client.getLock(`t:${at}`).withLock(() => {})))
+        } finally {
+          await end()
+        }
+        const lines = (await monitor.stop()).filter(({ source }) => source !== 'lua')
+        const sources = (isWanted: (args: readonly string[]) => boolean): Set<string> =>
+          new Set(lines.filter(({ args }) => isWanted(args)).map(({ source }) => source))
+        const waits = sources(([command]) => /^wait$/i.test(command ?? ''))
+        assert.equal(waits.size, 1)
+        assert.deepEqual(
+          sources((args) => args.some((arg) => /^t:\d$/.test(arg))),
+          waits,
+        )
+      })
+    }
+  })
 })
+
+function placeOf({ sentinels, masterName }: SentinelGroup): Place {
+  return { sentinels: sentinels.map(({ host, port }) => ({ host, port })), masterName }
+}
 
 function masterAndReplica(driver: DriverName): void {
   let master: RedisServer

@@ -143,7 +143,11 @@ function another(
   if (!('slots' in client)) {
     const connected = client.getSentinelNode()
     const sentinelRootNodes = sentinels.length > 0 || !connected ? sentinels : [connected]
-    return client.duplicate(sentinelRootNodes.length > 0 ? { sentinelRootNodes } : {}) as NodeRedisSentinelLike
+    // WAIT covers only its own connection, and node-redis takes the connections of a pool in turn.
+    return client.duplicate({
+      masterPoolSize: 1,
+      ...(sentinelRootNodes.length > 0 ? { sentinelRootNodes } : {}),
+    }) as NodeRedisSentinelLike
   }
   // Not the initial nodes: they may be gone.
   const known = [...client.masters, ...(client.replicas ?? [])].filter(({ address }) => address !== except)
