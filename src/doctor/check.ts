@@ -27,8 +27,10 @@ export interface Result {
   readonly why: string
   /** null: there is nothing to fix. */
   readonly fix: string | null
+  readonly details?: Finding['details']
 }
 
-export function resultOf({ id, group, title, why }: Omit<Check, 'run'>, { status, message, fix }: Finding): Result {
-  return { id, group, title, status, message, why, fix: fix ?? null }
+export function resultOf({ id, group, title, why }: Omit<Check, 'run'>, finding: Finding): Result {
+  const { status, message, fix, details } = finding
+  return { id, group, title, status, message, why, fix: fix ?? null, ...(details && { details }) }
 }

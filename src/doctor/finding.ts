@@ -8,6 +8,8 @@ export interface Finding {
   readonly message: string
   /** What to do: a command, a setting, or a sentence. */
   readonly fix?: string
+  /** For programs. */
+  readonly details?: Readonly<Record<string, string | null>>
 }
 
 export function ok(message: string): Finding {

@@ -3,6 +3,7 @@ import { withoutSecrets } from '../util/secrets.js'
 import { type Check, type Result, resultOf } from './check.js'
 import { clusterChecks } from './checks/cluster.js'
 import { connectionChecks, REACHABLE } from './checks/connection.js'
+import { endpointChecks } from './checks/endpoint.js'
 import { heldLockChecks } from './checks/held-locks.js'
 import { lockChecks } from './checks/locks.js'
 import { memoryChecks } from './checks/memory.js'
@@ -17,6 +18,7 @@ import type { DeploymentUnderTest } from './target.js'
 /** In the order in which they are reported. */
 export const CHECKS: readonly Check[] = [
   ...connectionChecks,
+  ...endpointChecks,
   ...serverChecks,
   ...memoryChecks,
   ...persistenceChecks,

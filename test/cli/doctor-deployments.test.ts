@@ -5,6 +5,7 @@ import { configFolder, report, SECRET, withUser } from '../support/doctor.js'
 import { startCluster } from '../support/redis-cluster.js'
 import { startSentinels } from '../support/redis-sentinel.js'
 import { type RedisServer, startRedis } from '../support/redis-server.js'
+import { startProxy } from '../support/tcp-proxy.js'
 import { makeCertificates, startTlsRedis } from '../support/tls.js'
 import { waitUntil } from '../support/wait-until.js'
 
@@ -28,12 +29,18 @@ describe('holdfast doctor', () => {
       const run = await report(['--redis', replica.url])
       assert.deepEqual([run.code, run.check('role').status], [1, 'problem'])
       assert.match(run.check('role').fix ?? '', new RegExp(`127\\.0\\.0\\.1:${master.port}`))
+      assert.match(run.check('endpoint').message, new RegExp(`^a replica of 127\\.0\\.0\\.1:${master.port}, `))
+      assert.equal(run.check('endpoint').details?.['topology'], 'replica')
+      assert.match(run.check('failover').message, /^a replica refuses writes/)
     })
 
     it('reports that replicas acknowledge, and that a master without them would continue', async () => {
       const run = await report(['--redis', master.url])
       assert.deepEqual([run.code, run.check('replicas').message, run.check('wait').status], [0, '1 up to date', 'ok'])
       assert.match(run.check('min-replicas').fix ?? '', /min-replicas-to-write 1/)
+      assert.match(run.check('endpoint').message, /^a master, \w+, replicas: 1; no proxy detected$/)
+      assert.match(run.check('failover').message, /^if the address moves to the promoted server, READONLY/)
+      assert.match(run.check('failover').fix ?? '', /checkLockSyncedSlaves: true/)
       assert.deepEqual(await master.admin.keys('*'), [])
     })
 
@@ -57,12 +64,31 @@ describe('holdfast doctor', () => {
     })
   })
 
+  it('finds a list of servers, and what stands before one', async () => {
+    await using server = await startRedis()
+    const list = `replicatedServersConfig:\n  nodeAddresses:\n    - "${server.url}"\n`
+    const listed = await report(['--config', file('list.yaml', list)])
+    assert.equal(listed.check('endpoint').details?.['topology'], 'replicated')
+    assert.match(listed.check('failover').message, /^clients look for the promoted server among the addresses/)
+
+    await using proxy = await startProxy(server.port)
+    const behind = await report(['--redis', proxy.url])
+    const ports = `127\\.0\\.0\\.1:${proxy.port} leads to (127\\.0\\.0\\.1:)?${server.port}`
+    assert.match(
+      behind.check('endpoint').message,
+      new RegExp(`^a single server, \\w+; looks like a TCP proxy .*: ${ports}$`),
+    )
+    assert.equal(behind.check('endpoint').status, 'ok')
+    assert.match(behind.check('failover').message, /^none: if this server fails/)
+  })
+
   it('checks a server with TLS', async () => {
     using certificates = await makeCertificates()
     await using tls = await startTlsRedis(certificates)
     const env = { NODE_EXTRA_CA_CERTS: certificates.caFile }
     const run = await report(['--redis', tls.url], env)
     assert.deepEqual([run.code, run.check('encrypted').message, run.check('pubsub').status], [0, 'encrypted', 'ok'])
+    assert.match(run.check('endpoint').message, /; no proxy detected$/)
     const untrusted = await report(['--redis', tls.url])
     assert.equal(untrusted.code, 69)
   })
@@ -74,6 +100,8 @@ describe('holdfast doctor', () => {
     const healthy = await report(['--config', config])
     assert.equal(healthy.code, 0, JSON.stringify(healthy.checks.filter(({ status }) => status === 'problem')))
     assert.equal(healthy.check('cluster-state').message, 'ok, 3 masters')
+    assert.match(healthy.check('endpoint').message, /^a cluster, \w+, masters: 3, replicas: 3; no proxy detected$/)
+    assert.match(healthy.check('failover').message, /^clients follow the promoted replica/)
     assert.match(healthy.check('pubsub').message, /plain channels, and in .* on sharded ones/)
     assert.equal(healthy.check('wait').status, 'ok', healthy.check('wait').message)
     assert.equal(healthy.check('trial-lock').status, 'ok', healthy.check('trial-lock').message)
@@ -102,7 +130,14 @@ describe('holdfast doctor', () => {
     assert.equal(healthy.code, 0)
     assert.equal(healthy.check('sentinels').status, 'ok', healthy.check('sentinels').message)
     assert.match(healthy.check('sentinels').message, /^3 watch holdfast; 2 must agree/)
+    assert.match(healthy.check('endpoint').message, /^a master named by Sentinel, \w+, replicas: 2; no proxy detected$/)
+    assert.match(healthy.check('failover').message, /^clients follow the master that Sentinel promotes/)
     assert.deepEqual([healthy.check('replicas').message, healthy.check('wait').status], ['2 up to date', 'ok'])
+
+    const itself = await report(['--redis', group.sentinels[0]?.url ?? ''])
+    assert.deepEqual([itself.code, itself.check('endpoint').status], [1, 'problem'])
+    assert.match(itself.check('endpoint').message, /^a Sentinel, which has no locks/)
+    assert.match(itself.check('endpoint').fix ?? '', /sentinelServersConfig/)
 
     await group.sentinels[2]?.kill()
     const run = await report(['--config', config])

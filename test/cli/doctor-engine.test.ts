@@ -57,7 +57,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     const product = /^valkey_version:/m.test(info) ? 'Valkey' : /^redict_version:/m.test(info) ? 'Redict' : 'Redis'
     const check = await report(['--redis', server.url])
     assert.ok(check('version').message.startsWith(`${product} ${version}`), check('version').message)
-    assert.match(check('product').message, /^standalone, no proxy/)
+    assert.equal(check('endpoint').message, `a single server, ${product}; no proxy detected`)
   })
 
   it('names the setting for slow scripts of this version', async () => {
@@ -76,7 +76,7 @@ describe('holdfast doctor on the server that the tests run on', () => {
     const [first] = cluster.nodes
     assert(first)
     const check = await report(['--redis', first.url])
-    assert.match(check('product').message, /^cluster, no proxy/)
+    assert.match(check('endpoint').message, /^a node of a cluster, \w+; no proxy detected$/)
     assert.equal(check('role').status, 'problem')
   })
 

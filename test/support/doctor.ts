@@ -12,7 +12,14 @@ export const SECRET = 'tr0ub4dor'
 
 interface Report {
   ok: boolean
-  checks: { id: string; status: string; message: string; why: string; fix: string | null }[]
+  checks: {
+    id: string
+    status: string
+    message: string
+    why: string
+    fix: string | null
+    details?: Record<string, string | null>
+  }[]
 }
 
 /** Runs it to its end without `--json`. */

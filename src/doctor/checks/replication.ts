@@ -37,10 +37,9 @@ export const replicationChecks: readonly Check[] = [
       if (await server.isReplica()) return undefined
       const replicas = await replicasOf(server)
       if (replicas.length === 0) {
-        const message = 'none: if this server fails, no lock can be acquired until it is back'
         return isCluster
-          ? warning(message, 'add a replica for each master')
-          : note(message, 'use Sentinel, or a managed service with failover')
+          ? warning('none', 'add a replica for each master')
+          : note('none', 'use Sentinel, or a managed service with failover')
       }
       const late = replicas.filter(({ state, lag }) => state !== 'online' || Number(lag) > LAG_S)
       if (late.length === 0) return ok(`${replicas.length} up to date`)

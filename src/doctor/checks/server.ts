@@ -1,7 +1,7 @@
 import type { Check } from '../check.js'
-import { type Finding, note, ok, problem, warning } from '../finding.js'
+import { note, ok, problem, warning } from '../finding.js'
 import { productOf } from '../products.js'
-import { isBefore, isDenied, type Server } from '../server.js'
+import { isBefore } from '../server.js'
 
 /** How long one command may block all others, µs. */
 const SLOW_COMMAND_US = 100_000
@@ -32,22 +32,8 @@ export const serverChecks: readonly Check[] = [
     id: 'product',
     group: 'Server',
     title: 'Product',
-    why:
-      'Proxies and compatible servers may handle some commands differently: WAIT means nothing on another connection than ' +
-      'the write, and a shared connection receives no messages.',
-    async run(server) {
-      const difference = await differenceOf(server)
-      const [first, second] = [await idOf(server), await idOf(server)]
-      if (first !== second) {
-        return warning(
-          `commands of one connection arrive on several (CLIENT ID ${first}, then ${second}): a proxy`,
-          'connect to Redis directly, or make the proxy pin connections',
-        )
-      }
-      if (difference) return difference
-      const mode = (await server.infoField('redis_mode')) || (await server.infoField('server_mode')) // the latter is Valkey's
-      return ok(`${mode || 'single server'}, no proxy detected`)
-    },
+    why: 'Servers that are compatible with Redis may handle some commands differently.',
+    run: async (server) => productOf(await server.info()).finding,
   },
   {
     id: 'script-limit',
@@ -103,28 +89,6 @@ export const serverChecks: readonly Check[] = [
     },
   },
 ]
-
-/** How a server that is not Redis or Valkey differs, as far as known. */
-async function differenceOf(server: Server): Promise<Finding | undefined> {
-  try {
-    return productOf(await server.info()).finding
-  } catch (error) {
-    // Redis denies the command; a proxy does not know it.
-    if (isDenied(error)) throw error
-    return warning(
-      'INFO is not supported: a proxy (Envoy, twemproxy), or a service that hides it',
-      'connect to Redis directly',
-    )
-  }
-}
-
-async function idOf(server: Server): Promise<string> {
-  try {
-    return await server.askText('CLIENT', 'ID')
-  } catch {
-    return '' // before Redis 5, or not allowed
-  }
-}
 
 export function size(bytes: string | number): string {
   const number = Number(bytes)
