@@ -64,6 +64,10 @@ const PROXIES: readonly [reply: RegExp, name: string][] = [
   [/^ERR handle request, command '.*' is not allowed/, 'Codis'],
 ]
 
+/** Without Sentinels or a cluster that confirm it, a master that has lost its replicas is trusted after 10 s. */
+const SOON = 'usually within 2 s, or 12 s if it has no replica'
+const UNTIL_IT_IS_BACK = 'no lock is granted until it is back, and without persistence the held ones are lost'
+
 export function endpointOf(observation: Observation): Endpoint {
   const { info, hosts } = observation
   const isNamed = info.size > 0 && !info.has('RedisMode')
@@ -142,8 +146,6 @@ function shapeOf({ topology, engine }: Endpoint, { info, masters, replicas }: Ob
   }
 }
 
-const UNTIL_IT_IS_BACK = 'no lock is granted until it is back, and without persistence the held ones are lost'
-
 /** What this client sees when the master fails. */
 export function failoverOf(endpoint: Endpoint, { mode, replicas }: Observation, isAcknowledged: boolean): Finding {
   if (endpoint.proxy !== null) return note('the proxy decides which server takes over, and when')
@@ -162,7 +164,7 @@ export function failoverOf(endpoint: Endpoint, { mode, replicas }: Observation, 
       return note('not known')
     default:
       if (mode === 'masterSlave' || mode === 'replicated') {
-        return ok('clients look for the promoted server among the addresses, usually within 2 s of the promotion')
+        return ok(`clients look for the promoted server among the addresses, ${SOON}`)
       }
       return failoverOfAddress(endpoint, isAcknowledged)
   }
@@ -171,8 +173,8 @@ export function failoverOf(endpoint: Endpoint, { mode, replicas }: Observation, 
 function failoverOfAddress({ topology, service }: Endpoint, isAcknowledged: boolean): Finding {
   if (topology === 'single' && service === null) return note(`none: if this server fails, ${UNTIL_IT_IS_BACK}`)
   const message =
-    'if the address moves to the promoted server, READONLY or a closed connection leads clients there, usually within ' +
-    '2 s; if it does not move, no lock is granted until this server is back'
+    `if the address moves to the promoted server, READONLY or a closed connection leads clients there, ${SOON}; if it ` +
+    'does not move, no lock is granted until this server is back'
   return isAcknowledged
     ? ok(message)
     : note(message, 'set checkLockSyncedSlaves: true, or a failover may grant a lock twice')

@@ -29,7 +29,7 @@ const named = (host: string, service: string): Case => ({
   info: MASTER,
   endpoint: { service: `${service}, by its name` },
   message: new RegExp(`^a single server, Redis; ${service}, by its name; no proxy detected$`),
-  failover: /^if the address moves .* READONLY .* usually within 2 s; if it does not move/,
+  failover: /^if the address moves .* READONLY .* usually within 2 s, .*; if it does not move/,
 })
 
 const CASES: Record<string, Case> = {
