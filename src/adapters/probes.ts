@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { messageOf } from '../errors.js'
 import { sleep } from '../util/sleep.js'
+import { within } from '../util/timeout.js'
 import type { RedisPort } from './port.js'
 
 /** The replies by which a server puts off a self-test: it is loading, or busy with a script. */
@@ -59,6 +60,14 @@ export async function takesWrites(port: RedisPort, key: string): Promise<void> {
     // Other refusals, such as NOPERM, come from a server that is there.
     if (!port.isErrorReply(error) || isDemotion(error)) throw error
   }
+}
+
+/** Whether a server takes no writes now, or does not reply. */
+export async function isReplica(port: RedisPort, key: string, limitMs: number): Promise<boolean> {
+  return await within(limitMs, takesWrites(port, key)).then(
+    () => false,
+    () => true,
+  )
 }
 
 /** Whether a port leads to that run of a server; false if it may not be asked. */

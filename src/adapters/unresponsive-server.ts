@@ -3,7 +3,7 @@ import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } fr
 import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
-import { isDemotion, isEchoed, isRun, passesSelfTest, takesWrites } from './probes.js'
+import { isDemotion, isEchoed, isReplica, isRun, passesSelfTest, takesWrites } from './probes.js'
 
 /** How often to check a connection with a reply outstanding, ms. */
 const CHECK_MS = 500
@@ -334,6 +334,7 @@ class ReplaceablePort implements RedisPort {
       const port = await within(limitMs, this.#reopen(signal, server, this.#port), signal)
       if (server !== LISTENER) await within(limitMs, this.#succeeds(port, health), signal)
       await sleep(LATE_MS)
+      if (health.isDemoted) health.isDemoted = await isReplica(this.#port, health.key, limitMs) // it may be promoted again
       signal.throwIfAborted()
       const { isDemoted, isMixedUp, replacedRun } = health
       const isLeft = isDemoted || replacedRun !== undefined
