@@ -63,8 +63,8 @@ export async function takesWrites(port: RedisPort, key: string): Promise<void> {
 }
 
 /** Whether a server takes no writes now, or does not reply. */
-export async function isReplica(port: RedisPort, key: string, limitMs: number): Promise<boolean> {
-  return await within(limitMs, takesWrites(port, key)).then(
+export async function isReplica(port: RedisPort, key: string, limitMs: number, signal: AbortSignal): Promise<boolean> {
+  return await within(limitMs, takesWrites(port, key), signal).then(
     () => false,
     () => true,
   )

@@ -333,8 +333,8 @@ class ReplaceablePort implements RedisPort {
     try {
       const port = await within(limitMs, this.#reopen(signal, server, this.#port), signal)
       if (server !== LISTENER) await within(limitMs, this.#succeeds(port, health), signal)
-      await sleep(LATE_MS)
-      if (health.isDemoted) health.isDemoted = await isReplica(this.#port, health.key, limitMs) // it may be promoted again
+      await sleep(LATE_MS, { signal })
+      if (health.isDemoted) health.isDemoted = await isReplica(this.#port, health.key, limitMs, signal)
       signal.throwIfAborted()
       const { isDemoted, isMixedUp, replacedRun } = health
       const isLeft = isDemoted || replacedRun !== undefined
