@@ -438,7 +438,9 @@ export class Client extends ClientEmitter {
       checked.checkLockFsynced ? new Durability(scripts, commandTimeoutMs) : undefined,
     )
     const onRenewed = (key: string): void => replication.checkMaster(key)
-    const wakeups = new Wakeups(this.#port, (channel, error) => this.#subscriptionRefused(channel, error))
+    const wakeups = new Wakeups(this.#port, clock, random, (channel, error) =>
+      this.#subscriptionRefused(channel, error),
+    )
     const inbox = new Inbox(this.id, wakeups)
     return {
       ...checked,

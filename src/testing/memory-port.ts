@@ -54,6 +54,8 @@ export class MemoryPort implements RedisPort {
   readonly #once = new Map<string, Fault[]>()
   readonly #listeners = new Map<string, (message: string) => void>()
   readonly #confirmed = new Set<string>()
+  /** Channels whose SUBSCRIBE was answered with an error. */
+  readonly #refused = new Set<string>()
   /** Messages arrive in the context of the connection, and not in that of their publisher. */
   readonly #context = new AsyncResource('HoldfastMemoryPort', { requireManualDestroy: true })
   #events: PortEvents | undefined
@@ -118,15 +120,22 @@ export class MemoryPort implements RedisPort {
   }
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
-    if (this.#listeners.has(channel)) throw new Error(`${channel} has a listener already`)
+    if (this.#listeners.has(channel) && !this.#refused.delete(channel)) {
+      throw new Error(`${channel} has a listener already`)
+    }
     this.#listeners.set(channel, onMessage)
-    await this.#transmit([{ name: 'SUBSCRIBE', keys: [channel], args: [] }], () => {
+    const subscribed = this.#transmit([{ name: 'SUBSCRIBE', keys: [channel], args: [] }], () => {
       if (this.#listeners.get(channel) === onMessage) this.#confirmed.add(channel)
+    })
+    await subscribed.catch((error: unknown) => {
+      if (this.isErrorReply(error)) this.#refused.add(channel)
+      throw error
     })
   }
 
   async unsubscribe(channel: string): Promise<void> {
     this.#listeners.delete(channel)
+    this.#refused.delete(channel)
     this.#confirmed.delete(channel)
     this.#record({ name: 'UNSUBSCRIBE', keys: [channel], args: [] })
   }

@@ -1,4 +1,8 @@
 import type { RedisPort } from '../adapters/port.js'
+import { isLasting } from '../delivery/replies.js'
+import { backoffMs } from '../util/backoff.js'
+import type { Clock } from '../util/clock.js'
+import type { Random } from '../util/random.js'
 import { queueMicrotask } from '../util/real-time.js'
 import { withoutSecrets } from '../util/secrets.js'
 
@@ -10,7 +14,14 @@ interface Channel {
   readonly listeners: Set<Listener>
   isSubscribed: boolean
   isRefused: boolean
+  /** Whether an attempt to subscribe is in flight. */
+  isSubscribing: boolean
+  /** Cancels the next attempt, if one is due. */
+  cancelRetry: () => void
 }
+
+/** The delays between attempts to subscribe, ms. */
+const RETRY_MS = { least: 50, most: 5_000 }
 
 /** One listener of a channel. */
 export interface Subscription {
@@ -29,18 +40,23 @@ export interface Subscription {
 /**
  * Wake-ups by pub/sub. Subscriptions are reference-counted: one SUBSCRIBE for a channel however many listeners it has, and
  * one UNSUBSCRIBE when the last one leaves. A listener is called for each message, and, because messages may have been
- * missed, when the subscription is confirmed, lost or restored. Every call is only a hint to try again.
+ * missed, when the subscription is confirmed, lost or restored. Every call is only a hint to try again. An error reply to
+ * SUBSCRIBE is a refusal only if it lasts, as NOPERM does; after any other it is tried again.
  */
 export class Wakeups {
   /** Called once, when the first channel has been subscribed to: from then on there is a connection for messages. */
   onFirst: (() => void) | undefined
   readonly #port: RedisPort
+  readonly #clock: Clock
+  readonly #random: Random
   readonly #onRefused: (channel: string, error: unknown) => void
   readonly #channels = new Map<string, Channel>()
 
   /** @param onRefused  called when Redis denies a subscription (an ACL): its waiters poll instead */
-  constructor(port: RedisPort, onRefused: (channel: string, error: unknown) => void) {
+  constructor(port: RedisPort, clock: Clock, random: Random, onRefused: (channel: string, error: unknown) => void) {
     this.#port = port
+    this.#clock = clock
+    this.#random = random
     this.#onRefused = (channel, error) => onRefused(channel, withoutSecrets(error))
   }
 
@@ -67,6 +83,7 @@ export class Wakeups {
         channel.listeners.delete(listener)
         if (channel.listeners.size > 0 || this.#channels.get(name) !== channel) return
         this.#channels.delete(name)
+        channel.cancelRetry()
         void this.#port.unsubscribe(name)
       },
     }
@@ -80,37 +97,67 @@ export class Wakeups {
     wakeAll(channel)
   }
 
-  /** A channel was subscribed to again after a reconnect, unless Redis denies it now. */
+  /** A channel was subscribed to again after a reconnect, unless Redis refuses it now. */
   resubscribed(name: string, refusal?: unknown): void {
     const channel = this.#channels.get(name)
     if (!channel) return
-    channel.isRefused = refusal !== undefined
-    channel.isSubscribed = !channel.isRefused
-    if (!channel.isSubscribed) this.#onRefused(name, refusal)
-    wakeAll(channel)
+    if (refusal === undefined) this.#confirmed(channel)
+    else this.#failed(name, channel, refusal, 0)
   }
 
   #open(name: string): Channel {
-    const channel: Channel = { listeners: new Set(), isSubscribed: false, isRefused: false }
+    const channel: Channel = {
+      listeners: new Set(),
+      isSubscribed: false,
+      isRefused: false,
+      isSubscribing: false,
+      cancelRetry: () => {},
+    }
     this.#channels.set(name, channel)
     const { onFirst } = this
     this.onFirst = undefined
     if (onFirst) queueMicrotask(onFirst)
+    this.#subscribe(name, channel)
+    return channel
+  }
+
+  /** @param failures  how many attempts Redis has answered with an error that passes */
+  #subscribe(name: string, channel: Channel, failures = 0): void {
+    channel.isSubscribing = true
     this.#port
       .subscribe(name, (message) => wakeAll(channel, message))
       .then(
         () => {
-          channel.isSubscribed = true
-          wakeAll(channel)
+          channel.isSubscribing = false
+          this.#confirmed(channel)
         },
         (error: unknown) => {
-          if (!this.#port.isErrorReply(error)) return
-          channel.isRefused = true
-          this.#onRefused(name, error)
-          wakeAll(channel)
+          channel.isSubscribing = false
+          // Without an error reply the connection was lost: the port subscribes again.
+          if (this.#port.isErrorReply(error)) this.#failed(name, channel, error, failures)
         },
       )
-    return channel
+  }
+
+  #failed(name: string, channel: Channel, error: unknown, failures: number): void {
+    if (this.#channels.get(name) !== channel) return
+    channel.isSubscribed = false
+    if (isLasting(error)) {
+      channel.isRefused = true
+      this.#onRefused(name, error)
+      wakeAll(channel)
+    } else if (!channel.isSubscribing) {
+      const delayMs = backoffMs(failures, RETRY_MS.least, RETRY_MS.most, this.#random)
+      channel.cancelRetry()
+      channel.cancelRetry = this.#clock.after(delayMs, () => this.#subscribe(name, channel, failures + 1), false)
+    }
+  }
+
+  #confirmed(channel: Channel): void {
+    channel.cancelRetry()
+    channel.isRefused = false
+    channel.isSubscribed = true
+    wakeAll(channel)
   }
 }
 

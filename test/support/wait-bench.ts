@@ -127,13 +127,13 @@ export class WaitBench {
 
   #newTools(): WaitTools {
     const { clock, port } = this
-    const wakeups = new Wakeups(port, (channel) => this.refused.push(channel))
+    const random: Random = { uuid: () => 'id', fraction: () => this.fraction }
+    const wakeups = new Wakeups(port, clock, random, (channel) => this.refused.push(channel))
     port.listen({
       reconnected: () => {},
       subscriptionLost: (name) => wakeups.subscriptionLost(name),
       resubscribed: (name, refusal) => wakeups.resubscribed(name, refusal),
     })
-    const random: Random = { uuid: () => 'id', fraction: () => this.fraction }
     return { clock, random, waitQueues: new WaitQueues(clock, wakeups, new Inbox('id', wakeups)) }
   }
 }

@@ -375,7 +375,7 @@ describe('an attempt in the turn queue', () => {
 
 describe('a channel that is subscribed to already', () => {
   it('wakes a new listener at once: earlier messages went to the other listeners only', async () => {
-    const wakeups = new Wakeups(bench.port, () => {})
+    const wakeups = new Wakeups(bench.port, bench.clock, bench.tools.random, () => {})
     const received: string[] = []
     const first = wakeups.listen(CHANNEL, () => received.push('first'))
     await turn()

@@ -1,6 +1,7 @@
 /** One caller's wait: its pauses, what it takes from other callers, and the subscriptions whose messages wake it. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { SeededRandom } from '../../src/testing/seeded-random.js'
 import { Waiter } from '../../src/waiting/waiter.js'
 import { type Subscription, Wakeups } from '../../src/waiting/wakeups.js'
 import { FakeClock, turn } from '../support/fake-clock.js'
@@ -220,7 +221,7 @@ describe('what another caller offers', () => {
 })
 
 function newWakeups(on: FakePort): Wakeups {
-  const made = new Wakeups(on, (channel) => refused.push(channel))
+  const made = new Wakeups(on, clock, new SeededRandom(1), (channel) => refused.push(channel))
   on.listen({
     reconnected: () => {},
     subscriptionLost: (name) => made.subscriptionLost(name),
@@ -320,6 +321,43 @@ describe('a subscription', () => {
     assert.deepEqual([listener.isLive, listener.isRefused, calls], [true, false, 2])
     assert.deepEqual(refused, [CHANNEL])
     listener.leave()
+  })
+
+  it('that Redis answers with an error that passes is tried again until it works, and never reported as denied', async () => {
+    for (const errorReply of [
+      "ERR Can't execute 'info': only (P|S)SUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+      'LOADING Redis is loading the dataset in memory',
+      'NOAUTH Authentication required.',
+      'WRONGPASS invalid username-password pair or user is disabled.',
+      'CLUSTERDOWN The cluster is down',
+    ]) {
+      port.once('SUBSCRIBE', { errorReply })
+      port.once('SUBSCRIBE', { errorReply })
+      const before = port.count('SUBSCRIBE')
+      let calls = 0
+      const listener = wakeups.listen(CHANNEL, () => calls++)
+      await turn()
+      assert.deepEqual([listener.isLive, listener.isRefused, calls], [false, false, 0])
+      await clock.advance(1_000)
+      assert.deepEqual([listener.isLive, calls, port.count('SUBSCRIBE') - before], [true, 1, 3])
+      listener.leave()
+    }
+    assert.deepEqual(refused, [])
+  })
+
+  it('that is refused for the moment after a reconnect is tried again, unless its last listener leaves', async () => {
+    const listener = listen()
+    await turn()
+    const before = port.count('SUBSCRIBE')
+    for (const isLeft of [false, true]) {
+      await port.unsubscribe(CHANNEL)
+      wakeups.resubscribed(CHANNEL, new Error('LOADING Redis is loading the dataset in memory'))
+      assert.deepEqual([listener.isLive, listener.isRefused, clock.pending], [false, false, 1])
+      if (isLeft) listener.leave()
+      await clock.advance(1_000)
+      assert.deepEqual([listener.isLive, port.count('SUBSCRIBE') - before], [!isLeft, 1])
+    }
+    assert.deepEqual(refused, [])
   })
 
   it('is reported as denied only if Redis denies it, not when it is lost and is back', async () => {

@@ -153,6 +153,9 @@ class IoredisPort implements RedisPort {
   /** The first `ready` is no reconnect: commands queued before it are sent only once. */
   #wasReady = false
   #subscriber: IoredisLike | undefined
+  /** Resolves when the subscriber connection is ready; undefined: nobody waits for that. */
+  #subscriberReady: Promise<void> | undefined
+  #onSubscriberReady: (() => void) | undefined
   #events: PortEvents | undefined
 
   readonly #connectionError: ConnectionError
@@ -206,12 +209,17 @@ class IoredisPort implements RedisPort {
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
     this.#channels.set(channel, onMessage)
     this.#subscriber ??= this.#openSubscriber()
-    await this.#subscriber.subscribe(channel)
+    if (this.#subscriber.status !== 'ready') await this.#untilSubscriberReady()
+    // It may have been unsubscribed meanwhile.
+    if (this.#channels.get(channel) === onMessage) await this.#subscriber.subscribe(channel)
   }
 
   async unsubscribe(channel: string): Promise<void> {
     this.#channels.delete(channel)
-    await this.#subscriber?.unsubscribe(channel).catch(() => {})
+    if (!this.#subscriber) return
+    if (this.#subscriber.status !== 'ready') await this.#untilSubscriberReady()
+    // It may have been subscribed again meanwhile.
+    if (!this.#channels.has(channel)) await this.#subscriber.unsubscribe(channel).catch(() => {})
   }
 
   listen(events: PortEvents): void {
@@ -229,8 +237,20 @@ class IoredisPort implements RedisPort {
     this.#client.off('ready', this.#onReady)
     this.#connectionError.close()
     this.#subscriber?.disconnect()
+    this.#onSubscriberReady?.() // whoever waits for it gets the error
     this.#sentinels?.close()
     this.#disconnect()
+  }
+
+  /**
+   * ioredis 5 sends SUBSCRIBE also before the INFO of its ready check, which Redis then refuses, and with it everything
+   * that is in flight.
+   */
+  #untilSubscriberReady(): Promise<void> {
+    this.#subscriberReady ??= new Promise((resolve) => {
+      this.#onSubscriberReady = resolve
+    })
+    return this.#subscriberReady
   }
 
   #openSubscriber(): IoredisLike {
@@ -240,6 +260,8 @@ class IoredisPort implements RedisPort {
     subscriber.on('error', () => {})
     let isFirst = true
     subscriber.on('ready', () => {
+      this.#onSubscriberReady?.()
+      this.#subscriberReady = undefined
       const channels = [...this.#channels.keys()]
       const isReconnect = !isFirst
       isFirst = false

@@ -1,7 +1,7 @@
 import { sleep } from '../../util/sleep.js'
 import { PeriodicTask } from '../periodic-task.js'
 import type { PortEvents } from '../port.js'
-import { CHECK_MS, Connections, type GlideLike, isCluster, Refusal } from './client.js'
+import { CHECK_MS, Connections, cannotSubscribe, type GlideLike, isCluster, Refusal } from './client.js'
 
 /** Values of an enum of glide. */
 const PLAIN = 0
@@ -16,7 +16,8 @@ const MAX_CONFIRMS = 100
  * every 3 s.
  */
 const CHECKS_UNTIL_REFUSED = 10
-const NOT_CONFIRMED = 'Redis replies but does not confirm the subscription; the log of valkey-glide says why'
+/** Glide does not pass the error reply on: this is for good, as NOPERM is. */
+const NOT_CONFIRMED = 'NOPERM or the like: Redis replies but does not confirm, and the log of valkey-glide says why'
 
 interface GlideChannel {
   readonly onMessage: (message: string) => void
@@ -145,7 +146,7 @@ export class Channels {
       if (isCluster(client) !== this.#isCluster) {
         client.close()
         const wanted = this.#isCluster ? 'a GlideClusterClient' : 'a GlideClient'
-        throw new Refusal(`the subscriber of valkeyGlide must create ${wanted}, like the other client`)
+        throw cannotSubscribe(`the subscriber of valkeyGlide must create ${wanted}, like the other client`)
       }
       void this.#receive(client)
       const connections = new Connections(client)
@@ -170,7 +171,7 @@ export class Channels {
       this.#subscriber = undefined // it was closed elsewhere: the next check opens another one
       if ((error as Error).name !== 'ConfigurationError') return
       client.close()
-      const refusal = new Refusal('the subscriber of valkeyGlide has a callback for messages', { cause: error })
+      const refusal = cannotSubscribe('the subscriber of valkeyGlide has a callback for messages', error)
       for (const [name, channel] of this.#channels) this.#refused(name, channel, refusal)
     }
   }

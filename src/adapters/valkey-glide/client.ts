@@ -70,6 +70,11 @@ export class Refusal extends Error {
   override readonly name = 'ReplyError'
 }
 
+/** No retry makes this client able to subscribe: in the words by which `isLasting` knows that. */
+export function cannotSubscribe(why: string, cause?: unknown): Refusal {
+  return new Refusal(`unsupported command SUBSCRIBE: ${why}`, { cause })
+}
+
 /** Error codes that glide replaces, rather than only spelling them differently. */
 const CODES: Readonly<Record<string, string>> = {
   ResponseError: 'ERR',

@@ -11,6 +11,7 @@ import {
   CHECK_MS,
   type Commands,
   Connections,
+  cannotSubscribe,
   type GlideLike,
   isCluster,
   openedLater,
@@ -135,7 +136,7 @@ class GlidePort implements RedisPort {
 
   async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
     if (!this.#channels) {
-      throw new Refusal(
+      throw cannotSubscribe(
         'valkey-glide can subscribe only with valkeyGlide(client, { subscriber }) of holdfast/valkey-glide',
       )
     }
