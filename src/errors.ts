@@ -383,6 +383,7 @@ export function clientWarning(
     | 'SHARDS_FOUND'
     | 'RENEWAL_REFUSED'
     | 'INSPECTION_REFUSED'
+    | 'SIGN_IN_REFUSED'
     | 'FENCING_TOKENS_WENT_BACK'
     | 'CONFIG_KEYS_IGNORED'
     | 'WATCHDOG_THREAD_ENDED'

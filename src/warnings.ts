@@ -8,6 +8,13 @@ export function subscriptionRefused(channel: string, cause: unknown): Error {
   return clientWarning('SUBSCRIBE_REFUSED', message, { cause })
 }
 
+export function signInRefused(cause: unknown): Error {
+  const message =
+    `Redis refuses the user or password of this client (${messageOf(cause)}), and it reconnects in vain: set the ones that are ` +
+    'valid in the options of the Redis client that you passed, or let credentialsProvider or credentialsResolver return them'
+  return clientWarning('SIGN_IN_REFUSED', message, { cause })
+}
+
 /** @param name  of the lock or synchronizer that was released */
 export function publishRefused(name: string): Error {
   const message =

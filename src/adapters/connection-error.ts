@@ -8,6 +8,11 @@ interface Emitter {
   off(event: string, listener: (...args: any[]) => void): unknown
 }
 
+/** Whether a connection ends, or commands fail, because the password is not, or no longer, right. */
+export function isSignInRefused(error: unknown): boolean {
+  return error instanceof Error && /\b(WRONGPASS|NOAUTH)\b|ERR invalid password/.test(error.message)
+}
+
 /**
  * Why a client is not connected, for messages. It monitors the client without being a listener of `error`, whose absence
  * means something to the client.

@@ -1,7 +1,10 @@
 import { clientWarning } from '../errors.js'
 import { clearInterval, clearTimeout, monotonicNow, setInterval, setTimeout } from '../util/real-time.js'
+import { withoutSecrets } from '../util/secrets.js'
 import { sleep } from '../util/sleep.js'
 import { within } from '../util/timeout.js'
+import { signInRefused } from '../warnings.js'
+import { isSignInRefused } from './connection-error.js'
 import { type Acknowledgement, type Fsync, type PortEvents, type RedisPort, subscribeEach } from './port.js'
 import { isDemotion, isEchoed, isReplica, isRun, passesSelfTest, takesWrites } from './probes.js'
 
@@ -345,6 +348,8 @@ class ReplaceablePort implements RedisPort {
     } catch {
       // No server can be reached, or none that is a master: back off.
       attempt.abort()
+      const { connectionError } = this
+      if (isSignInRefused(connectionError)) this.#events?.warning?.(signInRefused(withoutSecrets(connectionError)))
       this.#failedAttempts = Math.min(this.#failedAttempts + 1, MAX_DELAY_CHECKS)
       health.silentChecks = Math.min(health.silentChecks, MAX_SILENT_CHECKS - this.#failedAttempts)
     } finally {

@@ -1,3 +1,11 @@
+/** The options by which ioredis signs in. */
+interface Credentials {
+  readonly username?: string | null | undefined
+  readonly password?: string | null | undefined
+  readonly sentinelUsername?: string | null | undefined
+  readonly sentinelPassword?: string | null | undefined
+}
+
 /**
  * What Holdfast uses of an ioredis client (5.4 or later). Declared by structure, so that our types do not need ioredis.
  */
@@ -8,18 +16,16 @@ export interface IoredisLike {
   readonly mode?: string | undefined
   /** The socket. Not on a Cluster. */
   readonly stream?: { readonly errored?: Error | null }
-  readonly options: {
+  readonly options: Credentials & {
     readonly keyPrefix?: string | undefined
     readonly sentinels?: readonly Node[] | null | undefined
     readonly sentinelCommandTimeout?: number | null | undefined
     readonly failoverDetector?: boolean | undefined
     readonly db?: number | undefined
-    readonly username?: string | null | undefined
-    readonly password?: string | null | undefined
     /** Only on a Cluster, ms. */
     readonly slotsRefreshInterval?: number | undefined
     /** Only on a Cluster. */
-    readonly redisOptions?: object | undefined
+    readonly redisOptions?: Credentials | undefined
   }
   call(command: string, ...args: string[]): Promise<unknown>
   duplicate(override?: object): IoredisLike
@@ -81,13 +87,22 @@ type Cluster = IoredisLike & { duplicate(nodes: readonly object[], options: obje
 
 function ownCluster(client: Cluster, nodes: readonly object[]): IoredisLike {
   const { redisOptions } = client.options
-  return client.duplicate(nodes, {
+  const own = client.duplicate(nodes, {
     lazyConnect: true,
     enableOfflineQueue: true,
     slotsRefreshInterval: undefined, // see `IoredisClusterPort`
     clusterRetryStrategy: DUPLICATE_OPTIONS.retryStrategy,
     redisOptions: { ...redisOptions, commandTimeout: undefined, socketTimeout: undefined },
   })
+  // Those for the listeners and for the refresh of the slots are duplicates of nodes.
+  own.on('+node', (node: IoredisLike) => {
+    const { username, password } = node.options
+    shareCredentials(node, () => {
+      const latest = client.options.redisOptions
+      return latest?.password ? latest : { username, password }
+    })
+  })
+  return own
 }
 
 function ownServer(client: IoredisLike, responding: readonly Node[]): IoredisLike {
@@ -100,17 +115,29 @@ function ownServer(client: IoredisLike, responding: readonly Node[]): IoredisLik
     ...(options.sentinels ? { sentinels: firstOf(responding, options.sentinels) } : {}),
     sentinelCommandTimeout: Math.min(options.sentinelCommandTimeout || SENTINEL_TIMEOUT_MS, SENTINEL_TIMEOUT_MS),
   })
-  // Whoever renews a password sets it in the options of the client that he has.
-  own.on('reconnecting', () => {
-    const { username, password } = client.options
-    Object.assign(own.options, { username, password })
-  })
+  shareCredentials(own, () => options)
   return own
 }
 
 function firstOf(some: readonly Node[], all: readonly Node[]): Node[] {
   const isAmongThem = (node: Node): boolean => some.some(({ host, port }) => host === node.host && port === node.port)
   return [...some, ...all.filter((node) => !isAmongThem(node))]
+}
+
+/**
+ * Lets a connection of ours sign in as the user's would now: whoever renews a password sets it in the options of the client
+ * that he has, and a duplicate has a copy of them.
+ */
+export function shareCredentials(own: IoredisLike, latest: () => Credentials): void {
+  for (const name of ['username', 'password', 'sentinelUsername', 'sentinelPassword'] as const) {
+    Object.defineProperty(own.options, name, {
+      get: () => latest()[name],
+      // For a connector of the user's that fetches its own.
+      set: (value) => void Object.defineProperty(own.options, name, { value, writable: true }),
+      enumerable: true,
+      configurable: true,
+    })
+  }
 }
 
 /**

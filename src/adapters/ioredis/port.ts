@@ -13,6 +13,7 @@ import {
   type Node,
   ownConnection,
   SUBSCRIBER_OPTIONS,
+  shareCredentials,
   watchForEnd,
 } from './client.js'
 import { type IoredisClusterLike, IoredisClusterPort } from './cluster.js'
@@ -82,7 +83,7 @@ function portOf(client: IoredisLike, owned?: OwnedOptions): RedisPort {
     }
     return one.isCluster
       ? new IoredisClusterPort(one as IoredisClusterLike, disconnect, refreshMs)
-      : new IoredisPort(one, disconnect, isReplicated)
+      : new IoredisPort(one, disconnect, isReplicated, owned ? undefined : client)
   }
   // A client that its owner closed stays closed, and so do its duplicates.
   const isClosed = (): boolean => !owned && (isClosing(client) || (client.status === 'end' && !watch.hasEnded()))
@@ -141,6 +142,7 @@ function another(client: IoredisLike, nodes: readonly object[]): IoredisLike {
 
 class IoredisPort implements RedisPort {
   readonly #client: IoredisLike
+  readonly #user: IoredisLike | undefined
   readonly #disconnect: () => void
   readonly #channels = new Map<string, (message: string) => void>()
   readonly #onReady = (): void => {
@@ -164,7 +166,8 @@ class IoredisPort implements RedisPort {
   readonly #replicas: Replicas
   readonly #sentinels: SentinelMasterStatus | undefined
 
-  constructor(client: IoredisLike, disconnect: () => void, isReplicated = false) {
+  /** @param user  the client that was duplicated; undefined: `client` is no duplicate */
+  constructor(client: IoredisLike, disconnect: () => void, isReplicated = false, user?: IoredisLike) {
     const sentinels = sentinelsOf(client)
     this.#sentinels = sentinels
     this.isReplicated = isReplicated || sentinels !== undefined
@@ -173,6 +176,7 @@ class IoredisPort implements RedisPort {
       ...(sentinels ? { masterStatus: (runId) => sentinels.of(runId, addressOf(client)) } : {}),
     })
     this.#client = client
+    this.#user = user
     this.#connectionError = new ConnectionError(client, () => client.stream?.errored)
     this.#disconnect = disconnect
   }
@@ -255,6 +259,8 @@ class IoredisPort implements RedisPort {
 
   #openSubscriber(): IoredisLike {
     const subscriber = this.#client.duplicate(SUBSCRIBER_OPTIONS)
+    const user = this.#user
+    if (user) shareCredentials(subscriber, () => user.options)
     subscriber.on('message', (channel: string, message: string) => this.#channels.get(channel)?.(message))
     // Without a listener ioredis prints every failed reconnect to the console.
     subscriber.on('error', () => {})

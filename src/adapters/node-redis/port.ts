@@ -163,6 +163,8 @@ interface NodeRedisOptions {
   readonly keyPrefix?: unknown
   readonly legacyMode?: unknown
   readonly socket?: object
+  readonly username?: string
+  readonly password?: string
 }
 
 class NodeRedisPort implements RedisPort {
@@ -277,6 +279,9 @@ class NodeRedisPort implements RedisPort {
       if (this.#isClosed) void end(subscriber)
     })
     subscriber.on('reconnecting', () => {
+      // Whoever renews a password sets it in the options of the client that he has: node-redis 4 has no `credentialsProvider`.
+      const { username, password } = (this.#client.options ?? {}) as NodeRedisOptions
+      if (subscriber.options && password !== undefined) Object.assign(subscriber.options, { username, password })
       this.#hasSocket = false
       for (const channel of this.#channels.keys()) this.#events?.subscriptionLost?.(channel)
     })
