@@ -10,20 +10,22 @@ const MAX_ASKED = 2
 /**
  * Whether a master of a cluster still is one, according to other masters.
  * @param server  the server in question
- * @param others  returns the other masters, given the addresses of all
+ * @param others  returns the other masters, given a slot of each that the server knows
  * @param key  a key in a slot that the server owns
  * @returns undefined if there are other masters and none of them replied
  */
 export async function clusterMasterStatus(
   server: SendToServer,
-  others: (masters: readonly Address[]) => readonly SendToServer[],
+  others: (slots: readonly number[]) => readonly SendToServer[],
   key: string,
 ): Promise<MasterStatus | undefined> {
   const slot = slotOf(key)
   const shards = (await server('CLUSTER', 'SLOTS')) as Shards
   const own = shardOf(slot, shards)
-  const known = others(shards.map(([, , master]) => ({ host: String(master[0]), port: Number(master[1]) })))
-  const asked = [...known].sort(() => Math.random() - 0.5).slice(0, MAX_ASKED)
+  // By their ids: an address may be announced, mapped, or missing.
+  const slotById = new Map(shards.map(([from, , master]) => [idOf(master), Number(from)]))
+  slotById.delete(own.master)
+  const asked = [...others([...slotById.values()])].sort(() => Math.random() - 0.5).slice(0, MAX_ASKED)
   const replies = asked.map(async (one) => shardOf(slot, (await one('CLUSTER', 'SLOTS')) as Shards))
   const other = asked.length === 0 ? own : await Promise.any(replies).catch(() => undefined)
   if (!other) return undefined
@@ -32,11 +34,6 @@ export async function clusterMasterStatus(
     replicas: Math.max(own.replicas, other.replicas),
     isConfirmed: true,
   }
-}
-
-interface Address {
-  readonly host: string
-  readonly port: number
 }
 
 type Shards = readonly (readonly [from: number, to: number, master: unknown[], ...replicas: unknown[][]])[]
@@ -52,5 +49,10 @@ function shardOf(slot: number, shards: Shards): Shard {
   const shard = shards.find(([from, to]) => Number(from) <= slot && slot <= Number(to))
   if (!shard) throw new Error(`no server has slot ${slot}`)
   const [, , master, ...replicas] = shard
-  return { master: String(master[2]), replicas: replicas.length }
+  return { master: idOf(master), replicas: replicas.length }
+}
+
+/** The id of a node in a reply of CLUSTER SLOTS. */
+function idOf(node: readonly unknown[]): string {
+  return String(node[2])
 }

@@ -25,3 +25,15 @@ export function slotOf(key: string): number {
   for (const byte of Buffer.from(tagOf(key))) crc = ((crc << 8) & 0xffff) ^ (TABLE[(crc >> 8) ^ byte] as number)
   return crc % SLOT_COUNT
 }
+
+const keysBySlot = new Map<number, string>()
+
+/** A key in this slot, for a Redis client that is told a slot only by a key. */
+export function keyIn(slot: number): string {
+  const known = keysBySlot.get(slot)
+  if (known !== undefined) return known
+  let number = 0
+  while (slotOf(String(number)) !== slot) number++ // of 16 thousand one, in the mean
+  keysBySlot.set(slot, String(number))
+  return String(number)
+}

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { lockChannel } from '../../src/wire/keys.js'
 import { checkSlots } from '../../src/wire/names.js'
-import { slotOf } from '../../src/wire/slots.js'
+import { keyIn, slotOf } from '../../src/wire/slots.js'
 
 describe('the slot of a name', () => {
   it('equals that of CLUSTER KEYSLOT', () => {
@@ -21,6 +21,13 @@ describe('the slot of a name', () => {
 
   it('does not depend on a } before the first {', () => {
     assert.equal(slotOf('}{t}'), slotOf('{t}'))
+  })
+
+  it('has a key for every slot, which is the same each time', () => {
+    for (const slot of [0, 1, 8_191, 16_383]) {
+      assert.equal(slotOf(keyIn(slot)), slot)
+      assert.equal(keyIn(slot), keyIn(slot))
+    }
   })
 
   it('is shared by all keys of the name, or the name is rejected', () => {

@@ -148,7 +148,7 @@ export class IoredisClusterPort implements RedisPort {
     const replicas = new Replicas((...command) => node.call(...command), {
       isReplicated: true,
       masterStatus: (_, owned) => {
-        const others = this.#cluster.nodes('master').filter((other) => other !== node)
+        const others = this.#cluster.nodes('master').filter((other) => addressOf(other) !== addressOf(node))
         const calls = others.map(
           (other) =>
             (...command: Command) =>

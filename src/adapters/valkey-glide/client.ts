@@ -133,10 +133,10 @@ export class Connections {
     return before === undefined ? [] : now.filter((one) => !before.has(one))
   }
 
-  /** The addresses of the masters. */
+  /** The masters of a cluster by the addresses that glide uses, which may not be those that the servers know. */
   async masters(): Promise<readonly string[]> {
-    const connections = connectionsIn(await send(this.#client, ['CLIENT', 'INFO'], undefined))
-    return [...new Set(connections.map(serverOf))]
+    const replies = await send(this.#client, ['CLIENT', 'INFO'], undefined)
+    return (replies as readonly { readonly key: unknown }[]).map(({ key }) => String(key))
   }
 
   /** The connection that carries commands for `key`. */
@@ -144,6 +144,11 @@ export class Connections {
     const [connection] = connectionsIn(await send(this.#client, ['CLIENT', 'INFO'], key))
     if (connection === undefined) throw new Refusal('CLIENT INFO does not identify this connection')
     return connection
+  }
+
+  /** Whether it is open, as far as is known. */
+  has(connection: string): boolean {
+    return this.#known?.has(connection) ?? true
   }
 
   isKnown(connection: string): boolean {
@@ -156,8 +161,4 @@ export class Connections {
 /** The connections in replies of CLIENT INFO. Not by id alone: ids are reused after a restart. */
 function connectionsIn(reply: unknown): string[] {
   return JSON.stringify(reply).match(/\bid=\d+ addr=\S+ laddr=\S+/g) ?? []
-}
-
-export function serverOf(connection: string): string {
-  return /laddr=(\S+)/.exec(connection)?.[1] ?? ''
 }

@@ -1,6 +1,6 @@
 import { ConfigError } from '../../errors.js'
 import { ownOptions } from '../../util/validate.js'
-import { slotOf } from '../../wire/slots.js'
+import { keyIn, slotOf } from '../../wire/slots.js'
 import { clusterMasterStatus, type SendToServer } from '../cluster-master-status.js'
 import { PeriodicTask } from '../periodic-task.js'
 import type { Acknowledgement, Fsync, PortEvents, RedisPort } from '../port.js'
@@ -18,7 +18,6 @@ import {
   Refusal,
   send,
   sendTo,
-  serverOf,
 } from './client.js'
 
 export type { GlideLike }
@@ -74,6 +73,7 @@ class GlidePort implements RedisPort {
   readonly #client: Commands
   readonly #connections: Connections
   readonly #channels: Channels | undefined
+  /** By the connection to it: servers in networks of their own may have the same address. */
   readonly #replicas = new Map<string, Server>()
   readonly #routes = new Routes()
   #firstCheck: Promise<unknown> | undefined
@@ -153,7 +153,7 @@ class GlidePort implements RedisPort {
     this.#firstCheck = this.#check()
     this.#checks = new PeriodicTask(CHECK_MS, async () => {
       const added = await this.#connections.check()
-      if (added.length > 0) this.#reconnected(added)
+      if (added.length > 0) this.#reconnected()
     })
   }
 
@@ -187,13 +187,12 @@ class GlidePort implements RedisPort {
 
   async #confirm<T>(key: string, confirm: (replicas: Replicas) => Promise<T>): Promise<T> {
     const route = this.#routes.of(slotOf(key)) ?? (await this.#noteRoute(key))
-    const server = this.isCluster ? serverOf(route) : ''
-    const entry = this.#replicas.get(server) ?? this.#replicasAt(server, key)
+    const entry = this.#replicas.get(route) ?? this.#replicasOn(route, key)
     entry.key = key
     const confirmation = await confirm(entry.replicas)
     // If it is still the same connection, it carried the writes as well as WAIT or WAITAOF.
     const connection = await this.#noteRoute(key)
-    if (!this.#connections.isKnown(connection)) this.#reconnected([connection])
+    if (!this.#connections.isKnown(connection)) this.#reconnected()
     return confirmation
   }
 
@@ -204,22 +203,24 @@ class GlidePort implements RedisPort {
     return connection
   }
 
-  #reconnected(connections: readonly string[]): void {
-    // What is known about the replicas may be about another server.
-    for (const one of connections) this.#replicas.delete(this.isCluster ? serverOf(one) : '')
+  #reconnected(): void {
+    for (const one of this.#replicas.keys()) if (!this.#connections.has(one)) this.#replicas.delete(one)
     this.#events?.reconnected()
   }
 
-  #replicasAt(server: string, key: string): Server {
+  #replicasOn(connection: string, key: string): Server {
     const call = (...command: string[]): Promise<unknown> => send(this.#client, command, entry.key)
-    const others = (masters: readonly { readonly host: string; readonly port: number }[]): SendToServer[] =>
-      masters
-        .filter(({ host, port }) => `${host}:${port}` !== server)
-        .map(
-          (address) =>
-            (...command) =>
-              sendTo(this.#client, command, { type: 'routeByAddress', ...address }),
-        )
+    // By a key, as only glide knows under which address it reaches a server.
+    const others = (slots: readonly number[]): SendToServer[] =>
+      slots.map((slot) => async (...command) => {
+        const [asked, reply] = await Promise.all([
+          this.#connections.of(keyIn(slot)),
+          send(this.#client, command, keyIn(slot)),
+        ])
+        // The slot has left it, and glide does not know that yet.
+        if (asked === connection) throw new Error(`slot ${slot} leads to the server itself`)
+        return reply
+      })
     const replicas = new Replicas(
       call,
       this.isCluster
@@ -227,7 +228,7 @@ class GlidePort implements RedisPort {
         : {},
     )
     const entry: Server = { replicas, key }
-    this.#replicas.set(server, entry)
+    this.#replicas.set(connection, entry)
     return entry
   }
 }
