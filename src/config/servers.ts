@@ -127,7 +127,6 @@ function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout
 function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Cluster {
   const { deployment } = shared
   const { addresses, credentials, natMap, reconnectionDelay, retryDelay, tls } = deployment
-  const delay = (attempt: number): number => Math.round(retryDelay(attempt))
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
@@ -135,9 +134,7 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
     slotsRefreshTimeout: Math.min(deployment.connectTimeoutMs / 4, SLOTS_TIMEOUT_MS),
     // It asks a random node without a time limit: a frozen node would block every command.
     enableReadyCheck: false,
-    retryDelayOnFailover: delay(0),
-    retryDelayOnClusterDown: delay(0),
-    retryDelayOnTryAgain: delay(0),
+    retryDelayOnFailover: Math.round(retryDelay(0)),
     redisOptions: {
       ...withoutReconnect(commonOptions(deployment, disconnectTimeout)),
       ...(credentials ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),

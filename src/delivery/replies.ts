@@ -23,7 +23,10 @@ export function toWords(reply: unknown): string[] {
 }
 
 /** Error replies that mean "not now": nothing ran. */
-const NOT_NOW = /\b(LOADING|BUSY|READONLY|NOREPLICAS|MISCONF|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/
+const NOT_NOW =
+  /\b(LOADING|BUSY|READONLY|NOREPLICAS|MISCONF|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b|Too many Cluster redirections/
+/** A key that only the script names is on another node of the cluster: it may have been moved there before the others. */
+const ELSEWHERE = /access a non local key/
 /** Nothing ran either, and what is missing is a right, a command, or a key of the right type. */
 const LASTING =
   /\b(NOPERM|WRONGTYPE)\b|can't run this command|(unknown|unsupported) (sub)?command|command .*(not (allowed|available|supported)|disabled)|not an integer|would overflow|invalid expire|one reader can hold/i
@@ -45,6 +48,7 @@ export function isRetryable(error: unknown): boolean {
   if (isOutage(error)) return true
   if (!isErrorReply(error)) return false
   const { message } = error
+  if (ELSEWHERE.test(message)) return true
   return !(isLasting(error) || NOT_UNTIL_CHANGED.test(message) || OF_SCRIPT.test(message))
 }
 
@@ -88,4 +92,26 @@ export function toInteger(reply: unknown): number | null {
 /** For a reply that none of our scripts returns. */
 export function notOurs(reply: unknown): NoReplyError {
   return new NoReplyError(`the Redis client returned ${String(reply)}, which is not a reply of the script`)
+}
+
+const MOVING = 'wait until that has ended, or end it with `redis-cli --cluster fix`'
+/** What Redis does not say: why it replies so, and what to do. */
+const ADVICE: readonly (readonly [reply: RegExp, advice: string])[] = [
+  [/^TRYAGAIN\b/, `a slot of the cluster is being moved, and not all keys of this lock are on one node: ${MOVING}`],
+  [
+    ELSEWHERE,
+    `this is a node of a cluster, and a key of this lock is on another one. If its slot is being moved, ${MOVING}. Otherwise ` +
+      'connect with clusterServersConfig or a cluster client, so that the keys of one lock share a slot',
+  ],
+]
+
+/** Adds advice to an error reply that leaves its reader at a loss. @returns the same object */
+export function advised(error: unknown): unknown {
+  const [, advice] = ADVICE.find(([reply]) => error instanceof Error && reply.test(error.message)) ?? []
+  if (!(error instanceof Error) || advice === undefined || error.message.endsWith(advice)) return error
+  const { message, stack = '' } = error
+  // An error may be frozen.
+  Reflect.defineProperty(error, 'message', { value: `${message}: ${advice}` })
+  Reflect.defineProperty(error, 'stack', { value: stack.replace(message, () => `${message}: ${advice}`) })
+  return error
 }

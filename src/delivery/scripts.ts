@@ -11,7 +11,7 @@ import { Admission } from './admission.js'
 import { Batch, type Caller } from './batch.js'
 import { Placement } from './placement.js'
 import { RedisClocks } from './redis-clocks.js'
-import { isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
+import { advised, isErrorOf, NoReplyError, notOurs, toInteger } from './replies.js'
 
 /** How long to wait for the answer to which server has a key, ms. */
 const LEARN_MS = 1_000
@@ -402,7 +402,7 @@ export class Scripts {
         if (isDone) return
         isDone = true
         cancel()
-        const error = withoutSecrets(raw)
+        const error = advised(withoutSecrets(raw))
         if (this.#port.isErrorReply(error)) reject(error)
         else reject(new NoReplyError(this.#withConnectionError(messageOf(error)), { cause: error }))
       },

@@ -1,6 +1,8 @@
 import { isErrorOf, NoReplyError } from '../delivery/replies.js'
 import { OutcomeUnknownError, WrongTypeError } from '../errors.js'
 import type { ScriptCall } from '../lua/script.js'
+import { backoffMs } from '../util/backoff.js'
+import { retry } from '../util/retry.js'
 import type { Context } from './context.js'
 import type { Holder, Inspection, LockKind } from './kinds/lock-kind.js'
 
@@ -62,7 +64,7 @@ export async function inspectHolder(
 }
 
 /**
- * Runs a script once on behalf of a caller.
+ * Runs a script once on behalf of a caller; while a cluster cannot serve its slot, once it can.
  * @param timeoutMs  how long to wait for the reply, ms; default the client's `commandTimeoutMs`
  * @throws {OutcomeUnknownError} Redis did not answer
  */
@@ -76,7 +78,15 @@ export async function ask<T>(
 ): Promise<T> {
   context.assertUsable(lockName)
   try {
-    return decode(await context.scripts.run(call, timeoutMs))
+    const { clock, scripts, commandTimeoutMs, random } = context
+    const run = (): Promise<unknown> => scripts.run(call, timeoutMs)
+    const reply = await retry(run, {
+      clock,
+      delayMs: (failures) => backoffMs(failures, 50, 1_000, random),
+      until: clock.now() + (timeoutMs ?? commandTimeoutMs),
+      isRetryable: (error) => isErrorOf(error, 'TRYAGAIN', 'CLUSTERDOWN'), // nothing has run
+    })
+    return decode(reply)
   } catch (error) {
     throw await asLockError(context, lockName, operation, error)
   }

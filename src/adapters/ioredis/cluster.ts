@@ -14,6 +14,8 @@ export interface IoredisClusterLike extends IoredisLike {
   nodes(role?: 'master'): IoredisNodeLike[]
   duplicate(nodes?: readonly object[], options?: object): IoredisLike
   refreshSlotsCache?(): void
+  /** Decides what becomes of a command that has failed. */
+  handleError?(error: Error, redirectionsLeft: object, handlers: { defaults(): void }): void
 }
 
 interface IoredisNodeLike extends IoredisLike {
@@ -67,6 +69,7 @@ export class IoredisClusterPort implements RedisPort {
       throw new ConfigError('client', undefined, 'an ioredis Cluster of version 5.4 or later')
     }
     this.#cluster = cluster
+    rejectAtOnce(cluster)
     this.#disconnect = disconnect
     this.#refreshMs = refreshMs
     this.#channels = new ClusterChannels({
@@ -108,7 +111,7 @@ export class IoredisClusterPort implements RedisPort {
   }
 
   isErrorReply(error: unknown): boolean {
-    return isReplyError(error)
+    return isReplyError(error) || isRedirectedForEver(error)
   }
 
   subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
@@ -201,4 +204,24 @@ export class IoredisClusterPort implements RedisPort {
 
 function addressOf({ options: { host, port } }: IoredisNodeLike): string {
   return `${host}:${port}`
+}
+
+/**
+ * Rejects a command at once with the reply that says "not now" to it, as we repeat it ourselves. ioredis would send it to
+ * random servers, for longer than a server may be silent, and then tell of the last redirection only.
+ */
+function rejectAtOnce(cluster: IoredisClusterLike): void {
+  const { handleError } = cluster
+  cluster.handleError = (error, redirectionsLeft, handlers) => {
+    if (!/^(TRYAGAIN|CLUSTERDOWN)\b/.test(error.message)) {
+      return handleError?.call(cluster, error, redirectionsLeft, handlers)
+    }
+    if (error.message.startsWith('CLUSTERDOWN')) cluster.refreshSlotsCache?.()
+    handlers.defaults()
+  }
+}
+
+/** Whether the servers have sent a command to each other until ioredis gave up: it quotes the last reply. */
+function isRedirectedForEver(error: unknown): boolean {
+  return error instanceof Error && /^Too many Cluster redirections\. .*: [A-Z]{3,} /.test(error.message)
 }

@@ -25,7 +25,8 @@ export interface NodeRedisLike extends NodeRedisBase {
 
 export function isErrorReply(error: unknown): boolean {
   // By the form of the message: ErrorReply may come from any copy and version of the library, and be minified.
-  return error instanceof Error && /^[A-Z]{3,} /.test(error.message)
+  // The other text is that of a cluster whose servers have sent a command to each other until node-redis gave up.
+  return error instanceof Error && /^([A-Z]{3,} |Too many Cluster redirections)/.test(error.message)
 }
 
 export async function end(client: NodeRedisBase): Promise<void> {

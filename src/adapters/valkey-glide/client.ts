@@ -10,16 +10,18 @@ export interface GlideLike {
     readonly actualSubscriptions: Readonly<Record<number, ReadonlySet<unknown> | undefined>>
   }>
   getPubSubMessage(): Promise<{ readonly channel: unknown; readonly message: unknown }>
+  exec?(batch: object, raiseOnError: boolean, options?: { decoder?: 1; route?: KeyRoute }): Promise<unknown[] | null>
   close(): void
 }
 
+type KeyRoute = { readonly type: 'primarySlotKey'; readonly key: string }
 export type Route =
   | 'allPrimaries'
-  | { readonly type: 'primarySlotKey'; readonly key: string }
+  | KeyRoute
   | { readonly type: 'routeByAddress'; readonly host: string; readonly port: number }
 
 /** What carries commands. */
-export type Commands = Pick<GlideLike, 'customCommand' | 'ssubscribeLazy'>
+export type Commands = Pick<GlideLike, 'customCommand' | 'exec' | 'ssubscribeLazy'>
 
 /**
  * A client that is opened by its first command.
@@ -44,6 +46,7 @@ export function openedLater(
   return {
     open: opened,
     customCommand: async (args, options) => await (await opened()).customCommand(args, options),
+    ...(like.exec ? { exec: async (...args) => (await (await opened()).exec?.(...args)) ?? null } : {}),
     ...(like.ssubscribeLazy ? { ssubscribeLazy: like.ssubscribeLazy } : {}),
     close() {
       isClosed = true
@@ -87,7 +90,38 @@ const CODES: Readonly<Record<string, string>> = {
 /** Sends a command to the owner of `key`; undefined: to all masters. */
 export async function send(client: Commands, command: readonly string[], key: string | undefined): Promise<unknown> {
   if (!isCluster(client)) return await sendTo(client, command)
-  return await sendTo(client, command, key === undefined ? 'allPrimaries' : { type: 'primarySlotKey', key })
+  if (key === undefined) return await sendTo(client, command, 'allPrimaries')
+  const route: KeyRoute = { type: 'primarySlotKey', key }
+  return hasSeveralKeys(command) ? await sendAsBatch(client, command, route) : await sendTo(client, command, route)
+}
+
+function hasSeveralKeys([name = '', , keys]: readonly string[]): boolean {
+  return name.startsWith('EVAL') && Number(keys) > 1
+}
+
+/**
+ * While a slot is being moved, Redis may refuse a command with several keys (TRYAGAIN). Glide repeats such a command itself,
+ * for seconds or until its timeout, as if there were no reply. In a batch it does not.
+ */
+async function sendAsBatch(client: Commands, command: readonly string[], route: KeyRoute): Promise<unknown> {
+  if (!client.exec || !ClusterBatch) return await sendTo(client, command, route)
+  const batch = new ClusterBatch(false).customCommand(command as string[])
+  try {
+    const [reply] = (await client.exec(batch, false, { decoder: DECODE_TO_STRINGS, route })) ?? []
+    if (reply instanceof Error) throw reply
+    return reply
+  } catch (error) {
+    throw asRedisError(error)
+  }
+}
+
+/** Glide's class of batches, once it is loaded. */
+let ClusterBatch: typeof import('@valkey/valkey-glide').ClusterBatch | undefined
+
+/** Called as soon as there is a cluster: commands must not wait for it, and so overtake each other. */
+export async function loadBatches(): Promise<void> {
+  const glide = await import('@valkey/valkey-glide').catch(() => undefined) // a bundle may be without it
+  ClusterBatch ??= glide?.ClusterBatch ?? (glide?.default as unknown as typeof glide)?.ClusterBatch
 }
 
 export async function sendTo(client: Commands, command: readonly string[], route?: Route): Promise<unknown> {

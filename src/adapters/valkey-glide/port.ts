@@ -14,6 +14,7 @@ import {
   cannotSubscribe,
   type GlideLike,
   isCluster,
+  loadBatches,
   openedLater,
   Refusal,
   send,
@@ -89,6 +90,7 @@ class GlidePort implements RedisPort {
     this.#end = end
     this.isCluster = isCluster(client)
     this.isReplicated = this.isCluster
+    if (this.isCluster) void loadBatches()
     this.#client = client
     this.#connections = new Connections(client)
     if (subscriber) this.#channels = new Channels(subscriber, this.isCluster)
