@@ -24,7 +24,7 @@ const SUBJECTS = [
   { subject: 'rights', file: /docs\/rights\.test\.js$/ },
   { subject: 'waitaof', file: /redis\/waitaof[^/]*\.test\.js$/ },
   { subject: 'doctor', file: /cli\/doctor-engine\.test\.js$/ },
-  { subject: 'cluster', file: /topologies\/contract-cluster\.test\.js$/ },
+  { subject: 'cluster', file: /topologies\/(contract-cluster|cluster-database)\.test\.js$/ },
   { subject: 'contracts', file: /redis\/contract[^/]*\.test\.js$/ },
 ]
 const LIMIT_MS = 10 * 60_000

