@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { Cluster } from 'ioredis'
 import { ownedIoredis } from '../../src/adapters/ioredis/port.js'
+import { isErrorReply } from '../../src/adapters/node-redis/client.js'
 import { waitUntil } from '../support/wait-until.js'
 
 describe('the port of an ioredis Cluster', () => {
@@ -20,6 +21,23 @@ describe('the port of an ioredis Cluster', () => {
     const before = refreshes
     await turnsOfTimers()
     assert.equal(refreshes, before)
+  })
+})
+
+describe('an error after too many redirections', () => {
+  const cluster = new Cluster([{ host: '127.0.0.1', port: 1 }], { lazyConnect: true })
+  after(() => cluster.disconnect())
+
+  it('is an error reply if ioredis quotes one, as then the servers have replied', async () => {
+    const port = ownedIoredis(cluster)
+    const after16 = 'Too many Cluster redirections. Last error:'
+    assert.equal(port.isErrorReply(new Error(`${after16} ReplyError: MOVED 3999 127.0.0.1:6381`)), true)
+    assert.equal(port.isErrorReply(new Error(`${after16} Error: Connection is closed.`)), false)
+    await port.close()
+  })
+
+  it('is one of node-redis', () => {
+    assert.equal(isErrorReply(new Error('Too many Cluster redirections')), true)
   })
 })
 

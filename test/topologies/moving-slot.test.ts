@@ -26,6 +26,12 @@ const LONG_MS = 4_000
 /** So many refusals that they were repeated by us. */
 const REFUSALS = 5
 
+/** Moves the key of a read hold, ahead of the lock itself. */
+async function moveHold(name: string, from: RedisServer, to: RedisServer): Promise<void> {
+  const [key] = await from.admin.keys(`${name}:*:rwlock_timeout:1`)
+  await from.admin.call('MIGRATE', to.host, to.port, '', 0, 5_000, 'KEYS', key as string)
+}
+
 describe('while a slot is being moved', { concurrency: 1 }, () => {
   let cluster: Cluster
   before(async () => {
@@ -47,6 +53,25 @@ describe('while a slot is being moved', { concurrency: 1 }, () => {
       message: `${reply} is replied ${REFUSALS} times`,
     })
   }
+
+  it('a client of one node is told to be a cluster client, or to wait', async () => {
+    const owner = await cluster.nodeOf('{m}')
+    const client = await connect({ url: owner.url, commandTimeoutMs: 1_000 })
+    try {
+      const held = await client.getReadWriteLock('{m}alone').readLock().lock()
+      const duringMove = async (from: RedisServer, to: RedisServer): Promise<void> => {
+        await moveHold('{m}alone', from, to)
+        await assert.rejects(held.unlock(), {
+          message: /non local key.*is being moved.*clusterServersConfig or a cluster client/,
+        })
+      }
+      await cluster.moveSlot('{m}', {
+        onStep: (step, { from, to }) => (step === 'migrating' ? duringMove(from, to) : undefined),
+      })
+    } finally {
+      await client.close()
+    }
+  })
 
   for (const driver of [...clusterDrivers, glideDriver]) {
     describe(`through ${driver.name}`, { concurrency: 1 }, () => {
@@ -96,8 +121,7 @@ describe('while a slot is being moved', { concurrency: 1 }, () => {
         const held = await client.getReadWriteLock('{m}shared').readLock().lock()
         let released: Promise<unknown> = Promise.resolve()
         const duringMove = async (from: RedisServer, to: RedisServer): Promise<void> => {
-          const [key] = await from.admin.keys('{m}shared:*:rwlock_timeout:1')
-          await from.admin.call('MIGRATE', to.host, to.port, '', 0, 5_000, 'KEYS', key as string)
+          await moveHold('{m}shared', from, to)
           released = held.unlock()
           released.catch(() => {})
           await refusedOften('ERR')
